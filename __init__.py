@@ -1,4 +1,5 @@
-"""folkmoot: does a team of language-model agents beat one agent on your questions, and at what price?
+"""folkmoot: does a team of language-model agents beat one agent on your questions, and at what
+price?
 
     import folkmoot as fm
 

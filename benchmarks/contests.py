@@ -1,13 +1,15 @@
-"""The recorded contests of embedded LMs, one after the other, the cheapest first; hours on two cores.
+"""The recorded contests of embedded LMs, one after the other, the cheapest first; hours on two
+cores.
 
     nice -n 19 python benchmarks/contests.py runs/contests --threads 1
 
-Every contest is a run folder `DIR/NAME` with its calls in `DIR/NAME.calls`, for `--lm replay/DIR/NAME.calls`.
-Started again it goes on where it was stopped: what is done is not asked again. `DIR/times.jsonl` has a line
-for each start: seconds, exit code, and the machine's load before and after. `--only PART` runs the contests
-whose names hold PART, `--list` shows the commands, `--pack TO` puts what is finished into archives under TO:
-rows, calls, and the questions, so that `folkmoot evaluate … --data NAME/questions.jsonl --lm replay/NAME`
-gives the same rows without a call. Questions that may not be passed on are left out.
+Every contest is a run folder `DIR/NAME` with its calls in `DIR/NAME.calls`, for `--lm
+replay/DIR/NAME.calls`. Started again it goes on where it was stopped: what is done is not asked
+again. `DIR/times.jsonl` has a line for each start: seconds, exit code, and the machine's load
+before and after. `--only PART` runs the contests whose names hold PART, `--list` shows the
+commands, `--pack TO` puts what is finished into archives under TO: rows, calls, and the questions,
+so that `folkmoot evaluate … --data NAME/questions.jsonl --lm replay/NAME` gives the same rows
+without a call. Questions that may not be passed on are left out.
 """
 
 from __future__ import annotations
@@ -35,7 +37,13 @@ BLIND = ("--set", "opening=blind")
 # Three samples cost about what a dialogue does; `compare --match-budget` has the exact number.
 SAMPLES = ("single:self_consistency", "--set", "samples=3")
 ONCE = ("--set", "samples=1", "--temperature", "0")
-UNLIKE = ("ensemble:simple,cot,few_shot:majority", "--lm", f"cot={SMALL}", "--lm", f"few_shot={GEMMA}")
+UNLIKE = (
+    "ensemble:simple,cot,few_shot:majority",
+    "--lm",
+    f"cot={SMALL}",
+    "--lm",
+    f"few_shot={GEMMA}",
+)
 MIXED = ("--lm", f"intuitive={SMALL}")
 PAGES = "environment=record:{folder}/{name}.pages.jsonl:corpus:{data}/hotpotqa-corpus.jsonl"
 STEPS = ("--set", "max_steps=5", "--set", PAGES)
@@ -43,10 +51,22 @@ FINDABLE = "{folder}/hotpotqa.jsonl"
 
 
 def learn(train: int, held_out: int, name: str = "validation") -> tuple[str, ...]:
-    """Options for so many training questions and so many others that judge what was learnt from them."""
+    """Options for so many training questions and so many others that judge what was learnt from
+    them.
+    """
     data, judged = "commonsenseqa", f"--{name}"
     limits = ("--train-limit", str(train), f"{judged}-limit", str(held_out))
-    return ("--train", data, "--train-split", "train", judged, data, f"{judged}-split", "validation", *limits)
+    return (
+        "--train",
+        data,
+        "--train-split",
+        "train",
+        judged,
+        data,
+        f"{judged}-split",
+        "validation",
+        *limits,
+    )
 
 
 # Name, LM, data, split, questions, then the program with its options.
@@ -74,10 +94,18 @@ CONTESTS: tuple[tuple[str, str, str, str, int, tuple[str, ...]], ...] = (
     ("gsm8k-causal", LARGE, "gsm8k", "test", 50, ("causal:R2E1",)),
     ("scienceqa-causal", LARGE, "scienceqa", "test", 50, ("causal:R2E1",)),
     ("hotpot-bold", LARGE, FINDABLE, "", 25, ("team:bold", "--set", "max_retries=0", *STEPS)),
-    ("hotpot-team", LARGE, FINDABLE, "", 25, ("team:bold,cautious", "--set", "max_retries=1", *STEPS)),
+    (
+        "hotpot-team",
+        LARGE,
+        FINDABLE,
+        "",
+        25,
+        ("team:bold,cautious", "--set", "max_retries=1", *STEPS),
+    ),
 )
 
-# What learns, from the training questions of CommonsenseQA: name, LM, command, then its program and options.
+# What learns, from the training questions of CommonsenseQA: name, LM, command, then its program and
+# options.
 ROUNDS = ("--set", "max_rounds=[1,2,3]", "--set", "tie_break=[judge,majority]")
 ORDERS = ("--set", "roles=[[intuitive,reasoner],[reasoner,intuitive]]")
 AGENTS = ("--set", "agents=3", "--lm", f"agent.1={SMALL}", "--lm", f"agent.2={GEMMA}")
@@ -89,19 +117,53 @@ STUDIES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         "compile",
         ("single:simple", "--optimizer", "bootstrap_rs", *learn(100, 200)),
     ),
-    ("csqa-small-mipro", SMALL, "compile", ("single:simple", "--optimizer", "mipro", *learn(100, 200))),
-    ("csqa-bootstrap", LARGE, "compile", ("single:simple", "--optimizer", "bootstrap_rs", *learn(60, 100))),
+    (
+        "csqa-small-mipro",
+        SMALL,
+        "compile",
+        ("single:simple", "--optimizer", "mipro", *learn(100, 200)),
+    ),
+    (
+        "csqa-bootstrap",
+        LARGE,
+        "compile",
+        ("single:simple", "--optimizer", "bootstrap_rs", *learn(60, 100)),
+    ),
     (
         "csqa-tuned",
         LARGE,
         "tune",
-        ("deliberation", *BLIND, *ROUNDS, *ORDERS, "--sampler", "grid", "--trials", "12", *learn(40, 60)),
+        (
+            "deliberation",
+            *BLIND,
+            *ROUNDS,
+            *ORDERS,
+            "--sampler",
+            "grid",
+            "--trials",
+            "12",
+            *learn(40, 60),
+        ),
     ),
     ("csqa-network", LARGE, "train", ("network", *AGENTS, *WAYS, *learn(80, 100, "test"))),
 )
 
-PACKED = ("run.json", "lms.json", "results.jsonl", "summary.json", "calls.jsonl", "incomplete.jsonl")
-LEARNT = ("compile.json", "study.json", "program.json", "prompts.md", "network.json", "tensors.safetensors")
+PACKED = (
+    "run.json",
+    "lms.json",
+    "results.jsonl",
+    "summary.json",
+    "calls.jsonl",
+    "incomplete.jsonl",
+)
+LEARNT = (
+    "compile.json",
+    "study.json",
+    "program.json",
+    "prompts.md",
+    "network.json",
+    "tensors.safetensors",
+)
 ENDED = ("summary.json", "after/*/summary.json", "study.json")
 UNSHIPPED = ("scienceqa-",)  # CC BY-NC-SA 4.0
 BLANK: dict[str, Any] = {"question": "", "choices": {}, "meta": {}}
@@ -111,7 +173,17 @@ FOLDERS = (".", "program", "before", "after/*", "winner", "validation/*")
 def commands(folder: Path, threads: int, only: str) -> Iterator[tuple[str, list[str]]]:
     data = os.environ.get("FOLKMOOT_DATA", ".")
     # One question after the other: its seats share the beginning of what the LM reads.
-    rest = ("--seed", "1", "--threads", str(threads), "--concurrency", "1", "--no-track", "--yes", "--json")
+    rest = (
+        "--seed",
+        "1",
+        "--threads",
+        str(threads),
+        "--concurrency",
+        "1",
+        "--no-track",
+        "--yes",
+        "--json",
+    )
     for name, lm, questions, split, limit, (program, *options) in CONTESTS:
         if only in name:
             places = {"data": data, "folder": folder, "name": name}
@@ -126,17 +198,26 @@ def commands(folder: Path, threads: int, only: str) -> Iterator[tuple[str, list[
 
 
 def findable(path: Path, count: int = 25) -> None:
-    """So many questions of HotpotQA whose evidence is in the corpus, half of each type, as a file."""
-    known = [one for one in fm.load("hotpotqa-context", "validation") if one.meta["support_in_corpus"]]
+    """So many questions of HotpotQA whose evidence is in the corpus, half of each type, as
+    a file.
+    """
+    known = [
+        one for one in fm.load("hotpotqa-context", "validation") if one.meta["support_in_corpus"]
+    ]
     drawn = sample(known, count, 1, balance="type")
     fields = ("id", "question", "answer", "kind")
     path.write_bytes(lines([{name: getattr(one, name) for name in fields} for one in drawn]))
 
 
 def pack(run: Path, archive: Path) -> None:
-    """The finished run or study in `run` as an archive whose bytes depend on files and their times alone."""
+    """The finished run or study in `run` as an archive whose bytes depend on files and their times
+    alone.
+    """
     found = [
-        path for folder in FOLDERS for name in (*PACKED, *LEARNT) for path in run.glob(f"{folder}/{name}")
+        path
+        for folder in FOLDERS
+        for name in (*PACKED, *LEARNT)
+        for path in run.glob(f"{folder}/{name}")
     ]
     files = {}
     for path in found:
@@ -156,7 +237,13 @@ def pack(run: Path, archive: Path) -> None:
         rows = [row | BLANK for row in rows]
         files["results.jsonl"] = lines(rows)
     else:
-        fields = {"id": "id", "question": "question", "choices": "choices", "answer": "gold", "kind": "kind"}
+        fields = {
+            "id": "id",
+            "question": "question",
+            "choices": "choices",
+            "answer": "gold",
+            "kind": "kind",
+        }
         questions = [{name: row[field] for name, field in fields.items()} for row in rows]
         files["questions.jsonl"] = lines(questions)
     with tarfile.open(archive, "w:xz", preset=9) as tar:
@@ -178,7 +265,9 @@ def lines(rows: list[dict[str, Any]]) -> bytes:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", default="", help="part of the names")
@@ -207,7 +296,12 @@ def main() -> int:
         if code == 130:  # Ctrl-C
             return code
         failed += code != 0
-        took = {"name": name, "began": round(began), "seconds": round(time.time() - began, 1), "code": code}
+        took = {
+            "name": name,
+            "began": round(began),
+            "seconds": round(time.time() - began, 1),
+            "code": code,
+        }
         took |= {"load_before": [round(one, 1) for one in load], "load_after": os.getloadavg()}
         with (options.folder / "times.jsonl").open("a") as file:
             file.write(json.dumps(took) + "\n")

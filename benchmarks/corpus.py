@@ -1,7 +1,8 @@
 """A corpus of made-up paragraphs: seconds to index and to open it again, search time, memory.
 
-`python benchmarks/corpus.py --paragraphs 1000000`; the words are drawn with the frequencies of English prose
-(Zipf's law, stop words on top), from a fixed seed. Indexing and searching run in processes of their own.
+`python benchmarks/corpus.py --paragraphs 1000000`; the words are drawn with the frequencies of
+English prose (Zipf's law, stop words on top), from a fixed seed. Indexing and searching run in
+processes of their own.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ def write(path: Path, paragraphs: int) -> list[str]:
             for number, row in enumerate(drawn.clip(max=len(words) - 1), start):
                 said = [words[i] for i in row]
                 title = f"{said[0].title()} {said[1].title()} {number}"
-                file.write(json.dumps({"title": title, "text": " ".join(said).capitalize() + "."}) + "\n")
+                file.write(
+                    json.dumps({"title": title, "text": " ".join(said).capitalize() + "."}) + "\n"
+                )
                 if number in asked:
                     questions.append(" ".join(said[2 : 2 + WORDS_A_QUESTION]))
     return questions
@@ -117,7 +120,11 @@ def main() -> None:
             print(json.dumps(index(path, folder)))
         else:
             print(
-                json.dumps(search(path, folder, json.loads((options.folder / "questions.json").read_text())))
+                json.dumps(
+                    search(
+                        path, folder, json.loads((options.folder / "questions.json").read_text())
+                    )
+                )
             )
         return
     with tempfile.TemporaryDirectory() as place:
@@ -129,7 +136,9 @@ def main() -> None:
         for step in ("index", "search"):
             for name, value in apart("--step", step, "--folder", place).items():
                 print(f"{name:32}{value:12.3f}", flush=True)
-        size = sum(file.stat().st_size for file in Path(place, "index").rglob("*") if file.is_file())
+        size = sum(
+            file.stat().st_size for file in Path(place, "index").rglob("*") if file.is_file()
+        )
         print(f"{'index MB':32}{size / 2**20:12.1f}")
 
 

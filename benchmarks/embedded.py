@@ -1,11 +1,13 @@
-"""Tokens a second of an embedded LM by threads and slots, held to a schema and free, beside plain llama.cpp.
+"""Tokens a second of an embedded LM by threads and slots, held to a schema and free, beside plain
+llama.cpp.
 
-    nice -n 19 python benchmarks/embedded.py local/qwen2.5-coder-1.5b --threads 1 2 --slots 1 2 --calls 4
+    nice -n 19 python benchmarks/embedded.py local/qwen2.5-coder-1.5b --threads 1 2 --slots 1 2
+    --calls 4
 
-`plain` is xllamacpp's server with its own defaults (but for threads and context), called without HTTP.
-`rounds` are requests of one dialogue, each with all that was said before: `known` is the share of their
-prompt tokens that were not read again. The machine's load stands in the first line, since threads that share
-a core collapse.
+`plain` is xllamacpp's server with its own defaults (but for threads and context), called without
+HTTP. `rounds` are requests of one dialogue, each with all that was said before: `known` is the
+share of their prompt tokens that were not read again. The machine's load stands in the first line,
+since threads that share a core collapse.
 """
 
 from __future__ import annotations
@@ -45,7 +47,13 @@ def prompts(count: int) -> list[str]:
 def body(said: str, tokens: int, held: bool) -> dict[str, Any]:
     messages = [{"role": "system", "content": ASKS}, {"role": "user", "content": said}]
     form = {"response_format": FORM} if held else {}
-    return {"messages": messages, "temperature": 0, "max_tokens": tokens, "cache_prompt": True, **form}
+    return {
+        "messages": messages,
+        "temperature": 0,
+        "max_tokens": tokens,
+        "cache_prompt": True,
+        **form,
+    }
 
 
 def over_http(server: EmbeddedServer) -> Ask:
@@ -86,20 +94,27 @@ def measure(ask: Ask, asked: list[dict[str, Any]], at_once: int) -> dict[str, fl
     return {
         "seconds_a_call": took / len(asked),
         "prompt_tokens_s": 1000 * read / sum(one["prompt_ms"] for one in timings),
-        "made_tokens_s": made / max(took - sum(one["prompt_ms"] for one in timings) / 1000 / at_once, 1e-9),
+        "made_tokens_s": made
+        / max(took - sum(one["prompt_ms"] for one in timings) / 1000 / at_once, 1e-9),
         "known": known / max(known + read, 1),
     }
 
 
 def rounds(said: str, turns: int, tokens: int) -> Iterator[dict[str, Any]]:
-    """Two agents in turn: first the material, with which their requests begin alike, then their own words."""
+    """Two agents in turn: first the material, with which their requests begin alike, then their own
+    words.
+    """
     for turn in range(turns):
         yield body(f"{said}\n\nYou are agent {turn % 2}.", tokens, True)
-        said += f"\nAgent {turn % 2} said: it is the most likely place, as everybody knows from home."
+        said += (
+            f"\nAgent {turn % 2} said: it is the most likely place, as everybody knows from home."
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("lm", nargs="?", default="local/qwen2.5-coder-1.5b")
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--slots", type=int, nargs="+", default=[1])
@@ -112,11 +127,18 @@ def main() -> None:
     said = prompts(options.calls)
 
     def show(name: str, found: dict[str, float]) -> None:
-        print(f"{name:40}", "  ".join(f"{key} {value:.2f}" for key, value in found.items()), flush=True)
+        print(
+            f"{name:40}",
+            "  ".join(f"{key} {value:.2f}" for key, value in found.items()),
+            flush=True,
+        )
 
     for threads in options.threads:
         ask = plainly(str(weights.path(settings().cache)), threads, 4096)
-        show(f"plain, {threads} threads", measure(ask, [body(one, options.tokens, False) for one in said], 1))
+        show(
+            f"plain, {threads} threads",
+            measure(ask, [body(one, options.tokens, False) for one in said], 1),
+        )
         del ask
         for slots in options.slots:
             with EmbeddedServer(

@@ -1,10 +1,10 @@
 """False alarms and power of McNemar's mid-p beside the exact test, on resamples of recorded pairs.
 
-`python benchmarks/mcnemar.py ANSWERS.jsonl...` reads files whose first line is a header and whose others hold
-one question each: `dataset`, `gold`, and `answers` (or `correct`, a digit each) in the header's order of
-`agents`. Every resample draws a pair of agents and `--n` of their questions with replacement. Under the null
-each question that tells the two apart is given to either by a fair coin; for power only pairs that are
-2 to 6 points apart are drawn, as they are.
+`python benchmarks/mcnemar.py ANSWERS.jsonl...` reads files whose first line is a header and whose
+others hold one question each: `dataset`, `gold`, and `answers` (or `correct`, a digit each) in the
+header's order of `agents`. Every resample draws a pair of agents and `--n` of their questions with
+replacement. Under the null each question that tells the two apart is given to either by a fair
+coin; for power only pairs that are 2 to 6 points apart are drawn, as they are.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ def main() -> None:
     for file in given.files:
         pairs = [pair for pair in pairs_of(file) if sum(pair) > 0]
         apart = [pair for pair in pairs if NEAR <= abs(pair[0] - pair[1]) <= FAR]
-        print(f"{file.name}: {len(pairs)} pairs, {len(apart)} of them 2 to 6 points apart, n = {given.n}")
+        print(
+            f"{file.name}: {len(pairs)} pairs, {len(apart)} of them 2 to 6 points apart, n = "
+            f"{given.n}"
+        )
         rejected = {(what, name): 0 for what in ("false alarms", "power") for name in TESTS}
         for _ in range(given.resamples):
             share = sum(pairs[rng.integers(len(pairs))])

@@ -20,14 +20,19 @@ class Instant(fm.Program):
         return {"program": "instant"}
 
     async def solve(self, task: Task) -> dspy.Prediction:
-        turns = [Turn(agent, 1, "A", "because it fits " * 20) for agent in ("intuitive", "reasoner")]
+        turns = [
+            Turn(agent, 1, "A", "because it fits " * 20) for agent in ("intuitive", "reasoner")
+        ]
         return prediction_of(task, "A", "consensus", turns, consensus_round=1)
 
 
 def main() -> None:
     data = (
         fm.Question(
-            id=str(i), question=f"Where is number {i}?", choices={"A": "here", "B": "there"}, answer="A"
+            id=str(i),
+            question=f"Where is number {i}?",
+            choices={"A": "here", "B": "there"},
+            answer="A",
         )
         for i in range(int(sys.argv[1]))
     )

@@ -1,8 +1,9 @@
-"""One engine's turn at the same job: two agents a question, one after the other, over an endpoint of set
-latency.
+"""One engine's turn at the same job: two agents a question, one after the other, over an endpoint
+of set latency.
 
-Run as `python benchmarks/peers.py NAME URL QUESTIONS`; prints wall and CPU seconds and calls as JSON. Each
-engine runs in a process of its own, so that neither imports nor threads of one weigh on another.
+Run as `python benchmarks/peers.py NAME URL QUESTIONS`; prints wall and CPU seconds and calls as
+JSON. Each engine runs in a process of its own, so that neither imports nor threads of one weigh on
+another.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ def bare(url: str, questions: int) -> None:
     asyncio.run(run())
 
 
-def folkmoot(url: str, questions: int, *, tracking: bool = False, out: str | None = None, **more: Any) -> Any:
+def folkmoot(
+    url: str, questions: int, *, tracking: bool = False, out: str | None = None, **more: Any
+) -> Any:
     import folkmoot as fm
 
     data = [
@@ -72,7 +75,9 @@ def folkmoot(url: str, questions: int, *, tracking: bool = False, out: str | Non
     ]
     program = fm.Deliberation(["intuitive", "reasoner"], tie_break="majority")
     lm = fm.lm("openai/m", api_base=url, concurrency=IN_FLIGHT)
-    return fm.evaluate(program, data, lm=lm, concurrency=IN_FLIGHT, tracking=tracking, out=out, **more)
+    return fm.evaluate(
+        program, data, lm=lm, concurrency=IN_FLIGHT, tracking=tracking, out=out, **more
+    )
 
 
 def folkmoot_tracked(url: str, questions: int) -> None:
@@ -88,7 +93,9 @@ def folkmoot_traced(url: str, questions: int) -> Callable[[], dict[str, float]]:
 
         began = time.perf_counter()
         result.wait_for_traces(600)
-        run = open_client().get_run(json.loads((result.folder / "run.json").read_text())["mlflow_run_id"])
+        run = open_client().get_run(
+            json.loads((result.folder / "run.json").read_text())["mlflow_run_id"]
+        )
         count, token = 0, None
         while True:
             page = open_client().search_traces(
@@ -127,7 +134,10 @@ def dspy_evaluate(url: str, questions: int) -> None:
             return self.second(question=question, options=OPTIONS, discussion=one.argument)
 
     dspy.configure(lm=dspy.LM("openai/m", api_base=url, api_key="none", cache=False))
-    data = [dspy.Example(question=question(n), answer="A").with_inputs("question") for n in range(questions)]
+    data = [
+        dspy.Example(question=question(n), answer="A").with_inputs("question")
+        for n in range(questions)
+    ]
     judge = dspy.Evaluate(
         devset=data,
         metric=lambda a, b, _=None: a.answer == b.answer,
@@ -161,7 +171,9 @@ def langgraph_two_agents(url: str, questions: int) -> None:
     model = ChatOpenAI(model="m", base_url=url, api_key="none", max_retries=2)
 
     async def agent(state: State) -> dict[str, Any]:
-        reply = await model.ainvoke([("user", prompt(state["number"], state["said"])[0]["content"])])
+        reply = await model.ainvoke(
+            [("user", prompt(state["number"], state["said"])[0]["content"])]
+        )
         return {"said": [*state["said"], str(reply.content)]}
 
     builder = StateGraph(State)
@@ -191,8 +203,12 @@ def inspect_eval(url: str, questions: int) -> None:
     from inspect_ai.scorer import includes
     from inspect_ai.solver import generate, user_message
 
-    data = MemoryDataset([Sample(input=prompt(n, [])[0]["content"], target="A") for n in range(questions)])
-    task = Task(dataset=data, solver=[generate(), user_message(ROLE), generate()], scorer=includes())
+    data = MemoryDataset(
+        [Sample(input=prompt(n, [])[0]["content"], target="A") for n in range(questions)]
+    )
+    task = Task(
+        dataset=data, solver=[generate(), user_message(ROLE), generate()], scorer=includes()
+    )
     model = get_model("openai/m", base_url=url, api_key="none", responses_api=False)
     with tempfile.TemporaryDirectory() as logs:
         eval(
@@ -238,7 +254,11 @@ def main() -> None:
         START[0] = IN_FLIGHT
         began, before = time.perf_counter(), cpu()
         more = run(url, questions)
-        measured = {"wall": time.perf_counter() - began, "cpu": cpu() - before, "calls": AGENTS * questions}
+        measured = {
+            "wall": time.perf_counter() - began,
+            "cpu": cpu() - before,
+            "calls": AGENTS * questions,
+        }
         measured |= more() if callable(more) else {}
         os.chdir("/")
     print(json.dumps(measured))

@@ -1,7 +1,8 @@
-"""One training step of 16 policies: fused beside a loop of GATConv networks over agents and questions.
+"""One training step of 16 policies: fused beside a loop of GATConv networks over agents and
+questions.
 
-`python benchmarks/policy.py` prints the ratio of the two and how far their logits are apart, all in one run
-on one thread with the same weights, data and losses; `--fast` takes fewer steps.
+`python benchmarks/policy.py` prints the ratio of the two and how far their logits are apart, all in
+one run on one thread with the same weights, data and losses; `--fast` takes fewer steps.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ def agent_of(fused: FusedPolicies, i: int) -> AgentPolicy:
     """Agent i's policy as PyTorch Geometric's own layers, with the same weights."""
     agent, own = AgentPolicy(fused.config), f"agents.{i}."
     agent.load_state_dict(
-        {name.removeprefix(own): part for name, part in fused.weights().items() if name.startswith(own)}
+        {
+            name.removeprefix(own): part
+            for name, part in fused.weights().items()
+            if name.startswith(own)
+        }
     )
     return agent
 
@@ -88,10 +93,16 @@ def main(fast: bool) -> None:
             adam.step()
 
     with torch.no_grad():
-        gap = (fused(questions, state) - torch.stack([alone(i) for i in range(AGENTS)], dim=1)).abs().max()
+        gap = (
+            (fused(questions, state) - torch.stack([alone(i) for i in range(AGENTS)], dim=1))
+            .abs()
+            .max()
+        )
     slow = seconds(loop_step, 3 if fast else 20)
     quick = seconds(fused_step, 20 if fast else 100)
-    print(f"{AGENTS} agents, batch {BATCH}, {config.inputs} -> {config.hidden} x {config.heads} heads")
+    print(
+        f"{AGENTS} agents, batch {BATCH}, {config.inputs} -> {config.hidden} x {config.heads} heads"
+    )
     print(f"loop of GATConv networks   {1000 * slow:8.1f} ms a step")
     print(f"fused policies             {1000 * quick:8.1f} ms a step")
     print(f"ratio                      {slow / quick:8.1f}   target >= {TARGET:.0f}")

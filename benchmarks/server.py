@@ -1,4 +1,6 @@
-"""A loopback endpoint speaking the OpenAI chat protocol with a set latency; a process of its own."""
+"""A loopback endpoint speaking the OpenAI chat protocol with a set latency; a process of
+its own.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Speed beside the wire and beside other engines: same questions, same calls, same server, one run.
 
-`python benchmarks/throughput.py` prints every row of the speed table with its target; `--fast` only what
-takes seconds.
+`python benchmarks/throughput.py` prints every row of the speed table with its target; `--fast` only
+what takes seconds.
 """
 
 from __future__ import annotations
@@ -53,13 +53,20 @@ def row(what: str, measured: str, target: str = "") -> None:
 
 def questions(n: int, prefix: str = "q") -> list[fm.Question]:
     return [
-        fm.Question(id=f"{prefix}{i}", question=f"Where is {prefix} number {i}?", choices=CHOICES, answer="A")
+        fm.Question(
+            id=f"{prefix}{i}",
+            question=f"Where is {prefix} number {i}?",
+            choices=CHOICES,
+            answer="A",
+        )
         for i in range(n)
     ]
 
 
 def engines(url: str, n: int, names: list[str]) -> None:
-    """Throughput and CPU of each engine; the bare HTTP loop is measured before and after the others."""
+    """Throughput and CPU of each engine; the bare HTTP loop is measured before and after the
+    others.
+    """
     found: dict[str, dict[str, float]] = {}
     for name in [*names, "bare"]:
         python = str(INSPECT) if name == "inspect_ai" else sys.executable
@@ -81,17 +88,24 @@ def engines(url: str, n: int, names: list[str]) -> None:
         row(name, share, {"folkmoot": "≥ 90%"}.get(name, ""))
         limit = {"folkmoot": "≤ 1 ms", "folkmoot, tracked": "≤ 2 ms"}.get(name, "")
         row("  its CPU per LM call", f"{1000 * one['cpu'] / one['calls']:.2f} ms", limit)
-    # Milliseconds are those of the reference machine, where dspy.Evaluate takes 3.2: a ratio holds anywhere.
+    # Milliseconds are those of the reference machine, where dspy.Evaluate takes 3.2: a ratio holds
+    # anywhere.
     for name, one in found.items():
         if name.startswith("dspy.Evaluate"):
-            ratio = found["folkmoot"]["cpu"] / found["folkmoot"]["calls"] / (one["cpu"] / one["calls"])
+            ratio = (
+                found["folkmoot"]["cpu"] / found["folkmoot"]["calls"] / (one["cpu"] / one["calls"])
+            )
             row("folkmoot's CPU over dspy.Evaluate's", f"{ratio:.2f}", "≤ 0.31")
     if {"folkmoot", "folkmoot, tracked"} <= found.keys():
         slower = found["folkmoot, tracked"]["wall"] / found["folkmoot"]["wall"] - 1
         row("tracking on, slower by", f"{slower:.1%}", "≤ 10%")
     if {"folkmoot, traced", "folkmoot"} <= found.keys():
         traced = found["folkmoot, traced"]
-        row("tracing on, slower by", f"{traced['wall'] / found['folkmoot']['wall'] - 1:.1%}", "≤ 10%")
+        row(
+            "tracing on, slower by",
+            f"{traced['wall'] / found['folkmoot']['wall'] - 1:.1%}",
+            "≤ 10%",
+        )
         row("  traces that arrived", f"{traced['traces'] / n:.0%}", "100%")
         row("  the last of them, after the run's end", f"{traced['after']:.1f} s")
 
@@ -133,21 +147,31 @@ def warm_rerun(url: str, folder: Path) -> None:
 
 
 def prefix_reuse(url: str) -> None:
-    """Share of prompt characters of a 3-agent, 3-round dialogue that repeat the longest earlier prefix."""
+    """Share of prompt characters of a 3-agent, 3-round dialogue that repeat the longest earlier
+    prefix.
+    """
     from folkmoot.modules.agents import adapter
 
     prompts: list[str] = []
-    said = "This argument has about as many words as an agent of a deliberation gives in a turn. " * 6
+    said = (
+        "This argument has about as many words as an agent of a deliberation gives in a turn. " * 6
+    )
     program = fm.Deliberation(["intuitive", "reasoner", "critic"], tie_break="majority")
     turns = [
-        {"agent": agent.name, "round": round, "answer": "ABC"[place], "text": f"{round} {agent.name}: {said}"}
+        {
+            "agent": agent.name,
+            "round": round,
+            "answer": "ABC"[place],
+            "text": f"{round} {agent.name}: {said}",
+        }
         for round in (1, 2, 3)
         for place, agent in enumerate(program.agents)
     ]
     for number, turn in enumerate(turns):
         seat = program.seats()[str(turn["agent"])]
         inputs = {
-            "question": "Where would you put a thing that you do not want anybody to find for a while?",
+            "question": "Where would you put a thing that you do not want anybody to find for a "
+            "while?",
             "choices": CHOICES,
             "kind": "choice",
             "discussion": turns[:number] or None,
@@ -164,7 +188,8 @@ def prefix_reuse(url: str) -> None:
 def common(a: str, b: str) -> int:
     """How many characters two texts share at their start."""
     return next(
-        (place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+        (place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y),
+        min(len(a), len(b)),
     )
 
 
@@ -176,13 +201,18 @@ def faults(n: int) -> None:
             lm = fm.lm("openai/m", api_base=url)
             began = time.perf_counter()
             result = fm.evaluate(
-                fm.Deliberation(["intuitive", "reasoner"]), questions(n, name), lm=lm, tracking=False
+                fm.Deliberation(["intuitive", "reasoner"]),
+                questions(n, name),
+                lm=lm,
+                tracking=False,
             )
             took[name] = time.perf_counter() - began
             if name == "faulty":
                 counts = result.summary.counts
                 row(
-                    "10% 429 and 5% 5xx: rows lost or failed", str(n - counts["rows"] + counts["errors"]), "0"
+                    "10% 429 and 5% 5xx: rows lost or failed",
+                    str(n - counts["rows"] + counts["errors"]),
+                    "0",
                 )
     row("10% 429 and 5% 5xx: slower by", f"{took['faulty'] / took['calm'] - 1:.0%}")
 
@@ -192,17 +222,29 @@ def memory() -> None:
     grown = {}
     for n in (1_000, 100_000):
         done = subprocess.run(
-            [sys.executable, str(HERE / "memory.py"), str(n)], capture_output=True, text=True, check=True
+            [sys.executable, str(HERE / "memory.py"), str(n)],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         grown[n] = float(done.stdout)
-    row("memory, 100,000 questions over 1,000", f"{grown[100_000] - grown[1_000]:.0f} MB", "< 200 MB")
+    row(
+        "memory, 100,000 questions over 1,000",
+        f"{grown[100_000] - grown[1_000]:.0f} MB",
+        "< 200 MB",
+    )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fast", action="store_true", help="only what takes seconds")
     fast = parser.parse_args().fast
-    peers = ["dspy.Evaluate, 64 threads", "LiteLLM acompletion", "LangGraph, two agents", "inspect_ai"]
+    peers = [
+        "dspy.Evaluate, 64 threads",
+        "LiteLLM acompletion",
+        "LangGraph, two agents",
+        "inspect_ai",
+    ]
     row("", "measured", "target")
     with tempfile.TemporaryDirectory() as folder, server(f"--latency={LATENCY}") as url:
         os.environ["FOLKMOOT_CACHE"] = folder

@@ -52,7 +52,12 @@ def main() -> None:
         os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{folder / 'mlflow.db'}"
         os.environ.setdefault("OPENAI_API_KEY", "none")
         lines = (
-            {"id": str(i), "question": f"Where is number {i}?", "choices": CHOICES, "answer": "AB"[i % 2]}
+            {
+                "id": str(i),
+                "question": f"Where is number {i}?",
+                "choices": CHOICES,
+                "answer": "AB"[i % 2],
+            }
             for i in range(QUESTIONS)
         )
         (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -63,13 +68,19 @@ def main() -> None:
             first, ended, cpu = waited(folder, *words)
             if ends is not None:
                 row(f"{what}: result", f"{first:.1f} s", target)
-            row(f"{what}: end" if ends is not None else what, f"{ended:.1f} s, CPU {cpu:.1f}", ends or target)
+            row(
+                f"{what}: end" if ends is not None else what,
+                f"{ended:.1f} s, CPU {cpu:.1f}",
+                ends or target,
+            )
 
         row("", "measured", "target")
         compile_dir(Path(folkmoot.__path__[0]), maxlevels=3, quiet=2)  # as pip does
         waited(folder, "--help")
         show("--help", "≤ 0.5 s", "--help")
-        show("ask", "≤ 2 s", "ask", "single:simple", "Where?", "--choice=bank", "--choice=mall", *lm)
+        show(
+            "ask", "≤ 2 s", "ask", "single:simple", "Where?", "--choice=bank", "--choice=mall", *lm
+        )
         many = f"{QUESTIONS} instant answers"
         for program in ("single:simple", "single:cot"):
             out = ("--out", program.removeprefix("single:"))

@@ -1,4 +1,6 @@
-"""Writes docs/api.md from the docstrings of the public API: `make api`. A test holds it up to date."""
+"""Writes docs/api.md from the docstrings of the public API: `make api`. A test holds it up
+to date.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ import folkmoot as fm
 PAGE = Path(__file__).with_name("api.md")
 HEAD = """# API reference
 
-What `import folkmoot as fm` gives, from its docstrings. For the command line see `folkmoot COMMAND --help`.
+What `import folkmoot as fm` gives, from its docstrings. For the command line
+see `folkmoot COMMAND --help`.
 Every program returns a `dspy.Prediction` with the fields that [`fm.Program`](#fmprogram) lists.
 """
 
@@ -42,7 +45,9 @@ def page() -> str:
 def part(name: str, module: str, met: str) -> str:
     """A class that users meet inside of another: `met` says where."""
     thing = getattr(import_module(module), name)
-    return f"## `{name}`: {met}\n\n{text(inspect.getdoc(thing))}\n\n{members(thing)}".rstrip() + "\n"
+    return (
+        f"## `{name}`: {met}\n\n{text(inspect.getdoc(thing))}\n\n{members(thing)}".rstrip() + "\n"
+    )
 
 
 def entry(name: str, thing: Any) -> str:
@@ -71,14 +76,22 @@ def members(thing: Any) -> str:
 
 
 def member(name: str, thing: Any) -> str | None:
-    """A method or property with its types and what it is for; None for what is neither or says nothing."""
+    """A method or property with its types and what it is for; None for what is neither or says
+    nothing.
+    """
     function = thing.__func__ if isinstance(thing, classmethod) else thing
     if name.startswith("_") or not isinstance(function, types.FunctionType | property):
         return None
     if isinstance(function, property):
-        returns = annotated(inspect.signature(function.fget).return_annotation) if function.fget else ""
+        returns = (
+            annotated(inspect.signature(function.fget).return_annotation) if function.fget else ""
+        )
         return f"- `{name}: {returns}`" + (f": {summary(function)}" if function.__doc__ else "")
-    return f"- `{call(name, function, within=True)}`: {summary(function)}" if function.__doc__ else None
+    return (
+        f"- `{call(name, function, within=True)}`: {summary(function)}"
+        if function.__doc__
+        else None
+    )
 
 
 def annotated(annotation: Any) -> str:
@@ -93,7 +106,9 @@ def about(thing: Any) -> str:
 
 
 def call(name: str, thing: Any, *, within: bool = False) -> str:
-    """The call as one writes it, with types, an argument a line when it is long and not `within` one."""
+    """The call as one writes it, with types, an argument a line when it is long and not `within`
+    one.
+    """
     signature = inspect.signature(thing.__init__ if inspect.isclass(thing) else thing)
     parameters = [one for one in signature.parameters.values() if one.name not in ("self", "cls")]
     given = [argument(one) for one in parameters]
@@ -101,7 +116,9 @@ def call(name: str, thing: Any, *, within: bool = False) -> str:
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         given.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
     returns = signature.return_annotation
-    end = "" if inspect.isclass(thing) or returns is signature.empty else f" -> {annotated(returns)}"
+    end = (
+        "" if inspect.isclass(thing) or returns is signature.empty else f" -> {annotated(returns)}"
+    )
     line = f"{name}({', '.join(given)}){end}"
     return (
         line

@@ -28,7 +28,10 @@ def notebook(source: Path) -> nbformat.NotebookNode:
         make = nbformat.v4.new_markdown_cell if kind else nbformat.v4.new_code_cell
         cells.append(make(text.strip(), id=f"cell-{number}"))
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    metadata = {"kernelspec": kernel, "language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+    metadata = {
+        "kernelspec": kernel,
+        "language_info": {"name": "python", "pygments_lexer": "ipython3"},
+    }
     return nbformat.v4.new_notebook(cells=cells, metadata=metadata)
 
 
@@ -36,9 +39,12 @@ def execute(made: nbformat.NotebookNode) -> None:
     """Run it in an empty folder, without warnings, which name paths. Raises what a cell raises."""
     language = made.metadata.language_info
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as cache:
-        own = {**os.environ, "PYTHONWARNINGS": "ignore", "FOLKMOOT_CACHE": cache}  # no answers of before
+        # no answers of before
+        own = {**os.environ, "PYTHONWARNINGS": "ignore", "FOLKMOOT_CACHE": cache}
         at = {"metadata": {"path": folder}}
-        client = NotebookClient(made, timeout=900, kernel_name="python3", record_timing=False, resources=at)
+        client = NotebookClient(
+            made, timeout=900, kernel_name="python3", record_timing=False, resources=at
+        )
         client.execute(env=own)
     for cell in made.cells:
         if cell.cell_type == "code":

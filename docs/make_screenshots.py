@@ -1,7 +1,7 @@
 """Writes docs/images from runs made for them, with headless Chromium: `make screenshots`.
 
-The pages of MLflow show an LM with scripted answers, which needs no weights and says the same each time; the
-report shows a recorded contest. Nothing is arranged by hand.
+The pages of MLflow show an LM with scripted answers, which needs no weights and says the same each
+time; the report shows a recorded contest. Nothing is arranged by hand.
 """
 
 from __future__ import annotations
@@ -33,9 +33,15 @@ sys.path.append(str(ROOT / "tools"))
 from browser import Browser  # type: ignore[import-not-found]  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
-PROGRAMS = ("single:simple", "ensemble:simple,cot,zero_shot", "deliberation:intuitive,reasoner,critic:judge")
+PROGRAMS = (
+    "single:simple",
+    "ensemble:simple,cot,zero_shot",
+    "deliberation:intuitive,reasoner,critic:judge",
+)
 RECORDED = ("csqa-simple", "csqa-blind")
-QUESTIONS = {one.question: one for part in ("train", "test") for one in fm.load("sample-choice", split=part)}
+QUESTIONS = {
+    one.question: one for part in ("train", "test") for one in fm.load("sample-choice", split=part)
+}
 
 
 def reply(body: dict[str, Any]) -> str:
@@ -47,8 +53,12 @@ def reply(body: dict[str, Any]) -> str:
     assert asked.answer
     hard, drawn = _number(asked.question) % 100 < 30, _number(prompt)
     right = drawn % 100 < (12 if hard else 88) + 6 * (len(fields) > 1)
-    label = asked.answer if right else sorted({*asked.choices} - {asked.answer})[_number(asked.id) % 3]
-    said = f"“{asked.choices[label]}” fits best: it comes to mind first, and the others are unusual."
+    label = (
+        asked.answer if right else sorted({*asked.choices} - {asked.answer})[_number(asked.id) % 3]
+    )
+    said = (
+        f"“{asked.choices[label]}” fits best: it comes to mind first, and the others are unusual."
+    )
     return json.dumps({name: label if "enum" in spec else said for name, spec in fields.items()})
 
 
@@ -57,11 +67,15 @@ def _number(text: str) -> int:
 
 
 def folkmoot(words: str) -> None:
-    subprocess.run([sys.executable, "-m", "folkmoot", *words.split()], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-m", "folkmoot", *words.split()], check=True, stdout=subprocess.DEVNULL
+    )
 
 
 def runs() -> None:
-    """A recorded contest, and in another experiment three programs and a study, in the store that is here."""
+    """A recorded contest, and in another experiment three programs and a study, in the store that
+    is here.
+    """
     for name in RECORDED:
         with tarfile.open(ROOT / "examples" / "recorded" / f"{name}.tar.xz") as packed:
             packed.extractall(filter="data")
@@ -69,11 +83,15 @@ def runs() -> None:
     recorded = "--data csqa-blind/questions.jsonl --lm replay/csqa-blind"
     folkmoot(f"evaluate {talk} {recorded} --out runs/real --quiet")
     with ScriptedServer(reply) as server:
-        lm = f"--quiet --lm openai/scripted --api-base {server.url} --price openai/scripted=0.15,0.6"
+        lm = (
+            f"--quiet --lm openai/scripted --api-base {server.url} --price openai/scripted=0.15,0.6"
+        )
         data = "--data sample-choice --split test --limit 100"
         for number, program in enumerate(PROGRAMS):
             folkmoot(f"evaluate {program} {data} --out runs/{number} {lm}")
-        data = "--train sample-choice --train-split train --train-limit 40 --validation sample-choice"
+        data = (
+            "--train sample-choice --train-split train --train-limit 40 --validation sample-choice"
+        )
         data += " --validation-split test --validation-limit 60"
         asked = "--trials 6 --objective accuracy,tokens --out study"
         folkmoot(f"tune deliberation:intuitive,reasoner {data} {asked} {lm}")
@@ -86,7 +104,9 @@ def ui() -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "folkmoot", "ui", "--port", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         try:
             assert process.stdout is not None
             yield process.stdout.readline().split()[0]
@@ -95,7 +115,9 @@ def ui() -> Iterator[str]:
 
 
 def taken(page: Browser, name: str, url: str, ready: str, pause: float = 4.0) -> None:
-    """Open a page, wait for words on it, and a while for what draws itself, and write the picture."""
+    """Open a page, wait for words on it, and a while for what draws itself, and write the
+    picture.
+    """
     page.open("about:blank")
     page.open(url)
     page.wait(f"document.body.innerText.includes({json.dumps(ready)})", 90)
@@ -132,7 +154,9 @@ def mlflow_pages(page: Browser, address: str) -> None:
     shown = f"{root}/experiments/{real.experiment_id}/runs/{real.run_id}/artifacts/dialogues.html"
     taken(page, "mlflow-dialogues", shown, "Path:", 8)
     ids = json.dumps([one.info.run_id for one in (alone, panel, talk)])
-    compared = f"{root}/compare-runs?runs={ids}&experiments={json.dumps([experiment])}".replace('"', "%22")
+    compared = f"{root}/compare-runs?runs={ids}&experiments={json.dumps([experiment])}".replace(
+        '"', "%22"
+    )
     taken(page, "mlflow-compare", compared, "Run details", 8)
     traces = client.search_traces(locations=[experiment], run_id=talk.info.run_id)
     longest = max(traces, key=lambda one: len(one.data.spans))

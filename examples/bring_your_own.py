@@ -1,4 +1,5 @@
-"""Your module, LM, DataFrame, metric, MLflow experiment and Optuna study: does a deliberation beat it?
+"""Your module, LM, DataFrame, metric, MLflow experiment and Optuna study: does a deliberation beat
+it?
 
 It asks the LM that DSPy is set to, such as openai/gpt-4o-mini with its key in OPENAI_API_KEY.
 """
@@ -53,7 +54,9 @@ def right_place(example: dspy.Example, prediction: dspy.Prediction, trace: objec
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lm", default="openai/gpt-4o-mini", help="the name of any LM that DSPy reaches")
+    parser.add_argument(
+        "--lm", default="openai/gpt-4o-mini", help="the name of any LM that DSPy reaches"
+    )
     parser.add_argument("--api-base", help="address of an endpoint of your own, up to /v1")
     options = parser.parse_args()
 
@@ -83,7 +86,13 @@ def main() -> None:
 
     study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=0))
     tuned = fm.tune(
-        "deliberation", train, held_out, metric=right_place, trials=2, study=study, out=f"{OUT}/tuned"
+        "deliberation",
+        train,
+        held_out,
+        metric=right_place,
+        trials=2,
+        study=study,
+        out=f"{OUT}/tuned",
     )
     print(f"tuned: {tuned.report['best']['setting']}, in {len(study.trials)} trials of my study")
 

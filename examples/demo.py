@@ -1,7 +1,8 @@
 """The main job in small: does a panel, or a deliberation of two, beat one agent? No key needed.
 
-Run it with `make demo`. Everything runs in this process: first on the embedded LM (Gemma 3 270M), then a
-recorded contest of a more capable one (Qwen2.5-Coder 1.5B), which is replayed without a call.
+Run it with `make demo`. Everything runs in this process: first on the embedded LM (Gemma 3 270M),
+then a recorded contest of a more capable one (Qwen2.5-Coder 1.5B), which is replayed without a
+call.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ EMBEDDED = "The LM is Gemma 3 270M, embedded: small and untuned, but real. No ke
 
 
 def programs(train: list[fm.Question]) -> dict[str, fm.Program]:
-    """What is compared: one agent without and with examples, a panel of three, and two that talk."""
+    """What is compared: one agent without and with examples, a panel of three, and two that
+    talk.
+    """
     simple = fm.SingleAgent("simple")
     panel = fm.Ensemble([fm.labelled_demos(simple, train, 2, seed=seed) for seed in (1, 2, 3)])
     talk = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_rounds=2)
@@ -47,7 +50,10 @@ def programs(train: list[fm.Question]) -> dict[str, fm.Program]:
 
 def contests() -> dict[str, tuple[str, fm.Program]]:
     """The recorded contests that are replayed, and the program of each."""
-    simple, talk = fm.SingleAgent("simple"), fm.Deliberation(["intuitive", "reasoner"], opening="blind")
+    simple, talk = (
+        fm.SingleAgent("simple"),
+        fm.Deliberation(["intuitive", "reasoner"], opening="blind"),
+    )
     return {
         "one agent": ("csqa-simple", simple),
         "two agents, judge": ("csqa-blind", talk),
@@ -66,7 +72,8 @@ def main() -> None:
     questions = fm.load("sample-choice", split="test", limit=options.limit)
     lm = fm.lm(options.lm, api_base=options.api_base)
     console.print(
-        f"\n[bold]folkmoot[/] asks {len(questions)} everyday questions with five options each (chance: 20%)."
+        f"\n[bold]folkmoot[/] asks {len(questions)} everyday questions with five options each "
+        f"(chance: 20%)."
         f"\n{EMBEDDED if options.lm == LM else f'The LM is {options.lm}.'}\n"
     )
     folder = RUNS / ("" if options.lm == LM else options.lm) / f"{len(questions)}-questions"
@@ -99,7 +106,8 @@ def replayed(console: Console) -> None:
     """A contest of a capable LM, from its records: no call, no weights."""
     console.print(
         "\n[bold]The same with a capable LM, recorded[/]"
-        "\nQwen2.5-Coder 1.5B on 100 questions of CommonsenseQA: it took hours; the replay makes no call.\n"
+        "\nQwen2.5-Coder 1.5B on 100 questions of CommonsenseQA: it took hours; the replay makes "
+        "no call.\n"
     )
     results: dict[str, fm.Evaluation] = {}
     with bars() as shown:
@@ -122,7 +130,9 @@ def replayed(console: Console) -> None:
 
 
 def persuaded(row: Mapping[str, Any]) -> tuple[bool, int]:
-    """Whether talk turned a wrong answer into the right one; of such rows the shortest comes first."""
+    """Whether talk turned a wrong answer into the right one; of such rows the shortest
+    comes first.
+    """
     turns = row["transcript"]
     learned = any(
         first["agent"] == then["agent"] and first["answer"] != row["gold"] == then["answer"]
@@ -143,7 +153,11 @@ def bars() -> Progress:
 
 def watch(bars: Progress, task: object) -> Callable[[State], None]:
     def show(state: State) -> None:
-        said = f"{state.correct / state.done:.0%} right, {state.usage.calls} calls" if state.done else ""
+        said = (
+            f"{state.correct / state.done:.0%} right, {state.usage.calls} calls"
+            if state.done
+            else ""
+        )
         bars.update(task, completed=state.done, state=said)  # type: ignore[arg-type]
 
     return show
@@ -176,7 +190,9 @@ def table(results: dict[str, fm.Evaluation], pairs: dict[str, Pair]) -> Table:
         shown.add_row(
             name,
             f"{score['value']:.0%} [{100 * score['low']:.0f}, {100 * score['high']:.0f}]",
-            f"{100 * pair.difference:+.0f} [{100 * pair.low:+.0f}, {100 * pair.high:+.0f}]" if pair else "",
+            f"{100 * pair.difference:+.0f} [{100 * pair.low:+.0f}, {100 * pair.high:+.0f}]"
+            if pair
+            else "",
             str(result.summary.usage["calls"]),
         )
     return shown

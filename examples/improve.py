@@ -1,4 +1,5 @@
-"""Improve one agent's prompts on sample questions, save them, and see on held-out questions if they help.
+"""Improve one agent's prompts on sample questions, save them, and see on held-out questions if they
+help.
 
 No key needed: everything runs in this process on the embedded LM (Gemma 3 270M), in about a minute.
 """
@@ -41,7 +42,10 @@ def main() -> None:
     print(f"after:  {after}")
     (pair,) = fm.compare(before, after, names=["before", "after"])
     print(pair.verdict)
-    print(f"prompts: {out}/prompts.md; ask it: folkmoot ask {out}/saved QUESTION --choice A --choice B")
+    print(
+        f"prompts: {out}/prompts.md; ask it: folkmoot ask {out}/saved QUESTION --choice A "
+        f"--choice B"
+    )
 
 
 if __name__ == "__main__":

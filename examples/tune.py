@@ -1,4 +1,5 @@
-"""Find out how long two agents should talk and who should settle it: a small study, with a report at the end.
+"""Find out how long two agents should talk and who should settle it: a small study, with a report
+at the end.
 
 No key needed: everything runs in this process on the embedded LM (Gemma 3 270M), in about a minute.
 """
@@ -22,7 +23,9 @@ SPACE = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--limit", type=int, default=10, help="for the trials, and as many held out")
+    parser.add_argument(
+        "--limit", type=int, default=10, help="for the trials, and as many held out"
+    )
     parser.add_argument("--lm", default="local/gemma-3-270m", help="such as openai/gpt-4o-mini")
     parser.add_argument("--api-base", help="address of an OpenAI-compatible endpoint, up to /v1")
     options = parser.parse_args()
@@ -41,7 +44,8 @@ def main() -> None:
 
     # The winner's training score is the best of many; the held-out questions tell what it is worth.
     study.best.save(f"{out}/saved")
-    runs = {"default": study.default, "winner": study.validation}  # there is no default where it has won
+    # there is no default where it has won
+    runs = {"default": study.default, "winner": study.validation}
     known = {name: run for name, run in runs.items() if run is not None}
     page = fm.report(list(known.values()), names=list(known), out=f"{out}/report.html")
     print(f"report: {page.path}")

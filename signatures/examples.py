@@ -1,4 +1,6 @@
-"""Worked examples written for this package: short ones for each kind, and one in full for each data set."""
+"""Worked examples written for this package: short ones for each kind, and one in full for each data
+set.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,12 @@ import yaml
 
 @dataclass(frozen=True)
 class Worked:
-    """One question solved in full, in the words of every method: what each reply would say, by output field.
+    """One question solved in full, in the words of every method: what each reply would say, by
+    output field.
 
-    `parts` are the simpler questions that lead up to it with their answers; `other` is the answer that an
-    evaluator supposes to be true instead; `trace` is how a worker looks it up: thought, action, observation.
+    `parts` are the simpler questions that lead up to it with their answers; `other` is the answer
+    that an evaluator supposes to be true instead; `trace` is how a worker looks it up: thought,
+    action, observation.
     """
 
     question: str
@@ -37,7 +41,9 @@ _DATA = yaml.safe_load((files(__package__) / "examples.yaml").read_text(encoding
 
 EXAMPLES: dict[str, tuple[dspy.Example, ...]] = {
     kind: tuple(
-        dspy.Example(question=row["question"], choices=row.get("choices"), kind=kind, answer=row["answer"])
+        dspy.Example(
+            question=row["question"], choices=row.get("choices"), kind=kind, answer=row["answer"]
+        )
         for row in rows
     )
     for kind, rows in _DATA["examples"].items()

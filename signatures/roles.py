@@ -17,8 +17,8 @@ class Speaking(Answering):
 
 
 class Intuitive(Speaking):
-    """You go by instinct, everyday experience and common sense. Say briefly whether you agree with those
-    who spoke, then commit to what feels right.
+    """You go by instinct, everyday experience and common sense. Say briefly whether you agree with
+    those who spoke, then commit to what feels right.
     """
 
     explanation: str = dspy.OutputField()
@@ -26,8 +26,8 @@ class Intuitive(Speaking):
 
 
 class Reasoner(Speaking):
-    """You reason in strict order: weigh every option, strike out those that fail, skip no step. Say where
-    you agree with those who spoke, then answer from what is left.
+    """You reason in strict order: weigh every option, strike out those that fail, skip no step. Say
+    where you agree with those who spoke, then answer from what is left.
     """
 
     reasoning: str = dspy.OutputField()
@@ -35,9 +35,9 @@ class Reasoner(Speaking):
 
 
 class Retriever(Speaking):
-    """You rely on facts that can be looked up: quote or paraphrase what bears on the question in the
-    passages found, or say that nothing does. Say whether the facts support those who spoke, then give
-    the answer they support.
+    """You rely on facts that can be looked up: quote or paraphrase what bears on the question in
+    the passages found, or say that nothing does. Say whether the facts support those who spoke,
+    then give the answer they support.
     """
 
     findings: str = dspy.OutputField()
@@ -45,9 +45,9 @@ class Retriever(Speaking):
 
 
 class Querying(Answering):
-    """Do not answer yet. You may look things up before you speak: say which facts would settle the question
-    or a point that the speakers leave open, in the words of an encyclopedia and without a guess at the
-    answer.
+    """Do not answer yet. You may look things up before you speak: say which facts would settle the
+    question or a point that the speakers leave open, in the words of an encyclopedia and without a
+    guess at the answer.
     """
 
     discussion: list[dict[str, Any]] | None = dspy.InputField(default=None)
@@ -58,8 +58,8 @@ QUERIES = "what to search for, a few words a line, {most} at most"
 
 
 class Critic(Speaking):
-    """You look for what is wrong: gaps, hidden assumptions and better alternatives in every argument so
-    far, or in the obvious answer. Still commit to the answer that survives best.
+    """You look for what is wrong: gaps, hidden assumptions and better alternatives in every
+    argument so far, or in the obvious answer. Still commit to the answer that survives best.
     """
 
     critique: str = dspy.OutputField()
@@ -67,8 +67,8 @@ class Critic(Speaking):
 
 
 class Judge(Speaking):
-    """You decide. Sum up fairly what each speaker holds and why, say whose argument is the strongest, and
-    give the answer that it supports.
+    """You decide. Sum up fairly what each speaker holds and why, say whose argument is the
+    strongest, and give the answer that it supports.
     """
 
     summary: str = dspy.OutputField()

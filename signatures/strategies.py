@@ -36,15 +36,17 @@ class FewShot(Answering):
 
 
 class ChainOfThought(Answering):
-    """Answer the question. Work towards it step by step before you commit. Exactly one answer is right."""
+    """Answer the question. Work towards it step by step before you commit. Exactly one answer is
+    right.
+    """
 
     reasoning: str = dspy.OutputField(desc="your thinking, step by step")
     answer: str = dspy.OutputField()
 
 
 class Complexity(Answering):
-    """Answer the question. Break your thinking into as many small steps as it takes and leave none out; write
-    every step on a line of its own.
+    """Answer the question. Break your thinking into as many small steps as it takes and leave none
+    out; write every step on a line of its own.
     """
 
     reasoning: str = dspy.OutputField(desc="one small step a line")
@@ -52,17 +54,20 @@ class Complexity(Answering):
 
 
 class SelfAsk(Answering):
-    """Before you answer, ask yourself what else you would have to know. Put each such question, answer it
-    shortly, and let the next one build on that. When nothing is left to ask, answer the question itself.
+    """Before you answer, ask yourself what else you would have to know. Put each such question,
+    answer it shortly, and let the next one build on that. When nothing is left to ask, answer the
+    question itself.
     """
 
-    follow_ups: str = dspy.OutputField(desc="each further question with its own short answer, a line each")
+    follow_ups: str = dspy.OutputField(
+        desc="each further question with its own short answer, a line each"
+    )
     answer: str = dspy.OutputField()
 
 
 class PlanAndSolve(Answering):
-    """First understand the problem and make a plan for it. Then carry the plan out, one step after the other,
-    and answer from what came out.
+    """First understand the problem and make a plan for it. Then carry the plan out, one step after
+    the other, and answer from what came out.
     """
 
     plan: str = dspy.OutputField(desc="the steps to take, a line each")
@@ -77,24 +82,24 @@ class Working(Answering):
 
 
 class Split(Working):
-    """Do not answer yet. Name the separate tasks that together settle the question, such that each can be
-    done without the others: two to four of them, in a few words each.
+    """Do not answer yet. Name the separate tasks that together settle the question, such that each
+    can be done without the others: two to four of them, in a few words each.
     """
 
     parts: str = dspy.OutputField(desc="one task a line")
 
 
 class SolvePart(Working):
-    """Work out only what the part of the problem that is quoted last asks for; the question it belongs to
-    stands above. Be brief and exact.
+    """Work out only what the part of the problem that is quoted last asks for; the question it
+    belongs to stands above. Be brief and exact.
     """
 
     solution: str = dspy.OutputField()
 
 
 class Combine(Working):
-    """Whatever parts of the problem were worked on one by one stand above. Put them together, drop what does
-    not hold up, and answer the question.
+    """Whatever parts of the problem were worked on one by one stand above. Put them together, drop
+    what does not hold up, and answer the question.
     """
 
     reasoning: str = dspy.OutputField(desc="how the parts lead to the answer")
@@ -102,24 +107,24 @@ class Combine(Working):
 
 
 class Order(Working):
-    """Do not answer yet. Name the simpler questions that lead up to this one, from the easiest to the
-    hardest, such that each can be answered once those before it are: two to four of them.
+    """Do not answer yet. Name the simpler questions that lead up to this one, from the easiest to
+    the hardest, such that each can be answered once those before it are: two to four of them.
     """
 
     parts: str = dspy.OutputField(desc="one simpler question a line, the easiest first")
 
 
 class SolveNext(Working):
-    """Answer only the simpler question that is quoted last, using what has been found for those before it. Be
-    brief and exact.
+    """Answer only the simpler question that is quoted last, using what has been found for those
+    before it. Be brief and exact.
     """
 
     solution: str = dspy.OutputField()
 
 
 class Conclude(Working):
-    """Whatever simpler questions lead up to this one were answered above, each building on the last. Now
-    answer the question itself.
+    """Whatever simpler questions lead up to this one were answered above, each building on the
+    last. Now answer the question itself.
     """
 
     reasoning: str = dspy.OutputField(desc="how they lead to the answer")

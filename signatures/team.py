@@ -12,30 +12,34 @@ from .strategies import Working
 class Acting(Working):
     """Find the answer by looking things up, one step at a time."""
 
-    thought: str = dspy.OutputField(desc="what you know by now and what to do next, in a sentence or two")
+    thought: str = dspy.OutputField(
+        desc="what you know by now and what to do next, in a sentence or two"
+    )
     action: str = dspy.OutputField(
-        desc="exactly one of Search[entity], to open the page of that name; Lookup[keyword], for the next "
+        desc="exactly one of Search[entity], to open the page of that name; Lookup[keyword], for "
+        "the next "
         "sentence with that word on the open page; Finish[answer], to end with your answer"
     )
 
 
 class Bold(Acting):
-    """You explore boldly. Guess early what the answer may be, follow unusual leads, jump to the page that a
-    hunch suggests, and finish as soon as your story holds together; some doubt is allowed. If the supervisor
-    made a suggestion above, follow it. Take the next step.
+    """You explore boldly. Guess early what the answer may be, follow unusual leads, jump to the
+    page that a hunch suggests, and finish as soon as your story holds together; some doubt is
+    allowed. If the supervisor made a suggestion above, follow it. Take the next step.
     """
 
 
 class Cautious(Acting):
-    """You check everything. Before you conclude anything, find the sentence that proves it; look facts up a
-    second time where sources could differ, and finish only with what you have read. If the supervisor made a
-    suggestion above, follow it. Take the next step.
+    """You check everything. Before you conclude anything, find the sentence that proves it; look
+    facts up a second time where sources could differ, and finish only with what you have read. If
+    the supervisor made a suggestion above, follow it. Take the next step.
     """
 
 
 class Neutral(Acting):
-    """You weigh both sides. Follow the likeliest lead, confirm what matters most, and neither rush nor dwell
-    on what is clear. If the supervisor made a suggestion above, follow it. Take the next step.
+    """You weigh both sides. Follow the likeliest lead, confirm what matters most, and neither rush
+    nor dwell on what is clear. If the supervisor made a suggestion above, follow it. Take the next
+    step.
     """
 
 
@@ -46,14 +50,15 @@ class Concluding(Working):
 
 
 class Supervising(Working):
-    """You supervise workers who looked things up independently; you see what each of them did. Be calm and
-    fair: an unusual way to a sound answer is as good as a usual one. Accept an answer when its trace is
-    coherent, plausible and complete. Else send the worker with the most promising trace back with one
-    suggestion. You have to decide, and the question always has an answer.
+    """You supervise workers who looked things up independently; you see what each of them did. Be
+    calm and fair: an unusual way to a sound answer is as good as a usual one. Accept an answer when
+    its trace is coherent, plausible and complete. Else send the worker with the most promising
+    trace back with one suggestion. You have to decide, and the question always has an answer.
     """
 
     judgement: str = dspy.OutputField(
-        desc="for each worker: do the steps fit together, is the conclusion likely given what was read, and "
+        desc="for each worker: do the steps fit together, is the conclusion likely given what "
+        "was read, and "
         "is anything missing"
     )
     decision: Literal["accept", "retry"] = dspy.OutputField(desc="accept or retry")
@@ -62,13 +67,15 @@ class Supervising(Working):
 
 
 class Deciding(Working):
-    """You supervise workers who looked things up independently; you see what each of them did. Nobody can try
-    again any more: name the worker whose answer is to stand, the one whose trace is the most coherent,
-    plausible and complete. You have to decide, and the question always has an answer.
+    """You supervise workers who looked things up independently; you see what each of them did.
+    Nobody can try again any more: name the worker whose answer is to stand, the one whose trace is
+    the most coherent, plausible and complete. You have to decide, and the question always has an
+    answer.
     """
 
     judgement: str = dspy.OutputField(
-        desc="for each worker: do the steps fit together, is the conclusion likely given what was read, and "
+        desc="for each worker: do the steps fit together, is the conclusion likely given what "
+        "was read, and "
         "is anything missing"
     )
     worker: str = dspy.OutputField(desc="whose answer stands")
@@ -78,7 +85,9 @@ WORKERS: dict[str, type[Working]] = {"bold": Bold, "cautious": Cautious, "neutra
 
 STEP = "step {number}"
 DONE = "Thought: {thought}\nAction: {action}\nObservation: {observation}"
-NOT_AN_ACTION = "(That is no action. Allowed are Search[entity], Lookup[keyword] and Finish[answer].)"
+NOT_AN_ACTION = (
+    "(That is no action. Allowed are Search[entity], Lookup[keyword] and Finish[answer].)"
+)
 NO_ANSWER = "(That is no answer: {problem}.)"
 REPEATED = "(As in step {number}.) {observation}"
 FINISHED = "(finished)"

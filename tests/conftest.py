@@ -46,14 +46,17 @@ class RootIsNoPackage:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(RootIsNoPackage())  # this file's own hooks are for what is below it
+    # this file's own hooks are for what is below it
+    config.pluginmanager.register(RootIsNoPackage())
 
 
 FROZEN = {"modules": 0}
 
 
 def pytest_runtest_setup() -> None:
-    """The garbage collector passes over what imports have made, before the first test and during others."""
+    """The garbage collector passes over what imports have made, before the first test and during
+    others.
+    """
     if len(sys.modules) > FROZEN["modules"] + 300:
         gc.collect()
         gc.freeze()
@@ -71,7 +74,9 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_store() -> None:
-    """No test goes on with the tracking store or experiment that another one left in MLflow's settings."""
+    """No test goes on with the tracking store or experiment that another one left in MLflow's
+    settings.
+    """
     os.environ.pop("MLFLOW_EXPERIMENT_ID", None)  # where `mlflow.set_experiment` notes it
     if (mlflow := sys.modules.get("mlflow")) is not None and hasattr(mlflow, "set_tracking_uri"):
         mlflow.set_tracking_uri(None)
@@ -79,7 +84,9 @@ def _own_store() -> None:
 
 @pytest.fixture(autouse=True)
 def _own_lm() -> Iterator[None]:
-    """No test meets the LM and the adapter that another one, or a snippet of the docs, set DSPy to."""
+    """No test meets the LM and the adapter that another one, or a snippet of the docs, set
+    DSPy to.
+    """
     yield
     settings_of_dspy = getattr(sys.modules.get("dspy"), "settings", None)
     if settings_of_dspy is not None and (settings_of_dspy.lm or settings_of_dspy.adapter):
@@ -95,11 +102,15 @@ def _new_addresses() -> None:
 
 @pytest.fixture(autouse=True)
 def _blank_figures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures are drawn up everywhere, and rendered where a test is marked `plots`: that takes most time."""
+    """Figures are drawn up everywhere, and rendered where a test is marked `plots`: that takes most
+    time.
+    """
     figures = sys.modules.get("matplotlib.figure")
     if figures is None or request.node.get_closest_marker("plots"):
         return
-    monkeypatch.setattr(figures.Figure, "savefig", lambda figure, path: Path(path).write_bytes(BLANK))
+    monkeypatch.setattr(
+        figures.Figure, "savefig", lambda figure, path: Path(path).write_bytes(BLANK)
+    )
 
 
 @pytest.fixture

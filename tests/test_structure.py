@@ -1,6 +1,8 @@
-"""The rules of the house: who may import whom and when, what importing costs, and that names are unique.
+"""The rules of the house: who may import whom and when, what importing costs, and that names are
+unique.
 
-A list of what still breaks a rule only shrinks: an entry that is no longer needed fails the test, too.
+A list of what still breaks a rule only shrinks: an entry that is no longer needed fails the test,
+too.
 """
 
 from __future__ import annotations
@@ -27,15 +29,41 @@ ROOMS = {
     "optimizers": ["statistics", "prompts", "structure", "policy"],
     "pipelines": [
         *("base", "lms", "data", "runs", "programs", "tracking", "plots", "evaluation", "logs"),
-        *("comparison", "compilation", "tuning", "training", "distillation", "reproduction", "reporting"),
+        *(
+            "comparison",
+            "compilation",
+            "tuning",
+            "training",
+            "distillation",
+            "reproduction",
+            "reporting",
+        ),
         *("testing", "cli"),
     ],
 }
 SIBLINGS = {"compilation", "tuning", "training", "distillation", "reproduction", "reporting"}
 MAY_TRAIN = {"tuning", "reproduction"}
 HEAVY = {
-    *("torch", "torch_geometric", "sentence_transformers", "mlflow", "ray", "matplotlib", "datasets"),
-    *("litellm", "pyarrow", "pandas", "scipy", "xllamacpp", "sqlalchemy", "jinja2", "grpc", "psycopg"),
+    *(
+        "torch",
+        "torch_geometric",
+        "sentence_transformers",
+        "mlflow",
+        "ray",
+        "matplotlib",
+        "datasets",
+    ),
+    *(
+        "litellm",
+        "pyarrow",
+        "pandas",
+        "scipy",
+        "xllamacpp",
+        "sqlalchemy",
+        "jinja2",
+        "grpc",
+        "psycopg",
+    ),
     *("httpx", "networkx"),
 }
 HEAVY_FOR_COMMANDS = {*HEAVY, "dspy", "optuna", "aiohttp", "numpy", "pydantic_settings"}
@@ -92,14 +120,20 @@ def modules(root: Path) -> dict[Path_, Module]:
 def times(tree: ast.Module) -> Iterator[tuple[ast.AST, Literal["top", "type", "function"]]]:
     """Every import of a module, and when it happens."""
 
-    def walk(node: ast.AST, when: Literal["top", "type", "function"]) -> Iterator[tuple[ast.AST, str]]:
+    def walk(
+        node: ast.AST, when: Literal["top", "type", "function"]
+    ) -> Iterator[tuple[ast.AST, str]]:
         for child in ast.iter_child_nodes(node):
             now: str = when
             if isinstance(child, ast.Import | ast.ImportFrom):
                 yield child, when
             elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
                 now = "function"
-            elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test) and when == "top":
+            elif (
+                isinstance(child, ast.If)
+                and "TYPE_CHECKING" in ast.dump(child.test)
+                and when == "top"
+            ):
                 now = "type"
             yield from walk(child, now)  # type: ignore[arg-type]
 
@@ -123,7 +157,9 @@ def arrows(root: Path) -> list[Arrow]:
     for module in known.values():
         for node, when in times(module.tree):
             if isinstance(node, ast.ImportFrom) and node.level:
-                base = module.path[: -node.level] + tuple(filter(None, (node.module or "").split(".")))
+                base = module.path[: -node.level] + tuple(
+                    filter(None, (node.module or "").split("."))
+                )
                 for alias in node.names:
                     there = target((*base, alias.name))
                     if there and there != module.path:
@@ -143,7 +179,9 @@ def libraries(module: Module) -> set[str]:
 
 
 def reached(root: Path) -> dict[Path_, set[str]]:
-    """The libraries that importing each module brings in, by way of whatever it imports at the top."""
+    """The libraries that importing each module brings in, by way of whatever it imports at
+    the top.
+    """
     known = modules(root)
     own = {path: libraries(module) for path, module in known.items()}
     into = defaultdict(set)
@@ -203,7 +241,9 @@ def upward(root: Path) -> list[str]:
 
     def place(path: Path_) -> tuple[int, int]:
         rooms = ROOMS.get(path[0], [])
-        return FLOORS.index(path[0]), rooms.index(path[1]) if len(path) > 2 and path[1] in rooms else -1
+        return FLOORS.index(path[0]), rooms.index(path[1]) if len(path) > 2 and path[
+            1
+        ] in rooms else -1
 
     return [
         str(arrow)
@@ -211,7 +251,9 @@ def upward(root: Path) -> list[str]:
         if (a := place(arrow.source)) < (b := place(arrow.target))
         and (a[0] < b[0] or a[1] >= 0)
         and not (
-            arrow.source[0] == "pipelines" and arrow.source[1] in MAY_TRAIN and arrow.target[1] == "training"
+            arrow.source[0] == "pipelines"
+            and arrow.source[1] in MAY_TRAIN
+            and arrow.target[1] == "training"
         )
     ]
 
@@ -239,7 +281,9 @@ def late(root: Path) -> list[str]:
 
 
 def public_names(root: Path) -> dict[str, list[str]]:
-    """Where each public function and class is defined; commands have the names of what they call."""
+    """Where each public function and class is defined; commands have the names of what they
+    call.
+    """
     found = defaultdict(list)
     for module in modules(root).values():
         if module.path[:2] != ("pipelines", "cli"):
@@ -253,7 +297,10 @@ def words(tree: ast.AST) -> Iterator[str]:
     """Names, imports and strings of a module, without its docstrings."""
     documents = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+            and node.body
+        ):
             first = node.body[0]
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
                 documents.add(first.value)
@@ -261,9 +308,18 @@ def words(tree: ast.AST) -> Iterator[str]:
         match node:
             case ast.Constant(value=str(text)) if node not in documents:
                 yield text
-            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.alias(name=name):
+            case (
+                ast.Name(id=name)
+                | ast.Attribute(attr=name)
+                | ast.arg(arg=name)
+                | ast.alias(name=name)
+            ):
                 yield name
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            case (
+                ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.ClassDef(name=name)
+            ):
                 yield name
             case ast.keyword(arg=str(name)) | ast.ImportFrom(module=str(name)):
                 yield name
@@ -335,12 +391,15 @@ def test_the_rules_see_what_breaks_them(tmp_path: Path) -> None:
         "modules/agents/seat": "def f():\n    from ..base import plain\n",
         "modules/base/plain": "import torch\nclass Row: ...\n",
         "modules/base/light": "class Row: ...\n",
-        "pipelines/data/load": "if TYPE_CHECKING:\n from . import other\ndef f():\n from .. import base\n",
+        "pipelines/data/load": "if TYPE_CHECKING:\n from . import other\ndef f():\n from .. "
+        "import base\n",
         "pipelines/data/other": "def f():\n    from .load import f\n",
         "pipelines/base/__init__": "",
-        "pipelines/tuning/tune": "from ..training import train\nfrom ..compilation import compile\n",
+        "pipelines/tuning/tune": "from ..training import train\nfrom ..compilation import "
+        "compile\n",
         "pipelines/training/train": "'''mlflow'''\nimport mlflow.pyfunc\n",
-        "pipelines/compilation/compile": "'mlflow'\nfrom ..training.train import fit\nrow['mlflow_id']\n",
+        "pipelines/compilation/compile": "'mlflow'\nfrom ..training.train import "
+        "fit\nrow['mlflow_id']\n",
         "pipelines/cli/tune": "def f():\n    from ..tuning.tune import g\n",
     }
     for name, code in files.items():
@@ -371,8 +430,10 @@ def test_the_rules_see_what_breaks_them(tmp_path: Path) -> None:
 
 def test_importing_the_package_is_quick_and_light() -> None:
     code = (
-        "import sys, time; began = time.perf_counter(); import folkmoot; took = time.perf_counter() - began;"
-        "heavy = {'dspy', 'mlflow', 'torch', 'litellm', 'optuna'} & set(sys.modules); print(took, *heavy)"
+        "import sys, time; began = time.perf_counter(); import folkmoot; took = "
+        "time.perf_counter() - began;"
+        "heavy = {'dspy', 'mlflow', 'torch', 'litellm', 'optuna'} & set(sys.modules); "
+        "print(took, *heavy)"
     )
     took, *heavy = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd="/"
@@ -396,7 +457,9 @@ def test_every_public_name_can_be_had() -> None:
 
 
 def test_every_package_is_listed() -> None:
-    listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
+    listed = set(
+        tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    )
     there = {
         ".".join(["folkmoot", *path.parent.relative_to(ROOT).parts])
         for floor in FLOORS

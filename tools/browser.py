@@ -1,7 +1,8 @@
-"""A page in headless Chromium, driven by the DevTools protocol over its pipe: for tests and for pictures.
+"""A page in headless Chromium, driven by the DevTools protocol over its pipe: for tests and for
+pictures.
 
-The pipe needs nothing but the standard library: messages are JSON, each ended by a NUL byte, which the
-browser reads from its descriptor 3 and writes to 4 (`--remote-debugging-pipe`).
+The pipe needs nothing but the standard library: messages are JSON, each ended by a NUL byte, which
+the browser reads from its descriptor 3 and writes to 4 (`--remote-debugging-pipe`).
 """
 
 from __future__ import annotations
@@ -23,8 +24,18 @@ from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 QUIET = (  # no request of the browser's own, no prompt, no keyring
-    *("--headless=new", "--no-first-run", "--no-default-browser-check", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync", "--disable-default-apps", "--disable-extensions"),
+    *(
+        "--headless=new",
+        "--no-first-run",
+        "--no-default-browser-check",
+        "--disable-background-networking",
+    ),
+    *(
+        "--disable-component-update",
+        "--disable-sync",
+        "--disable-default-apps",
+        "--disable-extensions",
+    ),
     *("--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--password-store=basic"),
 )
 KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), " ": (32, " ")} | {
@@ -41,7 +52,8 @@ def find_browser() -> str | None:
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
-# Puts the ends of its pipes where the browser looks for them: what is open at 3 and 4 in this process may be
+# Puts the ends of its pipes where the browser looks for them: what is open at 3 and 4 in this
+# process may be
 # closed by a library as it forks.
 BEGIN = """
 import fcntl, os, sys
@@ -59,8 +71,9 @@ class PageError(Exception):
 class Browser:
     """One page in a browser of its own, which ends with the `with` block.
 
-    `requests` has the address of everything that the page asked for, itself included, and `problems` what it
-    said in the console as an error or warning, scripts that failed and what its policy refused.
+    `requests` has the address of everything that the page asked for, itself included, and
+    `problems` what it said in the console as an error or warning, scripts that failed and what its
+    policy refused.
     """
 
     def __init__(self, width: int = 1440, height: int = 900, seconds: float = 30) -> None:
@@ -90,7 +103,9 @@ class Browser:
         os.close(writes)
         try:
             target = self.send("Target.createTarget", url="about:blank")["targetId"]
-            self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)[
+                "sessionId"
+            ]
             for domain in ("Page", "Runtime", "Log", "Network"):
                 self.send(f"{domain}.enable")
             self.resize(width, height)
@@ -158,7 +173,9 @@ class Browser:
             self.requests.append(said["request"]["url"])
         elif event == "Runtime.exceptionThrown":
             details = said["exceptionDetails"]
-            self.problems.append(str(details.get("exception", {}).get("description", details["text"])))
+            self.problems.append(
+                str(details.get("exception", {}).get("description", details["text"]))
+            )
         elif event == "Runtime.consoleAPICalled" and said["type"] in ("error", "warning", "assert"):
             self.problems.append(" ".join(str(arg.get("value", arg)) for arg in said["args"]))
         elif event == "Log.entryAdded" and said["entry"]["level"] in ("error", "warning"):
@@ -176,7 +193,9 @@ class Browser:
 
     def js(self, script: str) -> Any:
         """The value of an expression in the page, or what its promise gives."""
-        found = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        found = self.send(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
         if "exceptionDetails" in found:
             details = found["exceptionDetails"]
             raise PageError(str(details.get("exception", {}).get("description", details["text"])))
@@ -195,7 +214,12 @@ class Browser:
         for key in keys:
             code, typed = KEYS.get(key, (ord(key[0].upper()), key))
             about = {"key": key, "code": key, "windowsVirtualKeyCode": code}
-            self.send("Input.dispatchKeyEvent", type="keyDown", **about, **({"text": typed} if typed else {}))
+            self.send(
+                "Input.dispatchKeyEvent",
+                type="keyDown",
+                **about,
+                **({"text": typed} if typed else {}),
+            )
             self.send("Input.dispatchKeyEvent", type="keyUp", **about)
 
     def type(self, text: str) -> None:
@@ -205,7 +229,8 @@ class Browser:
     def _middle(self, selector: str) -> tuple[float, float]:
         place = self.js(
             f"(e => {{ if (!e) return null; e.scrollIntoView({{block: 'nearest'}});"
-            " const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })"
+            " const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / "
+            "2]; })"
             f"(document.querySelector({json.dumps(selector)}))"
         )
         if place is None:

@@ -74,7 +74,9 @@ class NumberMeta(_Strict):
 
 
 class SpanMeta(BaseModel):
-    """What a span question says about its evidence; `values` and `pick` belong to comparisons only."""
+    """What a span question says about its evidence; `values` and `pick` belong to
+    comparisons only.
+    """
 
     model_config = ConfigDict(extra="forbid", str_min_length=1)
 
@@ -96,7 +98,9 @@ def plain(text: str) -> str:
 
 
 def occurs(part: str, text: str) -> bool:
-    """Whether `part` stands in `text` as whole words, both read by `plain`; nothing occurs nowhere."""
+    """Whether `part` stands in `text` as whole words, both read by `plain`; nothing occurs
+    nowhere.
+    """
     return _within(plain(part), plain(text))
 
 
@@ -128,7 +132,9 @@ def evaluate(expression: str) -> Fraction:
 
 
 def check(folder: Path) -> list[str]:
-    """Everything that is wrong with the sample set in `folder`, one sentence each; empty if all is well."""
+    """Everything that is wrong with the sample set in `folder`, one sentence each; empty if all is
+    well.
+    """
     problems: list[str] = []
     documents = _read(folder / CORPUS_FILE, Document, problems)
     problems += _corpus_problems(documents)
@@ -153,7 +159,9 @@ def check(folder: Path) -> list[str]:
                 found = _span_problems(row, documents) if kind == "span" else said[kind](row)
                 problems += [f"{name}, {row.id}: {problem}" for problem in found]
             problems += [f"{name}: {problem}" for problem in _balance_problems(kind, rows)]
-    problems += [f"the id {key!r} is used {count} times." for key, count in used.items() if count > 1]
+    problems += [
+        f"the id {key!r} is used {count} times." for key, count in used.items() if count > 1
+    ]
     return problems
 
 
@@ -180,7 +188,9 @@ def _first(error: ValidationError) -> str:
 
 def _corpus_problems(documents: Sequence[Document]) -> Iterator[str]:
     if len(documents) < LEAST_DOCUMENTS:
-        yield f"{CORPUS_FILE}: has {len(documents)} readable documents, {LEAST_DOCUMENTS} are needed."
+        yield (
+            f"{CORPUS_FILE}: has {len(documents)} readable documents, {LEAST_DOCUMENTS} are needed."
+        )
     for title, count in Counter(plain(document.title) for document in documents).items():
         if count > 1:
             yield f"{CORPUS_FILE}: the title {title!r} is used {count} times."
@@ -243,11 +253,16 @@ def _span_problems(row: Row, documents: Sequence[Document]) -> Iterator[str]:
     by_title = {document.title: document for document in documents}
     missing = [title for title in meta.supporting_titles if title not in by_title]
     if missing or len(set(meta.supporting_titles)) < 2:
-        yield f"meta.supporting_titles must be two titles of {CORPUS_FILE}, not {meta.supporting_titles}."
+        yield (
+            f"meta.supporting_titles must be two titles of {CORPUS_FILE}, not "
+            f"{meta.supporting_titles}."
+        )
         return
     one, other = (by_title[title] for title in meta.supporting_titles)
     if meta.supporting_ids != (one.id, other.id):
-        yield f"meta.supporting_ids must be the ids {one.id} and {other.id} of the supporting titles."
+        yield (
+            f"meta.supporting_ids must be the ids {one.id} and {other.id} of the supporting titles."
+        )
     if meta.type == "bridge":
         yield from _bridge_problems(row, one, other, documents)
     else:
@@ -289,7 +304,9 @@ def _comparison_problems(row: Row, meta: SpanMeta, one: Document, other: Documen
         due = "yes" if plain(meta.values[0]) == plain(meta.values[1]) else "no"
     else:
         bare = [value.replace(",", "") for value in meta.values]
-        if not all(_DECIMAL.fullmatch(value) for value in bare) or Fraction(bare[0]) == Fraction(bare[1]):
+        if not all(_DECIMAL.fullmatch(value) for value in bare) or Fraction(bare[0]) == Fraction(
+            bare[1]
+        ):
             yield f"meta.values must be two different numbers, not {meta.values}."
             return
         first_smaller = Fraction(bare[0]) < Fraction(bare[1])
@@ -302,18 +319,24 @@ def _balance_problems(kind: str, rows: Sequence[Row]) -> Iterator[str]:
     answers = [row.answer for row in rows]
     if kind == "choice":
         for label in LABELS:
-            yield from _share_problems(f"the answer {label}", answers.count(label), len(rows), 0.14, 0.26)
+            yield from _share_problems(
+                f"the answer {label}", answers.count(label), len(rows), 0.14, 0.26
+            )
     elif kind == "boolean":
         yield from _share_problems("the answer yes", answers.count("yes"), len(rows), 0.4, 0.6)
     elif kind == "span":
         bridges = sum(row.meta.get("type") == "bridge" for row in rows)
         yield from _share_problems("the type bridge", bridges, len(rows), 0.4, 0.6)
         named = [
-            row for row in rows if row.meta.get("type") == "comparison" and row.answer not in ("yes", "no")
+            row
+            for row in rows
+            if row.meta.get("type") == "comparison" and row.answer not in ("yes", "no")
         ]
         # Otherwise "the one named first" would be a way to answer without reading.
         first = sum(plain(row.answer) == _named_first(row) for row in named)
-        yield from _share_problems("the title named first as the answer", first, len(named), 0.33, 0.67)
+        yield from _share_problems(
+            "the title named first as the answer", first, len(named), 0.33, 0.67
+        )
 
 
 def _named_first(row: Row) -> str:
@@ -324,11 +347,16 @@ def _named_first(row: Row) -> str:
 
 def _share_problems(what: str, count: int, total: int, low: float, high: float) -> Iterator[str]:
     if total and not low <= count / total <= high:
-        yield f"{what} has a share of {count / total:.0%}, which must lie between {low:.0%} and {high:.0%}."
+        yield (
+            f"{what} has a share of {count / total:.0%}, which must lie between {low:.0%} and "
+            f"{high:.0%}."
+        )
 
 
 def main() -> int:
-    """Checks the folder named on the command line, or the shipped set; the exit code is 1 for problems."""
+    """Checks the folder named on the command line, or the shipped set; the exit code is 1 for
+    problems.
+    """
     parser = argparse.ArgumentParser(description="Check a folkmoot sample set.")
     parser.add_argument("folder", nargs="?", type=Path, default=SHIPPED)
     folder = parser.parse_args().folder

@@ -1,7 +1,9 @@
-"""Makes the README fit for the package page: links lead to the repository's own files at the release's tag.
+"""Makes the README fit for the package page: links lead to the repository's own files at the
+release's tag.
 
-`python tools/package_page.py OWNER/NAME TAG` rewrites README.md and names the repository in pyproject.toml.
-The release does so before it builds, since it may be made from any copy of the repository.
+`python tools/package_page.py OWNER/NAME TAG` rewrites README.md and names the repository in
+pyproject.toml. The release does so before it builds, since it may be made from any copy of the
+repository.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ def with_urls(project: str, repository: str) -> str:
     at = f"https://github.com/{repository}"
     urls = f'[project.urls]\nRepository = "{at}"\nIssues = "{at}/issues"\n'
     urls += f'Changelog = "{at}/blob/main/CHANGELOG.md"\n\n'
-    return project.replace("[project.optional-dependencies]", urls + "[project.optional-dependencies]")
+    return project.replace(
+        "[project.optional-dependencies]", urls + "[project.optional-dependencies]"
+    )
 
 
 def main() -> None:

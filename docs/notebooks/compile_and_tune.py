@@ -1,8 +1,10 @@
 # %% [markdown]
 # # Compile and tune
 #
-# An optimizer of DSPy improves an agent's prompts (compile), and a study of Optuna looks for the structure of
-# a team (tune). Both choose on training questions and are judged on others. Here on sample questions and an
+# An optimizer of DSPy improves an agent's prompts (compile), and a study of Optuna looks for the
+# structure of
+# a team (tune). Both choose on training questions and are judged on others. Here on sample
+# questions and an
 # embedded LM (Gemma 3 270M): no key, no network, a few minutes.
 # It needs `pip install 'folkmoot[local]' ipykernel`.
 
@@ -36,7 +38,8 @@ fm.load_program("compiled").describe()["program"]
 # %% [markdown]
 # ## Tune
 #
-# How long should two agents talk, and who settles it? Every combination is tried; calls that trials share are
+# How long should two agents talk, and who settles it? Every combination is tried; calls that trials
+# share are
 # made once.
 
 # %%
@@ -47,12 +50,15 @@ space = {
     "tie_break": ["judge", "strongest"],
     "sampling": {"temperature": None},
 }
-study = fm.tune(space, train, held_out, lm=lm, trials=4, sampler="grid", out="runs/tuned", tracking=False)
+study = fm.tune(
+    space, train, held_out, lm=lm, trials=4, sampler="grid", out="runs/tuned", tracking=False
+)
 for trial in study.trials:
     print(f"{trial['scores']['accuracy']['value']:.0%}", trial["setting"])
 
 # %% [markdown]
-# The winner's training score is the best of several and so too good; the held-out questions say what it is
+# The winner's training score is the best of several and so too good; the held-out questions say
+# what it is
 # worth.
 
 # %%

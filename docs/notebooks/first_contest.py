@@ -1,7 +1,8 @@
 # %% [markdown]
 # # A first contest
 #
-# Does a team of two answer better than one agent? Two evaluations and a comparison say so, here on twenty
+# Does a team of two answer better than one agent? Two evaluations and a comparison say so, here on
+# twenty
 # sample questions and an embedded LM (Gemma 3 270M): no key, no network, a minute or two.
 # It needs `pip install 'folkmoot[local]' ipykernel`.
 
@@ -28,7 +29,8 @@ talk = fm.evaluate(program, questions, lm=lm, out="runs/talk", tracking=False)
 talk
 
 # %% [markdown]
-# The comparison pairs the answers question by question. Who leads without evidence is *ahead so far,
+# The comparison pairs the answers question by question. Who leads without evidence is *ahead so
+# far,
 # undecided*; recommended is the cheapest program that nothing is shown to beat.
 
 # %%

@@ -1,4 +1,6 @@
-"""Turns a signature into a request to an LM and its reply into fields, as the LM's profile asks for."""
+"""Turns a signature into a request to an LM and its reply into fields, as the LM's profile asks
+for.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ PASSED = (
     *("reasoning_effort", "thinking", "max_completion_tokens", "verbosity", "service_tier"),
     *("frequency_penalty", "presence_penalty", "logit_bias", "extra_body"),
 )
-"""Settings of an LM that are sent as they are; what its endpoint alone knows goes into `extra_body`."""
+"""Settings of an LM that are sent as they are; what its endpoint alone knows goes into
+`extra_body`.
+"""
 
 SETTINGS = (*SAMPLING, *PASSED)
 
@@ -35,8 +39,8 @@ def settings_of(lm: Any) -> dict[str, Any]:
 class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
     """The DSPy adapter of every folkmoot program; what it writes depends on `lm.profile` alone.
 
-    An LM without a profile (a plain `dspy.LM`, a `DummyLM`) is asked with the default one, through its own
-    messages interface. `wording` says where in a chat request the instructions stand.
+    An LM without a profile (a plain `dspy.LM`, a `DummyLM`) is asked with the default one, through
+    its own messages interface. `wording` says where in a chat request the instructions stand.
     """
 
     def __init__(self, wording: Wording = DEFAULT_WORDING) -> None:
@@ -44,7 +48,12 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
         self.wording = wording
 
     def __call__(
-        self, lm: Any, lm_kwargs: dict[str, Any], signature: Any, demos: list[Any], inputs: dict[str, Any]
+        self,
+        lm: Any,
+        lm_kwargs: dict[str, Any],
+        signature: Any,
+        demos: list[Any],
+        inputs: dict[str, Any],
     ) -> list[dict[str, Any]]:
         if profile_of(lm) is None:
             try:
@@ -56,7 +65,12 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
         return [asked.read(lm(asked.request(), **asked.rollout()).text)]
 
     async def acall(
-        self, lm: Any, lm_kwargs: dict[str, Any], signature: Any, demos: list[Any], inputs: dict[str, Any]
+        self,
+        lm: Any,
+        lm_kwargs: dict[str, Any],
+        signature: Any,
+        demos: list[Any],
+        inputs: dict[str, Any],
     ) -> list[dict[str, Any]]:
         if profile_of(lm) is None:
             try:
@@ -70,7 +84,9 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
             return [await asked.directly()]
         return [asked.read((await lm.acall(asked.request(), **asked.rollout())).text)]
 
-    def format(self, signature: Any, demos: list[Any], inputs: dict[str, Any]) -> list[dict[str, Any]]:
+    def format(
+        self, signature: Any, demos: list[Any], inputs: dict[str, Any]
+    ) -> list[dict[str, Any]]:
         messages = chat_messages(signature, demos, inputs, DEFAULT_PROFILE, self.wording)
         system = ("system", system_text(signature, self.wording))
         return [{"role": role, "content": text} for role, text in [system, *messages]]
@@ -103,7 +119,9 @@ class Asked:
     wording: Wording
 
     async def directly(self) -> dict[str, Any]:
-        """The fields of the reply of an LM made by `lm`, asked through its engine and not through DSPy."""
+        """The fields of the reply of an LM made by `lm`, asked through its engine and not through
+        DSPy.
+        """
         return self.read(await self.lm.direct.ask(*self._parts()))
 
     def request(self) -> Request:
@@ -120,7 +138,9 @@ class Asked:
         return {} if found is None else {"rollout_id": found}
 
     def read(self, text: str | None) -> dict[str, Any]:
-        """The fields of the reply. An option's text means this option, even if it is another's label."""
+        """The fields of the reply. An option's text means this option, even if it is another's
+        label.
+        """
         profile = self.lm.profile
         fields = parse_reply(self.signature, text or "", profile)
         if "answer" in fields and profile.answer_form == "text":
@@ -130,7 +150,9 @@ class Asked:
         return fields
 
     def _parts(self) -> tuple[str | None, list[tuple[str, str]], Config, dict[str, Any]]:
-        """What the LM is sent: system prompt, messages, sampling, and what only our engine understands."""
+        """What the LM is sent: system prompt, messages, sampling, and what only our engine
+        understands.
+        """
         lm, profile = self.lm, self.lm.profile
         settings = {**lm.kwargs, **self.lm_kwargs}
         takes = getattr(lm, "takes", SAMPLING)

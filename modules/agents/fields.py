@@ -1,7 +1,7 @@
 """The fields of a signature, read once a class: DSPy computes them anew at every access.
 
-Signature classes are only ever replaced, with one exception: an optimizer may give one other instructions,
-and those are not kept here.
+Signature classes are only ever replaced, with one exception: an optimizer may give one other
+instructions, and those are not kept here.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from pydantic_core import PydanticUndefined
 class Fields:
     """The fields of a signature.
 
-    `inputs` and `outputs` are their names in order; `defaults` holds the values of input fields that have
-    one; `options` those that an output field is limited to; `named` is what a request calls the outputs;
-    `plain` says whether all outputs are text or options, so that no type of DSPy's own needs to be decoded.
+    `inputs` and `outputs` are their names in order; `defaults` holds the values of input fields
+    that have one; `options` those that an output field is limited to; `named` is what a request
+    calls the outputs; `plain` says whether all outputs are text or options, so that no type of
+    DSPy's own needs to be decoded.
     """
 
     inputs: tuple[str, ...]
@@ -46,7 +47,9 @@ def fields_of(signature: Any) -> Fields:
         inputs=tuple(inputs),
         outputs=tuple(outputs),
         defaults={
-            name: info.default for name, info in inputs.items() if info.default is not PydanticUndefined
+            name: info.default
+            for name, info in inputs.items()
+            if info.default is not PydanticUndefined
         },
         options=options,
         named=", ".join(named),

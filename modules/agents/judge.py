@@ -1,4 +1,6 @@
-"""A judge as a metric: an LM says whether a free answer is right, given the reference and a rubric."""
+"""A judge as a metric: an LM says whether a free answer is right, given the reference and a
+rubric.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ _SAMPLING = ("temperature", "top_p", "seed")
 
 
 class JudgeMetric(Metric):
-    """An LM grades each answer as right or wrong. Its prompt is `signatures.judging`; a question's own rubric
-    is in `meta.rubric`. Answer, reference and rubric are quoted in fences, as what agents say is.
+    """An LM grades each answer as right or wrong. Its prompt is `signatures.judging`; a question's
+    own rubric is in `meta.rubric`. Answer, reference and rubric are quoted in fences, as what
+    agents say is.
 
     Args:
         lm: the LM that grades; its calls are billed as the metric's.
@@ -51,7 +54,8 @@ class JudgeMetric(Metric):
         ]
         if any(len(note["text"]) > MAX_NOTE_CHARS for note in notes):
             raise MetricError(
-                f"the judge reads texts of {MAX_NOTE_CHARS:,} characters at most: shorten what is longer"
+                f"the judge reads texts of {MAX_NOTE_CHARS:,} characters at most: shorten what "
+                f"is longer"
             )
         with dspy.context(adapter=ProfileAdapter()):
             turn = await self.seat.ask(Task(question.question, kind="boolean"), notes=notes)

@@ -1,4 +1,6 @@
-"""Instructions of the user's own: read from a file or a mapping, and which seat each is meant for."""
+"""Instructions of the user's own: read from a file or a mapping, and which seat each is
+meant for.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,24 @@ _NUMBER = re.compile(r"\.\d+(?=\.|$)")
 
 
 def prompts_given(prompts: Any) -> dict[str, str]:
-    """Seat → instructions, from a mapping or the path of a YAML file. Raises UserError for anything else."""
+    """Seat → instructions, from a mapping or the path of a YAML file. Raises UserError for anything
+    else.
+    """
     where = "prompts"
     if isinstance(prompts, str | Path):
         where = str(prompts)
-        prompts = read_yaml(Path(prompts).expanduser(), "prompts", "reasoner: You weigh every option …")
+        prompts = read_yaml(
+            Path(prompts).expanduser(), "prompts", "reasoner: You weigh every option …"
+        )
     if not isinstance(prompts, Mapping | None):
-        raise UserError(f"prompts is {prompts!r}: give seats with their instructions, or a YAML file of such")
+        raise UserError(
+            f"prompts is {prompts!r}: give seats with their instructions, or a YAML file of such"
+        )
     for seat, told in (prompts or {}).items():
         if not isinstance(told, str) or not told.strip():
-            raise UserError(f"{where}: the seat {str(seat)!r} has no instructions: write a text, or drop it")
+            raise UserError(
+                f"{where}: the seat {str(seat)!r} has no instructions: write a text, or drop it"
+            )
     return {str(seat): told.strip() for seat, told in (prompts or {}).items()}
 
 

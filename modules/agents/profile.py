@@ -1,4 +1,6 @@
-"""How one LM wants to be asked: layout of the prompt, form of the answer, and what holds it to that form."""
+"""How one LM wants to be asked: layout of the prompt, form of the answer, and what holds it to that
+form.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,12 @@ from typing import Literal, NamedTuple
 class Profile:
     """Settings of one LM, attached to it as `lm.profile`.
 
-    `layout`: `chat` sends messages with instructions and asks for a JSON object; `plain` sends bare text
-    (`Question: … Answer:`) for untuned base models, without instructions.
-    `answer_form`: whether a choice is answered by its `label` or by the `text` of the option.
-    `list_options`: whether the options are shown in the prompt.
-    `constrain`: `schema` sends a JSON schema as `response_format`; `grammar` leaves it to the endpoint to
-    bound every output field; `none` sends neither.
+    `layout`: `chat` sends messages with instructions and asks for a JSON object; `plain` sends bare
+    text (`Question: … Answer:`) for untuned base models, without instructions. `answer_form`:
+    whether a choice is answered by its `label` or by the `text` of the option. `list_options`:
+    whether the options are shown in the prompt. `constrain`: `schema` sends a JSON schema as
+    `response_format`; `grammar` leaves it to the endpoint to bound every output field; `none` sends
+    neither.
     """
 
     layout: Literal["chat", "plain"] = "chat"
@@ -30,8 +32,9 @@ DEFAULT_PROFILE = Profile()
 class Wording(NamedTuple):
     """Where a chat request says what its seat is to do, and how.
 
-    `role_first`: in the system message, as papers do; else behind the material that all seats share, so that
-    their requests begin alike. `verbatim`: with the line breaks that the instructions have.
+    `role_first`: in the system message, as papers do; else behind the material that all seats
+    share, so that their requests begin alike. `verbatim`: with the line breaks that the
+    instructions have.
     """
 
     role_first: bool = False

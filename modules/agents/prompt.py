@@ -1,7 +1,8 @@
 """Writes a request for a signature in the layout of a profile, and says what the reply may contain.
 
 The order is built for prefix caching: material that all seats share (question, options, passages,
-discussion) comes first, and the instructions of this seat come last, unless a wording puts them first.
+discussion) comes first, and the instructions of this seat come last, unless a wording puts them
+first.
 """
 
 from __future__ import annotations
@@ -27,12 +28,17 @@ DEFAULT_WORDING = Wording()
 
 _SPECIAL = re.compile(r"<(?=[|｜/\w])")
 
-# What the reply may contain ---------------------------------------------------------------------------------
+# What the reply may contain
+# ---------------------------------------------------------------------------------
 
 
-def output_fields(signature: Any, inputs: Mapping[str, Any], profile: Profile) -> list[dict[str, Any]]:
-    """The output fields in order, each with a `type` (text, option, boolean, number, span, action) and, where
-    the field is a choice, its `options`. Endpoints turn this into a JSON schema or a grammar."""
+def output_fields(
+    signature: Any, inputs: Mapping[str, Any], profile: Profile
+) -> list[dict[str, Any]]:
+    """The output fields in order, each with a `type` (text, option, boolean, number, span, action)
+    and, where the field is a choice, its `options`. Endpoints turn this into a JSON schema or a
+    grammar.
+    """
     fields = []
     known = fields_of(signature)
     for name in known.outputs:
@@ -62,7 +68,9 @@ def json_schema(fields: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     properties: dict[str, Any] = {}
     for field in fields:
         values = field.get("options") or kinds.get(field["type"])
-        properties[field["name"]] = {"type": "string", "enum": values} if values else {"type": "string"}
+        properties[field["name"]] = (
+            {"type": "string", "enum": values} if values else {"type": "string"}
+        )
     return {
         "type": "object",
         "properties": properties,
@@ -92,7 +100,9 @@ def chat_messages(
     """The messages after the system message, as (role, text)."""
     messages = []
     for demo in demos:
-        outputs = {name: demo[name] for name in signature.output_fields if demo.get(name) is not None}
+        outputs = {
+            name: demo[name] for name in signature.output_fields if demo.get(name) is not None
+        }
         if not _finished(signature, demo):
             continue
         if "answer" in outputs:
@@ -104,12 +114,19 @@ def chat_messages(
 
 
 def _finished(signature: Any, demo: Any) -> bool:
-    """Whether a demonstration shows how this seat's reply ends; one of another seat's work does not."""
+    """Whether a demonstration shows how this seat's reply ends; one of another seat's work does
+    not.
+    """
     return demo.get(list(signature.output_fields)[-1]) is not None
 
 
 def _user_text(
-    signature: Any, inputs: Mapping[str, Any], profile: Profile, wording: Wording, *, demo: bool = False
+    signature: Any,
+    inputs: Mapping[str, Any],
+    profile: Profile,
+    wording: Wording,
+    *,
+    demo: bool = False,
 ) -> str:
     instructions, fields = _orders_of(signature, signature.__doc__, wording)
     orders = fields if wording.role_first else f"{instructions}\n{fields}"
@@ -132,10 +149,13 @@ def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
         yield fence(_passage(inputs["context"]), "passage", MAX_CONTEXT_CHARS)
     for turn in inputs.get("discussion") or ():
         said = _with_answer(turn, inputs, profile, MAX_TURN_CHARS)
-        yield fence(said, f"{turn['agent']}, round {turn['round']}", MAX_TURN_CHARS + MAX_ANSWER_CHARS)
+        yield fence(
+            said, f"{turn['agent']}, round {turn['round']}", MAX_TURN_CHARS + MAX_ANSWER_CHARS
+        )
     if inputs.get("evidence") is not None:
         found = [
-            fence(item["text"], f"found: {item['title']}", MAX_EVIDENCE_CHARS) for item in inputs["evidence"]
+            fence(item["text"], f"found: {item['title']}", MAX_EVIDENCE_CHARS)
+            for item in inputs["evidence"]
         ]
         yield "\n\n".join(found) if found else frame.NO_EVIDENCE
     for note in inputs.get("notes") or ():
@@ -143,14 +163,19 @@ def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
         if note.get("advice"):  # the fence would say not to follow it
             yield _note_line(note, inputs, profile)
         else:
-            yield fence(_with_answer(note, inputs, profile, most), note["title"], most + MAX_ANSWER_CHARS)
+            yield fence(
+                _with_answer(note, inputs, profile, most), note["title"], most + MAX_ANSWER_CHARS
+            )
 
 
 def check_passage(passage: str, name: str) -> None:
-    """Raises UserError for a passage longer than an agent is shown, which would be cut in every prompt."""
+    """Raises UserError for a passage longer than an agent is shown, which would be cut in every
+    prompt.
+    """
     if len(passage) > MAX_CONTEXT_CHARS:
         raise UserError(
-            f"{name} has a context of {len(passage):,} characters: shorten it to {MAX_CONTEXT_CHARS:,}, or "
+            f"{name} has a context of {len(passage):,} characters: shorten it to "
+            f"{MAX_CONTEXT_CHARS:,}, or "
             "put it into a corpus for a retriever"
         )
 
@@ -161,21 +186,31 @@ def _passage(context: str | Sequence[str]) -> str:
 
 
 def _with_answer(
-    said: Mapping[str, Any], inputs: Mapping[str, Any], profile: Profile, max_chars: int, joined: str = "\n"
+    said: Mapping[str, Any],
+    inputs: Mapping[str, Any],
+    profile: Profile,
+    max_chars: int,
+    joined: str = "\n",
 ) -> str:
-    """What somebody said, cut to `max_chars`, and the answer that goes with it as this LM is shown it."""
+    """What somebody said, cut to `max_chars`, and the answer that goes with it as this LM is shown
+    it.
+    """
     text = str(said["text"]).strip()
     if len(text) > max_chars:
-        text = cut(disarm(text).strip(), max_chars)  # cleaned first: invisible padding could be long
+        # cleaned first: invisible padding could be long
+        text = cut(disarm(text).strip(), max_chars)
     if "answer" not in said:
         return text
-    answer = f"Answer: {shown_answer(said['answer'], inputs.get('choices'), profile)}"[:MAX_ANSWER_CHARS]
+    answer = f"Answer: {shown_answer(said['answer'], inputs.get('choices'), profile)}"[
+        :MAX_ANSWER_CHARS
+    ]
     return f"{text}{joined}{answer}" if text else answer
 
 
 @lru_cache(maxsize=256)
 def _orders_of(signature: Any, instructions: str | None, wording: Wording) -> tuple[str, str]:
-    """The instructions of this seat alone, kept short, because no two seats share them, and its fields.
+    """The instructions of this seat alone, kept short, because no two seats share them, and its
+    fields.
 
     Cached by signature and instructions, since some optimizers change those of a class in place.
     """
@@ -192,7 +227,9 @@ def _form(inputs: Mapping[str, Any], profile: Profile) -> str:
 
 
 def shown_answer(answer: str | None, choices: Mapping[str, str] | None, profile: Profile) -> str:
-    """An answer as this LM is shown it: a label or the option's text; abstentions are said to be such."""
+    """An answer as this LM is shown it: a label or the option's text; abstentions are said to be
+    such.
+    """
     if answer is None:
         return frame.ABSTAINED
     if not choices or answer not in choices:
@@ -206,8 +243,12 @@ def shown_answer(answer: str | None, choices: Mapping[str, str] | None, profile:
 # --------------------------------------------------------------------------------------------
 
 
-def plain_prompt(signature: Any, demos: Sequence[Any], inputs: Mapping[str, Any], profile: Profile) -> str:
-    """Bare text for an untuned LM: finished examples, then the question and the name of the first output."""
+def plain_prompt(
+    signature: Any, demos: Sequence[Any], inputs: Mapping[str, Any], profile: Profile
+) -> str:
+    """Bare text for an untuned LM: finished examples, then the question and the name of the first
+    output.
+    """
     names = list(signature.output_fields)
     blocks = []
     for demo in demos:
@@ -216,7 +257,9 @@ def plain_prompt(signature: Any, demos: Sequence[Any], inputs: Mapping[str, Any]
         lines = list(_plain_material(demo, profile))
         for name in names:
             if name == "answer":
-                lines.append(f"Answer: {shown_answer(str(demo['answer']), demo.get('choices'), profile)}")
+                lines.append(
+                    f"Answer: {shown_answer(str(demo['answer']), demo.get('choices'), profile)}"
+                )
             elif demo.get(name):
                 lines.append(f"{name.capitalize()}: {_one_line(demo[name])}")
         blocks.append("\n".join(lines))
@@ -233,7 +276,9 @@ def _plain_material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str
     if inputs.get("choices") and profile.list_options:
         yield "Options: " + ", ".join(inputs["choices"].values())
     for turn in inputs.get("discussion") or ():
-        answer = _one_line(shown_answer(turn["answer"], inputs.get("choices"), profile), MAX_ANSWER_CHARS)
+        answer = _one_line(
+            shown_answer(turn["answer"], inputs.get("choices"), profile), MAX_ANSWER_CHARS
+        )
         yield f"{turn['agent'].capitalize()} says {answer}: {_one_line(turn['text'])}"
     for note in inputs.get("notes") or ():
         if note.get("bare"):
@@ -250,5 +295,7 @@ def _note_line(note: Mapping[str, Any], inputs: Mapping[str, Any], profile: Prof
 
 
 def _one_line(text: Any, max_chars: int | None = MAX_TURN_CHARS) -> str:
-    """Text as part of a line: no line of its own, and nothing that a tokeniser takes for a special token."""
+    """Text as part of a line: no line of its own, and nothing that a tokeniser takes for a special
+    token.
+    """
     return _SPECIAL.sub("< ", one_line(disarm(str(text))))[:max_chars]

@@ -20,10 +20,11 @@ _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\]", re.MULTILINE)
 
 
 def parse_reply(signature: Any, text: str, profile: Profile) -> dict[str, Any]:
-    """The output fields of a reply; every field is present, and what cannot be found is an empty string.
+    """The output fields of a reply; every field is present, and what cannot be found is an empty
+    string.
 
-    A reply that is no JSON object counts as argument and answer at once, so that an answer stated in plain
-    words is still read; whether it is one is for the answer's reader to say.
+    A reply that is no JSON object counts as argument and answer at once, so that an answer stated
+    in plain words is still read; whether it is one is for the answer's reader to say.
     """
     names = fields_of(signature).outputs
     if profile.layout == "plain":
@@ -50,7 +51,9 @@ def _parse_plain(names: Sequence[str], text: str) -> dict[str, str]:
 
 
 def _named(found: Mapping[str, Any] | None, names: Sequence[str]) -> dict[str, Any]:
-    """The fields in an object, whatever the case of its keys; none in one that is about something else."""
+    """The fields in an object, whatever the case of its keys; none in one that is about something
+    else.
+    """
     alike = {str(key).strip().casefold(): value for key, value in (found or {}).items()}
     return {name: alike[name.casefold()] for name in names if name.casefold() in alike}
 
@@ -94,7 +97,9 @@ def _json_object(text: str) -> dict[str, Any] | None:
 
 
 def _marked_fields(text: str) -> dict[str, Any]:
-    """Fields under DSPy's own `[[ ## name ## ]]` headings, which tuned demos and test doubles may use."""
+    """Fields under DSPy's own `[[ ## name ## ]]` headings, which tuned demos and test doubles may
+    use.
+    """
     pieces = _MARKER.split(text)[1:]
     return {name: value.strip() for name, value in zip(pieces[::2], pieces[1::2], strict=True)}
 

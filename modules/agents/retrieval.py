@@ -1,4 +1,6 @@
-"""How a retriever gets its evidence: passages from an environment, for queries that it writes itself."""
+"""How a retriever gets its evidence: passages from an environment, for queries that it writes
+itself.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ RETRIEVALS = ("queries", "question")
 
 
 class Retrieval:
-    """Looks things up in an environment; without one the retriever answers from memory and is told so."""
+    """Looks things up in an environment; without one the retriever answers from memory and is told
+    so.
+    """
 
     def __init__(self, environment: Environment | None) -> None:
         self.environment = environment
@@ -36,14 +40,17 @@ class Retrieval:
             return []
         found = await self.environment.evidence(query, passages=PASSAGES)
         return [
-            {"title": item.title, "text": item.text, "source": item.source} for item in found if item.found
+            {"title": item.title, "text": item.text, "source": item.source}
+            for item in found
+            if item.found
         ]
 
 
 def query_seat(
     retrieval: str, max_queries: int, environment: Any, sampling: Mapping[str, Any] | None
 ) -> Seat | None:
-    """Who writes the queries of a retriever; None where there is nothing to ask, or the question is asked.
+    """Who writes the queries of a retriever; None where there is nothing to ask, or the question is
+    asked.
 
     Raises UserError for another way to look things up, and fewer than one query.
     """
@@ -66,10 +73,11 @@ async def informed(
     round: int = 1,
     discussion: Sequence[Turn] = (),
 ) -> Turn:
-    """A retriever's turn: it writes queries, all are looked up, and it speaks in view of what was found.
+    """A retriever's turn: it writes queries, all are looked up, and it speaks in view of what was
+    found.
 
-    `details` has its `queries`. Where these find nothing, the question is looked up, with `fallback` set to
-    `question`.
+    `details` has its `queries`. Where these find nothing, the question is looked up, with
+    `fallback` set to `question`.
     """
     with metered() as usage:
         said = await query.fill(task, discussion=discussion)
@@ -81,13 +89,16 @@ async def informed(
         if not any(found):
             found, details["fallback"] = [await retrieval.look_up(task.question)], "question"
         passages = {(item["title"], item["text"]): item for items in found for item in items}
-        turn = await agent.ask(task, round=round, discussion=discussion, evidence=list(passages.values()))
+        turn = await agent.ask(
+            task, round=round, discussion=discussion, evidence=list(passages.values())
+        )
     return replace(turn, usage=usage, details=details)
 
 
 def retrieval_settings(retrieval: Retrieval | None, queries: int | None = None) -> dict[str, Any]:
-    """Where pages come from, None for a retriever that has none, and what is looked up there: so many queries
-    at most, the question where these are 0, and nothing is named for None."""
+    """Where pages come from, None for a retriever that has none, and what is looked up there: so
+    many queries at most, the question where these are 0, and nothing is named for None.
+    """
     if retrieval is None:
         return {}
     if retrieval.environment is None:
@@ -95,4 +106,6 @@ def retrieval_settings(retrieval: Retrieval | None, queries: int | None = None) 
     told = {"environment": retrieval.environment.fingerprint}
     if queries is None:
         return told
-    return told | ({"retrieval": "queries", "max_queries": queries} if queries else {"retrieval": "question"})
+    return told | (
+        {"retrieval": "queries", "max_queries": queries} if queries else {"retrieval": "question"}
+    )

@@ -35,21 +35,28 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
         self.lm = lm
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
-        """DSPy's state, without the LM: an LM made by `fm.lm` is more than DSPy's state could say."""
+        """DSPy's state, without the LM: an LM made by `fm.lm` is more than DSPy's state
+        could say.
+        """
         bare = object.__new__(type(self))
         bare.__dict__.update(vars(self), lm=None)
         state: dict[str, Any] = super(SeatPredict, bare).dump_state(json_mode)
         return state
 
-    def load_state(self, state: dict[str, Any], *, allow_unsafe_lm_state: bool = False) -> SeatPredict:
-        """DSPy's state: words and demos. The seat keeps its LM, unless a trusted file names another."""
+    def load_state(
+        self, state: dict[str, Any], *, allow_unsafe_lm_state: bool = False
+    ) -> SeatPredict:
+        """DSPy's state: words and demos. The seat keeps its LM, unless a trusted file names
+        another.
+        """
         known: dict[str, Any] = {
             name: state[name] for name in ("traces", "train", "demos", "fields") if name in state
         }
         named, kept = state.get("lm"), self.lm
         if named and not allow_unsafe_lm_state:
             warnings.warn(
-                f"the state names the LM {str(named.get('model'))[:80]!r}, which is not taken over, nor any "
+                f"the state names the LM {str(named.get('model'))[:80]!r}, which is not taken "
+                f"over, nor any "
                 "address: give LMs to the program, with lms={…}",
                 stacklevel=2,
             )
@@ -75,13 +82,14 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
 class Seat(dspy.Module):  # type: ignore[misc]
     """An agent: a name, a signature and, if set, an LM of its own.
 
-    Args:
-        name: what the others call it; also its name in `lms` and on the command line.
-        signature: has `question` and any of `choices`, `context`, `kind`, `discussion`, `evidence`, `notes`
-            and `correction` as inputs, and `answer` as output; the other outputs are the agent's argument.
+    Args: name: what the others call it; also its name in `lms` and on the command line. signature:
+        has `question` and any of `choices`, `context`, `kind`, `discussion`, `evidence`, `notes`
+        and `correction` as inputs, and `answer` as output; the other outputs are the agent's
+        argument.
         lm: the LM of this seat; None takes the one of the run.
         sampling: LM settings of this seat, such as `{"temperature": 0.5}`.
-        adapter: a `dspy.Adapter` that asks the LM in its own way; None asks as the LM's profile says.
+        adapter: a `dspy.Adapter` that asks the LM in its own way; None asks as the LM's profile
+            says.
 
     Raises UserError for an unknown sampling setting.
     """
@@ -97,7 +105,9 @@ class Seat(dspy.Module):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         if not isinstance(sampling, Mapping | None):
-            raise UserError(f"sampling is {sampling!r}: give settings such as {{'temperature': 0.5}}")
+            raise UserError(
+                f"sampling is {sampling!r}: give settings such as {{'temperature': 0.5}}"
+            )
         unknown = [key for key in sampling or () if key not in SAMPLING]
         if unknown:
             raise UserError(
@@ -110,13 +120,15 @@ class Seat(dspy.Module):  # type: ignore[misc]
 
     @property
     def adapter(self) -> Any:
-        return getattr(self.predict, "adapter", None)  # an optimizer may have put another predictor there
+        # an optimizer may have put another predictor there
+        return getattr(self.predict, "adapter", None)
 
     @adapter.setter
     def adapter(self, adapter: Any) -> None:
         if adapter is not None and not isinstance(adapter, dspy.Adapter):
             raise UserError(
-                f"the adapter of the seat {self.name!r} is a {type(adapter).__name__}: give a dspy.Adapter"
+                f"the adapter of the seat {self.name!r} is a {type(adapter).__name__}: give a "
+                f"dspy.Adapter"
             )
         self.predict.adapter = adapter
 
@@ -134,13 +146,13 @@ class Seat(dspy.Module):  # type: ignore[misc]
     ) -> Turn:
         """One turn: the answer in canonical form, or None if it could not be read twice.
 
-        Turns of different `rollout` are samples of their own: an LM that has a seed gets another for each.
-        `sampling` are LM settings of this turn, before the seat's.
-        `notes` are what else this seat is to see: dicts with `title`, `text` and, if there is one, `answer`;
-        with `bare` set, a prompt of plain text shows the lines of `text` without their title, and `most`
-        characters of the text are shown where that is set. All are quoted as evidence, but for one with
-        `advice` set, which the seat may follow: it is a line of its own outside of any quotation.
-        `examples` are shown as demonstrations as long as the seat has none of its own.
+        Turns of different `rollout` are samples of their own: an LM that has a seed gets another
+        for each. `sampling` are LM settings of this turn, before the seat's. `notes` are what else
+        this seat is to see: dicts with `title`, `text` and, if there is one, `answer`; with `bare`
+        set, a prompt of plain text shows the lines of `text` without their title, and `most`
+        characters of the text are shown where that is set. All are quoted as evidence, but for one
+        with `advice` set, which the seat may follow: it is a line of its own outside of any
+        quotation. `examples` are shown as demonstrations as long as the seat has none of its own.
         """
         inputs = self.inputs(task, discussion, evidence, notes)
         if examples and not self.predict.demos:
@@ -152,7 +164,9 @@ class Seat(dspy.Module):  # type: ignore[misc]
             if answer is None:
                 problem = problem_of(prediction.answer, task)
                 forget(prediction)
-                prediction = await self.predict.acall(**self._corrected(inputs, problem), config=config)
+                prediction = await self.predict.acall(
+                    **self._corrected(inputs, problem), config=config
+                )
                 answer = read_vote(prediction.answer, task.kind, task.choices)
         return Turn(
             agent=self.name,
@@ -197,8 +211,9 @@ class Seat(dspy.Module):  # type: ignore[misc]
             return await self.predict.acall(**inputs, config=config)
 
     def _config(self, rollout: int | None, sampling: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The settings of one turn, with what tells a sample apart: its number for caches and records, and a
-        seed where one is set."""
+        """The settings of one turn, with what tells a sample apart: its number for caches and
+        records, and a seed where one is set.
+        """
         own = dict(sampling or {})
         if rollout is None:
             return own
@@ -213,10 +228,13 @@ class Seat(dspy.Module):  # type: ignore[misc]
         evidence: Sequence[Mapping[str, Any]] | None = None,
         notes: Sequence[Mapping[str, Any]] | None = None,
     ) -> dict[str, Any]:
-        """The input fields of a request, as far as this seat's signature has them; choices that it has no
-        field for stand below the question."""
+        """The input fields of a request, as far as this seat's signature has them; choices that it
+        has no field for stand below the question.
+        """
         fields = fields_of(self.predict.signature).inputs
-        question = task.question if "choices" in fields else with_choices(task.question, task.choices)
+        question = (
+            task.question if "choices" in fields else with_choices(task.question, task.choices)
+        )
         known: dict[str, Any] = {
             "question": question,
             "choices": dict(task.choices) if task.choices else None,
@@ -240,7 +258,9 @@ class Seat(dspy.Module):  # type: ignore[misc]
 
 
 def forget(prediction: Any) -> None:
-    """Take an unreadable reply out of DSPy's trace, so that no optimizer makes a demonstration of it."""
+    """Take an unreadable reply out of DSPy's trace, so that no optimizer makes a demonstration of
+    it.
+    """
     trace = dspy.settings.trace
     for place in reversed(range(len(trace or ()))):
         if trace[place][2] is prediction:
@@ -252,5 +272,6 @@ def problem_of(answer: str | None, task: Task) -> str:
     """Why an answer cannot be read, in the words that the agent is told."""
     if not answer or not answer.strip():
         return EMPTY
-    shown = one_line(disarm(answer[: 10 * MAX_SHOWN_CHARS]))[:MAX_SHOWN_CHARS]  # outside of any fence
+    # outside of any fence
+    shown = one_line(disarm(answer[: 10 * MAX_SHOWN_CHARS]))[:MAX_SHOWN_CHARS]
     return (NOT_AN_OPTION if task.choices else WRONG_FORM).format(answer=shown)

@@ -30,10 +30,11 @@ class Task:
         context: str | Sequence[str] | None = None,
         kind: Kind | None = None,
     ) -> Task:
-        """The task of a program's call; without a kind it is `choice` if there are choices, else `span`.
+        """The task of a program's call; without a kind it is `choice` if there are choices, else
+        `span`.
 
-        Raises UserError for an unknown kind, one that does not go with the choices, and a question, choices
-        or context that no data set could have.
+        Raises UserError for an unknown kind, one that does not go with the choices, and a question,
+        choices or context that no data set could have.
         """
         require_text(question, "the question needs a text")
         labelled = check_choices(choices or None, "the question")
@@ -41,14 +42,20 @@ class Task:
         if kind is not None and kind not in get_args(Kind):
             raise UserError(f"there is no kind {kind!r}: choose one of {', '.join(get_args(Kind))}")
         if kind is not None and (kind == "choice") != bool(labelled):
-            what = "needs choices={…}" if kind == "choice" else "has no choices: drop them, or the kind"
+            what = (
+                "needs choices={…}"
+                if kind == "choice"
+                else "has no choices: drop them, or the kind"
+            )
             raise UserError(f"a question of kind {kind} {what}")
         passage = context if isinstance(context, str) else "\n\n".join(context or ())
         return cls(question, labelled, passage or None, kind or infer_kind(None, labelled))
 
     @property
     def key(self) -> str:
-        """A stable name for the question; with the run's seed it feeds every random draw about it."""
+        """A stable name for the question; with the run's seed it feeds every random draw
+        about it.
+        """
         options = "\x1f".join(f"{label}={text}" for label, text in (self.choices or {}).items())
         return hashlib.sha256(f"{self.question}\x1e{options}".encode()).hexdigest()[:16]
 
@@ -57,10 +64,11 @@ class Task:
 class Turn:
     """One agent's contribution. `answer` is None when it could not be read (an abstention).
 
-    `raw` is the answer in the agent's own words where that differs from `answer`; `evidence` lists what a
-    tool returned before the agent spoke: dicts with `title`, `text`, `source`. A turn that prepares an answer
-    and gives none has the name of its `step`. `examined` says which answer an evaluator looked at: a dict
-    with `agent`, `answer` and `counterfactual`. `details` are what else a protocol has to say of the turn.
+    `raw` is the answer in the agent's own words where that differs from `answer`; `evidence` lists
+    what a tool returned before the agent spoke: dicts with `title`, `text`, `source`. A turn that
+    prepares an answer and gives none has the name of its `step`. `examined` says which answer an
+    evaluator looked at: a dict with `agent`, `answer` and `counterfactual`. `details` are what else
+    a protocol has to say of the turn.
     """
 
     agent: str

@@ -1,1 +1,3 @@
-"""The base of all rooms: errors, calls and their bills, the event loop, quoting, files, caches, spaces."""
+"""The base of all rooms: errors, calls and their bills, the event loop, quoting, files, caches,
+spaces.
+"""

@@ -1,4 +1,6 @@
-"""What LM calls cost, who makes them, and how they fail: meter, asker, and errors that cross the floors."""
+"""What LM calls cost, who makes them, and how they fail: meter, asker, and errors that cross the
+floors.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,15 @@ class CallError(LMError):  # type: ignore[misc]
 
 
 class FatalCallError(CallError, UserError):
-    """A failure that every other call shares (wrong key, unknown model): the run stops with one line."""
+    """A failure that every other call shares (wrong key, unknown model): the run stops with one
+    line.
+    """
 
 
 class RefusedCall(RunEnding):
-    """A call that DSPy was not let make, for this `reason`; as an Exception, a callback could not say so."""
+    """A call that DSPy was not let make, for this `reason`; as an Exception, a callback could not
+    say so.
+    """
 
     def __init__(self, reason: FatalCallError) -> None:
         super().__init__(str(reason))
@@ -35,7 +41,9 @@ class RefusedCall(RunEnding):
 
 
 CARRIED = "folkmoot_run"
-"""Among DSPy's settings, which its own threads take along, the context variables of a program's call."""
+"""Among DSPy's settings, which its own threads take along, the context variables of a program's
+call.
+"""
 
 
 _REFUSED: ContextVar[list[FatalCallError] | None] = ContextVar("folkmoot_refused", default=None)
@@ -50,7 +58,9 @@ def refused(reason: FatalCallError) -> FatalCallError:
 
 @contextmanager
 def refusals() -> Iterator[list[FatalCallError]]:
-    """Raise the reason of a call that was refused inside the block; collects those that nobody raised."""
+    """Raise the reason of a call that was refused inside the block; collects those that nobody
+    raised.
+    """
     noted: list[FatalCallError] = []
     try:
         with bound(_REFUSED, noted):
@@ -81,13 +91,15 @@ _SUMS = tuple(UsageFields.__annotations__)
 
 @dataclass
 class Usage:
-    """Sums over LM calls. What one paid call did not report is None in the sum: unknown, which is not 0.
+    """Sums over LM calls. What one paid call did not report is None in the sum: unknown, which is
+    not 0.
 
-    `calls` counts every answer used; `cached_calls` are those of them that came from a record or cache and
-    cost nothing. Tokens and `cost_usd` are those of the calls that were really made: `cached_prompt_tokens`
-    of the `prompt_tokens` came from the provider's cache and `cache_write_tokens` went into it, and
-    `reasoning_tokens` are those of the `completion_tokens` that nobody sees. `truncated_calls` ended at a
-    token limit. `finish_reason` is no part of the bill: how the calls ended, and of several ways the worst.
+    `calls` counts every answer used; `cached_calls` are those of them that came from a record or
+    cache and cost nothing. Tokens and `cost_usd` are those of the calls that were really made:
+    `cached_prompt_tokens` of the `prompt_tokens` came from the provider's cache and
+    `cache_write_tokens` went into it, and `reasoning_tokens` are those of the `completion_tokens`
+    that nobody sees. `truncated_calls` ended at a token limit. `finish_reason` is no part of the
+    bill: how the calls ended, and of several ways the worst.
     """
 
     calls: int = 0
@@ -138,7 +150,9 @@ class Usage:
 
 
 def _badness(finish_reason: str | None) -> tuple[int, str]:
-    """Sorts ways to end: none, the usual one, others, cut off; the same whatever the order of calls."""
+    """Sorts ways to end: none, the usual one, others, cut off; the same whatever the order of
+    calls.
+    """
     known = (None, "stop").index(finish_reason) if finish_reason in (None, "stop") else 2
     return (3 if finish_reason in CUT_OFF else known), finish_reason or ""
 
@@ -176,10 +190,11 @@ def bound(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Asker:
-    """On whose behalf a call is made: the seat's name and the question's id, each None where unknown.
+    """On whose behalf a call is made: the seat's name and the question's id, each None where
+    unknown.
 
-    `requests` has the keys of all that was asked for the question; None where there is no question. `paid`
-    has those for which an earlier attempt at it has paid.
+    `requests` has the keys of all that was asked for the question; None where there is no question.
+    `paid` has those for which an earlier attempt at it has paid.
     """
 
     seat: str | None = None
@@ -210,7 +225,8 @@ _TALLY: ContextVar[list[Usage] | None] = ContextVar("folkmoot_tally", default=No
 class metered:  # noqa: N801
     """Collect the usage of every call made inside the block, in this task and in those it starts.
 
-    Blocks nest: what an inner block collected is added to the outer one when it ends, also on errors.
+    Blocks nest: what an inner block collected is added to the outer one when it ends, also on
+    errors.
     """
 
     def __enter__(self) -> Usage:
@@ -248,7 +264,9 @@ def transcribed() -> Iterator[Transcribed]:
 
 
 def note_transcribed(written: Mapping[str, Any], usage: Usage) -> None:
-    """Note that a turn with this usage was written into a transcript; its calls were made for that turn."""
+    """Note that a turn with this usage was written into a transcript; its calls were made for that
+    turn.
+    """
     noted = _WRITTEN.get()
     if noted is not None:
         noted.append((written, usage))
@@ -270,7 +288,9 @@ def record_call(usage: Usage, worth: Usage | None = None) -> None:
 
 @contextmanager
 def counted_once() -> Iterator[None]:
-    """Count the call made inside the block, as one that nothing is known of, if nobody else counts it."""
+    """Count the call made inside the block, as one that nothing is known of, if nobody else counts
+    it.
+    """
     meter = _METER.get()
     before = 0 if meter is None else meter.usage.calls
     yield
@@ -280,7 +300,9 @@ def counted_once() -> Iterator[None]:
 
 @contextmanager
 def tallied() -> Iterator[list[Usage]]:
-    """Collect what each call inside the block would have cost on its own, in the order of their ends."""
+    """Collect what each call inside the block would have cost on its own, in the order of their
+    ends.
+    """
     found: list[Usage] = []
     with bound(_TALLY, found):
         yield found
@@ -290,7 +312,11 @@ class asking:  # noqa: N801
     """Set who asks in the calls inside the block; what is not given stays as it was outside."""
 
     def __init__(
-        self, *, seat: str | None = None, question: str | None = None, paid: Container[str] | None = None
+        self,
+        *,
+        seat: str | None = None,
+        question: str | None = None,
+        paid: Container[str] | None = None,
     ) -> None:
         self._seat = seat
         self._question = question

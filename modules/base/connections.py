@@ -1,4 +1,6 @@
-"""What HTTP clients share: a session per event loop, one call for equal requests, waits between tries."""
+"""What HTTP clients share: a session per event loop, one call for equal requests, waits between
+tries.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ import aiohttp
 T = TypeVar("T")
 
 SENSIBLE_SECONDS = 86_400.0
-"""The longest wait that a server may ask for; what is beyond a day is a fault of its clock or its words."""
+"""The longest wait that a server may ask for; what is beyond a day is a fault of its clock or its
+words.
+"""
 
 
 def of_loop(held: WeakKeyDictionary[asyncio.AbstractEventLoop, T], make: Callable[[], T]) -> T:
@@ -25,16 +29,18 @@ def of_loop(held: WeakKeyDictionary[asyncio.AbstractEventLoop, T], make: Callabl
     found = held.get(loop)
     if found is None:
         for old in [old for old in held if old.is_closed()]:
-            del held[old]  # what is held mostly refers to its loop, so a dead loop never leaves by itself
+            # what is held mostly refers to its loop, so a dead loop never leaves by itself
+            del held[old]
         found = held[loop] = make()
     return found
 
 
 class SingleFlight:
-    """Makes equal requests once: whoever asks while one is under way in the same event loop gets its outcome.
+    """Makes equal requests once: whoever asks while one is under way in the same event loop gets
+    its outcome.
 
-    Exceptions are shared, too, but for those of the types `own`, which concern one asker alone: like an asker
-    who is cancelled, these leave the request to the next.
+    Exceptions are shared, too, but for those of the types `own`, which concern one asker alone:
+    like an asker who is cancelled, these leave the request to the next.
     """
 
     def __init__(self, own: type[Exception] | tuple[type[Exception], ...] = ()) -> None:
@@ -66,10 +72,11 @@ class SingleFlight:
 
 
 class LoopSessions:
-    """A session for each event loop it is used from, made when first needed and closed with its loop.
+    """A session for each event loop it is used from, made when first needed and closed with its
+    loop.
 
-    `make` is called inside the loop. Sessions of loops that are still running are closed when this object is
-    collected; a loop run by `asyncio.run` closes its own when it ends.
+    `make` is called inside the loop. Sessions of loops that are still running are closed when this
+    object is collected; a loop run by `asyncio.run` closes its own when it ends.
     """
 
     def __init__(self, make: Callable[[], aiohttp.ClientSession]) -> None:
@@ -98,7 +105,9 @@ class LoopSessions:
 
 
 class _Held:
-    """A session inside an async generator, which the event loop closes when it shuts down its generators."""
+    """A session inside an async generator, which the event loop closes when it shuts down its
+    generators.
+    """
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self.session = session
@@ -126,10 +135,13 @@ def _close_all(sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, _Held]) ->
             asyncio.run_coroutine_threadsafe(held.close(), loop)
 
 
-def back_off(attempt: int, retry_after: float | None, *, first: float = 0.5, longest: float = 30.0) -> float:
+def back_off(
+    attempt: int, retry_after: float | None, *, first: float = 0.5, longest: float = 30.0
+) -> float:
     """Seconds to wait before attempt number `attempt + 1` (attempts count from 0).
 
-    `Retry-After` is honoured as a minimum; otherwise exponential with full jitter, at least half of it kept.
+    `Retry-After` is honoured as a minimum; otherwise exponential with full jitter, at least half of
+    it kept.
     """
     if retry_after is not None:
         return retry_after + random.uniform(0, min(1.0, 0.1 * retry_after))
@@ -138,7 +150,9 @@ def back_off(attempt: int, retry_after: float | None, *, first: float = 0.5, lon
 
 
 def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
-    """`Retry-After` in seconds, a date as the time until then; None where it is missing or makes no sense."""
+    """`Retry-After` in seconds, a date as the time until then; None where it is missing or makes no
+    sense.
+    """
     value = headers.get("Retry-After") or headers.get("retry-after") or ""
     try:
         seconds = float(value)

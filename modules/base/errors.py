@@ -22,7 +22,9 @@ def checked_whole(name: str, value: Any, least: int = 1) -> int:
 
 
 def said_by(problem: BaseException, otherwise: str | None = None) -> str:
-    """What an exception says, on one line; the name of its class, or `otherwise`, when it says nothing."""
+    """What an exception says, on one line; the name of its class, or `otherwise`, when it says
+    nothing.
+    """
     try:
         text = " ".join(str(problem).split())
     except KeyboardInterrupt:
@@ -33,7 +35,9 @@ def said_by(problem: BaseException, otherwise: str | None = None) -> str:
 
 
 def did_you_mean(name: Any, known: Iterable[str]) -> str:
-    """` (did you mean 'NAME'?)` for what is close to a known name, in capitals or not, else nothing."""
+    """` (did you mean 'NAME'?)` for what is close to a known name, in capitals or not, else
+    nothing.
+    """
     close = closest(str(name), known)
     return "" if close is None else f" (did you mean {close!r}?)"
 

@@ -1,4 +1,6 @@
-"""Files that survive a killed process: replaced atomically, read to the last complete line, locked."""
+"""Files that survive a killed process: replaced atomically, read to the last complete line,
+locked.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ MOST_BYTES = 256 * 2**20
 def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None:
     """Replace a file: a reader sees the old one or the new one, whole.
 
-    With `sync` that holds for a power cut, too. Lone halves of surrogate pairs are written as escapes.
+    With `sync` that holds for a power cut, too. Lone halves of surrogate pairs are written as
+    escapes.
     """
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     raw = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
@@ -36,8 +39,8 @@ def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None
 def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True) -> int:
     """A descriptor of a regular file, which others cannot read where this makes it.
 
-    A FIFO would wait for a writer, and a device has no end. Raises OSError for these, and, unless `links` are
-    followed, for a link.
+    A FIFO would wait for a writer, and a device has no end. Raises OSError for these, and, unless
+    `links` are followed, for a link.
     """
     try:
         file = os.open(path, flags | os.O_NONBLOCK | (0 if links else os.O_NOFOLLOW), 0o600)
@@ -68,7 +71,9 @@ def own_folder(path: Path) -> None:
 
 
 def read_regular(path: Path, most: int = MOST_BYTES) -> bytes:
-    """The content of a regular file. Raises OSError for anything else, and for one of more bytes."""
+    """The content of a regular file. Raises OSError for anything else, and for one of more
+    bytes.
+    """
     with open(open_regular(path), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:
@@ -77,10 +82,11 @@ def read_regular(path: Path, most: int = MOST_BYTES) -> bytes:
 
 
 def whole_lines(file: Path | int, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """The complete lines of a file, by its path or descriptor, from a place on, each with its own place.
+    """The complete lines of a file, by its path or descriptor, from a place on, each with its own
+    place.
 
-    A last line without an end is still being written, or torn by a kill: it is left out. A file that is not
-    there has no lines.
+    A last line without an end is still being written, or torn by a kill: it is left out. A file
+    that is not there has no lines.
     """
     try:
         descriptor = file if isinstance(file, int) else open_regular(file)
@@ -108,9 +114,9 @@ def cut_torn_line(file: Path | int) -> None:
 def locked(path: Path, *, wait: bool = True, needed: bool = True) -> Iterator[None]:
     """Lock a folder, or a lock file that is made if it is missing, against all others who lock it.
 
-    The lock ends with the process, however that ends. Raises BlockingIOError when somebody else has it and
-    `wait` is False, and another OSError when the path cannot be opened, or its file system has no locks and
-    one is `needed`.
+    The lock ends with the process, however that ends. Raises BlockingIOError when somebody else has
+    it and `wait` is False, and another OSError when the path cannot be opened, or its file system
+    has no locks and one is `needed`.
     """
     file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)
     try:

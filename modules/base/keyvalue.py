@@ -41,8 +41,9 @@ class KeyValue:
         most_bytes: the size from which on the oldest eighth goes.
         batch: values written at once; a killed process loses at most as many.
 
-    A value that is damaged on disk counts as missing. Trouble with the disk or with another process costs
-    kept values only: it warns once, and what cannot be read or written is not there. Thread-safe.
+    A value that is damaged on disk counts as missing. Trouble with the disk or with another process
+    costs kept values only: it warns once, and what cannot be read or written is not there.
+    Thread-safe.
     """
 
     def __init__(
@@ -61,7 +62,8 @@ class KeyValue:
             self._base = sqlite3.connect(
                 path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
-            # A rollback journal works on network folders too, where a write-ahead log does not; what a power
+            # A rollback journal works on network folders too, where a write-ahead log does not;
+            # what a power
             # cut may cost is only a cache.
             self._base.execute("PRAGMA synchronous=OFF")
             self._base.executescript(_TABLE)
@@ -129,7 +131,8 @@ class KeyValue:
         if not self._warned:
             self._warned = True
             said = (
-                f"the {self._what} {self.path} cannot be used ({problem}): {self._without}; mend or delete it"
+                f"the {self._what} {self.path} cannot be used ({problem}): {self._without}; "
+                f"mend or delete it"
             )
             warnings.warn(said, RuntimeWarning, stacklevel=4)
 

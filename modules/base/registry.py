@@ -1,4 +1,6 @@
-"""Things known by name: built in, added in Python, of installed packages, or named as `module:Name`."""
+"""Things known by name: built in, added in Python, of installed packages, or named as
+`module:Name`.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,10 @@ _SOURCE: ContextVar[_Source | None] = ContextVar("_SOURCE", default=None)
 def names_from(file: object, instead: str, *, hosts: bool = False) -> Iterator[None]:
     """Import no code in the block, since names there are a file's and not the user's own words.
 
-    Args:
-        file: what the names stand in; None where they are the user's, if the block around says no other.
-        instead: how the user gives such a name, for the UserError that the block then raises.
-        hosts: whether the file may name hosts, as a run may, whose questions went there before.
+    Args: file: what the names stand in; None where they are the user's, if the block around says no
+        other. instead: how the user gives such a name, for the UserError that the block then
+        raises. hosts: whether the file may name hosts, as a run may, whose questions went there
+        before.
     """
     token = _SOURCE.set(_SOURCE.get() if file is None else _Source(str(file), instead, hosts))
     try:
@@ -59,7 +61,9 @@ def _entry_points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
 
 
 class Found(NamedTuple):
-    """What a spec names: the name, the thing of that name, and what stands behind the name and a colon."""
+    """What a spec names: the name, the thing of that name, and what stands behind the name and a
+    colon.
+    """
 
     name: str
     thing: Any
@@ -69,14 +73,14 @@ class Found(NamedTuple):
 class Registry(MutableMapping[str, T]):
     """The programs, strategies, environments or optimizers that can be named.
 
-    As a mapping it holds what is built in and what was added in Python. `find` also knows the entry points
-    `folkmoot.KIND` of installed packages, and imports those; only `spec` imports what a user names as
-    `module:Name`, where the working folder counts as well, and nothing that a file names (`names_from`).
+    As a mapping it holds what is built in and what was added in Python. `find` also knows the entry
+    points `folkmoot.KIND` of installed packages, and imports those; only `spec` imports what a user
+    names as `module:Name`, where the working folder counts as well, and nothing that a file names
+    (`names_from`).
 
-    Args:
-        kind: what there is here, in the plural, such as `programs`.
-        checked: (name, what was imported) → what is kept; raises UserError for what does not belong here.
-        built_in: gives what is built in; called when something is first asked for.
+    Args: kind: what there is here, in the plural, such as `programs`. checked: (name, what was
+        imported) → what is kept; raises UserError for what does not belong here. built_in: gives
+        what is built in; called when something is first asked for.
     """
 
     def __init__(
@@ -109,7 +113,11 @@ class Registry(MutableMapping[str, T]):
     @property
     def what(self) -> str:
         """One of them, in words."""
-        return "strategy" if self.kind == "strategies" else self.kind.removesuffix("s").replace("_", "-")
+        return (
+            "strategy"
+            if self.kind == "strategies"
+            else self.kind.removesuffix("s").replace("_", "-")
+        )
 
     def names(self) -> list[str]:
         """All names that can be given but for `module:Name`, those of installed packages last."""
@@ -119,7 +127,8 @@ class Registry(MutableMapping[str, T]):
     def find(self, name: Any) -> T | None:
         """What has this name, here or in an installed package; None when nothing has.
 
-        Raises UserError for an entry point that cannot be imported, or is nothing that belongs here.
+        Raises UserError for an entry point that cannot be imported, or is nothing that belongs
+        here.
         """
         if not isinstance(name, str):
             return None
@@ -130,10 +139,11 @@ class Registry(MutableMapping[str, T]):
         return self._known.get(name)
 
     def spec(self, text: str) -> Found | None:
-        """What a user's spec begins with, a name or `module:Name`; None when there is no such thing.
+        """What a user's spec begins with, a name or `module:Name`; None when there is no such
+        thing.
 
-        What is named as `module:Name` is known under that name from then on. Raises UserError for a module
-        that cannot be imported or that a file names, and as `find` does.
+        What is named as `module:Name` is known under that name from then on. Raises UserError for a
+        module that cannot be imported or that a file names, and as `find` does.
         """
         name, _, rest = text.partition(":")
         name = name.strip()
@@ -160,7 +170,9 @@ class Registry(MutableMapping[str, T]):
         module, attribute = getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "")
         name = f"{module}:{attribute or type(thing).__qualname__}"
         name = next((point.name for point in self._installed() if point.value == name), name)
-        importable = module != "__main__" and getattr(sys.modules.get(module), attribute, None) is thing
+        importable = (
+            module != "__main__" and getattr(sys.modules.get(module), attribute, None) is thing
+        )
         if importable and name not in self._known:
             self._known[name] = self._checked(name, thing)
         return name
@@ -169,10 +181,11 @@ class Registry(MutableMapping[str, T]):
         return _entry_points(f"folkmoot.{self.kind}", tuple(sys.path))
 
     def _imported(self, name: str, module: str, attribute: str) -> Any:
-        """What stands under that name in a module, also one in the working folder; None without the module.
+        """What stands under that name in a module, also one in the working folder; None without the
+        module.
 
-        This is the only place that imports code by a name. Raises UserError for a name that a file holds, and
-        for a module that cannot be imported, or has no such name.
+        This is the only place that imports code by a name. Raises UserError for a name that a file
+        holds, and for a module that cannot be imported, or has no such name.
         """
         meant = did_you_mean(module, self.names())
         refuse_from_file(f"the {self.what} {name}{meant}, which is code")
@@ -187,7 +200,9 @@ class Registry(MutableMapping[str, T]):
                 return None
             raise
         if not hasattr(found, attribute):
-            raise UserError(f"the module {module} has no {attribute!r}: correct the {self.what} {name}")
+            raise UserError(
+                f"the module {module} has no {attribute!r}: correct the {self.what} {name}"
+            )
         return getattr(found, attribute)
 
     def _loaded(self, name: str, load: Callable[[], Any]) -> Any:
@@ -196,6 +211,7 @@ class Registry(MutableMapping[str, T]):
         except (Exception, SystemExit) as problem:  # of somebody else's module
             reason = " ".join(str(problem).split())[:300]
             raise UserError(
-                f"the {self.what} {name} cannot be imported ({type(problem).__name__}: {reason}): mend its "
+                f"the {self.what} {name} cannot be imported ({type(problem).__name__}: "
+                f"{reason}): mend its "
                 "package, or drop it"
             ) from problem

@@ -22,21 +22,30 @@ ADDRESSES = frozenset(
 
 
 def read_document(folder: Path, file: str = FILE) -> dict[str, Any]:
-    """The JSON object in a file of the folder. Raises UserError unless it is plain JSON of limited size."""
+    """The JSON object in a file of the folder. Raises UserError unless it is plain JSON of limited
+    size.
+    """
     pickles = sorted(path.name for path in folder.iterdir() if path.suffix in (".pkl", ".pickle"))
     if pickles:
         raise UserError(
-            f"{folder} holds a pickle ({pickles[0]}), which could run anything: save the program with "
+            f"{folder} holds a pickle ({pickles[0]}), which could run anything: save the program "
+            f"with "
             "program.save('folder/')"
         )
     path = folder / file
     if not os.path.lexists(path):
-        raise UserError(f"the folder {folder} holds no saved program: name one that program.save wrote")
+        raise UserError(
+            f"the folder {folder} holds no saved program: name one that program.save wrote"
+        )
     content = read_plain(path, MAX_BYTES)
     try:
         document = json.loads(content.decode(), object_pairs_hook=_once)
     except (ValueError, RecursionError) as problem:
-        what = "nested too deeply" if isinstance(problem, RecursionError) else f"no valid JSON ({problem})"
+        what = (
+            "nested too deeply"
+            if isinstance(problem, RecursionError)
+            else f"no valid JSON ({problem})"
+        )
         raise UserError(f"{path} is {what}: save the program again") from None
     if not isinstance(document, dict):
         raise UserError(f"{path} holds no program: save the program again")
@@ -48,7 +57,9 @@ def read_plain(path: Path, max_bytes: int) -> bytes:
     """The bytes of a regular file of at most that size, which is no link to another place."""
     try:
         if path.is_symlink():
-            raise UserError(f"{path} is a link that may leave its folder: copy the file itself there")
+            raise UserError(
+                f"{path} is a link that may leave its folder: copy the file itself there"
+            )
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
@@ -65,7 +76,8 @@ def read_plain(path: Path, max_bytes: int) -> bytes:
 
 
 def check_document(document: Any, where: str) -> None:
-    """Raise UserError for an address or key of an LM, wherever it stands, and for too deep a nesting.
+    """Raise UserError for an address or key of an LM, wherever it stands, and for too deep a
+    nesting.
 
     The options and further columns of a demonstration's question may be called anything.
     """
@@ -73,18 +85,26 @@ def check_document(document: Any, where: str) -> None:
     while waiting:
         value, depth, demo, free = waiting.pop()
         if depth > MAX_DEPTH:
-            raise UserError(f"{where} is nested too deeply: a saved program has {MAX_DEPTH} levels at most")
+            raise UserError(
+                f"{where} is nested too deeply: a saved program has {MAX_DEPTH} levels at most"
+            )
         if isinstance(value, list):
             waiting += [(item, depth + 1, demo, free) for item in value]
         elif isinstance(value, dict):
             named = set() if free else ADDRESSES.intersection(value)
             if named:
                 raise UserError(
-                    f"{where} has {min(named)!r}, a foreign address or key: take it out, and give addresses "
+                    f"{where} has {min(named)!r}, a foreign address or key: take it out, and "
+                    f"give addresses "
                     "when loading, with lms={…} or --api-base SEAT=URL"
                 )
             waiting += [
-                (item, depth + 1, demo or key == "demos", free or (demo and key in ("choices", "meta")))
+                (
+                    item,
+                    depth + 1,
+                    demo or key == "demos",
+                    free or (demo and key in ("choices", "meta")),
+                )
                 for key, item in value.items()
             ]
 

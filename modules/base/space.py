@@ -1,4 +1,6 @@
-"""Search spaces as plain data: the values that each setting of a protocol may take, and when it exists."""
+"""Search spaces as plain data: the values that each setting of a protocol may take, and when it
+exists.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from typing import Any
 
 LONGEST_LIST = 1_000
 Setting = dict[str, Any]
-"""One point of a space: parameter → JSON value. A parameter whose condition does not hold is left out."""
+"""One point of a space: parameter → JSON value. A parameter whose condition does not hold is left
+out.
+"""
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,9 @@ class Real:
 
 @dataclass(frozen=True)
 class Pick:
-    """A list of `least` to `most` of the items: in every order or in theirs, each once or more often."""
+    """A list of `least` to `most` of the items: in every order or in theirs, each once or more
+    often.
+    """
 
     items: tuple[Any, ...]
     least: int = 1
@@ -52,7 +58,9 @@ class Pick:
 
 @dataclass(frozen=True)
 class Member:
-    """One item of the list that the parameter `of` has; that parameter is declared before this one."""
+    """One item of the list that the parameter `of` has; that parameter is declared before
+    this one.
+    """
 
     of: str
 
@@ -62,8 +70,9 @@ Values = Choice | Whole | Real | Pick | Member
 
 @dataclass(frozen=True)
 class When:
-    """The condition that another parameter, declared before, has one of the values or is above a number; with
-    `less`, its difference to a third parameter is."""
+    """The condition that another parameter, declared before, has one of the values or is above a
+    number; with `less`, its difference to a third parameter is.
+    """
 
     parameter: str
     among: tuple[Any, ...] = ()
@@ -74,18 +83,21 @@ class When:
         if self.parameter not in setting:
             return False
         value, by = setting[self.parameter], 0 if self.less is None else setting.get(self.less)
-        numbers = isinstance(value, int | float) and isinstance(by, int | float)  # a file may say anything
-        return value in self.among or (self.above is not None and numbers and value - by > self.above)
+        # a file may say anything
+        numbers = isinstance(value, int | float) and isinstance(by, int | float)
+        return value in self.among or (
+            self.above is not None and numbers and value - by > self.above
+        )
 
 
 @dataclass(frozen=True)
 class Parameter:
     """What a parameter may be, and when it exists.
 
-    `joins` names another parameter that this one completes: `strongest` with the value `critic` makes the
-    `tie_break` `strongest:critic`. A dotted name sets an entry of a mapping: `sampling.temperature`.
-    `default` is what a description means that does not name it; a parameter that has one is only varied where
-    it is named, or nothing is (see `settled`).
+    `joins` names another parameter that this one completes: `strongest` with the value `critic`
+    makes the `tie_break` `strongest:critic`. A dotted name sets an entry of a mapping:
+    `sampling.temperature`. `default` is what a description means that does not name it; a parameter
+    that has one is only varied where it is named, or nothing is (see `settled`).
     """
 
     values: Values
@@ -130,10 +142,11 @@ def options(values: Values) -> list[Any] | None:
 
 
 def draw_setting(space: Space, draw: Draw) -> Setting:
-    """A point of the space; `draw` is asked for each parameter that exists and has more than one value.
+    """A point of the space; `draw` is asked for each parameter that exists and has more than one
+    value.
 
-    The name it is given is the parameter's; of a Member of a list that varies, with the list's items, since
-    its values vary with them.
+    The name it is given is the parameter's; of a Member of a list that varies, with the list's
+    items, since its values vary with them.
     """
     setting: Setting = {}
     for name, parameter in space.items():
@@ -156,7 +169,9 @@ def draw_setting(space: Space, draw: Draw) -> Setting:
 
 
 def endless(point: Callable[[Draw], Setting]) -> list[str]:
-    """The parameters that have no end of values, as far as the first point of the space has them."""
+    """The parameters that have no end of values, as far as the first point of the space has
+    them.
+    """
     found: list[str] = []
 
     def draw(key: str, values: Choice | Whole | Real) -> Any:
@@ -172,9 +187,9 @@ def endless(point: Callable[[Draw], Setting]) -> list[str]:
 def grid_settings(point: Callable[[Draw], Setting]) -> Iterator[Setting]:
     """Every point of a space without endless parameters, the last parameter changing fastest.
 
-    `point` draws a point with the function that it is given, as `draw_setting` does. The path of option
-    numbers is counted up like a clock whose wheels vary in size. Raises ValueError naming an endless
-    parameter.
+    `point` draws a point with the function that it is given, as `draw_setting` does. The path of
+    option numbers is counted up like a clock whose wheels vary in size. Raises ValueError naming an
+    endless parameter.
     """
     path: list[int] = []
     while True:
@@ -239,7 +254,9 @@ def located(space: Space, described: Mapping[str, Any]) -> Setting | None:
     if missing:
         return None
     known = {
-        name: (described[name], _described(space, name, described)) for name in setting if name in described
+        name: (described[name], _described(space, name, described))
+        for name in setting
+        if name in described
     }
     agrees = all(setting[name] is None or setting[name] in values for name, values in known.items())
     return setting if agrees else None
@@ -257,7 +274,9 @@ def _described(space: Space, name: str, described: Mapping[str, Any]) -> Any:
 
 
 def how_many(values: Whole | Real | Pick) -> float:
-    """How many values there are, infinity for more than a hundred million; 1 for a range without steps."""
+    """How many values there are, infinity for more than a hundred million; 1 for a range without
+    steps.
+    """
     if isinstance(values, Real):
         return 1 if values.step is None else (values.high - values.low) / values.step + 1
     if isinstance(values, Whole):
@@ -283,11 +302,15 @@ def picks(values: Pick) -> list[list[Any]]:
         (False, False): itertools.combinations,
     }
     way = ways[values.ordered, values.repeated]
-    return [list(found) for size in range(values.least, most + 1) for found in way(values.items, size)]
+    return [
+        list(found) for size in range(values.least, most + 1) for found in way(values.items, size)
+    ]
 
 
 def parameter_name(key: str) -> str:
-    """The parameter's name in a key that `Draw` is given, such as `strongest` in `strongest of a+b`."""
+    """The parameter's name in a key that `Draw` is given, such as `strongest` in `strongest of
+    a+b`.
+    """
     return key.partition(" of ")[0]
 
 

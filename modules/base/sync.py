@@ -1,4 +1,6 @@
-"""Runs a program's coroutine from synchronous code, on one event loop shared by the whole process."""
+"""Runs a program's coroutine from synchronous code, on one event loop shared by the whole
+process.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,9 @@ CANCEL_SECONDS = 10.0  # how long an interrupted call may take to put its things
 class _SharedLoop:
     """A background event loop, started when first needed and stopped when the process ends.
 
-    One loop serves all threads (DSPy optimizers call programs from many), so that connections are pooled and
-    in-flight limits hold across them. Context variables of the caller travel with each call.
+    One loop serves all threads (DSPy optimizers call programs from many), so that connections are
+    pooled and in-flight limits hold across them. Context variables of the caller travel with each
+    call.
     """
 
     def __init__(self) -> None:
@@ -40,8 +43,11 @@ class _SharedLoop:
         self._portal: BlockingPortal | None = None
 
     def forget(self) -> None:
-        """In a forked process, which has no thread but its own: start another loop when one is needed."""
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._context))  # collected, it would wait for its thread
+        """In a forked process, which has no thread but its own: start another loop when one is
+        needed.
+        """
+        # collected, it would wait for its thread
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._context))
         self._lock, self._context, self._portal = threading.Lock(), None, None
 
     def portal(self) -> BlockingPortal:
@@ -95,16 +101,19 @@ class _Interrupted(RunEnding):
 
 
 class ends_alone:  # noqa: N801
-    """What a user's code raises in the block ends that call, and never the loop or the worker it runs in.
+    """What a user's code raises in the block ends that call, and never the loop or the worker it
+    runs in.
 
-    Whatever is no `Exception` becomes one: what asks a process, a task or a generator to end is an error of
-    that call. A KeyboardInterrupt ends `run_sync`, and a `RunEnding` the run.
+    Whatever is no `Exception` becomes one: what asks a process, a task or a generator to end is an
+    error of that call. A KeyboardInterrupt ends `run_sync`, and a `RunEnding` the run.
     """
 
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, _: object, problem: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, _: object, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if problem is None or isinstance(problem, Exception):
             return
         ending = run_ending(problem)
@@ -153,7 +162,8 @@ _CANCELLING: ContextVar[_Cancelling | None] = ContextVar("_CANCELLING", default=
 def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
     """Call an async function and wait for its result; Ctrl-C cancels it and lets it clean up first.
 
-    Raises concurrent.futures.CancelledError when an async form of the caller (`awaitable`) was cancelled.
+    Raises concurrent.futures.CancelledError when an async form of the caller (`awaitable`) was
+    cancelled.
     """
     started, ended = threading.Event(), threading.Event()
     cancelling = _CANCELLING.get()
@@ -165,7 +175,9 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
             return await function(*args)
         except (Exception, asyncio.CancelledError, GeneratorExit):
             raise
-        except BaseException as error:  # let through, such as a budget's end, it would end the shared loop
+        except (
+            BaseException
+        ) as error:  # let through, such as a budget's end, it would end the shared loop
             raise _CarriedError(error) from error
         finally:
             ended.set()
@@ -193,7 +205,8 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
 def awaitable(function: Callable[P, T], doc: str) -> Callable[P, Coroutine[Any, Any, T]]:
     """The async form of a function that waits by `run_sync`: it runs in a thread of its own.
 
-    Cancelling cancels that call, waits until the function has put its things in order, and then goes on.
+    Cancelling cancels that call, waits until the function has put its things in order, and then
+    goes on.
     """
 
     @wraps(function)
@@ -217,13 +230,15 @@ def awaitable(function: Callable[P, T], doc: str) -> Callable[P, Coroutine[Any, 
 
 
 async def in_thread(function: Callable[..., T], *args: Any, **named: Any) -> T:
-    """The result of a function that waits, from a thread of its own with the caller's context variables.
+    """The result of a function that waits, from a thread of its own with the caller's context
+    variables.
 
     There are as many threads as calls under way: whoever asks bounds those.
     """
 
     def called() -> T:
-        with ends_alone():  # in the thread: a GeneratorExit that came out of it would close the waiting task
+        # in the thread: a GeneratorExit that came out of it would close the waiting task
+        with ends_alone():
             return function(*args, **named)
 
     return await to_thread.run_sync(called, limiter=CapacityLimiter(inf))

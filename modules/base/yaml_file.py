@@ -17,12 +17,15 @@ MOST_BYTES, MOST_VALUES = 2**24, 100_000
 
 
 def read_yaml(path: Path, what: str, such: str) -> dict[str, Any]:
-    """The mapping that a YAML file holds. Raises UserError naming file and line, and of anything else, `what`
-    it does not hold, with `such` a line."""
+    """The mapping that a YAML file holds. Raises UserError naming file and line, and of anything
+    else, `what` it does not hold, with `such` a line.
+    """
     try:
         found = yaml.load(read_regular(path, MOST_BYTES).decode("utf-8-sig"), Loader=StrictLoader)
     except OSError as problem:
-        raise UserError(f"the file {path} cannot be read ({problem.strerror}): correct the path") from None
+        raise UserError(
+            f"the file {path} cannot be read ({problem.strerror}): correct the path"
+        ) from None
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8: save the file as UTF-8") from None
     except yaml.YAMLError as problem:
@@ -39,8 +42,9 @@ def read_yaml(path: Path, what: str, such: str) -> dict[str, Any]:
 
 
 class StrictLoader(yaml.SafeLoader):
-    """YAML's safe loader, which also refuses a key that stands twice instead of dropping the first, and
-    references that unfold to more than any program has."""
+    """YAML's safe loader, which also refuses a key that stands twice instead of dropping the first,
+    and references that unfold to more than any program has.
+    """
 
     def get_single_node(self) -> yaml.Node | None:
         node: yaml.Node | None = super().get_single_node()
@@ -62,7 +66,9 @@ class StrictLoader(yaml.SafeLoader):
 
 
 def _unfolded(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many values a node holds, each of them as often as it is referred to; endless within itself."""
+    """How many values a node holds, each of them as often as it is referred to; endless within
+    itself.
+    """
     if id(node) not in known:
         known[id(node)] = MOST_VALUES + 1  # of one that holds itself
         parts = (

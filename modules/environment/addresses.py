@@ -35,11 +35,12 @@ class PrivateAddressError(OSError):
 class Hosts:
     """The hosts that may be reached.
 
-    Args:
-        public: each `HOST` or `HOST:PORT`, reached by https and only at public addresses.
-        private: likewise, but for a wiki in one's own network: any address will do, and http as well.
+    Args: public: each `HOST` or `HOST:PORT`, reached by https and only at public addresses.
+        private: likewise, but for a wiki in one's own network: any address will do, and http as
+        well.
 
-    Raises UserError for what is no host, and for a public one written as an address that is not public.
+    Raises UserError for what is no host, and for a public one written as an address that is not
+    public.
     """
 
     def __init__(self, public: Iterable[str], private: Iterable[str] = ()) -> None:
@@ -49,7 +50,8 @@ class Hosts:
         for name, _ in self._public - self._private:
             if _is_literal(name) and not is_public(name):
                 raise UserError(
-                    f"{name} is a private, local or reserved address: name a public host, or list it in "
+                    f"{name} is a private, local or reserved address: name a public host, or "
+                    f"list it in "
                     "private_hosts if it is a wiki of your own"
                 )
 
@@ -72,8 +74,8 @@ class Hosts:
 class CheckedResolver(AbstractResolver):
     """Resolves a host to the addresses that it may have; only those are connected to.
 
-    The check and the connection use one and the same answer, so a name that is public now and private a
-    moment later gains nothing. Literal addresses pass no resolver: `Hosts` checks them.
+    The check and the connection use one and the same answer, so a name that is public now and
+    private a moment later gains nothing. Literal addresses pass no resolver: `Hosts` checks them.
     """
 
     def __init__(self, hosts: Hosts, inner: AbstractResolver) -> None:
@@ -97,10 +99,11 @@ class CheckedResolver(AbstractResolver):
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the public Internet, also by any IPv4 address it carries inside.
+    """Whether an IP address is one of the public Internet, also by any IPv4 address it carries
+    inside.
 
-    Loopback, link-local, private, shared, multicast, reserved and documentation ranges are not, nor is
-    anything that is no plain address ("127.1", "0x7f000001", "fe80::1%eth0").
+    Loopback, link-local, private, shared, multicast, reserved and documentation ranges are not, nor
+    is anything that is no plain address ("127.1", "0x7f000001", "fe80::1%eth0").
     """
     try:
         found = ip_address(address)
@@ -130,9 +133,13 @@ def _is_literal(name: str) -> bool:
 
 
 def _place(text: str, default_port: int = 443) -> Place:
-    """The host and port of `HOST`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`. Raises UserError for others."""
+    """The host and port of `HOST`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`. Raises UserError for
+    others.
+    """
     given = text.lower() if isinstance(text, str) else ""
-    form = re.fullmatch(r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\\\s]+))(?::([0-9]{1,5}))?", given, re.ASCII)
+    form = re.fullmatch(
+        r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\\\s]+))(?::([0-9]{1,5}))?", given, re.ASCII
+    )
     name, port = (form[1] or form[2], int(form[3] or default_port)) if form else ("", 0)
     if form and form[1]:
         usable = _is_address(name)
@@ -141,7 +148,8 @@ def _place(text: str, default_port: int = 443) -> Place:
         usable = _is_address(name) if _is_literal(name) else _NAME.fullmatch(name) is not None
     if not usable or not 0 < port < 65536:
         raise UserError(
-            f"{text!r} is no host: give a name such as en.wikipedia.org, with :PORT if it has its own"
+            f"{text!r} is no host: give a name such as en.wikipedia.org, with :PORT if it has "
+            f"its own"
         )
     return name, port
 

@@ -1,4 +1,6 @@
-"""Where agents look things up: one interface over pages, and the session that holds an agent's page."""
+"""Where agents look things up: one interface over pages, and the session that holds an agent's
+page.
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -16,7 +18,8 @@ CLOSEST_TITLES = 5
 NAME_CHARS = 200
 """Characters of a title, a keyword or a source, the agent's own or a page's."""
 
-# Status marks, not sentences: an observation is quoted material; what to do with it is said in `signatures/`.
+# Status marks, not sentences: an observation is quoted material; what to do with it is said in
+# `signatures/`.
 NO_PAGE = "(No page: {query})"
 CLOSEST = " Closest: {titles}"
 NO_PAGE_YET = "(No page yet)"
@@ -27,7 +30,9 @@ NO_MORE_RESULTS = "(No more results: {query})"
 
 @dataclass(frozen=True)
 class Page:
-    """One page as an environment supplies it: untrusted text, with `source` saying where it was read."""
+    """One page as an environment supplies it: untrusted text, with `source` saying where it was
+    read.
+    """
 
     title: str
     text: str
@@ -41,10 +46,11 @@ class Page:
 
 @dataclass(frozen=True)
 class Observation:
-    """What an agent is shown: one line of cleaned, still untrusted text; fence it before it enters a prompt.
+    """What an agent is shown: one line of cleaned, still untrusted text; fence it before it enters
+    a prompt.
 
-    `found` says whether it quotes a page, `title` names that page (for a lookup without a result, the current
-    one), and `source` says where the page was read, or which environment answered.
+    `found` says whether it quotes a page, `title` names that page (for a lookup without a result,
+    the current one), and `source` says where the page was read, or which environment answered.
     """
 
     text: str
@@ -54,9 +60,11 @@ class Observation:
 
 
 class Environment(ABC):
-    """A collection of pages. One object serves any number of concurrent questions, each with its own session.
+    """A collection of pages. One object serves any number of concurrent questions, each with its
+    own session.
 
-    An implementation supplies `source`, `fetch` and `closest`, and `close` if it holds anything open.
+    An implementation supplies `source`, `fetch` and `closest`, and `close` if it holds anything
+    open.
     """
 
     source: str
@@ -74,11 +82,15 @@ class Environment(ABC):
 
     @abstractmethod
     async def fetch(self, title: str) -> Page | None:
-        """The page of that title, or None when there is none (or when the title could mean several)."""
+        """The page of that title, or None when there is none (or when the title could mean
+        several).
+        """
 
     @abstractmethod
     async def closest(self, query: str, n: int) -> list[str]:
-        """At most `n` titles that `fetch` finds, best first, for a title or for a free-text question."""
+        """At most `n` titles that `fetch` finds, best first, for a title or for a free-text
+        question.
+        """
 
     async def close(self) -> None:  # noqa: B027 (most environments hold nothing open)
         """Let go of files and connections; calling it again does nothing."""
@@ -92,8 +104,8 @@ class Environment(ABC):
     ) -> list[Observation]:
         """The starts of the `passages` pages that fit a free-text question best, best first.
 
-        Each is cut to `max_chars`; fewer, or none, when no more pages fit. Raises ValueError when `passages`
-        or `max_chars` is below 1.
+        Each is cut to `max_chars`; fewer, or none, when no more pages fit. Raises ValueError when
+        `passages` or `max_chars` is below 1.
         """
         if passages < 1:
             raise ValueError(f"passages is {passages}; it must be at least 1.")
@@ -102,9 +114,11 @@ class Environment(ABC):
 
 
 class Session:
-    """One agent's view of an environment: the current page, and how far each keyword was followed on it.
+    """One agent's view of an environment: the current page, and how far each keyword was followed
+    on it.
 
-    The actions are those of ReAct (Yao et al. 2023, section 3.1) as "Reasoning as a Team" uses them.
+    The actions are those of ReAct (Yao et al. 2023, section 3.1) as "Reasoning as a Team" uses
+    them.
     """
 
     def __init__(self, environment: Environment, *, max_chars: int = MAX_CHARS) -> None:
@@ -120,7 +134,8 @@ class Session:
         self._followed: dict[str, int] = {}
 
     async def search(self, title: str) -> Observation:
-        """The opening sentences of the page, which becomes the current one; else the closest titles.
+        """The opening sentences of the page, which becomes the current one; else the closest
+        titles.
 
         Where there is no such page the current page stays.
         """
@@ -136,20 +151,28 @@ class Session:
         return Observation(cut(text, self._max_chars), False, None, self._environment.source)
 
     async def lookup(self, keyword: str) -> Observation:
-        """The next sentence of the current page that has `keyword` (in any case), with its place among all.
+        """The next sentence of the current page that has `keyword` (in any case), with its place
+        among all.
 
-        Each repeat moves on, also when other keywords were looked up in between, until a new page is found.
+        Each repeat moves on, also when other keywords were looked up in between, until a new page
+        is found.
         """
         page = self._page
         if page is None:
-            return Observation(cut(NO_PAGE_YET, self._max_chars), False, None, self._environment.source)
+            return Observation(
+                cut(NO_PAGE_YET, self._max_chars), False, None, self._environment.source
+            )
         query = _name(keyword)
         key = query.casefold()
-        hits = [sentence for sentence in page.sentences if key in sentence.casefold()] if key else []
+        hits = (
+            [sentence for sentence in page.sentences if key in sentence.casefold()] if key else []
+        )
         place = self._followed[key] = self._followed.get(key, 0) + 1
         if place <= len(hits):
             return _quote(
-                RESULT.format(place=place, count=len(hits), sentence=hits[place - 1]), page, self._max_chars
+                RESULT.format(place=place, count=len(hits), sentence=hits[place - 1]),
+                page,
+                self._max_chars,
             )
         text = (NO_MORE_RESULTS if hits else NO_RESULT).format(query=query)
         return _quote(text, page, self._max_chars, found=False)

@@ -1,4 +1,6 @@
-"""Pages from a local corpus: by exact title, else the closest by BM25 (Robertson and Zaragoza 2009)."""
+"""Pages from a local corpus: by exact title, else the closest by BM25 (Robertson and Zaragoza
+2009).
+"""
 
 import hashlib
 import os
@@ -10,27 +12,42 @@ from typing import Any
 
 from ..base.errors import UserError
 from .base import Environment, Page
-from .corpus_index import Document, base_key, build, open_index, parse, read_jsonl, title_key, to_document
+from .corpus_index import (
+    Document,
+    base_key,
+    build,
+    open_index,
+    parse,
+    read_jsonl,
+    title_key,
+    to_document,
+)
 
 SLOW_DOCUMENTS = 50_000
-"""From this many documents on a search takes milliseconds and leaves the event loop for a thread."""
+"""From this many documents on a search takes milliseconds and leaves the event loop for a thread.
+"""
 
 
 class CorpusEnvironment(Environment):
     """A corpus of `{"id"?, "title", "text"}`: a JSONL file, or documents in memory.
 
-    With a file and `index_dir` the index is kept in that folder and mapped into memory when it is opened
-    again, and documents are read from the file as they are needed; otherwise all is held in memory.
-    `duplicates` counts documents that were left out because an earlier one has the same title; `len()` counts
-    those kept. The first opening of a large file takes minutes, so do it before the event loop runs.
+    With a file and `index_dir` the index is kept in that folder and mapped into memory when it is
+    opened again, and documents are read from the file as they are needed; otherwise all is held in
+    memory. `duplicates` counts documents that were left out because an earlier one has the same
+    title; `len()` counts those kept. The first opening of a large file takes minutes, so do it
+    before the event loop runs.
 
-    Raises UserError, naming file and line (or the document's place), for whatever is not a document.
+    Raises UserError, naming file and line (or the document's place), for whatever is not a
+    document.
     """
 
     source = "corpus"
 
     def __init__(
-        self, corpus: str | Path | Iterable[Mapping[str, object]], *, index_dir: str | Path | None = None
+        self,
+        corpus: str | Path | Iterable[Mapping[str, object]],
+        *,
+        index_dir: str | Path | None = None,
     ) -> None:
         self._file: int | None = None
         self._index_dir = index_dir
@@ -43,14 +60,18 @@ class CorpusEnvironment(Environment):
                 for number, row in enumerate(corpus, 1)
             ]
         elif not Path(corpus).is_file():
-            raise UserError(f"{corpus}: there is no such corpus; name a JSONL file of titles and texts.")
+            raise UserError(
+                f"{corpus}: there is no such corpus; name a JSONL file of titles and texts."
+            )
         elif index_dir is None:
             self._documents = list(read_jsonl(Path(corpus)))
         else:
             self._index = open_index(Path(corpus), Path(index_dir))
             self._file = os.open(corpus, os.O_RDONLY)
         if self._documents is not None:
-            places = (document._replace(start=place) for place, document in enumerate(self._documents))
+            places = (
+                document._replace(start=place) for place, document in enumerate(self._documents)
+            )
             self._index = build(places, self._where)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "CorpusEnvironment":
@@ -80,7 +101,9 @@ class CorpusEnvironment(Environment):
         else:
             digest = hashlib.sha256()
             for document in self._documents or ():
-                digest.update(f"{document.title}\x1f{document.text}\x1e".encode("utf-8", "surrogatepass"))
+                digest.update(
+                    f"{document.title}\x1f{document.text}\x1e".encode("utf-8", "surrogatepass")
+                )
         return f"{self.source}:{digest.hexdigest()[:16]}"
 
     @property
@@ -93,10 +116,11 @@ class CorpusEnvironment(Environment):
         return self._index.duplicates
 
     async def fetch(self, title: str) -> Page | None:
-        """The page of that title: in the same case, in any, or else but for a trailing parenthetical.
+        """The page of that title: in the same case, in any, or else but for a trailing
+        parenthetical.
 
-        "Kiss and Tell" finds "Kiss and Tell (1945 film)" if no other page is called so, and "Animorphs
-        (series)" finds "Animorphs"; "Ed Wood (actor)" does not find "Ed Wood (film)".
+        "Kiss and Tell" finds "Kiss and Tell (1945 film)" if no other page is called so, and
+        "Animorphs (series)" finds "Animorphs"; "Ed Wood (actor)" does not find "Ed Wood (film)".
         """
         document = self._titled(title)
         if document is None:
@@ -104,10 +128,15 @@ class CorpusEnvironment(Environment):
         return Page(document.title, document.text, f"{self.source}:{document.id}")
 
     async def closest(self, query: str, n: int) -> list[str]:
-        """Titles that are `query` plus a parenthetical, then those whose title and text fit it best; if none
-        has a word of it, those that fit the words most like its own."""
+        """Titles that are `query` plus a parenthetical, then those whose title and text fit it
+        best; if none has a word of it, those that fit the words most like its own.
+        """
         index = self._index
-        best = await to_thread(index.best, query, n) if len(index) >= SLOW_DOCUMENTS else index.best(query, n)
+        best = (
+            await to_thread(index.best, query, n)
+            if len(index) >= SLOW_DOCUMENTS
+            else index.best(query, n)
+        )
         if not best:
             best = index.best(await to_thread(index.spelled, query), n)
         named = [document.title for document in self._based(title_key(query))]

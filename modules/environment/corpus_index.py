@@ -1,4 +1,6 @@
-"""The index of a corpus: which document has a title and which fit a query; built once, then memory-mapped."""
+"""The index of a corpus: which document has a title and which fit a query; built once, then
+memory-mapped.
+"""
 
 import hashlib
 import json
@@ -24,8 +26,8 @@ from ..base.files import locked, write_whole
 KIND = f"1, bm25s {version('bm25s')}"
 """The kind of index written here; others are built anew.
 
-The number goes up when the files or the terms below change. Another version of the library may score or store
-differently, so it counts too.
+The number goes up when the files or the terms below change. Another version of the library may
+score or store differently, so it counts too.
 """
 
 MOST_WORDS = 200_000
@@ -38,7 +40,9 @@ _PARENTHETICAL = re.compile(r"\s*\([^()]*\)$")
 
 
 class Document(NamedTuple):
-    """One paragraph: where it stands (bytes of its file, or place in a list), its name and what it says."""
+    """One paragraph: where it stands (bytes of its file, or place in a list), its name and what it
+    says.
+    """
 
     start: int
     length: int
@@ -48,7 +52,9 @@ class Document(NamedTuple):
 
 
 def terms(text: str) -> list[str]:
-    """What `text` is searched by: its words in lower case, without accents, stop words and plural endings."""
+    """What `text` is searched by: its words in lower case, without accents, stop words and plural
+    endings.
+    """
     text = text.lower()
     if not text.isascii():
         text = _ACCENT.sub("", unicodedata.normalize("NFKD", text))
@@ -75,7 +81,9 @@ def title_key(title: str) -> str:
 
 
 def base_key(key: str) -> str:
-    """A title key without its trailing parenthetical, "kiss and tell (1945 film)" -> "kiss and tell"."""
+    """A title key without its trailing parenthetical, "kiss and tell (1945 film)" -> "kiss and
+    tell".
+    """
     return _PARENTHETICAL.sub("", key) or key
 
 
@@ -89,10 +97,11 @@ class _Posting(NamedTuple):
 class CorpusIndex:
     """An index over n documents, numbered in file order.
 
-    `title_keys` (sorted, uint64) holds a hash of each title key and `title_documents` the number of the
-    document; `base_keys` and `base_documents` likewise for titles with a parenthetical, keyed without it.
-    Equal hashes do not prove equal titles: the reader checks. `spans` (n, 2) holds first byte and length.
-    `duplicates` counts the documents left out because an earlier one has their title.
+    `title_keys` (sorted, uint64) holds a hash of each title key and `title_documents` the number of
+    the document; `base_keys` and `base_documents` likewise for titles with a parenthetical, keyed
+    without it. Equal hashes do not prove equal titles: the reader checks. `spans` (n, 2) holds
+    first byte and length. `duplicates` counts the documents left out because an earlier one has
+    their title.
     """
 
     bm25: Any
@@ -115,7 +124,8 @@ class CorpusIndex:
         return _equal(self.base_keys, self.base_documents, key)
 
     def spelled(self, query: str) -> str:
-        """The query with each word as the corpus spells the most similar one, without those unlike any.
+        """The query with each word as the corpus spells the most similar one, without those unlike
+        any.
 
         Empty for a corpus of more than MOST_WORDS different words, where this would take seconds.
         """
@@ -126,12 +136,13 @@ class CorpusIndex:
         return " ".join(word for close in found for word in close)
 
     def best(self, query: str, n: int) -> list[int]:
-        """At most `n` documents that share a term with `query`, best BM25 score first, ties by number.
+        """At most `n` documents that share a term with `query`, best BM25 score first, ties by
+        number.
 
-        Terms are added up from the most to the least telling. As soon as what the others can add is less than
-        lies between the n-th best document and one without any score yet, only documents that can still be
-        among the best go on ("max score", Turtle and Flood 1995): the common words of a question, which most
-        documents have, are hardly read.
+        Terms are added up from the most to the least telling. As soon as what the others can add is
+        less than lies between the n-th best document and one without any score yet, only documents
+        that can still be among the best go on ("max score", Turtle and Flood 1995): the common
+        words of a question, which most documents have, are hardly read.
         """
         wanted = self.bm25.get_tokens_ids(terms(query))
         if not wanted or n < 1:
@@ -165,7 +176,9 @@ class CorpusIndex:
         return [int(i) for i in candidates[np.argsort(-scores[candidates], kind="stable")][:n]]
 
     def _posting(self, term: int) -> "_Posting":
-        """The documents that have a term, in ascending order, and what it adds to the score of each."""
+        """The documents that have a term, in ascending order, and what it adds to the score of
+        each.
+        """
         arrays = self.bm25.scores
         span = slice(int(arrays["indptr"][term]), int(arrays["indptr"][term + 1]))
         scores = arrays["data"][span]
@@ -178,11 +191,15 @@ def _hash(key: str) -> int:
 
 def _equal(keys: np.ndarray[Any, Any], documents: np.ndarray[Any, Any], key: str) -> list[int]:
     hashed = np.uint64(_hash(key))
-    return [int(i) for i in documents[np.searchsorted(keys, hashed) : np.searchsorted(keys, hashed, "right")]]
+    return [
+        int(i)
+        for i in documents[np.searchsorted(keys, hashed) : np.searchsorted(keys, hashed, "right")]
+    ]
 
 
 def build(documents: Iterable[Document], where: str) -> CorpusIndex:
-    """Index `documents`, keeping the first of those with the same title (case counts, white space does not).
+    """Index `documents`, keeping the first of those with the same title (case counts, white space
+    does not).
 
     Title and text are searched, the title counting twice. Raises UserError, naming `where`,
     when there are none.
@@ -204,7 +221,8 @@ def build(documents: Iterable[Document], where: str) -> CorpusIndex:
             bases.append(_hash(base))
             based.append(len(rows))
         spans.extend((document.start, document.length))
-        # Terms are never blank, so a document of "" alone fits no query; one of nothing has no mean length.
+        # Terms are never blank, so a document of "" alone fits no query; one of nothing has no mean
+        # length.
         words = terms(document.title) * 2 + terms(document.text) or [""]
         rows.append(array("i", [vocabulary.setdefault(word, len(vocabulary)) for word in words]))
     if not rows:
@@ -235,7 +253,8 @@ def _sorted(
 
 
 def read_jsonl(path: Path) -> Iterator[Document]:
-    """The documents of a JSONL file of `{"id"?, "title", "text"}`, one a line; blank lines are passed over.
+    """The documents of a JSONL file of `{"id"?, "title", "text"}`, one a line; blank lines are
+    passed over.
 
     Raises UserError, naming file and line, for a line that is no such document.
     """
@@ -256,30 +275,40 @@ def parse(line: bytes, start: int, where: str, default_id: str) -> Document:
         row = json.loads(line.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise UserError(
-            f"{where}: this is not a line of JSON ({error}); write one object with title and text per line."
+            f"{where}: this is not a line of JSON ({error}); write one object with title and "
+            f"text per line."
         ) from None
     return to_document(row, start, len(line), where, default_id)
 
 
 def to_document(row: object, start: int, length: int, where: str, default_id: str) -> Document:
-    """A document from a decoded row. Raises UserError, naming `where`, if title or text is not there."""
+    """A document from a decoded row. Raises UserError, naming `where`, if title or text is not
+    there.
+    """
     if not isinstance(row, Mapping):
-        raise UserError(f"{where}: expected an object with title and text, found {type(row).__name__}.")
+        raise UserError(
+            f"{where}: expected an object with title and text, found {type(row).__name__}."
+        )
     for name in ("title", "text"):
         if not isinstance(row.get(name), str) or not row[name].strip():
-            raise UserError(f'{where}: "{name}" is missing, blank or not a string; give each document one.')
+            raise UserError(
+                f'{where}: "{name}" is missing, blank or not a string; give each document one.'
+            )
     if not (title := one_line(row["title"])):
-        raise UserError(f'{where}: "title" has nothing but invisible characters; give each document one.')
+        raise UserError(
+            f'{where}: "title" has nothing but invisible characters; give each document one.'
+        )
     return Document(start, length, one_line(str(row.get("id", default_id))), title, row["text"])
 
 
 def open_index(path: Path, index_dir: Path) -> CorpusIndex:
-    """The index of the corpus at `path`, from `index_dir` if it is there, else built and kept there.
+    """The index of the corpus at `path`, from `index_dir` if it is there, else built and kept
+    there.
 
-    An index belongs to the content (sha256) of a file; the file is not hashed again while its place, size and
-    time of change stay the same. A damaged index is built anew. Of several processes one builds and the
-    others wait. Raises UserError for a bad line, a file that changes meanwhile, or a folder that cannot be
-    written.
+    An index belongs to the content (sha256) of a file; the file is not hashed again while its
+    place, size and time of change stay the same. A damaged index is built anew. Of several
+    processes one builds and the others wait. Raises UserError for a bad line, a file that changes
+    meanwhile, or a folder that cannot be written.
     """
     try:
         if (index := _unchanged(path, index_dir)) is not None:
@@ -290,7 +319,8 @@ def open_index(path: Path, index_dir: Path) -> CorpusIndex:
     except OSError as error:
         place, reason = error.filename or index_dir, error.strerror or error
         raise UserError(
-            f"{place}: cannot read the corpus or keep its index ({reason}); make room or name another folder."
+            f"{place}: cannot read the corpus or keep its index ({reason}); make room or name "
+            f"another folder."
         ) from error
 
 
@@ -314,7 +344,8 @@ def _unchanged(path: Path, index_dir: Path) -> CorpusIndex | None:
 def _shared_or_built(path: Path, index_dir: Path) -> CorpusIndex:
     if (index := _unchanged(path, index_dir)) is not None:  # built while this process waited
         return index
-    for stale in index_dir.glob(".building-*"):  # whoever left it has died: nobody else holds the lock
+    # whoever left it has died: nobody else holds the lock
+    for stale in index_dir.glob(".building-*"):
         shutil.rmtree(stale, ignore_errors=True)
     file = _file(path)
     with path.open("rb") as opened:
@@ -331,7 +362,8 @@ def _shared_or_built(path: Path, index_dir: Path) -> CorpusIndex:
         index = build(read_jsonl(path), str(path))
         if _file(path) != file:
             raise UserError(
-                f"{path}: the corpus changed while it was being indexed; start again once it is done."
+                f"{path}: the corpus changed while it was being indexed; start again once it is "
+                f"done."
             )
         save_index(index, building, {"kind": KIND, "file": file, "sha256": content})
         shutil.rmtree(folder, ignore_errors=True)
@@ -344,7 +376,9 @@ def _shared_or_built(path: Path, index_dir: Path) -> CorpusIndex:
 
 
 def save_index(index: CorpusIndex, folder: Path, about: dict[str, Any]) -> None:
-    """Write `index` to an empty folder as JSON and npy files; META, with every file's size, comes last."""
+    """Write `index` to an empty folder as JSON and npy files; META, with every file's size, comes
+    last.
+    """
     index.bm25.save(folder, allow_pickle=False, show_progress=False)
     for name in _ARRAYS:
         np.save(folder / f"{name}.npy", getattr(index, name), allow_pickle=False)
@@ -358,7 +392,9 @@ def save_index(index: CorpusIndex, folder: Path, about: dict[str, Any]) -> None:
 
 
 def load_index(folder: Path) -> CorpusIndex | None:
-    """The index kept in `folder`, its arrays mapped; None if missing, damaged or of another kind."""
+    """The index kept in `folder`, its arrays mapped; None if missing, damaged or of another
+    kind.
+    """
     import bm25s
 
     try:
@@ -367,7 +403,9 @@ def load_index(folder: Path) -> CorpusIndex | None:
             return None
         if any((folder / name).stat().st_size != size for name, size in meta["files"].items()):
             return None
-        bm25 = bm25s.BM25.load(folder, mmap=True, load_corpus=False, allow_pickle=False, show_progress=False)
+        bm25 = bm25s.BM25.load(
+            folder, mmap=True, load_corpus=False, allow_pickle=False, show_progress=False
+        )
         titles, titled, bases, based, spans = (
             np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS
         )
@@ -378,7 +416,8 @@ def load_index(folder: Path) -> CorpusIndex | None:
 
 
 def _sync(path: Path) -> None:
-    # A rename can reach the disk before the content does: after a power cut the sizes would be right, the
+    # A rename can reach the disk before the content does: after a power cut the sizes would be
+    # right, the
     # bytes zero.
     handle = os.open(path, os.O_RDONLY)
     try:

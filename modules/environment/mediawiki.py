@@ -83,14 +83,16 @@ class MediaWiki:
         self.timeout = timeout
         self.deadline = deadline
         self._hosts = hosts
-        self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+        self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
+            WeakKeyDictionary()
+        )
         self._sessions = LoopSessions(partial(_session, hosts, user_agent, resolver))
 
     async def ask(self, parameters: Mapping[str, str]) -> dict[str, Any]:
         """The JSON object that the API answers with.
 
-        Raises CallError, naming host and reason, when this request fails for good, FatalCallError when every
-        other would, too.
+        Raises CallError, naming host and reason, when this request fails for good, FatalCallError
+        when every other would, too.
         """
         async with of_loop(self._slots, lambda: asyncio.Semaphore(CONNECTIONS)):
             return await self._persist(parameters)
@@ -110,13 +112,21 @@ class MediaWiki:
                 wait = back_off(attempt, problem.retry_after, first=FIRST_WAIT)
                 attempt += 1
                 if attempt > MOST_RETRIES or clock() + wait >= end:
-                    asked = f" and asks to wait {problem.retry_after:.0f} s" if problem.retry_after else ""
+                    asked = (
+                        f" and asks to wait {problem.retry_after:.0f} s"
+                        if problem.retry_after
+                        else ""
+                    )
                     tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
-                    raise CallError(f"{self.name} {problem}{asked}; given up after {tries}") from None
+                    raise CallError(
+                        f"{self.name} {problem}{asked}; given up after {tries}"
+                    ) from None
             await asyncio.sleep(wait)
 
     async def _follow(self, url: URL, seconds: float) -> _Answer:
-        """The answer after at most `MOST_REDIRECTS` redirects, each checked like the first address."""
+        """The answer after at most `MOST_REDIRECTS` redirects, each checked like the first
+        address.
+        """
         try:
             async with asyncio.timeout(seconds):
                 for _ in range(MOST_REDIRECTS + 1):
@@ -133,7 +143,8 @@ class MediaWiki:
             raise _PassingError(f"gave no complete answer within {seconds:.3g} s") from None
         except aiohttp.ClientConnectorCertificateError:
             raise FatalCallError(
-                f"{self.name} shows a certificate that is not valid: check the host, and this machine's clock"
+                f"{self.name} shows a certificate that is not valid: check the host, and this "
+                f"machine's clock"
             ) from None
         except (aiohttp.ClientError, OSError) as problem:
             if isinstance(getattr(problem, "os_error", None), PrivateAddressError):
@@ -146,7 +157,9 @@ class MediaWiki:
         raise CallError(f"{self.name} redirects more than {MOST_REDIRECTS} times")
 
     async def _get(self, url: URL) -> _Answer | URL:
-        """One answer, or where a redirect leads. Raises _PassingError or CallError for any other status."""
+        """One answer, or where a redirect leads. Raises _PassingError or CallError for any other
+        status.
+        """
         session = await self._sessions.session()
         async with session.get(url, allow_redirects=False) as response:
             status, headers = response.status, response.headers
@@ -159,16 +172,21 @@ class MediaWiki:
                 raise _PassingError(f"answered {status}", seconds_to_wait(headers))
             if status in (401, 403):
                 raise FatalCallError(
-                    f"{self.name} refuses to answer ({status}): it may be private, or not want requests from "
+                    f"{self.name} refuses to answer ({status}): it may be private, or not want "
+                    f"requests from "
                     "this network or with this User-Agent"
                 )
             if status in (404, 410):
-                raise FatalCallError(f"{self.name} has no MediaWiki API at {url.path}: check host and path")
+                raise FatalCallError(
+                    f"{self.name} has no MediaWiki API at {url.path}: check host and path"
+                )
             if status != 200:
                 raise CallError(f"{self.name} refused the request ({status})")
             if response.content_type != "application/json":
                 kind = cut(one_line(response.content_type), 60)
-                raise CallError(f"{self.name} answered with {kind}, not JSON: is it a MediaWiki's API?")
+                raise CallError(
+                    f"{self.name} answered with {kind}, not JSON: is it a MediaWiki's API?"
+                )
             try:
                 return _Answer(await read_body(response, MOST_BYTES), seconds_to_wait(headers))
             except AnswerTooLargeError as problem:
@@ -197,8 +215,14 @@ def _session(
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, resolver=CheckedResolver(hosts, resolver())),
         # The whole is timed by the caller, redirects included.
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS),
-        headers={"User-Agent": user_agent, "Accept": "application/json", "Accept-Encoding": "gzip, deflate"},
+        timeout=aiohttp.ClientTimeout(
+            total=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
+        ),
+        headers={
+            "User-Agent": user_agent,
+            "Accept": "application/json",
+            "Accept-Encoding": "gzip, deflate",
+        },
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,  # a proxy would look names up itself, past the check of addresses
     )

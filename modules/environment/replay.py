@@ -24,9 +24,9 @@ VERSION = 1
 class RecordingEnvironment(Environment):
     """Asks `environment`, and keeps what it gave in the JSONL file at `path`.
 
-    What is on record already is given from there, so that whatever changes in between (a live wiki does),
-    every agent saw what the record says. Several processes, one after the other or at once, may add to one
-    record.
+    What is on record already is given from there, so that whatever changes in between (a live wiki
+    does), every agent saw what the record says. Several processes, one after the other or at once,
+    may add to one record.
 
     Raises UserError when the file is the record of another environment, or cannot be written.
     """
@@ -34,7 +34,11 @@ class RecordingEnvironment(Environment):
     def __init__(self, environment: Environment, path: str | Path) -> None:
         self._environment = environment
         self.source = environment.source
-        about = {"version": VERSION, "source": environment.source, "fingerprint": environment.fingerprint}
+        about = {
+            "version": VERSION,
+            "source": environment.source,
+            "fingerprint": environment.fingerprint,
+        }
         self._record = _Record(Path(path), about)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RecordingEnvironment:
@@ -73,7 +77,8 @@ class RecordingEnvironment(Environment):
 
 
 class ReplayEnvironment(Environment):
-    """Gives again what `RecordingEnvironment` kept at `path`: the same observations, without a network.
+    """Gives again what `RecordingEnvironment` kept at `path`: the same observations, without a
+    network.
 
     Raises UserError when there is no such record, and for a request that is not on it.
     """
@@ -91,7 +96,9 @@ class ReplayEnvironment(Environment):
 
     @cached_property
     def fingerprint(self) -> str:
-        """`replay:` and the start of a SHA-256 over the lines of the record, in whatever order they stand."""
+        """`replay:` and the start of a SHA-256 over the lines of the record, in whatever order they
+        stand.
+        """
         digest = hashlib.sha256(b"".join(sorted(self._record.digests()))).hexdigest()
         return f"replay:{digest[:16]}"
 
@@ -113,7 +120,8 @@ class ReplayEnvironment(Environment):
         if kept is None:
             request = cut(f"{asked[0]}({', '.join(map(repr, asked[1:]))})", 200)
             raise UserError(
-                f"{self._record.path} has no answer to {request}: the program, questions or LM differ "
+                f"{self._record.path} has no answer to {request}: the program, questions or LM "
+                f"differ "
                 "from those recorded; record this run as well"
             )
         return kept[0]
@@ -124,10 +132,12 @@ def _page(kept: dict[str, str] | None) -> Page | None:
 
 
 class _Record:
-    """Answers by request in a JSONL file: a first line about the environment, then `{"asked", "gave"}` each.
+    """Answers by request in a JSONL file: a first line about the environment, then `{"asked",
+    "gave"}` each.
 
-    With `about`, a record to add to: a line is written whole under a lock or not at all, and what a killed
-    process left half-written is dropped. Without, one that is only read. Only places are held in memory.
+    With `about`, a record to add to: a line is written whole under a lock or not at all, and what a
+    killed process left half-written is dropped. Without, one that is only read. Only places are
+    held in memory.
     """
 
     def __init__(self, path: Path, about: dict[str, Any] | None) -> None:
@@ -147,8 +157,12 @@ class _Record:
                     if self._about is None:
                         self._append(file, about)
         except OSError as problem:
-            advice = "record one first, or correct the path" if about is None else "name another file"
-            raise UserError(f"the record {path} cannot be opened ({problem.strerror}): {advice}") from None
+            advice = (
+                "record one first, or correct the path" if about is None else "name another file"
+            )
+            raise UserError(
+                f"the record {path} cannot be opened ({problem.strerror}): {advice}"
+            ) from None
         if self._about is None:
             raise UserError(f"{path} is empty: it is no record of an environment")
         if about is not None and self._about != about:
@@ -240,7 +254,8 @@ class _Record:
                 self._places.setdefault(_key(row["asked"]), (self._read_to, len(line)))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise UserError(
-                f"{self.path}, line {self._lines + 1}: this is no line of a record; record the run again"
+                f"{self.path}, line {self._lines + 1}: this is no line of a record; record the "
+                f"run again"
             ) from None
         self._lines += 1
         self._read_to += len(line)

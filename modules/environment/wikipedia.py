@@ -47,7 +47,8 @@ _TITLES = {"prop": "pageprops", "ppprop": "disambiguation"}
 SEARCH = {"generator": "search", "gsrnamespace": "0", **_TITLES}
 LINKS = {"generator": "links", "gplnamespace": "0", "gpllimit": "max", "redirects": "1", **_TITLES}
 SPARE = 5
-"""Search results asked for beyond those wanted, since disambiguation pages among them do not count."""
+"""Search results asked for beyond those wanted, since disambiguation pages among them do not count.
+"""
 
 READING = 1
 """What is made of an answer, for the cache; the number goes up when the functions below change."""
@@ -60,24 +61,23 @@ _PARENTHETICAL = re.compile(r"\s*\([^()]*\)$")
 class WikipediaEnvironment(Environment):
     """The articles of a MediaWiki with the extension TextExtracts, asked through its API.
 
-    Redirects are followed by the wiki. A disambiguation page counts as no page, and `closest` gives the pages
-    that it lists. `closest` searches for words only: nothing that an agent writes is read as an operator, and
-    pages outside the main namespace are never given.
+    Redirects are followed by the wiki. A disambiguation page counts as no page, and `closest` gives
+    the pages that it lists. `closest` searches for words only: nothing that an agent writes is read
+    as an operator, and pages outside the main namespace are never given.
 
-    Args:
-        host: `HOST` or `HOST:PORT`, reached by https; `http://HOST:PORT` only if it is a private host.
-        path: where its API is.
-        hosts: further hosts that it may redirect to.
-        private_hosts: the hosts among all these that may be at a private address, such as a wiki in one's own
-            network. Nothing that a page or an agent says reaches this setting.
-        cache_dir: keeps every answer for good, so that later runs see the same pages; None keeps none.
+    Args: host: `HOST` or `HOST:PORT`, reached by https; `http://HOST:PORT` only if it is a private
+        host. path: where its API is. hosts: further hosts that it may redirect to. private_hosts:
+        the hosts among all these that may be at a private address, such as a wiki in one's own
+        network. Nothing that a page or an agent says reaches this setting.
+        cache_dir: keeps every answer for good, so that later runs see the same pages; None keeps
+            none.
         user_agent: who asks; public wikis want a project and a way to reach it.
         timeout: seconds that one attempt may take.
         deadline: seconds that a request may take with its retries.
         resolver: makes a DNS resolver.
 
-    `fetch` and `closest` raise CallError when the wiki cannot be asked, FatalCallError when it never can.
-    Raises UserError for what is no host, or a private one that is not listed.
+    `fetch` and `closest` raise CallError when the wiki cannot be asked, FatalCallError when it
+    never can. Raises UserError for what is no host, or a private one that is not listed.
     """
 
     def __init__(
@@ -113,7 +113,9 @@ class WikipediaEnvironment(Environment):
         self._client = MediaWiki(
             address,
             allowed,
-            user_agent=_checked_agent(user_agent) if user_agent is not None else default_user_agent(),
+            user_agent=_checked_agent(user_agent)
+            if user_agent is not None
+            else default_user_agent(),
             timeout=timeout,
             deadline=deadline,
             resolver=resolver,
@@ -136,13 +138,22 @@ class WikipediaEnvironment(Environment):
 
     @property
     def text_form(self) -> str | None:
-        usual = {"hosts": (), "private_hosts": (), "user_agent": None, "resolver": aiohttp.ThreadedResolver}
-        if "://" in self._host or any(self._settings[name] != value for name, value in usual.items()):
+        usual = {
+            "hosts": (),
+            "private_hosts": (),
+            "user_agent": None,
+            "resolver": aiohttp.ThreadedResolver,
+        }
+        if "://" in self._host or any(
+            self._settings[name] != value for name, value in usual.items()
+        ):
             return None
         return f"wikipedia:{self._host}{self._client.address.path}"
 
     async def fetch(self, title: str) -> Page | None:
-        """The article of that title, redirects followed; None if there is none or it is a disambiguation."""
+        """The article of that title, redirects followed; None if there is none or it is a
+        disambiguation.
+        """
         page = await self._page(title)
         if page is None or page["ambiguous"] or not page["text"]:
             return None
@@ -171,11 +182,15 @@ class WikipediaEnvironment(Environment):
         folder = self._settings["cache_dir"]
         if folder is None:
             return None
-        return KeyValue(Path(folder) / "pages.sqlite", "page cache", "pages will be asked for again")
+        return KeyValue(
+            Path(folder) / "pages.sqlite", "page cache", "pages will be asked for again"
+        )
 
     async def _page(self, title: str) -> dict[str, Any] | None:
         name = article_title(title)
-        return None if name is None else await self._asked({**PAGE, "titles": name}, self._read_page)
+        return (
+            None if name is None else await self._asked({**PAGE, "titles": name}, self._read_page)
+        )
 
     async def _search(self, query: str, n: int) -> list[str]:
         """Titles for the words of `query`: pages that have all of them, else such as have any."""
@@ -192,7 +207,8 @@ class WikipediaEnvironment(Environment):
         name = _PARENTHETICAL.sub("", title).casefold()
         found = await self._asked({**LINKS, "titles": title}, self._read_articles)
         return sorted(
-            (listed for _, listed in found), key=lambda one: (not one.casefold().startswith(name), one)
+            (listed for _, listed in found),
+            key=lambda one: (not one.casefold().startswith(name), one),
         )
 
     async def _asked(self, parameters: Mapping[str, str], read: Callable[[dict[str, Any]], T]) -> T:
@@ -211,7 +227,9 @@ class WikipediaEnvironment(Environment):
         return (await self._flights(key, ask))[0]
 
     def _read_page(self, answer: dict[str, Any]) -> dict[str, Any] | None:
-        """Title, text, revision and whether it is a disambiguation; None if there is no such article."""
+        """Title, text, revision and whether it is a disambiguation; None if there is no such
+        article.
+        """
         query = answer.get("query")
         if isinstance(query, dict) and query.get("interwiki") and not query.get("pages"):
             return None  # a title of another wiki
@@ -224,7 +242,8 @@ class WikipediaEnvironment(Environment):
         text, title = page.get("extract"), page.get("title")
         if text is None and "extracts" in json.dumps(answer.get("warnings")):
             raise FatalCallError(
-                f"{self._client.name} gives no plain text of its pages: it needs the extension TextExtracts"
+                f"{self._client.name} gives no plain text of its pages: it needs the extension "
+                f"TextExtracts"
             )
         if not isinstance(text, str) or not isinstance(title, str):
             raise self._strange()
@@ -262,10 +281,12 @@ class WikipediaEnvironment(Environment):
 def article_title(title: str) -> str | None:
     """The title to ask a wiki for; None for a text that can be no title and is not asked for.
 
-    In Unicode's composed form, on one line, without `#section`. A vertical bar, which would make it several
-    titles, and other characters that no title has are refused; so is a leading colon.
+    In Unicode's composed form, on one line, without `#section`. A vertical bar, which would make it
+    several titles, and other characters that no title has are refused; so is a leading colon.
     """
-    name = one_line(unicodedata.normalize("NFC", one_line(title)).partition("#")[0].replace("_", " "))
+    name = one_line(
+        unicodedata.normalize("NFC", one_line(title)).partition("#")[0].replace("_", " ")
+    )
     if not name or name.startswith(":") or _NOT_IN_TITLES.search(name):
         return None
     return name if len(name.encode()) <= TITLE_BYTES else None
@@ -299,7 +320,8 @@ def _checked_agent(user_agent: str) -> str:
         r"[\x20-\x7e]*[\x21-\x7e][\x20-\x7e]*", user_agent
     ):
         raise UserError(
-            f"user_agent is {user_agent!r}: give one line of plain letters, such as a project's name"
+            f"user_agent is {user_agent!r}: give one line of plain letters, such as a project's "
+            f"name"
         )
     return user_agent
 

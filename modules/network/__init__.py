@@ -1,1 +1,3 @@
-"""The pure parts of the strategy network (MARL-GAT): trust, graph, tracker, rewards, weights and policies."""
+"""The pure parts of the strategy network (MARL-GAT): trust, graph, tracker, rewards, weights and
+policies.
+"""

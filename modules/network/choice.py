@@ -1,4 +1,6 @@
-"""Which strategies a group of agents takes, from its policies' scores (MARL-GAT, section 4.4). Pure."""
+"""Which strategies a group of agents takes, from its policies' scores (MARL-GAT, section 4.4).
+Pure.
+"""
 
 from typing import NamedTuple
 
@@ -23,12 +25,15 @@ def softmax(scores: Scores) -> npt.NDArray[np.float64]:
     return probabilities
 
 
-def draw(scores: Scores, *, rng: np.random.Generator | None = None, distinct: bool = False) -> StrategyDraw:
-    """One strategy an agent from scores (N, S): drawn from their softmax, or the likeliest without `rng`.
+def draw(
+    scores: Scores, *, rng: np.random.Generator | None = None, distinct: bool = False
+) -> StrategyDraw:
+    """One strategy an agent from scores (N, S): drawn from their softmax, or the likeliest without
+    `rng`.
 
-    With `distinct`, agents choose one after the other among the strategies that none before them has, and
-    from all of them again when none is left. Equal scores go by index. Raises ValueError for scores that
-    are not finite.
+    With `distinct`, agents choose one after the other among the strategies that none before them
+    has, and from all of them again when none is left. Equal scores go by index. Raises ValueError
+    for scores that are not finite.
     """
     if scores.ndim != 2 or not np.isfinite(scores).all():
         raise ValueError(f"scores must be N x S finite numbers, not {scores.shape}")

@@ -29,11 +29,11 @@ STANDING = 3
 class PolicyConfig:
     """The shape of every agent's policy.
 
-    `inputs`: width D of a question embedding; `hidden`: width C of each of `heads` H attention heads;
-    `strategies`: how many logits S; `dropout`: share of attention weights dropped in training;
-    `features`: what each node knows, the question alone (the paper) or the agent's standing too;
-    `trust_edges`: whether attention sees trust. Raises UserError for a size below 1, a dropout outside 0 to
-    1, or other features.
+    `inputs`: width D of a question embedding; `hidden`: width C of each of `heads` H attention
+    heads; `strategies`: how many logits S; `dropout`: share of attention weights dropped in
+    training; `features`: what each node knows, the question alone (the paper) or the agent's
+    standing too; `trust_edges`: whether attention sees trust. Raises UserError for a size below 1,
+    a dropout outside 0 to 1, or other features.
     """
 
     strategies: int
@@ -51,7 +51,8 @@ class PolicyConfig:
             raise UserError(f"dropout is {self.dropout}: give a share from 0 up to but not 1.")
         if self.features not in get_args(Features):
             raise UserError(
-                f"there are no node features {self.features!r}: choose {' or '.join(get_args(Features))}."
+                f"there are no node features {self.features!r}: choose "
+                f"{' or '.join(get_args(Features))}."
             )
 
     @property
@@ -62,23 +63,25 @@ class PolicyConfig:
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """How N agents choose, vote and come to trust one another; defaults are the paper's where it has them.
+    """How N agents choose, vote and come to trust one another; defaults are the paper's where it
+    has them.
 
-    - `agents` N; `strategies`, S names in their order; `alike`: the agents are copies of one LM, so that what
-      is learned of a strategy's votes holds for all of them.
-    - Choice: softmax(logits + `gamma` S[s, q]), drawn (`sample`) or the likeliest (`argmax`); `distinct`: no
-      strategy twice while there is another; `top`: only so many agents are asked, those whose votes weigh
-      most on the question, None for all.
+    - `agents` N; `strategies`, S names in their order; `alike`: the agents are copies of one LM, so
+      that what is learned of a strategy's votes holds for all of them.
+    - Choice: softmax(logits + `gamma` S[s, q]), drawn (`sample`) or the likeliest (`argmax`);
+      `distinct`: no strategy twice while there is another; `top`: only so many agents are asked,
+      those whose votes weigh most on the question, None for all.
     - Vote: `weight` of an answer, from trust or learned from answers to the training questions.
-    - Trust: `trust_rule`, `delta_t`, `delta_d`, `delta_p` as in `TrustRates`; `recent`: share of a new answer
-      in an agent's recent accuracy.
-    - Graph: degree `k` and rewiring `p` of the small world, `min_degree`, `max_degree`, `drop`, `add` as in
-      `Limits`, changed every `evolve_every` questions. From `k` = N - 1 on it is complete.
+    - Trust: `trust_rule`, `delta_t`, `delta_d`, `delta_p` as in `TrustRates`; `recent`: share of a
+      new answer in an agent's recent accuracy.
+    - Graph: degree `k` and rewiring `p` of the small world, `min_degree`, `max_degree`, `drop`,
+      `add` as in `Limits`, changed every `evolve_every` questions. From `k` = N - 1 on it is
+      complete.
     - Tracker: `alpha`, `similar`, `top_k`, `merge` as in `TrackerSettings`.
-    - Policy: `hidden`, `heads`, `dropout`, `features`, `trust_edges` as in `PolicyConfig`; `centred`: it sees
-      embeddings less the mean of those it learned from.
-    - `copies_temperature`: agents with one LM are asked at it, unless their sampling or the LM's own is set;
-      None: as the LM is.
+    - Policy: `hidden`, `heads`, `dropout`, `features`, `trust_edges` as in `PolicyConfig`;
+      `centred`: it sees embeddings less the mean of those it learned from.
+    - `copies_temperature`: agents with one LM are asked at it, unless their sampling or the LM's
+      own is set; None: as the LM is.
     - `seed` of graph, weights and draws; `embedding`: name of the model that makes the vectors.
 
     Raises UserError for a value that cannot be.
@@ -120,7 +123,11 @@ class NetworkConfig:
 
     def __post_init__(self) -> None:
         names = self.strategies
-        if not isinstance(names, list | tuple) or not names or not all(isinstance(n, str) for n in names):
+        if (
+            not isinstance(names, list | tuple)
+            or not names
+            or not all(isinstance(n, str) for n in names)
+        ):
             raise UserError(f"strategies is {names!r}: give a list of at least one name.")
         object.__setattr__(self, "strategies", tuple(names))
         if len(set(names)) < len(names):
@@ -135,7 +142,9 @@ class NetworkConfig:
         if not 0 <= self.p <= 1 or self.k < 0:
             raise UserError(f"k is {self.k} and p {self.p}: give k >= 0 and p between 0 and 1.")
         if self.copies_temperature is not None and not 0 <= self.copies_temperature <= 2:
-            raise UserError(f"copies_temperature is {self.copies_temperature}: give a number from 0 to 2.")
+            raise UserError(
+                f"copies_temperature is {self.copies_temperature}: give a number from 0 to 2."
+            )
         _ = self.limits, self.rates, self.tracker, self.policy(1)  # their own checks
 
     @property
@@ -168,15 +177,19 @@ class NetworkConfig:
         n = self.agents
         least, most = self.limits.bounds(n)
         if n > 1 and min(most, max(least, self.k)) >= n - 1:
-            remedy = f"a k below {n - 1} lets" if least < n - 1 else "more agents with a small k let"
+            remedy = (
+                f"a k below {n - 1} lets" if least < n - 1 else "more agents with a small k let"
+            )
             warnings.warn(
-                f"the graph of {n} agents with k = {self.k} is complete: rewiring (p) changes nothing and "
+                f"the graph of {n} agents with k = {self.k} is complete: rewiring (p) changes "
+                f"nothing and "
                 f"evolution little; {remedy} them act",
                 stacklevel=3,
             )
         if self.features == "question":
             warnings.warn(
-                "every node of the graph carries the question alone, so graph and trust cannot change the "
+                "every node of the graph carries the question alone, so graph and trust cannot "
+                "change the "
                 "policies' logits; features=question+standing lets them",
                 stacklevel=3,
             )
@@ -210,11 +223,17 @@ def check_options(record: Any, **options: Any) -> None:
     for name, literal in options.items():
         if getattr(record, name) not in get_args(literal):
             raise UserError(
-                f"there is no {name} {getattr(record, name)!r}: choose one of {', '.join(get_args(literal))}."
+                f"there is no {name} {getattr(record, name)!r}: choose one of "
+                f"{', '.join(get_args(literal))}."
             )
 
 
-_KINDS = {"int": "a whole number", "float": "a finite number", "bool": "true or false", "str": "text"}
+_KINDS = {
+    "int": "a whole number",
+    "float": "a finite number",
+    "bool": "true or false",
+    "str": "text",
+}
 
 
 def _fits(value: Any, wanted: str) -> bool:

@@ -24,7 +24,9 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def read_json(path: Path, most: int = MOST_BYTES) -> dict[str, Any]:
-    """The object in a JSON file of so many bytes at most. Raises UserError when it cannot be read."""
+    """The object in a JSON file of so many bytes at most. Raises UserError when it cannot
+    be read.
+    """
     try:
         found = json.loads(read_plain(path, most))
     except (ValueError, RecursionError) as problem:

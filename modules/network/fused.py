@@ -1,4 +1,6 @@
-"""The policies of all agents at once: N graph attention networks for the price of a few matrix products."""
+"""The policies of all agents at once: N graph attention networks for the price of a few matrix
+products.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,10 @@ _FIRST = "gat1.lin.weight"
 class FusedPolicies(nn.Module):
     """The policies of N agents evaluated together, with the logits that N `AgentPolicy` would give.
 
-    Each parameter is the N agents' GATConv tensors stacked, (N, ...); the first layer's product is kept in
-    two, one for the question and one for the standing, since a gradient in one piece would cost as much as
-    all else. An elementwise optimizer such as Adam over them is N optimizers with one learning rate. New
-    weights are drawn from `seed` alone.
+    Each parameter is the N agents' GATConv tensors stacked, (N, ...); the first layer's product is
+    kept in two, one for the question and one for the standing, since a gradient in one piece would
+    cost as much as all else. An elementwise optimizer such as Adam over them is N optimizers with
+    one learning rate. New weights are drawn from `seed` alone.
     """
 
     def __init__(self, config: PolicyConfig, n: int, seed: int = 0) -> None:
@@ -36,11 +38,16 @@ class FusedPolicies(nn.Module):
         self.standing = nn.Parameter(whole[_FIRST][..., config.inputs :].clone())
         whole[_FIRST] = whole[_FIRST][..., : config.inputs].clone()
         # A parameter's name may not hold a dot.
-        self.stacked = nn.ParameterDict({name.replace(".", "/"): part for name, part in whole.items()})
+        self.stacked = nn.ParameterDict(
+            {name.replace(".", "/"): part for name, part in whole.items()}
+        )
 
     @classmethod
-    def of(cls, config: PolicyConfig, n: int, seed: int, weights: Mapping[str, Tensor]) -> FusedPolicies:
-        """The policies with what `weights()` gave; nothing is made before its size is known to be theirs.
+    def of(
+        cls, config: PolicyConfig, n: int, seed: int, weights: Mapping[str, Tensor]
+    ) -> FusedPolicies:
+        """The policies with what `weights()` gave; nothing is made before its size is known to be
+        theirs.
 
         Raises UserError for weights of other policies.
         """
@@ -50,9 +57,13 @@ class FusedPolicies(nn.Module):
         except (RuntimeError, OverflowError, TypeError):  # a size that no tensor has
             one = {}
         given = {name: weights.get(f"agents.0.{name}") for name in one}
-        sized = all(part is not None and part.shape == one[name].shape for name, part in given.items())
+        sized = all(
+            part is not None and part.shape == one[name].shape for name, part in given.items()
+        )
         if not sized or len(weights) < n * len(one) or not one:
-            raise UserError("its weights are of another shape or number of agents than its settings say")
+            raise UserError(
+                "its weights are of another shape or number of agents than its settings say"
+            )
         made = cls(config, n, seed)
         made.load_weights(weights)
         return made
@@ -60,10 +71,16 @@ class FusedPolicies(nn.Module):
     def forward(self, questions: Tensor, group: AgentGraph) -> Tensor:
         """Logits (B, N, S) for B question embeddings (B, D): those of agent i at its own node i.
 
-        With the question alone in every node, and no dropout at work, all nodes are equal, attention averages
-        equal vectors, and neither graph nor trust matters: one node then stands for all.
+        With the question alone in every node, and no dropout at work, all nodes are equal,
+        attention averages equal vectors, and neither graph nor trust matters: one node then stands
+        for all.
         """
-        if not self.n == group.adjacency.shape[-1] == group.trust.shape[-1] == group.standing.shape[-2]:
+        if (
+            not self.n
+            == group.adjacency.shape[-1]
+            == group.trust.shape[-1]
+            == group.standing.shape[-2]
+        ):
             raise ValueError(f"{self.n} policies need a group of {self.n} agents")
         dropping = self.training and self.config.dropout > 0
         if self.config.features == "question" and not dropping:
@@ -75,11 +92,17 @@ class FusedPolicies(nn.Module):
         return self._logits(read)
 
     def weights(self) -> dict[str, Tensor]:
-        """Every agent's tensors under GATConv's own names and in its shapes: `agents.3.gat1.att_src`, …."""
-        return {f"agents.{i}.{name}": part for i in range(self.n) for name, part in self._of(i).items()}
+        """Every agent's tensors under GATConv's own names and in its shapes:
+        `agents.3.gat1.att_src`, ….
+        """
+        return {
+            f"agents.{i}.{name}": part for i in range(self.n) for name, part in self._of(i).items()
+        }
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
-        """Take over what `weights()` gave. Raises UserError, naming the tensor, unless all are there."""
+        """Take over what `weights()` gave. Raises UserError, naming the tensor, unless all are
+        there.
+        """
         own = self.weights()
         for name in sorted(own.keys() ^ weights.keys()):
             where = "is missing from the weights" if name in own else "belongs to no policy here"
@@ -99,7 +122,9 @@ class FusedPolicies(nn.Module):
                 self._part(name).copy_(whole)
 
     def clip_gradients(self, most: float) -> None:
-        """Scale each agent's gradient, in place, to at most length `most`, as if its policy were alone."""
+        """Scale each agent's gradient, in place, to at most length `most`, as if its policy were
+        alone.
+        """
         gradients = [part.grad for part in self.parameters() if part.grad is not None]
         square = torch.stack([grad.flatten(1).square().sum(dim=1) for grad in gradients]).sum(dim=0)
         scale = (most / (square.sqrt() + 1e-6)).clamp(max=1.0)  # as torch.nn.utils.clip_grad_norm_
@@ -108,7 +133,9 @@ class FusedPolicies(nn.Module):
 
     def _of(self, i: int) -> dict[str, Tensor]:
         """Copies of agent i's tensors, by AgentPolicy's names."""
-        parts = {name.replace("/", "."): part[i].detach().clone() for name, part in self.stacked.items()}
+        parts = {
+            name.replace("/", "."): part[i].detach().clone() for name, part in self.stacked.items()
+        }
         return parts | {_FIRST: torch.cat([parts[_FIRST], self.standing[i].detach()], dim=1)}
 
     def _part(self, name: str) -> Tensor:
@@ -123,8 +150,8 @@ class FusedPolicies(nn.Module):
     def _first_layer(self, questions: Tensor, standing: Tensor, edges: _Edges) -> Tensor:
         """Every node's output of the first layer in every agent's network, (N, B, N, HC).
 
-        Nodes differ in their standing alone, and attention is a mean, so the means are taken over the three
-        numbers of the standing and not over the HC of the product.
+        Nodes differ in their standing alone, and attention is a mean, so the means are taken over
+        the three numbers of the standing and not over the HC of the product.
         """
         heads, hidden = self.config.heads, self.config.hidden
         asked = self._asked(questions).view(self.n, -1, heads, hidden)  # (N, B, H, C)
@@ -134,22 +161,31 @@ class FusedPolicies(nn.Module):
         known = known if known.dim() == 3 else known.unsqueeze(0)  # (B or 1, N, 3)
         source, target = self._part("gat1.att_src")[:, 0], self._part("gat1.att_dst")[:, 0]
         both = torch.einsum("abhc,ahc->abh", asked, source + target)
-        of_source = torch.einsum("bjf,ahf->abhj", known, torch.einsum("ahcf,ahc->ahf", weight, source))
-        of_target = torch.einsum("bif,ahf->abhi", known, torch.einsum("ahcf,ahc->ahf", weight, target))
+        of_source = torch.einsum(
+            "bjf,ahf->abhj", known, torch.einsum("ahcf,ahc->ahf", weight, source)
+        )
+        of_target = torch.einsum(
+            "bif,ahf->abhi", known, torch.einsum("ahcf,ahc->ahf", weight, target)
+        )
         scores = both[..., None, None] + of_target.unsqueeze(-1) + of_source.unsqueeze(-2)
         if self.config.trust_edges:
-            scores = scores + self._edge_scale("gat1")[:, None, :, None, None] * edges.trust[:, None]
+            scores = (
+                scores + self._edge_scale("gat1")[:, None, :, None, None] * edges.trust[:, None]
+            )
         attention = self._attention(scores, edges.open[:, None])  # (N, B, H, N, N)
         means = attention @ known[:, None]  # (N, B, H, N, 3)
         out = torch.einsum("abhif,ahcf->abihc", means, weight).flatten(3)
         whole = asked.flatten(2).unsqueeze(2)
-        if self.training and self.config.dropout > 0:  # what is left of the attention no longer sums to 1
+        # what is left of the attention no longer sums to 1
+        if self.training and self.config.dropout > 0:
             left = attention.sum(dim=-1).transpose(2, 3).unsqueeze(-1)  # (N, B, N, H, 1)
             whole = (asked.unsqueeze(2) * left).flatten(3)
         return functional.elu(out + (whole + self._part("gat1.bias")[:, None, None]))
 
     def _read(self, nodes: Tensor, edges: _Edges) -> Tensor:
-        """What agent i's node takes from its neighbours in the second layer, for each head, (N, B, H, HC)."""
+        """What agent i's node takes from its neighbours in the second layer, for each head, (N, B,
+        H, HC).
+        """
         weight = self._second()
         directions = torch.cat([self._part("gat2.att_src"), self._part("gat2.att_dst")], dim=1)
         source, target = torch.einsum("akhc,ahcf->kahf", directions, weight)
@@ -180,16 +216,19 @@ class FusedPolicies(nn.Module):
         return (weight * self._part(f"{layer}.att_edge")[:, 0]).sum(dim=-1)
 
     def _attention(self, scores: Tensor, open_: Tensor) -> Tensor:
-        """The attention of each target over its sources, the last dimension; closed pairs get none."""
+        """The attention of each target over its sources, the last dimension; closed pairs
+        get none.
+        """
         scores = functional.leaky_relu(scores, _SLOPE).masked_fill(~open_, -torch.inf)
         return functional.dropout(scores.softmax(dim=-1), self.config.dropout, self.training)
 
 
 class _Edges(NamedTuple):
-    """Who attends to whom, with self-loops, as GATConv adds them: [b, i, j] is target i and source j.
+    """Who attends to whom, with self-loops, as GATConv adds them: [b, i, j] is target i and source
+    j.
 
-    `open` (B or 1, N, N) of bool; `trust` alike: T[j, i], and at i itself the mean over its sources, 0 when
-    it has none.
+    `open` (B or 1, N, N) of bool; `trust` alike: T[j, i], and at i itself the mean over its
+    sources, 0 when it has none.
     """
 
     open: Tensor
@@ -202,5 +241,6 @@ class _Edges(NamedTuple):
         incoming = (trust * adjacency).transpose(1, 2)
         mean = incoming.sum(dim=2) / adjacency.sum(dim=1).clamp(min=1)
         return cls(
-            adjacency.transpose(1, 2) | torch.eye(n, dtype=torch.bool), incoming + torch.diag_embed(mean)
+            adjacency.transpose(1, 2) | torch.eye(n, dtype=torch.bool),
+            incoming + torch.diag_embed(mean),
         )

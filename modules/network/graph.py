@@ -13,7 +13,8 @@ Adjacency = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Limits:
-    """What a graph may look like: degrees, and the trust below which edges go and above which they come.
+    """What a graph may look like: degrees, and the trust below which edges go and above which they
+    come.
 
     Raises UserError unless 1 <= min_degree <= max_degree and 0 <= drop <= add <= 1.
     """
@@ -38,18 +39,20 @@ class Limits:
     def bounds(self, n: int) -> tuple[int, int]:
         """The least and the greatest degree that every one of n agents can have at once.
 
-        At most n - 1. An odd number of agents cannot all have the same odd degree, so one more is allowed.
+        At most n - 1. An odd number of agents cannot all have the same odd degree, so one more is
+        allowed.
         """
         low, high = min(self.min_degree, n - 1), min(self.max_degree, n - 1)
         return low, high + (low == high and n * low % 2)
 
 
 def small_world(n: int, k: int, p: float, limits: Limits, seed: int) -> Adjacency:
-    """Adjacency (n, n) of a Watts-Strogatz graph: a ring of k neighbours, each edge rewired with chance p.
+    """Adjacency (n, n) of a Watts-Strogatz graph: a ring of k neighbours, each edge rewired with
+    chance p.
 
-    Symmetric, diagonal false. From k = n - 1 on it is complete; below, an odd k gives k - 1. Degrees are then
-    brought within `limits` by removing or adding edges at random. The same seed gives the same graph.
-    Raises UserError for n < 1, k < 0, or p outside 0 to 1.
+    Symmetric, diagonal false. From k = n - 1 on it is complete; below, an odd k gives k - 1.
+    Degrees are then brought within `limits` by removing or adding edges at random. The same seed
+    gives the same graph. Raises UserError for n < 1, k < 0, or p outside 0 to 1.
     """
     if n < 1 or k < 0 or not 0 <= p <= 1:
         raise UserError(
@@ -67,18 +70,21 @@ def small_world(n: int, k: int, p: float, limits: Limits, seed: int) -> Adjacenc
 def evolve(graph: Adjacency, trust: Trust, limits: Limits) -> Adjacency:
     """The graph (N, N) that follows from trust (N, N), in the paper's four stages:
 
-    1. edges with trust below `limits.drop` go, 2. pairs with trust above `limits.add` are connected, most
-    trusted first, while both have room, 3. agents below the least degree get their most trusted partners
-    back, 4. each agent swaps its least trusted edge for the most trusted pair it lacks, if that is better
-    and all degrees stay in bounds.
+    1. edges with trust below `limits.drop` go, 2. pairs with trust above `limits.add` are
+    connected, most trusted first, while both have room, 3. agents below the least degree get their
+    most trusted partners back, 4. each agent swaps its least trusted edge for the most trusted pair
+    it lacks, if that is better and all degrees stay in bounds.
 
-    Symmetric, diagonal false, degrees within `limits.bounds(N)`, so nobody is isolated. Pure; equal trust
-    goes by index. Trust that is not symmetric counts as the mean of both directions. Raises ValueError for a
-    graph that is not symmetric, shapes that do not fit, or trust that is not finite.
+    Symmetric, diagonal false, degrees within `limits.bounds(N)`, so nobody is isolated. Pure; equal
+    trust goes by index. Trust that is not symmetric counts as the mean of both directions. Raises
+    ValueError for a graph that is not symmetric, shapes that do not fit, or trust that is not
+    finite.
     """
     n = len(graph)
     if graph.shape != (n, n) or trust.shape != (n, n):
-        raise ValueError(f"graph and trust must be N x N alike, not {graph.shape} and {trust.shape}")
+        raise ValueError(
+            f"graph and trust must be N x N alike, not {graph.shape} and {trust.shape}"
+        )
     if not np.isin(graph, (0, 1)).all() or (graph != graph.T).any() or not np.isfinite(trust).all():
         raise ValueError("a graph is a symmetric matrix of truth values, and trust is finite")
     graph = graph.astype(bool)
@@ -95,7 +101,9 @@ def evolve(graph: Adjacency, trust: Trust, limits: Limits) -> Adjacency:
 
 
 def _swap(edges: Adjacency, trust: Trust, i: int, limits: Limits) -> None:
-    """Stage 4 for agent i, in place: its least trusted edge that can go for the best pair that has room."""
+    """Stage 4 for agent i, in place: its least trusted edge that can go for the best pair that has
+    room.
+    """
     low, high = limits.bounds(len(edges))
     degree = edges.sum(axis=1)
     spare = [j for j in np.flatnonzero(edges[i]) if degree[j] > low]
@@ -109,7 +117,9 @@ def _swap(edges: Adjacency, trust: Trust, i: int, limits: Limits) -> None:
 
 
 def _within(graph: Adjacency, trust: Trust, limits: Limits) -> Adjacency:
-    """The graph with every degree in bounds: the least trusted edges go, the most trusted pairs come."""
+    """The graph with every degree in bounds: the least trusted edges go, the most trusted pairs
+    come.
+    """
     n = len(graph)
     low, high = limits.bounds(n)
     edges = graph.copy()
@@ -119,7 +129,9 @@ def _within(graph: Adjacency, trust: Trust, limits: Limits) -> Adjacency:
     while (short := np.flatnonzero(edges.sum(axis=1) < low)).size:
         degree = edges.sum(axis=1)
         lacking, room = degree < low, degree < high
-        wanted = _pairs(~edges & (lacking[:, None] & room[None, :] | room[:, None] & lacking[None, :]))
+        wanted = _pairs(
+            ~edges & (lacking[:, None] & room[None, :] | room[:, None] & lacking[None, :])
+        )
         if wanted:
             i, j = _ranked(wanted, trust)[0]
             edges[i, j] = edges[j, i] = True
@@ -141,9 +153,10 @@ def _ranked(pairs: list[tuple[int, int]], trust: Trust) -> list[tuple[int, int]]
 def _make_room(edges: Adjacency, trust: Trust, i: int, limits: Limits) -> None:
     """Raise the degree of agent i, in place, when all it is not connected to are full.
 
-    An edge v-w of a full v goes, i is connected to v, and w keeps its degree or can do without: it has more
-    than the least degree, or is connected to i too, or to the other agent that is short. One of these always
-    exists, since the sum of all degrees is even. The least trusted such edge is taken.
+    An edge v-w of a full v goes, i is connected to v, and w keeps its degree or can do without: it
+    has more than the least degree, or is connected to i too, or to the other agent that is short.
+    One of these always exists, since the sum of all degrees is even. The least trusted such edge is
+    taken.
     """
     low, high = limits.bounds(len(edges))
     degree = edges.sum(axis=1).tolist()

@@ -1,7 +1,7 @@
 """What an agent gains or loses by its answer (MARL-GAT, sections 4.7 and 5.2). All pure.
 
-Answers of N agents are coded as whole numbers, equal for equal answers, -1 for an abstention; `correct` says
-whether each is right. An abstention is wrong.
+Answers of N agents are coded as whole numbers, equal for equal answers, -1 for an abstention;
+`correct` says whether each is right. An abstention is wrong.
 """
 
 import math
@@ -42,9 +42,9 @@ def consensus_addition(
 ) -> Numbers:
     """What consensus-aware rewards add for each of N agents (MARL-GAT, equation 9).
 
-    +delta_plus for a right agent when the consensus is wrong, -delta_minus for a wrong one; when the
-    consensus is right, +delta_minor for an agent whose answer is right but was given by fewer than half of
-    all N agents; else 0. Raises ValueError when the shapes differ.
+    +delta_plus for a right agent when the consensus is wrong, -delta_minus for a wrong one; when
+    the consensus is right, +delta_minor for an agent whose answer is right but was given by fewer
+    than half of all N agents; else 0. Raises ValueError when the shapes differ.
     """
     if answers.shape != correct.shape or answers.ndim != 1:
         raise ValueError(f"N answers and N truth values, not {answers.shape} and {correct.shape}")
@@ -56,15 +56,19 @@ def consensus_addition(
 
 
 def difference(answers: Answers, correct: Right, weights: Numbers) -> Numbers:
-    """What each of N agents adds to the group: the consensus right with its vote minus without it, -1 to 1.
+    """What each of N agents adds to the group: the consensus right with its vote minus without it,
+    -1 to 1.
 
-    The consensus is the vote with these weights (N,); a tie counts as the share of right answers among the
-    leaders, and nobody left to vote as wrong. The difference reward of Wolpert and Tumer (2002), "Optimal
-    payoff functions for members of collectives". Raises ValueError when the shapes differ.
+    The consensus is the vote with these weights (N,); a tie counts as the share of right answers
+    among the leaders, and nobody left to vote as wrong. The difference reward of Wolpert and Tumer
+    (2002), "Optimal payoff functions for members of collectives". Raises ValueError when the shapes
+    differ.
     """
     n = len(answers)
     # Row 0 is the whole group, row i + 1 the group without agent i.
     without = np.vstack([answers, np.where(np.eye(n, dtype=bool), -1, answers)])
-    right = expected_votes(without, np.broadcast_to(correct, (n + 1, n)) & (without >= 0), weights).right
+    right = expected_votes(
+        without, np.broadcast_to(correct, (n + 1, n)) & (without >= 0), weights
+    ).right
     added: Numbers = right[0] - right[1:]
     return added

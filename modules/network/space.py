@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..base.space import Choice, Parameter, Space, When
 
 PAPER_STRATEGIES = (
-    "zero_shot", "few_shot", "cot", "self_consistency", "self_ask", "decomposition", "least_to_most",
+    "zero_shot", "few_shot", "cot", "self_consistency", "self_ask",
+    "decomposition", "least_to_most",
 )  # fmt: skip
 
 SPACE: Space = {

@@ -26,7 +26,8 @@ from .tracker import NEUTRAL, StrategyTracker
 from .trust import HIGHEST_TRUST, Trust, initial_trust
 from .weights import Numbers, VoteWeights
 
-# Whatever uses PyTorch imports this module first, so the sentence about its extra stands here alone.
+# Whatever uses PyTorch imports this module first, so the sentence about its extra stands here
+# alone.
 with from_extra("network", "a strategy network"):
     import torch
     from safetensors import SafetensorError
@@ -47,15 +48,16 @@ Strategies = Sequence[int | None]
 
 @dataclass(eq=False)
 class NetworkState(Parameter):  # type: ignore[misc]
-    """N agents with S strategies, for question embeddings of width D. Training changes it, inference never.
+    """N agents with S strategies, for question embeddings of width D. Training changes it,
+    inference never.
 
-    It is one DSPy parameter: whatever module it stands in, DSPy's `save`, `load`, `dump_state` and `deepcopy`
-    take it along, as they do prompts and demonstrations.
+    It is one DSPy parameter: whatever module it stands in, DSPy's `save`, `load`, `dump_state` and
+    `deepcopy` take it along, as they do prompts and demonstrations.
 
-    `policies`; `adjacency` (N, N); `trust` (N, N) and its mean over time, `average`; `tracker`; `recent`
-    accuracy of each agent (N,); `centre` (D,), the mean embedding of the training questions, which is
-    subtracted from every embedding that policies see; `vote`, the learned vote weights, None before;
-    `questions`, how often one was answered in training.
+    `policies`; `adjacency` (N, N); `trust` (N, N) and its mean over time, `average`; `tracker`;
+    `recent` accuracy of each agent (N,); `centre` (D,), the mean embedding of the training
+    questions, which is subtracted from every embedding that policies see; `vote`, the learned vote
+    weights, None before; `questions`, how often one was answered in training.
     """
 
     config: NetworkConfig
@@ -71,7 +73,9 @@ class NetworkState(Parameter):  # type: ignore[misc]
 
     @classmethod
     def fresh(cls, config: NetworkConfig, width: int) -> NetworkState:
-        """An untrained network for embeddings of this width; the same config gives the same network."""
+        """An untrained network for embeddings of this width; the same config gives the same
+        network.
+        """
         n, limits = config.agents, config.limits
         return cls(
             config=config,
@@ -92,11 +96,15 @@ class NetworkState(Parameter):  # type: ignore[misc]
     def shape(self) -> str:
         """What two networks share whose states fit each other."""
         names = ", ".join(self.config.strategies)
-        return f"{self.config.agents} agents, the strategies {names} and embeddings {self.width} wide"
+        return (
+            f"{self.config.agents} agents, the strategies {names} and embeddings {self.width} wide"
+        )
 
     @property
     def voting_trust(self) -> Trust:
-        """The trust (N, N) that weighs votes: its mean over time with that rule, else as it is now."""
+        """The trust (N, N) that weighs votes: its mean over time with that rule, else as it
+        is now.
+        """
         return self.average if self.config.trust_rule == "averaged" else self.trust
 
     def group(self) -> AgentGraph:
@@ -110,14 +118,20 @@ class NetworkState(Parameter):  # type: ignore[misc]
     def logits(self, vectors: Vectors) -> npt.NDArray[np.float32]:
         """The policies' logits (B, N, S) for questions with embeddings (B, D)."""
         with torch.no_grad():
-            found: npt.NDArray[np.float32] = self.policies(self.inputs(vectors), self.group()).numpy()
+            found: npt.NDArray[np.float32] = self.policies(
+                self.inputs(vectors), self.group()
+            ).numpy()
         return found
 
     def bias(self, vectors: Vectors) -> Numbers:
-        """What the tracker adds to the logits, gamma S[s, q], (B, 1, S), the same for all agents."""
+        """What the tracker adds to the logits, gamma S[s, q], (B, 1, S), the same for all
+        agents.
+        """
         if not self.config.gamma:
             return np.zeros((len(vectors), 1, len(self.config.strategies)))
-        return self.config.gamma * np.stack([self.tracker.scores(one)[None] for one in self.checked(vectors)])
+        return self.config.gamma * np.stack(
+            [self.tracker.scores(one)[None] for one in self.checked(vectors)]
+        )
 
     def probabilities(self, vectors: Vectors) -> Numbers:
         """softmax(logits + gamma S[s, q]) over strategies, (B, N, S) (MARL-GAT, equation 2)."""
@@ -133,7 +147,9 @@ class NetworkState(Parameter):  # type: ignore[misc]
     def pick(self, scores: Vectors, vector: Vectors, key: str) -> list[int | None]:
         """`choose` for scores (N, S), logits and bias together, that are known already."""
         rng = random_for(self.config.seed, key) if self.config.choice == "sample" else None
-        chosen: list[int | None] = draw(scores, rng=rng, distinct=self.config.distinct).strategies.tolist()
+        chosen: list[int | None] = draw(
+            scores, rng=rng, distinct=self.config.distinct
+        ).strategies.tolist()
         if self.config.top is None or self.config.top >= self.config.agents:
             return chosen
         weights = self.weights(vector, chosen)
@@ -143,7 +159,8 @@ class NetworkState(Parameter):  # type: ignore[misc]
     def weights(self, vector: Vectors, strategies: Strategies) -> Numbers:
         """The vote weights (N,) of agents that took these strategies; 0 for one not asked.
 
-        Mean trust in connected agents (MARL-GAT, equation 3), or those learned; all 1 as long as none are.
+        Mean trust in connected agents (MARL-GAT, equation 3), or those learned; all 1 as long as
+        none are.
         """
         n = self.config.agents
         if len(strategies) != n:
@@ -154,7 +171,9 @@ class NetworkState(Parameter):  # type: ignore[misc]
         elif self.vote is None:
             weights = np.ones(n)
         else:
-            weights = self.vote.at(self.checked(vector[None])[0])[np.arange(n), [s or 0 for s in strategies]]
+            weights = self.vote.at(self.checked(vector[None])[0])[
+                np.arange(n), [s or 0 for s in strategies]
+            ]
         return np.where(asked, weights, 0.0)
 
     def tensors(self) -> dict[str, torch.Tensor]:
@@ -168,28 +187,41 @@ class NetworkState(Parameter):  # type: ignore[misc]
             **{f"tracker.{name}": part for name, part in self.tracker.state().items()},
         }
         if self.vote is not None:
-            arrays |= {f"vote.{name}": part for name, part in vars(self.vote).items() if part is not None}
-        found = {name: torch.from_numpy(np.ascontiguousarray(part)) for name, part in arrays.items()}
+            arrays |= {
+                f"vote.{name}": part for name, part in vars(self.vote).items() if part is not None
+            }
+        found = {
+            name: torch.from_numpy(np.ascontiguousarray(part)) for name, part in arrays.items()
+        }
         return self.policies.weights() | found
 
     @property
     def identity(self) -> str:
         """A name for all that was learned: equal for equal networks."""
         parts = sorted(self.tensors().items())
-        return hashlib.sha256(b"".join(n.encode() + t.numpy().tobytes() for n, t in parts)).hexdigest()[:16]
+        return hashlib.sha256(
+            b"".join(n.encode() + t.numpy().tobytes() for n, t in parts)
+        ).hexdigest()[:16]
 
     def reset(self) -> None:
-        """Keep what was learned: DSPy's optimizers reset all parameters before they work on prompts."""
+        """Keep what was learned: DSPy's optimizers reset all parameters before they work on
+        prompts.
+        """
 
     def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
-        """Settings and everything learned, as JSON; the numbers are one safetensors file in base64."""
-        return {**self._about(), "tensors": base64.b64encode(write_tensors(self.tensors())).decode()}
+        """Settings and everything learned, as JSON; the numbers are one safetensors file in
+        base64.
+        """
+        return {
+            **self._about(),
+            "tensors": base64.b64encode(write_tensors(self.tensors())).decode(),
+        }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Take over what `dump_state` gave, its settings included.
 
-        Raises UserError, and changes nothing, for a state that is damaged, or of other agents, strategies or
-        embeddings of another width.
+        Raises UserError, and changes nothing, for a state that is damaged, or of other agents,
+        strategies or embeddings of another width.
         """
         try:
             tensors = base64.b64decode(state["tensors"], validate=True)
@@ -198,14 +230,15 @@ class NetworkState(Parameter):  # type: ignore[misc]
         other = _state(state, tensors, "the state of the network")
         if other.shape != self.shape:
             raise UserError(
-                f"the state is of a network with {other.shape}, and this one has {self.shape}: load it into "
+                f"the state is of a network with {other.shape}, and this one has {self.shape}: "
+                f"load it into "
                 "one like that."
             )
         self.__dict__.update(vars(other))
 
     def save(self, folder: str | Path) -> None:
-        """Write the state into a folder, which is made if it is not there: `network.json`, and its numbers as
-        `tensors.safetensors`.
+        """Write the state into a folder, which is made if it is not there: `network.json`, and its
+        numbers as `tensors.safetensors`.
 
         A file is whole or not there.
         """
@@ -218,7 +251,8 @@ class NetworkState(Parameter):  # type: ignore[misc]
     def load(cls, folder: str | Path) -> NetworkState:
         """The network in a folder, exactly as it was saved.
 
-        Raises UserError, naming the file, for files that are not there, not whole, or not of one network.
+        Raises UserError, naming the file, for files that are not there, not whole, or not of one
+        network.
         """
         place = Path(folder)
         about = read_json(place / SETTINGS, MOST_SETTINGS)
@@ -227,19 +261,28 @@ class NetworkState(Parameter):  # type: ignore[misc]
 
     def _about(self) -> dict[str, Any]:
         """What the state says beside its numbers."""
-        return {"config": self.config.to_dict(), "questions": self.questions, "learned": self.identity}
+        return {
+            "config": self.config.to_dict(),
+            "questions": self.questions,
+            "learned": self.identity,
+        }
 
     def checked(self, vectors: Vectors) -> npt.NDArray[np.float32]:
-        """The embeddings (B, D). Raises UserError unless they are of this network's width and not zero."""
+        """The embeddings (B, D). Raises UserError unless they are of this network's width and not
+        zero.
+        """
         found = np.asarray(vectors)
         if found.ndim != 2 or found.shape[1] != self.width:
             raise UserError(
-                f"question embeddings of shape {found.shape} do not fit a network of width {self.width}: "
+                f"question embeddings of shape {found.shape} do not fit a network of width "
+                f"{self.width}: "
                 f"embed questions with {self.config.embedding!r}, as in training."
             )
         found = found.astype(np.float32)
         if not np.isfinite(found).all() or not found.any(axis=1).all():
-            raise UserError("a question embedding is zero or not finite: check the embedding model.")
+            raise UserError(
+                "a question embedding is zero or not finite: check the embedding model."
+            )
         return found
 
 
@@ -250,22 +293,32 @@ def random_for(seed: int, key: str) -> np.random.Generator:
 
 
 def _state(about: Mapping[str, Any], tensors: bytes, where: str) -> NetworkState:
-    """The network of a state; `tensors` is a safetensors file. Raises UserError that begins with `where`."""
+    """The network of a state; `tensors` is a safetensors file. Raises UserError that begins with
+    `where`.
+    """
     try:
         config, questions = NetworkConfig.from_dict(about["config"]), int(about["questions"])
         state = _network(config, questions, read_tensors(tensors))
         fits = state.identity == about["learned"]
     except (KeyError, TypeError, ValueError, AttributeError, SafetensorError, UserError) as problem:
-        what = f"{problem} is missing" if isinstance(problem, KeyError) else str(problem).rstrip(".")
+        what = (
+            f"{problem} is missing" if isinstance(problem, KeyError) else str(problem).rstrip(".")
+        )
         raise UserError(f"{where} cannot be loaded: {what}.") from None
     if not fits:
-        raise UserError(f"{where} cannot be loaded: its numbers are not those that it was saved with.")
+        raise UserError(
+            f"{where} cannot be loaded: its numbers are not those that it was saved with."
+        )
     return state
 
 
-def _network(config: NetworkConfig, questions: int, tensors: dict[str, torch.Tensor]) -> NetworkState:
+def _network(
+    config: NetworkConfig, questions: int, tensors: dict[str, torch.Tensor]
+) -> NetworkState:
     n, s = config.agents, len(config.strategies)
-    arrays = {name: part.numpy() for name, part in tensors.items() if not name.startswith("agents.")}
+    arrays = {
+        name: part.numpy() for name, part in tensors.items() if not name.startswith("agents.")
+    }
     weights = {name: part for name, part in tensors.items() if name.startswith("agents.")}
     width, stored = len(arrays["centre"]), len(arrays["tracker.questions"])
     # Policies and tracker make room by these sizes, so numbers of these sizes have to be here.
@@ -303,11 +356,17 @@ def _vote(arrays: dict[str, Array], shape: tuple[int, int, int]) -> VoteWeights:
     base = _take(arrays, "vote.base", shape[:2])
     if "vote.slopes" not in arrays:
         return VoteWeights(base)
-    return VoteWeights(base, _take(arrays, "vote.slopes", shape), _take(arrays, "vote.centre", shape[2:]))
+    return VoteWeights(
+        base, _take(arrays, "vote.slopes", shape), _take(arrays, "vote.centre", shape[2:])
+    )
 
 
-def _take(arrays: dict[str, Array], name: str, shape: tuple[int, ...], kind: Any = np.float64) -> Array:
+def _take(
+    arrays: dict[str, Array], name: str, shape: tuple[int, ...], kind: Any = np.float64
+) -> Array:
     found = arrays.pop(name)
     if found.shape != shape or found.dtype != kind or not np.isfinite(found).all():
-        raise UserError(f"{name} must hold {np.dtype(kind).name} of shape {shape}, not {found.shape}")
+        raise UserError(
+            f"{name} must hold {np.dtype(kind).name} of shape {shape}, not {found.shape}"
+        )
     return found

@@ -1,4 +1,6 @@
-"""Which strategies did well on questions like this one: the tracker (MARL-GAT, sections 4.3 and 4.8)."""
+"""Which strategies did well on questions like this one: the tracker (MARL-GAT, sections 4.3 and
+4.8).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,9 +24,10 @@ Embeddings = npt.NDArray[np.floating]
 class TrackerSettings:
     """How the tracker forgets and what it calls alike; the paper names no values.
 
-    `alpha`: share of a new result in a score, above 0 up to 1; `similar`: least cosine similarity of a stored
-    question that counts; `top_k`: how many of those at most; `merge`: similarity from which a question shares
-    the entry of a stored one. Raises UserError unless 0 < similar <= merge <= 1 and top_k >= 1.
+    `alpha`: share of a new result in a score, above 0 up to 1; `similar`: least cosine similarity
+    of a stored question that counts; `top_k`: how many of those at most; `merge`: similarity from
+    which a question shares the entry of a stored one. Raises UserError unless 0 < similar <= merge
+    <= 1 and top_k >= 1.
     """
 
     alpha: float = 0.1
@@ -43,12 +46,15 @@ class TrackerSettings:
 
 
 class StrategyTracker:
-    """One memory for all agents: M stored questions (M, D), the score of each of S strategies there (M, S).
+    """One memory for all agents: M stored questions (M, D), the score of each of S strategies there
+    (M, S).
 
     Raises ValueError for an embedding of another width, or one that is zero or not finite.
     """
 
-    def __init__(self, strategies: int, width: int, settings: TrackerSettings | None = None) -> None:
+    def __init__(
+        self, strategies: int, width: int, settings: TrackerSettings | None = None
+    ) -> None:
         self.settings = settings or TrackerSettings()
         self._size = 0
         # Rows beyond _size are room to grow: they double, so that adding stays cheap.
@@ -63,9 +69,9 @@ class StrategyTracker:
     def scores(self, question: Embeddings) -> Scores:
         """S[s, q], (S,), each 0 to 1, for a question embedding (D,).
 
-        The mean of the stored scores over the at most top_k most similar questions with a cosine of at least
-        `similar`, weighted by that cosine; equal cosines in the order stored. A strategy that was not tried
-        on any of them is neutral, 0.5.
+        The mean of the stored scores over the at most top_k most similar questions with a cosine of
+        at least `similar`, weighted by that cosine; equal cosines in the order stored. A strategy
+        that was not tried on any of them is neutral, 0.5.
         """
         cosines = self._cosines(_unit(question))
         nearest = np.argsort(-cosines, kind="stable")[: self.settings.top_k]
@@ -78,8 +84,8 @@ class StrategyTracker:
     def update(self, question: Embeddings, strategy: int, correct: bool) -> None:
         """Note whether `strategy` (0 to S - 1) was right on this question (MARL-GAT, equation 7).
 
-        S <- (1 - alpha) S + alpha correct, from 0.5 the first time, in the entry of the most similar stored
-        question if its cosine is at least `merge`, else in an entry of its own.
+        S <- (1 - alpha) S + alpha correct, from 0.5 the first time, in the entry of the most
+        similar stored question if its cosine is at least `merge`, else in an entry of its own.
         """
         if not 0 <= strategy < self._scores.shape[1]:
             raise ValueError(f"there are {self._scores.shape[1]} strategies, no number {strategy}")
@@ -89,7 +95,9 @@ class StrategyTracker:
         if not self._size or cosines[entry] < self.settings.merge - ROUNDING:
             entry = self._add(unit)
         alpha = self.settings.alpha
-        self._scores[entry, strategy] = (1 - alpha) * self._scores[entry, strategy] + alpha * bool(correct)
+        self._scores[entry, strategy] = (1 - alpha) * self._scores[entry, strategy] + alpha * bool(
+            correct
+        )
         self._tried[entry, strategy] = True
 
     def state(self) -> dict[str, npt.NDArray[np.generic]]:

@@ -1,4 +1,6 @@
-"""How far agents trust one another, and how right and wrong answers change it (MARL-GAT, section 4.8)."""
+"""How far agents trust one another, and how right and wrong answers change it (MARL-GAT, section
+4.8).
+"""
 
 import math
 from dataclasses import dataclass
@@ -23,8 +25,9 @@ Right = npt.NDArray[np.bool_]
 class TrustRates:
     """How much one question moves trust; all three at least 0.
 
-    `delta_t`: gain when both agents are right; `delta_d`: loss when one is; `delta_p`: loss when neither is.
-    The paper names no values. Raises UserError unless all are finite and delta_d < delta_p.
+    `delta_t`: gain when both agents are right; `delta_d`: loss when one is; `delta_p`: loss when
+    neither is. The paper names no values. Raises UserError unless all are finite and delta_d <
+    delta_p.
     """
 
     delta_t: float = 0.05
@@ -50,11 +53,13 @@ def initial_trust(n: int) -> Trust:
 
 
 def update_trust(trust: Trust, correct: Right, rates: TrustRates) -> Trust:
-    """Trust (N, N) after one question that agent i answered `correct[i]`, (N,); an abstention is not correct.
+    """Trust (N, N) after one question that agent i answered `correct[i]`, (N,); an abstention is
+    not correct.
 
-    For each pair (MARL-GAT, section 4.8): both right +delta_t (1 - T) / (1 - T_min), T_min = 0.1; one right
-    -delta_d; neither -delta_p; then clipped to 0.1 to 0.95. A symmetric matrix stays symmetric and the
-    diagonal is 0. Raises ValueError when the shapes do not fit or a value is not finite.
+    For each pair (MARL-GAT, section 4.8): both right +delta_t (1 - T) / (1 - T_min), T_min = 0.1;
+    one right -delta_d; neither -delta_p; then clipped to 0.1 to 0.95. A symmetric matrix stays
+    symmetric and the diagonal is 0. Raises ValueError when the shapes do not fit or a value is not
+    finite.
     """
     right = _checked(trust, correct)
     both, neither = right[:, None] & right[None, :], ~right[:, None] & ~right[None, :]
@@ -63,20 +68,22 @@ def update_trust(trust: Trust, correct: Right, rates: TrustRates) -> Trust:
 
 
 def update_directional(trust: Trust, correct: Right, rates: TrustRates) -> Trust:
-    """The same with T[i, j] the trust that agent i has earned from j: it moves with i's own answer alone.
+    """The same with T[i, j] the trust that agent i has earned from j: it moves with i's own answer
+    alone.
 
-    Right: +delta_t (1 - T) / (1 - T_min); wrong: -delta_d, whatever j answered. Not symmetric; an agent's row
-    is about that agent, so that its vote weight stays the mean of its row.
+    Right: +delta_t (1 - T) / (1 - T_min); wrong: -delta_d, whatever j answered. Not symmetric; an
+    agent's row is about that agent, so that its vote weight stays the mean of its row.
     """
     right = _checked(trust, correct)
     return _clipped(np.where(right[:, None], trust + _gain(trust, rates), trust - rates.delta_d))
 
 
 def averaged_trust(average: Trust, trust: Trust, seen: int) -> Trust:
-    """The mean over time: `average` (N, N) over `seen` questions before, and `trust` (N, N) after one more.
+    """The mean over time: `average` (N, N) over `seen` questions before, and `trust` (N, N) after
+    one more.
 
-    Late questions count no more than early ones. With seen = 0 it is `trust`. Raises ValueError for shapes
-    that differ or a negative count.
+    Late questions count no more than early ones. With seen = 0 it is `trust`. Raises ValueError for
+    shapes that differ or a negative count.
     """
     if seen < 0 or average.shape != trust.shape:
         raise ValueError(
@@ -98,9 +105,13 @@ def _clipped(trust: Trust) -> Trust:
 def _checked(trust: Trust, correct: Right) -> Right:
     right = np.asarray(correct)
     if right.dtype != np.bool_ or right.ndim != 1:
-        raise ValueError(f"correct must hold one truth value an agent, not {right.dtype} of {right.shape}")
+        raise ValueError(
+            f"correct must hold one truth value an agent, not {right.dtype} of {right.shape}"
+        )
     if trust.shape != (len(right), len(right)):
-        raise ValueError(f"{len(right)} agents need {len(right)} x {len(right)} trust, not {trust.shape}")
+        raise ValueError(
+            f"{len(right)} agents need {len(right)} x {len(right)} trust, not {trust.shape}"
+        )
     if not np.isfinite(trust).all():
         raise ValueError("every trust value must be a finite number")
     return right

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 
 class Contest(NamedTuple):
-    """Two rivals, named as in a sentence, and by how much `who` is better, in shares of 1 with the ends of
-    the 95 % interval: `value`, `low` and `high`."""
+    """Two rivals, named as in a sentence, and by how much `who` is better, in shares of 1 with the
+    ends of the 95 % interval: `value`, `low` and `high`.
+    """
 
     who: str
     rival: str
@@ -34,7 +35,8 @@ class Contest(NamedTuple):
 
 
 def verdict(contests: Sequence[Contest], simplest: str) -> list[str]:
-    """A sentence for each contest; where all are lost or undecided, one more that names what does as well.
+    """A sentence for each contest; where all are lost or undecided, one more that names what does
+    as well.
 
     `simplest` is what the user is left with then. Empty without a contest.
     """

@@ -1,8 +1,9 @@
-"""How much each agent's vote counts, learned from the answers of N agents to Q past questions. All pure.
+"""How much each agent's vote counts, learned from the answers of N agents to Q past questions. All
+pure.
 
-Answers are coded per question as whole numbers (Q, N), equal for equal answers, -1 for an abstention;
-`correct` (Q, N) says whether each is right, an abstention never. Embeddings of the questions are (Q, D).
-The paper's own weight, mean trust, is part of `voting.trust_consensus`.
+Answers are coded per question as whole numbers (Q, N), equal for equal answers, -1 for an
+abstention; `correct` (Q, N) says whether each is right, an abstention never. Embeddings of the
+questions are (Q, D). The paper's own weight, mean trust, is part of `voting.trust_consensus`.
 """
 
 from dataclasses import dataclass
@@ -24,7 +25,9 @@ _TIE = 1e-12
 
 
 class Expected(NamedTuple):
-    """Per question, (Q,): the chance that the vote is right, ties drawn by lot, and whether it was tied."""
+    """Per question, (Q,): the chance that the vote is right, ties drawn by lot, and whether it was
+    tied.
+    """
 
     right: Numbers
     tied: Right
@@ -32,10 +35,11 @@ class Expected(NamedTuple):
 
 @dataclass(frozen=True)
 class VoteWeights:
-    """The weight of every vote: agent i with strategy s weighs base[i, s] and, where weights depend on the
-    question's embedding e, slopes[i, s] . (e - centre) more.
+    """The weight of every vote: agent i with strategy s weighs base[i, s] and, where weights depend
+    on the question's embedding e, slopes[i, s] . (e - centre) more.
 
-    `base` (N, S); `slopes` (N, S, D) and `centre` (D,), or neither. Without strategies (N,) and (N, D).
+    `base` (N, S); `slopes` (N, S, D) and `centre` (D,), or neither. Without strategies (N,) and (N,
+    D).
     """
 
     base: Numbers
@@ -46,17 +50,20 @@ class VoteWeights:
         """The weights (N, S) for a question with this embedding (D,)."""
         if self.slopes is None or self.centre is None:
             return self.base
-        weights: Numbers = self.base + self.slopes @ (np.asarray(vector, dtype=np.float64) - self.centre)
+        weights: Numbers = self.base + self.slopes @ (
+            np.asarray(vector, dtype=np.float64) - self.centre
+        )
         return weights
 
 
 def expected_votes(answers: Answers, correct: Right, weights: Numbers) -> Expected:
-    """The weighted vote on each question, ties by lot; weights are (N,) or, one row a question, (Q, N).
+    """The weighted vote on each question, ties by lot; weights are (N,) or, one row a question, (Q,
+    N).
 
-    An answer's score is the sum of its supporters' weights. When several share the top score, `right` is the
-    share of right ones among them. Nobody voted: 0, not tied. Scores that differ by rounding alone are equal.
-    Raises ValueError when shapes do not fit, a weight is not finite, an abstention is called correct, or
-    equal answers to a question are not right or wrong alike.
+    An answer's score is the sum of its supporters' weights. When several share the top score,
+    `right` is the share of right ones among them. Nobody voted: 0, not tied. Scores that differ by
+    rounding alone are equal. Raises ValueError when shapes do not fit, a weight is not finite, an
+    abstention is called correct, or equal answers to a question are not right or wrong alike.
     """
     groups = _grouped(answers, correct)
     each = np.broadcast_to(np.asarray(weights, dtype=np.float64), answers.shape)
@@ -80,7 +87,8 @@ def accuracy(correct: Right) -> Numbers:
 
 
 def log_odds_weights(correct: Right, options: int) -> Numbers:
-    """log((K - 1) p / (1 - p)) for each agent's share p of right answers, (N,), with K = `options` choices.
+    """log((K - 1) p / (1 - p)) for each agent's share p of right answers, (N,), with K = `options`
+    choices.
 
     Smoothed as in `voting.log_odds`, whose errors it raises.
     """
@@ -91,11 +99,11 @@ def log_odds_weights(correct: Right, options: int) -> Numbers:
 def logit_weights(answers: Answers, correct: Right, penalty: float = 10.0) -> Numbers:
     """The weights (N,) that make the right answers likeliest: a conditional logit over agents.
 
-    P(a | q) = exp(S_a) / sum_b exp(S_b) over the answers given to q, S_a = the sum of the weights of those
-    who gave a (McFadden 1974, "Conditional logit analysis of qualitative choice behavior"). Maximises
-    sum_q log P(right | q) - penalty / 2 sum_i (w_i - 1)^2, so that nothing known means a plain majority.
-    Questions that all or none got right say nothing. Raises ValueError as `expected_votes` does, or unless
-    the penalty is above 0.
+    P(a | q) = exp(S_a) / sum_b exp(S_b) over the answers given to q, S_a = the sum of the weights
+    of those who gave a (McFadden 1974, "Conditional logit analysis of qualitative choice
+    behavior"). Maximises sum_q log P(right | q) - penalty / 2 sum_i (w_i - 1)^2, so that nothing
+    known means a plain majority. Questions that all or none got right say nothing. Raises
+    ValueError as `expected_votes` does, or unless the penalty is above 0.
     """
     return _fit(answers, correct, np.ones((len(answers), 1)), np.array([penalty]))[:, 0]
 
@@ -108,13 +116,17 @@ def fit_conditional(
     penalty: float = 10.0,
     slope_penalty: float = 1.0,
 ) -> VoteWeights:
-    """As `logit_weights`, but linear in the question's embedding: w_i(q) = base_i + slopes_i (e - c).
+    """As `logit_weights`, but linear in the question's embedding: w_i(q) = base_i + slopes_i (e -
+    c).
 
-    A regularised multinomial logistic classifier of the right answer on the embedding, all agents at once;
-    c is the mean embedding. Penalties and errors are those of `logit_weights`, the slopes' towards 0.
+    A regularised multinomial logistic classifier of the right answer on the embedding, all agents
+    at once; c is the mean embedding. Penalties and errors are those of `logit_weights`, the slopes'
+    towards 0.
     """
     if len(embeddings) != len(answers) or embeddings.ndim != 2 or not np.isfinite(embeddings).all():
-        raise ValueError(f"{len(answers)} questions need as many finite embeddings, not {embeddings.shape}")
+        raise ValueError(
+            f"{len(answers)} questions need as many finite embeddings, not {embeddings.shape}"
+        )
     wide = np.asarray(embeddings, dtype=np.float64)
     centre = wide.mean(axis=0) if len(wide) else np.zeros(wide.shape[1])
     features = np.hstack([np.ones((len(wide), 1)), wide - centre])
@@ -124,7 +136,9 @@ def fit_conditional(
 
 
 def log_likelihood(answers: Answers, correct: Right, weights: Numbers) -> float:
-    """sum_q log P(right | q) of `logit_weights` with weights (N,), over questions with a right answer."""
+    """sum_q log P(right | q) of `logit_weights` with weights (N,), over questions with a right
+    answer.
+    """
     groups = _grouped(answers, correct)
     scores = groups.sums(np.broadcast_to(weights, answers.shape))
     right = _softmax(np.where(groups.right, scores, -np.inf), groups)[0]
@@ -132,7 +146,9 @@ def log_likelihood(answers: Answers, correct: Right, weights: Numbers) -> float:
 
 
 class _Groups(NamedTuple):
-    """The G different answers given, ordered by question: whose they are and where each question begins."""
+    """The G different answers given, ordered by question: whose they are and where each question
+    begins.
+    """
 
     question: npt.NDArray[np.intp]  # (G,)
     right: Right  # (G,)
@@ -151,7 +167,9 @@ class _Groups(NamedTuple):
 
 def _grouped(answers: Answers, correct: Right) -> _Groups:
     if answers.ndim != 2 or answers.shape != correct.shape:
-        raise ValueError(f"answers and correct must be Q x N alike, not {answers.shape} and {correct.shape}")
+        raise ValueError(
+            f"answers and correct must be Q x N alike, not {answers.shape} and {correct.shape}"
+        )
     if correct.dtype != np.bool_ or (correct & (answers < 0)).any():
         raise ValueError("correct holds truth values, false where an agent abstained")
     voted = answers >= 0
@@ -194,7 +212,9 @@ def _fit(answers: Answers, correct: Right, features: Numbers, penalty: Numbers) 
 
     from scipy.optimize import minimize  # takes half a second
 
-    found = minimize(loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options={"maxiter": 1000})
+    found = minimize(
+        loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options={"maxiter": 1000}
+    )
     best: Numbers = start + found.x.reshape(start.shape) / scale
     return best
 

@@ -41,31 +41,32 @@ EVALUATOR_PARTS = {
 class CausalConsistency(Program):
     """CaCo-CoT (Tang et al. 2024, Algorithm 1).
 
-    Args:
-        reasoners: R, at least 1; they answer independently, each explaining the terms, answering subquestions
-            and giving a rationale before the answer.
+    Args: reasoners: R, at least 1; they answer independently, each explaining the terms, answering
+        subquestions and giving a rationale before the answer.
         evaluators: E; each examines one solution against a counterfactual answer. 0: a plain vote.
         th0: the share of reasoners that an answer must exceed to be examined alone.
         th1: the share of evaluators that an answer must exceed to be taken.
         n: how many of the most frequent answers are examined when none exceeds `th0`.
         d_max: most rounds; the paper's value is 3.
-        without: components left out (the paper's Table 3): `concepts`, `subquestions`, `rationale` of the
-            reasoners, `non_causal`, `counterfactual`, `reconsideration` of the evaluators.
-        demonstration: one-shot with the worked question of `scienceqa`, `com2sense`, `boolq`, `gsm8k` or
-            `hotpotqa`; None is zero-shot.
-        tie_break: which of equally frequent answers goes first: `random`, as in the paper, `first` (the one
-            that was given first), or `strongest:REASONER` (that reasoner's).
+        without: components left out (the paper's Table 3): `concepts`, `subquestions`, `rationale`
+            of the reasoners, `non_causal`, `counterfactual`, `reconsideration` of the evaluators.
+        demonstration: one-shot with the worked question of `scienceqa`, `com2sense`, `boolq`,
+            `gsm8k` or `hotpotqa`; None is zero-shot.
+        tie_break: which of equally frequent answers goes first: `random`, as in the paper, `first`
+            (the one that was given first), or `strongest:REASONER` (that reasoner's).
         seed: with the question's id it settles every draw.
         lms: LMs for seats: `reasoner`, `evaluator`, or `reasoner.0`, `reasoner.1`, ….
         sampling: LM settings of every seat; temperature 0.5 and top_p 0.4 unless given.
-        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system message.
+        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system
+            message.
         prompts: seat → instructions of your own, or the path of a YAML file that says so.
 
-    `decided_by` is `accepted` (an evaluator upheld the answer of most reasoners), `evaluators` (theirs is the
-    answer), `depth limit`, `vote` (no evaluators), or `none` when that leaves no readable answer. `rounds` is
-    the depth reached, `consensus_round` the round in which an answer was accepted or evaluators agreed. An
-    answer that cannot be read counts in no share but its denominator, and upholds nothing. Two options with
-    the same text are one answer, as they are when it is scored.
+    `decided_by` is `accepted` (an evaluator upheld the answer of most reasoners), `evaluators`
+    (theirs is the answer), `depth limit`, `vote` (no evaluators), or `none` when that leaves no
+    readable answer. `rounds` is the depth reached, `consensus_round` the round in which an answer
+    was accepted or evaluators agreed. An answer that cannot be read counts in no share but its
+    denominator, and upholds nothing. Two options with the same text are one answer, as they are
+    when it is scored.
 
     Raises:
         UserError: a count, threshold, component or demonstration that does not exist.
@@ -97,8 +98,15 @@ class CausalConsistency(Program):
         self.th0, self.th1 = _share("th0", th0), _share("th1", th1)
         self.n, self.d_max = checked_whole("n", n), checked_whole("d_max", d_max)
         self.seed, self.demonstration = seed, demonstration
-        left_out = without if isinstance(without, str) or not isinstance(without, Iterable) else list(without)
-        parts, advice = [*REASONER_PARTS, *EVALUATOR_PARTS], "give a list of components to leave out"
+        left_out = (
+            without
+            if isinstance(without, str) or not isinstance(without, Iterable)
+            else list(without)
+        )
+        parts, advice = (
+            [*REASONER_PARTS, *EVALUATOR_PARTS],
+            "give a list of components to leave out",
+        )
         named = known_names("without", left_out, parts, "component {} to leave out", advice)
         self.without = list(dict.fromkeys(named))
         settings = {**SINGLE_SAMPLE, **(sampling or {})}
@@ -108,7 +116,8 @@ class CausalConsistency(Program):
             Seat(name, reasoning, sampling=settings) for name in distinct(["reasoner"] * reasoners)
         ]
         self.evaluators = [
-            Seat(name, evaluating, sampling=settings) for name in distinct(["evaluator"] * evaluators)
+            Seat(name, evaluating, sampling=settings)
+            for name in distinct(["evaluator"] * evaluators)
         ]
         if demonstration is not None:
             self._demonstrate(demonstration)
@@ -134,7 +143,9 @@ class CausalConsistency(Program):
         }
 
     def turns(self) -> list[SeatTurns]:
-        """In every round one evaluator is asked, or, without a majority, one for each of the top answers."""
+        """In every round one evaluator is asked, or, without a majority, one for each of the top
+        answers.
+        """
         rounds = self.d_max if self.evaluators else 1
         most = min(self.n, len(self.reasoners))
         return [
@@ -177,7 +188,9 @@ class CausalConsistency(Program):
                     decided_by = "evaluators"
                     break
         agreed = depth if decided_by in ("accepted", "evaluators") else None
-        return prediction_of(task, answer, decided_by, transcript, rounds=depth, consensus_round=agreed)
+        return prediction_of(
+            task, answer, decided_by, transcript, rounds=depth, consensus_round=agreed
+        )
 
     async def _reason(self, task: Task, depth: int) -> list[Turn]:
         """Every reasoner's solution, asked for at the same time; each is a sample of its own."""
@@ -189,11 +202,18 @@ class CausalConsistency(Program):
         return await together(asked)
 
     async def _evaluate(
-        self, task: Task, depth: int, solutions: Sequence[Turn], answers: Sequence[str], draw: random.Random
+        self,
+        task: Task,
+        depth: int,
+        solutions: Sequence[Turn],
+        answers: Sequence[str],
+        draw: random.Random,
     ) -> list[Turn]:
-        """For each answer one evaluator's verdict on a solution for it, against a counterfactual answer.
+        """For each answer one evaluator's verdict on a solution for it, against a counterfactual
+        answer.
 
-        What is examined is drawn before anybody is asked, so that no order of replies can change it.
+        What is examined is drawn before anybody is asked, so that no order of replies can change
+        it.
         """
         drawn = []
         for answer in answers:
@@ -203,14 +223,25 @@ class CausalConsistency(Program):
         first = (depth - 1) * self.n + 1
         asked = (
             self._examine(
-                task, depth, self.evaluators[place % len(self.evaluators)], solution, other, first + place
+                task,
+                depth,
+                self.evaluators[place % len(self.evaluators)],
+                solution,
+                other,
+                first + place,
             )
             for place, (solution, other) in enumerate(drawn)
         )
         return await together(asked)
 
     async def _examine(
-        self, task: Task, depth: int, evaluator: Seat, solution: Turn, other: str | None, rollout: int
+        self,
+        task: Task,
+        depth: int,
+        evaluator: Seat,
+        solution: Turn,
+        other: str | None,
+        rollout: int,
     ) -> Turn:
         shown = other if "counterfactual" not in self.without else None
         notes = _notes(solution.text, solution.answer, shown)
@@ -222,15 +253,23 @@ class CausalConsistency(Program):
         worked = worked_example(name)
         for reasoner in self.reasoners:
             reasoner.predict.demos = [demo_of(worked, reasoner.predict.signature)]
-        written = [worked.fields[field] for part, field in REASONER_PARTS.items() if part not in self.without]
+        written = [
+            worked.fields[field]
+            for part, field in REASONER_PARTS.items()
+            if part not in self.without
+        ]
         shown = worked.other if "counterfactual" not in self.without else None
         notes = _notes("\n".join(written), worked.answer, shown)
         for evaluator in self.evaluators:
             evaluator.predict.demos = [demo_of(worked, evaluator.predict.signature, notes=notes)]
 
 
-def _ranked(turns: Sequence[Turn], task: Task, draw: random.Random, ties: Ties) -> list[tuple[str, float]]:
-    """The answers given with their shares of all turns, most frequent first, ties as they are to go."""
+def _ranked(
+    turns: Sequence[Turn], task: Task, draw: random.Random, ties: Ties
+) -> list[tuple[str, float]]:
+    """The answers given with their shares of all turns, most frequent first, ties as they are to
+    go.
+    """
     spelled: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for turn in turns:
@@ -241,13 +280,19 @@ def _ranked(turns: Sequence[Turn], task: Task, draw: random.Random, ties: Ties) 
     order = list(counts)
     if ties.rule == "random":
         draw.shuffle(order)
-    strongest = {_key(turn.answer, task) for turn in turns if turn.agent == ties.name and turn.answer}
+    strongest = {
+        _key(turn.answer, task) for turn in turns if turn.agent == ties.name and turn.answer
+    }
     order.sort(key=lambda key: (-counts[key], key not in strongest))
     return [(spelled[key], counts[key] / len(turns)) for key in order]
 
 
-def _counterfactual(task: Task, answer: str, solutions: Sequence[Turn], draw: random.Random) -> str | None:
-    """Another answer: one that a reasoner gave, else another option, else none (the evaluator has to)."""
+def _counterfactual(
+    task: Task, answer: str, solutions: Sequence[Turn], draw: random.Random
+) -> str | None:
+    """Another answer: one that a reasoner gave, else another option, else none (the evaluator has
+    to).
+    """
     given = [turn.answer for turn in solutions if turn.answer is not None]
     others = [other for other in given if not _same(other, answer, task)]
     if not others and task.kind == "choice":
@@ -294,7 +339,8 @@ def _read(parts: Sequence[str]) -> dict[str, Any]:
     counts = re.fullmatch(r"R(\d{1,4})(?:E(\d{1,4}))?", parts[0], re.IGNORECASE)
     if len(parts) > 1 or counts is None:
         raise UserError(
-            f"{':'.join(parts)!r} is no number of reasoners and evaluators: write for example causal:R2E1"
+            f"{':'.join(parts)!r} is no number of reasoners and evaluators: write for example "
+            f"causal:R2E1"
         )
     reasoners, evaluators = counts.groups()
     return {"reasoners": int(reasoners)} | ({"evaluators": int(evaluators)} if evaluators else {})
@@ -302,7 +348,8 @@ def _read(parts: Sequence[str]) -> dict[str, Any]:
 
 def _title(described: Described) -> str:
     without = f" · without {', '.join(described['without'])}" if described.get("without") else ""
-    name = f"R{described['reasoners']}E{described['evaluators']}{rounds_title(described['d_max'])}{without}"
+    agents = f"R{described['reasoners']}E{described['evaluators']}"
+    name = f"{agents}{rounds_title(described['d_max'])}{without}"
     return name + one_shot(described)
 
 
@@ -310,7 +357,9 @@ _EVALUATED = When("evaluators", above=0)
 _SPACE: Space = {
     "reasoners": Parameter(Whole(1, 4)),
     "evaluators": Parameter(Whole(0, 2)),
-    "tie_break": Parameter(Choice(("random", "first")), When("reasoners", above=1), default="random"),
+    "tie_break": Parameter(
+        Choice(("random", "first")), When("reasoners", above=1), default="random"
+    ),
     "th0": Parameter(Choice((0.34, 0.5, 0.67)), _EVALUATED),
     "th1": Parameter(Choice((0.34, 0.5, 0.67)), _EVALUATED),
     "n": Parameter(Whole(1, 3), _EVALUATED),
@@ -327,7 +376,8 @@ CausalConsistency.protocol = Protocol(
     title=_title,
     plot=Plot(
         "causal_plot",
-        "In which round an answer stood, and what the evaluators' changes did to right and wrong answers.",
+        "In which round an answer stood, and what the evaluators' changes did to right and wrong "
+        "answers.",
     ),
     fixed=("demonstration",),
 )

@@ -1,4 +1,6 @@
-"""What a protocol says about itself beside its class: how it is written, named, tuned, replayed, drawn."""
+"""What a protocol says about itself beside its class: how it is written, named, tuned, replayed,
+drawn.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ Described = Mapping[str, Any]
 
 
 class Replayed(NamedTuple):
-    """The outcome of one question under another setting, and the first of the recorded calls it takes."""
+    """The outcome of one question under another setting, and the first of the recorded calls it
+    takes.
+    """
 
     answer: str | None
     decided_by: str
@@ -29,12 +33,11 @@ class Replayed(NamedTuple):
 class Replays:
     """Which constructor parameters a recorded run is free to change afterwards.
 
-    Args:
-        free: names of those parameters.
-        record: turns a program's parameters and the largest value of each free number into those of the run
-            that tells most of them.
-        tell: (rows of such a run, parameters) → an outcome a row, None for a row that failed; None in all
-            when the parameters need calls of their own. Raises UserError for rows of another program.
+    Args: free: names of those parameters. record: turns a program's parameters and the largest
+        value of each free number into those of the run that tells most of them.
+        tell: (rows of such a run, parameters) → an outcome a row, None for a row that failed; None
+            in all when the parameters need calls of their own. Raises UserError for rows of another
+            program.
         same_calls: whether every such setting takes all recorded calls.
     """
 
@@ -58,7 +61,9 @@ class Plot(NamedTuple):
 def no_parts(parts: Sequence[str]) -> dict[str, Any]:
     """The reader of a protocol whose name is all of its short spec."""
     if any(parts):
-        raise UserError(f"{':'.join(parts)!r} is more than the program's name: give parameters with --set")
+        raise UserError(
+            f"{':'.join(parts)!r} is more than the program's name: give parameters with --set"
+        )
     return {}
 
 
@@ -67,11 +72,13 @@ def comma_items(parts: Sequence[str]) -> list[str]:
     return [item.strip() for item in parts[0].split(",")] if parts and parts[0] else []
 
 
-def known_names(parameter: str, value: Any, known: Iterable[str], what: str, advice: str) -> list[str]:
+def known_names(
+    parameter: str, value: Any, known: Iterable[str], what: str, advice: str
+) -> list[str]:
     """The items of a parameter that takes several names, or one text, where all of them are known.
 
-    Raises UserError with the advice for what is no sequence, and for the first name that is not known, called
-    as `what` says.
+    Raises UserError with the advice for what is no sequence, and for the first name that is not
+    known, called as `what` says.
     """
     if not isinstance(value, Sequence):
         raise UserError(f"{parameter} is {value!r}: {advice}")
@@ -81,7 +88,9 @@ def known_names(parameter: str, value: Any, known: Iterable[str], what: str, adv
         raise UserError(f"{parameter} is one text: give a list, {parameter}={parts}")
     for name in names:
         if name not in choices:  # a list finds a value that has no hash, too
-            raise UserError(f"there is no {what.format(repr(name))}: choose among {', '.join(choices)}")
+            raise UserError(
+                f"there is no {what.format(repr(name))}: choose among {', '.join(choices)}"
+            )
     return names
 
 
@@ -99,22 +108,18 @@ def one_shot(described: Described) -> str:
 class Protocol:
     """All that others need to know of one protocol; `Program.protocol` of its class.
 
-    Args:
-        name: under which it is found, written, saved and plotted.
-        example: a short spec; empty for what no short spec makes.
-        read: turns the parts of a short spec after the name (at most two) into constructor parameters.
-        space: what can be tuned.
-        replays: the outcomes under other settings that a recorded run gives.
-        title: what stands after the name where a run is named, from what `describe()` says.
-        named: False where the title stands alone.
-        plot: how its report is drawn.
-        singles: the single agents in it, each as its own `describe()` would say, from what this one says;
-            they may stand in for it when it is distilled.
+    Args: name: under which it is found, written, saved and plotted. example: a short spec; empty
+        for what no short spec makes. read: turns the parts of a short spec after the name (at most
+        two) into constructor parameters. space: what can be tuned. replays: the outcomes under
+        other settings that a recorded run gives. title: what stands after the name where a run is
+        named, from what `describe()` says. named: False where the title stands alone. plot: how its
+        report is drawn. singles: the single agents in it, each as its own `describe()` would say,
+        from what this one says; they may stand in for it when it is distilled.
         holds: the parameters that hold programs, or lists of them.
-        fixed: the parameters, beside `holds`, that settle which prompts there are, so that a saved program
-            cannot change them.
-        program: what makes a program from its parameters; the class itself where nothing is said. An
-            `embedder` among its parameters is given to it: a model's name → what embeds texts.
+        fixed: the parameters, beside `holds`, that settle which prompts there are, so that a saved
+            program cannot change them.
+        program: what makes a program from its parameters; the class itself where nothing is said.
+            An `embedder` among its parameters is given to it: a model's name → what embeds texts.
     """
 
     name: str

@@ -1,4 +1,6 @@
-"""Sequential deliberation: agents speak in turn, read each other and revise; a tie-break settles the rest."""
+"""Sequential deliberation: agents speak in turn, read each other and revise; a tie-break settles
+the rest.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ def _majority(
 
 
 def _last_of(turns: Turns, agents: int, kind: Kind, role: str) -> str | None:
-    valid = [turn["answer"] for turn in turns if turn["agent"] == role and turn["answer"] is not None]
+    valid = [
+        turn["answer"] for turn in turns if turn["agent"] == role and turn["answer"] is not None
+    ]
     return valid[-1] if valid else None
 
 
@@ -89,7 +93,8 @@ def _own(name: str, function: Any) -> TieBreak:
         answer: str | None = function([dict(turn) for turn in turns])
         if answer is not None and answer not in [turn["answer"] for turn in turns]:
             raise UserError(
-                f"the tie-break {name} gave {answer!r}, which nobody answered: return the answer of "
+                f"the tie-break {name} gave {answer!r}, which nobody answered: return the answer "
+                f"of "
                 "a turn, or None"
             )
         return answer
@@ -100,7 +105,8 @@ def _own(name: str, function: Any) -> TieBreak:
 _BUILT_IN: Mapping[str, TieBreak] = {
     "judge": TieBreak("an LM reads the discussion and decides"),
     "majority": TieBreak(
-        "most frequent answer of the last round; ties go to the earliest speaker, or with `majority:random` "
+        "most frequent answer of the last round; ties go to the earliest speaker, or with "
+        "`majority:random` "
         "to one that is drawn, with `majority:strongest=ROLE` to that agent's",
         _majority,
         votes=True,
@@ -108,39 +114,41 @@ _BUILT_IN: Mapping[str, TieBreak] = {
     "strongest": TieBreak("that agent's last valid answer", _last_of, names_agent=True),
 }
 TIE_BREAKS: Registry[TieBreak] = Registry("tie_breaks", _own, lambda: _BUILT_IN)
-"""Every tie-break by its name. An entry here, or an entry point, is all that it takes to add one."""
+"""Every tie-break by its name. An entry here, or an entry point, is all that it takes to add one.
+"""
 
 
 class Deliberation(Program):
     """Agents of Commonsense (sections 3.1 and 3.2).
 
-    In every round each agent, in order, gets the question, its options and everything said so far in all
-    rounds, and gives an argument and an answer. A round in which all answers are valid and equal ends the
-    dialogue by consensus. After `max_rounds` without consensus the tie-break decides.
+    In every round each agent, in order, gets the question, its options and everything said so far
+    in all rounds, and gives an argument and an answer. A round in which all answers are valid and
+    equal ends the dialogue by consensus. After `max_rounds` without consensus the tie-break
+    decides.
 
-    Args:
-        roles: 1 to 8 of intuitive, reasoner, retriever, critic, each at most once, in speaking order.
-        tie_break: {tie_breaks}; or a function of yours: it gets the list of turns, each a dict with
-            `agent`, `round`, `answer` and `text`, and returns the answer of one of them, or None.
+    Args: roles: 1 to 8 of intuitive, reasoner, retriever, critic, each at most once, in speaking
+        order. tie_break: {tie_breaks}; or a function of yours: it gets the list of turns, each a
+        dict with `agent`, `round`, `answer` and `text`, and returns the answer of one of them, or
+        None.
         max_rounds: at least 1; the paper's value is 3.
-        opening: `in_turn`, as in the paper, or `blind`: in the first round nobody sees what the others of
-            that round said, and all are asked at the same time.
+        opening: `in_turn`, as in the paper, or `blind`: in the first round nobody sees what the
+            others of that round said, and all are asked at the same time.
         seed: with the question's id it settles a tie that is drawn.
         lms: LMs for single seats, by role name or `judge`.
         environment: where the retriever looks things up; without one it answers from memory.
-        retrieval: `queries`, which the retriever writes itself in every round, from the question and the
-            discussion, or `question`, which is looked up once.
+        retrieval: `queries`, which the retriever writes itself in every round, from the question
+            and the discussion, or `question`, which is looked up once.
         max_queries: how many of them at most.
         sampling: LM settings of every seat, such as `{"temperature": 0.5}`.
-        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system message.
+        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system
+            message.
         prompts: seat → instructions of your own, or the path of a YAML file that says so.
 
-    `decided_by` of the prediction is `consensus`, the tie-break, `fallback:majority` (the tie-break itself
-    had no valid answer) or `none`.
+    `decided_by` of the prediction is `consensus`, the tie-break, `fallback:majority` (the tie-break
+    itself had no valid answer) or `none`.
 
-    Raises:
-        UserError: unknown, repeated, missing or too many roles; unknown tie-break or opening; max_rounds
-            below 1.
+    Raises: UserError: unknown, repeated, missing or too many roles; unknown tie-break or opening;
+        max_rounds below 1.
     """
 
     def __init__(
@@ -200,7 +208,8 @@ class Deliberation(Program):
         """Raise UserError for a tie-break that nobody could find by its name."""
         if _known(self.tie_break)[1] is None:
             raise UserError(
-                f"the tie-break {self.tie_break} is a function that cannot be imported, and code is "
+                f"the tie-break {self.tie_break} is a function that cannot be imported, and code "
+                f"is "
                 "not saved: put it into a module, or into a package with an entry point "
                 "folkmoot.tie_breaks"
             )
@@ -212,15 +221,24 @@ class Deliberation(Program):
             evidence = await self.retrieval.look_up(task.question)
         for round in range(1, self.max_rounds + 1):
             if round == 1 and self.opening == "blind":
-                turns = await together(self._speak(agent, task, 1, (), evidence) for agent in self.agents)
-                transcript += [replace(turn, details={**turn.details, "blind": True}) for turn in turns]
+                turns = await together(
+                    self._speak(agent, task, 1, (), evidence) for agent in self.agents
+                )
+                transcript += [
+                    replace(turn, details={**turn.details, "blind": True}) for turn in turns
+                ]
             else:
                 for agent in self.agents:
                     transcript.append(await self._speak(agent, task, round, transcript, evidence))
             latest = transcript[-len(self.agents) :]
             if all_agree([turn.answer for turn in latest], task.kind):
                 return prediction_of(
-                    task, latest[0].answer, "consensus", transcript, rounds=round, consensus_round=round
+                    task,
+                    latest[0].answer,
+                    "consensus",
+                    transcript,
+                    rounds=round,
+                    consensus_round=round,
                 )
         judged = None
         if self.judge is not None:
@@ -270,7 +288,9 @@ def settle(
     """
     rule, more = tie_break.rule, (ties,) if tie_break.votes else ()
     turns = [turn.spoken() for turn in transcript if turn.agent in roles]
-    answer = judged if rule is None else rule(turns, len(roles), kind, name.partition(":")[2], *more)
+    answer = (
+        judged if rule is None else rule(turns, len(roles), kind, name.partition(":")[2], *more)
+    )
     if answer is not None:
         return answer, name
     return _majority(turns, len(roles), kind), "fallback:majority"
@@ -284,27 +304,27 @@ def replay(
     opening: str | None = None,
     seed: int = 0,
 ) -> dspy.Prediction:
-    """The outcome under a smaller round limit or another tie-break, from a recorded dialogue, without an LM
-    call; its usage is that of the turns it is made of.
+    """The outcome under a smaller round limit or another tie-break, from a recorded dialogue,
+    without an LM call; its usage is that of the turns it is made of.
 
     Args:
         result: a prediction of `Deliberation`, or a row of `results.jsonl`, recorded up to its own
             `max_rounds`.
-        max_rounds: None keeps the recorded length; otherwise at most that, unless the dialogue ended by
-            consensus.
+        max_rounds: None keeps the recorded length; otherwise at most that, unless the dialogue
+            ended by consensus.
         tie_break: one that asks nobody; None keeps the recorded judge, which needs the full length.
         opening: the recorded one, or None: what agents saw cannot be changed afterwards.
         seed: of a tie that is drawn, which takes a row, since it also needs the question's id.
 
-    Raises:
-        UserError: more rounds than were recorded, another opening, or a judge that was never asked at this
-            point.
+    Raises: UserError: more rounds than were recorded, another opening, or a judge that was never
+        asked at this point.
     """
     kind: Kind = result["kind"]
     blind = any(turn.get("blind") for turn in result["transcript"])
     if opening not in (None, OPENINGS[blind]):
         raise UserError(
-            f"the recorded dialogue began {OPENINGS[blind].replace('_', ' ')}, and what agents saw cannot be "
+            f"the recorded dialogue began {OPENINGS[blind].replace('_', ' ')}, and what agents "
+            f"saw cannot be "
             f"changed afterwards: run it with opening={opening!r}"
         )
     turns = [
@@ -323,12 +343,16 @@ def replay(
     spoken = [turn for turn in turns if turn.agent != "judge"]
     recorded = max((turn.round for turn in spoken), default=0)
     if not recorded:
-        raise UserError("this result holds no dialogue: replay needs a recorded run of Deliberation")
+        raise UserError(
+            "this result holds no dialogue: replay needs a recorded run of Deliberation"
+        )
     limit = recorded if max_rounds is None else checked_whole("max_rounds", max_rounds)
     roles = list(dict.fromkeys(turn.agent for turn in spoken))
     task = Task("(replayed)", None, None, kind)
 
-    def outcome(answer: str | None, decided_by: str, kept: Sequence[Turn], **more: int) -> dspy.Prediction:
+    def outcome(
+        answer: str | None, decided_by: str, kept: Sequence[Turn], **more: int
+    ) -> dspy.Prediction:
         prediction = prediction_of(task, answer, decided_by, kept, **more)
         usage = Usage()
         for turn in kept:
@@ -343,14 +367,16 @@ def replay(
             return outcome(latest[0].answer, "consensus", kept, rounds=round, consensus_round=round)
     if limit > recorded:
         raise UserError(
-            f"the recorded dialogue has {recorded} rounds without consensus: it cannot tell what {limit} give"
+            f"the recorded dialogue has {recorded} rounds without consensus: it cannot tell what "
+            f"{limit} give"
         )
     kept = [turn for turn in spoken if turn.round <= limit]
     if tie_break is None or tie_break == "judge":
         verdicts = [turn for turn in turns if turn.agent == "judge"]
         if limit < recorded or (not verdicts and tie_break == "judge"):
             raise UserError(
-                f"no judge was asked after round {limit}: choose {_choices(asking=False)}, or run it"
+                f"no judge was asked after round {limit}: choose {_choices(asking=False)}, or "
+                f"run it"
             )
         if not verdicts:
             return outcome(result["answer"], result["decided_by"], kept, rounds=limit)
@@ -360,7 +386,9 @@ def replay(
     name, settled = named_tie_break(tie_break, roles)
     asked = str(result["id"]) if "id" in result else ""
     if name == "majority:random" and not asked:
-        raise UserError("a tie is drawn by the question's id, which a prediction lacks: replay its row")
+        raise UserError(
+            "a tie is drawn by the question's id, which a prediction lacks: replay its row"
+        )
     ties = _ties(name, settled, roles, seed, asked)
     answer, decided_by = settle(kept, name, settled, roles, kind, ties=ties)
     return outcome(answer, decided_by, kept, rounds=limit)
@@ -369,7 +397,8 @@ def replay(
 def _replayed(
     rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
 ) -> list[Replayed | None] | None:
-    """The outcomes under other rounds or another tie-break, as `replay` gives them; a judge has to be asked.
+    """The outcomes under other rounds or another tie-break, as `replay` gives them; a judge has to
+    be asked.
 
     Raises UserError when the rows are of fewer rounds.
     """
@@ -394,7 +423,8 @@ def _checked_roles(roles: Sequence[str]) -> list[str]:
     names = known_names("roles", roles, ROLES, "role {}", "give a list of roles in speaking order")
     if not 1 <= len(names) <= MAX_AGENTS:
         raise UserError(
-            f"a deliberation has 1 to {MAX_AGENTS} agents, not {len(names)}: name its roles in order"
+            f"a deliberation has 1 to {MAX_AGENTS} agents, not {len(names)}: name its roles in "
+            f"order"
         )
     for name in names:
         if names.count(name) > 1:
@@ -416,11 +446,14 @@ def named_tie_break(tie_break: Any, roles: Sequence[str]) -> tuple[str, TieBreak
         return name if ties == Ties() else f"{name}:{str(ties).replace(':', '=')}", rule
     if rule is None or rule.names_agent != bool(role):
         raise UserError(
-            f"there is no tie-break {tie_break!r}: choose {_choices()}, a function of yours, or one "
+            f"there is no tie-break {tie_break!r}: choose {_choices()}, a function of yours, or "
+            f"one "
             "that a package registers (entry point folkmoot.tie_breaks)"
         )
     if role and role not in roles:
-        raise UserError(f"the {name} agent {role!r} does not take part: choose among {', '.join(roles)}")
+        raise UserError(
+            f"the {name} agent {role!r} does not take part: choose among {', '.join(roles)}"
+        )
     return f"{name}:{role}" if role else name, rule
 
 
@@ -432,7 +465,9 @@ def _known(tie_break: str) -> tuple[str, TieBreak | None, str]:
     return name, TIE_BREAKS.find(name), "".join(rest)
 
 
-def _ties(name: str, tie_break: TieBreak, roles: Sequence[str], seed: Any, question: str | None) -> Settle:
+def _ties(
+    name: str, tie_break: TieBreak, roles: Sequence[str], seed: Any, question: str | None
+) -> Settle:
     """What settles a tied vote under a tie-break that votes."""
     rule = name.partition(":")[2] if tie_break.votes else ""
     return Ties.of(rule or "first", roles, seed).settle(question, roles)
@@ -440,7 +475,9 @@ def _ties(name: str, tie_break: TieBreak, roles: Sequence[str], seed: Any, quest
 
 def _choices(*, asking: bool = True) -> str:
     """The tie-breaks in words, with or without those that ask an LM."""
-    built_in = {name: known for name, known in _BUILT_IN.items() if asking or known.rule is not None}
+    built_in = {
+        name: known for name, known in _BUILT_IN.items() if asking or known.rule is not None
+    }
     others = [name for name in TIE_BREAKS.names() if name not in _BUILT_IN]
     return _listed([*(_form(name, known) for name, known in built_in.items()), *others])
 
@@ -465,7 +502,12 @@ def _title(described: Described) -> str:
 def _singles(described: Described) -> list[dict[str, Any]]:
     """Its roles one by one; a retriever that looks things up is not the same without them."""
     return [
-        {"program": "single", "role": role, "sampling": described.get("sampling"), **worded(described)}
+        {
+            "program": "single",
+            "role": role,
+            "sampling": described.get("sampling"),
+            **worded(described),
+        }
         for role in described["roles"]
         if role in ROLES and not (role == "retriever" and described.get("environment"))
     ]
@@ -509,7 +551,8 @@ Deliberation.protocol = Protocol(
     _title,
     Plot(
         "deliberation_plot",
-        "In which round the agents agreed, and how often each agent's first and last answer was right.",
+        "In which round the agents agreed, and how often each agent's first and last answer was "
+        "right.",
     ),
     _singles,
 )

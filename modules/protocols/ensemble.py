@@ -30,23 +30,23 @@ VOTES = ("majority", "weighted")
 class Ensemble(Program):
     """Members asked once each, concurrently (Agents of Commonsense, section 4.2.2).
 
-    Args:
-        members: names of single-agent strategies, or programs of any kind; at least one.
-        vote: `majority` or `weighted`.
-        weights: one non-negative number a member, for whatever weighs; None until `fit_weights` has set them.
-        tie_break: which of the answers with the top score wins: `first` (the earliest member's), `weight`
-            (that of the heaviest single member), `strongest:MEMBER` (that member's) or `random`; what is left
-            open goes by order. None is `weight` for `weighted`, else `first`.
+    Args: members: names of single-agent strategies, or programs of any kind; at least one. vote:
+        `majority` or `weighted`. weights: one non-negative number a member, for whatever weighs;
+        None until `fit_weights` has set them. tie_break: which of the answers with the top score
+        wins: `first` (the earliest member's), `weight` (that of the heaviest single member),
+        `strongest:MEMBER` (that member's) or `random`; what is left open goes by order. None is
+        `weight` for `weighted`, else `first`.
         seed: with the question's id it settles ties that are drawn.
-        lms: LMs for single members, by strategy name; members of the same name are `name.0`, `name.1`, ….
+        lms: LMs for single members, by strategy name; members of the same name are `name.0`,
+            `name.1`, ….
         prompt_layout: of all members; None leaves theirs.
         prompts: seat → instructions of your own, or the path of a YAML file that says so.
 
-    `decided_by` is the vote, or `none` when no member gave a readable answer; `tied` says whether two answers
-    had the top score.
+    `decided_by` is the vote, or `none` when no member gave a readable answer; `tied` says whether
+    two answers had the top score.
 
-    Raises:
-        UserError: no members, unknown vote or rule for ties, or weights that do not fit the members.
+    Raises: UserError: no members, unknown vote or rule for ties, or weights that do not fit the
+        members.
     """
 
     def __init__(
@@ -64,9 +64,13 @@ class Ensemble(Program):
     ) -> None:
         super().__init__()
         if isinstance(members, str) or not isinstance(members, Sequence) or not members:
-            raise UserError("an ensemble needs a list of members: name at least one strategy or program")
+            raise UserError(
+                "an ensemble needs a list of members: name at least one strategy or program"
+            )
         if sampling and not all(isinstance(member, str) for member in members):
-            raise UserError("sampling is for members given by name: set it on the programs that are members")
+            raise UserError(
+                "sampling is for members given by name: set it on the programs that are members"
+            )
         if vote not in VOTES:
             raise UserError(f"there is no vote {vote!r}: choose {' or '.join(VOTES)}")
         self.members = [
@@ -102,7 +106,8 @@ class Ensemble(Program):
     async def solve(self, task: Task) -> dspy.Prediction:
         if self.weighs and self.weights is None:
             raise UserError(
-                "the weighted ensemble has no weights: pass weights=[…] or fit them on training questions"
+                "the weighted ensemble has no weights: pass weights=[…] or fit them on training "
+                "questions"
             )
         asked = await together(with_usage(solved_by(member, task)) for member in self.members)
         turns = []
@@ -110,20 +115,24 @@ class Ensemble(Program):
             argument = str(prediction.transcript[-1]["text"]) if prediction.transcript else ""
             turns.append(Turn(name, 1, prediction.answer, argument, usage=usage))
         answers = [turn.answer for turn in turns]
-        settle = (self.ties or _ties_of(self.vote)).settle(ASKER.get().question, self.names, self.weights)
+        settle = (self.ties or _ties_of(self.vote)).settle(
+            ASKER.get().question, self.names, self.weights
+        )
         weights = None if self.vote == "majority" else self.weights
         outcome = vote_among(answers, task.kind, weights, settle)
         return prediction_of(task, outcome.answer, self.vote, turns, tied=outcome.tied)
 
     def fit_weights(self, rows: Iterable[Mapping[str, Any]]) -> list[float]:
-        """Set each member's weight to the log-odds of its accuracy on recorded rows of this ensemble.
+        """Set each member's weight to the log-odds of its accuracy on recorded rows of this
+        ensemble.
 
         Args:
             rows: rows of `results.jsonl` from an evaluation of this ensemble on training questions.
 
-        Returns the weights, in member order: K-ary log-odds, so that with K answers to choose from any member
-        better than chance counts. One that is not gets the weight 0: its votes are dropped rather than turned
-        round. Raises UserError when the rows do not come from these members.
+        Returns the weights, in member order: K-ary log-odds, so that with K answers to choose from
+        any member better than chance counts. One that is not gets the weight 0: its votes are
+        dropped rather than turned round. Raises UserError when the rows do not come from these
+        members.
         """
         self.weights = member_weights(self.names, rows)
         if not self.weighs:
@@ -153,14 +162,17 @@ def member_weights(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> l
         if row.get("error"):
             continue
         if list(turns) != list(names):
-            raise UserError(f"row {row['id']!r} is not of this ensemble: its members are {', '.join(names)}")
+            raise UserError(
+                f"row {row['id']!r} is not of this ensemble: its members are {', '.join(names)}"
+            )
         total += 1
         options += _options(row)
         for index, name in enumerate(names):
             right[index] += score(turns[name], row["gold"], row["kind"], row.get("choices")).correct
     if not total:
         raise UserError(
-            "there are no finished rows to fit weights on: evaluate the ensemble on training questions"
+            "there are no finished rows to fit weights on: evaluate the ensemble on training "
+            "questions"
         )
     typical = max(2, round(options / total))
     return [max(0.0, log_odds(count / total, total, options=typical)) for count in right]
@@ -182,18 +194,29 @@ def _checked_weights(weights: Sequence[float], members: int) -> list[float]:
         values = [float(weight) for weight in weights]
     except (TypeError, ValueError):
         raise UserError(f"the weights are {weights!r}: give one number a member") from None
-    if len(values) != members or any(not 0 <= value < float("inf") for value in values) or not any(values):
+    if (
+        len(values) != members
+        or any(not 0 <= value < float("inf") for value in values)
+        or not any(values)
+    ):
         raise UserError(
-            f"{len(values)} weights for {members} members: give one number of at least 0 each, not all 0"
+            f"{len(values)} weights for {members} members: give one number of at least 0 each, "
+            f"not all 0"
         )
     return values
 
 
 def _options(row: Mapping[str, Any]) -> int:
-    """How many answers a question had: its options, or for open ones the different answers given, and one."""
+    """How many answers a question had: its options, or for open ones the different answers given,
+    and one.
+    """
     if row["kind"] == "choice" and row.get("choices"):
         return len(row["choices"])
-    return 2 if row["kind"] == "boolean" else len({turn["answer"] for turn in row["transcript"]} - {None}) + 1
+    return (
+        2
+        if row["kind"] == "boolean"
+        else len({turn["answer"] for turn in row["transcript"]} - {None}) + 1
+    )
 
 
 def _read(parts: Sequence[str]) -> dict[str, Any]:
@@ -214,8 +237,12 @@ def _singles(described: Described) -> list[dict[str, Any]]:
     ]
 
 
-def _replayed(rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]) -> list[Replayed | None]:
-    """The outcomes of other votes on recorded answers; weights that are not given are fitted on the rows."""
+def _replayed(
+    rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
+) -> list[Replayed | None]:
+    """The outcomes of other votes on recorded answers; weights that are not given are fitted on the
+    rows.
+    """
     finished = [row for row in rows if not row["error"]]
     if not finished:
         return [None for _ in rows]
@@ -230,7 +257,9 @@ def _replayed(rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]) 
 
     def outcome(row: Mapping[str, Any]) -> Replayed:
         answers = [turn["answer"] for turn in row["transcript"]]
-        answer = vote_among(answers, row["kind"], votes, ties.settle(row["id"], names, weights)).answer
+        answer = vote_among(
+            answers, row["kind"], votes, ties.settle(row["id"], names, weights)
+        ).answer
         return Replayed(answer, "none" if answer is None else decided_by, 1, row["usage"]["calls"])
 
     return [None if row["error"] else outcome(row) for row in rows]
@@ -238,7 +267,12 @@ def _replayed(rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]) 
 
 _SPACE: Space = {
     "members": Parameter(
-        Pick(tuple(name for name, known in STRATEGIES.items() if known.samples is None), 2, 4, ordered=False)
+        Pick(
+            tuple(name for name, known in STRATEGIES.items() if known.samples is None),
+            2,
+            4,
+            ordered=False,
+        )
     ),
     "vote": Parameter(Choice(VOTES)),
     "tie_break": Parameter(Choice(TIES), default="first"),
@@ -258,7 +292,8 @@ Ensemble.protocol = Protocol(
     Replays(
         _FREE,
         lambda parameters, largest: (
-            {name: value for name, value in parameters.items() if name not in _FREE} | {"vote": "majority"}
+            {name: value for name, value in parameters.items() if name not in _FREE}
+            | {"vote": "majority"}
         ),
         _replayed,
         same_calls=True,

@@ -1,4 +1,6 @@
-"""Programs that are none of folkmoot's: any `dspy.Module` or callable, asked by one rule and read by one."""
+"""Programs that are none of folkmoot's: any `dspy.Module` or callable, asked by one rule and read
+by one.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ _PLAIN = (str, int, float, bool, type(None))
 
 @dataclass(frozen=True)
 class PredictorSeat:
-    """A predictor of a user's own, where others look for seats: by this name it can be given an LM."""
+    """A predictor of a user's own, where others look for seats: by this name it can be
+    given an LM.
+    """
 
     name: str
     predict: dspy.Predict
@@ -57,13 +61,17 @@ class PredictorSeat:
 
 @dataclass(frozen=True)
 class Field:
-    """A field that a user's program takes: whether it has to be given, and the type that it says it has."""
+    """A field that a user's program takes: whether it has to be given, and the type that it says it
+    has.
+    """
 
     needed: bool
     annotation: Any
 
     def fitted(self, value: Any) -> Any:
-        """A value as the field's type wants it: passages joined for a text, a text in a list for a list."""
+        """A value as the field's type wants it: passages joined for a text, a text in a list for a
+        list.
+        """
         wanted = [kind for kind in get_args(self.annotation) if kind is not type(None)]
         if get_origin(self.annotation) in (Union, UnionType) and len(wanted) == 1:
             return Field(self.needed, wanted[0]).fitted(value)
@@ -83,7 +91,9 @@ class Field:
 
 
 class _Bars(WeakSet[Any]):
-    """tqdm's list of its bars, which DSPy's `Parallel` empties while others of its kind are at work."""
+    """tqdm's list of its bars, which DSPy's `Parallel` empties while others of its kind are at
+    work.
+    """
 
     def clear(self) -> None:
         pass
@@ -92,31 +102,33 @@ class _Bars(WeakSet[Any]):
 class Foreign(Program):
     """A user's own program behind the interface of folkmoot's: a `dspy.Module`, or a callable.
 
-    A module gets the fields that its `forward` names, or its signature where that takes any: those of the
-    question with the same names (question, choices, context, kind, id, and what its `meta` holds), or what
-    `inputs` puts in their place. Choices are written below the question, a line each, where no field takes
-    them; a list of passages is joined for a field of text. A callable gets the `Question`, without its gold
-    answer; one with several parameters, or whose one parameter is annotated `str`, gets fields as a module
-    does.
+    A module gets the fields that its `forward` names, or its signature where that takes any: those
+    of the question with the same names (question, choices, context, kind, id, and what its `meta`
+    holds), or what `inputs` puts in their place. Choices are written below the question, a line
+    each, where no field takes them; a list of passages is joined for a field of text. A callable
+    gets the `Question`, without its gold answer; one with several parameters, or whose one
+    parameter is annotated `str`, gets fields as a module does.
 
-    The answer is what it returns: text, number, truth value or enum; of a `dspy.Prediction` or dict it is the
-    field `answer`, or the one field that there is beside DSPy's reasoning. It is then read as the kind of
-    question asks for, and None where that cannot be done.
+    The answer is what it returns: text, number, truth value or enum; of a `dspy.Prediction` or dict
+    it is the field `answer`, or the one field that there is beside DSPy's reasoning. It is then
+    read as the kind of question asks for, and None where that cannot be done.
 
     Args:
         module: the user's module or callable.
         inputs: its field → the question's field, such as `{"query": "question"}`.
         spec: how it was named, as `module:attr`.
 
-    It runs with the adapter that DSPy was set to when this was made. Raises UserError for fields that no
-    question has.
+    It runs with the adapter that DSPy was set to when this was made. Raises UserError for fields
+    that no question has.
     """
 
     protocol = Protocol(
         "foreign", named=False, title=lambda described: str(described["class"]).rpartition(":")[2]
     )
 
-    def __init__(self, module: Any, inputs: Mapping[str, str] | None = None, spec: str | None = None) -> None:
+    def __init__(
+        self, module: Any, inputs: Mapping[str, str] | None = None, spec: str | None = None
+    ) -> None:
         super().__init__()
         self.module = module
         self.inputs = dict(inputs or {})
@@ -155,20 +167,28 @@ class Foreign(Program):
         """Nothing is known before it has run."""
         return []
 
-    def save(self, path: str | Path, save_program: bool = False, modules_to_serialize: Any = None) -> None:
-        """Write the module into a folder, for `fm.load_program`: which class it is, and its state as DSPy has
-        it, in `state.json`, without LMs. A path that ends in `.json` gets that state alone.
+    def save(
+        self, path: str | Path, save_program: bool = False, modules_to_serialize: Any = None
+    ) -> None:
+        """Write the module into a folder, for `fm.load_program`: which class it is, and its state
+        as DSPy has it, in `state.json`, without LMs. A path that ends in `.json` gets that state
+        alone.
 
-        Raises UserError for a callable, for pickle, a part that DSPy's state would leave out, and a folder
-        that cannot be written.
+        Raises UserError for a callable, for pickle, a part that DSPy's state would leave out, and a
+        folder that cannot be written.
         """
         place = Path(path)
         if not isinstance(self.module, dspy.Module):
             raise UserError(f"{self._name} is code, which is not saved: name it as module:function")
         if save_program or modules_to_serialize or place.suffix in (".pkl", ".pickle"):
-            raise UserError("pickle could run anything and is not written: save('folder/') writes JSON")
+            raise UserError(
+                "pickle could run anything and is not written: save('folder/') writes JSON"
+            )
         check_kept(self.module)
-        state = {**without_lms(self.module.dump_state()), "metadata": {"dependency_versions": versions()}}
+        state = {
+            **without_lms(self.module.dump_state()),
+            "metadata": {"dependency_versions": versions()},
+        }
         text = json.dumps(state, indent=1, ensure_ascii=False, default=str) + "\n"
         try:
             if place.suffix == ".json":
@@ -182,7 +202,9 @@ class Foreign(Program):
             place.mkdir(parents=True, exist_ok=True)
             write_whole(place / STATE, text, sync=True)
             known = {"format": 1, "signature": _simple_signature(self.module), **self.describe()}
-            write_whole(place / MODULE, json.dumps(known, indent=1, ensure_ascii=False) + "\n", sync=True)
+            write_whole(
+                place / MODULE, json.dumps(known, indent=1, ensure_ascii=False) + "\n", sync=True
+            )
         except OSError as problem:
             raise UserError(
                 f"{place} cannot be written ({problem.strerror}): check the folder and its space"
@@ -202,29 +224,40 @@ class Foreign(Program):
             if (field.needed or name in self.inputs) and (lacking or (empty and source in INPUTS)):
                 which = "no question has" if empty else f"the question {lacking[0]!r} does not have"
                 raise UserError(
-                    f"{self._name} needs {name!r}, which {which}: add it to the data, or say which field it "
+                    f"{self._name} needs {name!r}, which {which}: add it to the data, or say "
+                    f"which field it "
                     f"is with inputs={{{name!r}: 'question'}}"
                 )
         taken = {self.inputs.get(name, name) for name in self.fields}
         if "context" not in taken and any(question.context for question in questions):
             return [
-                f"{self._name} has no field for the context of the questions, and is not shown it: give it "
+                f"{self._name} has no field for the context of the questions, and is not shown "
+                f"it: give it "
                 "one, or say which takes it with inputs={'FIELD': 'context'}"
             ]
         return []
 
     def example(self, question: Question) -> Question:
-        """The question as an optimizer shows it to this: with its fields, and the gold as its answer."""
+        """The question as an optimizer shows it to this: with its fields, and the gold as its
+        answer.
+        """
         if self.fields is None:
             raise UserError(f"{self._name} has no prompts to improve: give a dspy.Module")
         known = _known(question)
         fields = self._given(known)
-        shown = {name: value for name, value in fields.items() if name not in INPUTS or name == "question"}
+        shown = {
+            name: value
+            for name, value in fields.items()
+            if name not in INPUTS or name == "question"
+        }
         last = list(predictors_of(self).values())[-1].signature.output_fields
         names = [name for name in last if name not in THOUGHTS]
         if "answer" not in names and len(names) == 1:
             shown[names[0]] = question.answer
-        told = {name: known[name] for name in {self.inputs.get(name, name) for name in fields} - {*INPUTS}}
+        told = {
+            name: known[name]
+            for name in {self.inputs.get(name, name) for name in fields} - {*INPUTS}
+        }
         made: Question = Question(question, **shown, **told).with_inputs(*INPUTS, *told)
         return made
 
@@ -237,7 +270,9 @@ class Foreign(Program):
 
     async def aforward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
         asked = {name: fields.get(name) for name in INPUTS}
-        question = Question({"id": "asked", "meta": {}, **asked, "choices": asked["choices"] or None})
+        question = Question(
+            {"id": "asked", "meta": {}, **asked, "choices": asked["choices"] or None}
+        )
         if self.fields is None:
             return await self.answer(question)
         return await self._predict(question, [], self._given({**fields, **_known(question)}))
@@ -255,7 +290,9 @@ class Foreign(Program):
                 answer = read_vote(text, question.kind, question.choices)
             except AdapterParseError as problem:  # the LM said something, but no field of that type
                 said, text, answer = None, problem.lm_response, None
-        held = dict(said.items()) if isinstance(said, dspy.Example | dspy.Prediction | Mapping) else {}
+        held = (
+            dict(said.items()) if isinstance(said, dspy.Example | dspy.Prediction | Mapping) else {}
+        )
         return dspy.Prediction(
             **{
                 **{str(name): value for name, value in held.items()},
@@ -296,7 +333,9 @@ class Foreign(Program):
         return found
 
     def about(self) -> str:
-        """What it is, for an LM that is to improve it: its code, or its name where that is DSPy's."""
+        """What it is, for an LM that is to improve it: its code, or its name where that is
+        DSPy's.
+        """
         kind = type(self.module)
         said = kind.__qualname__ if _of_library(kind) else _source(kind)
         return said if isinstance(said, str) else kind.__qualname__
@@ -313,7 +352,9 @@ class Foreign(Program):
 
 
 def without_lms(state: Any) -> Any:
-    """A state as DSPy dumps it, without the LMs of predictors: theirs may hold addresses and headers."""
+    """A state as DSPy dumps it, without the LMs of predictors: theirs may hold addresses and
+    headers.
+    """
     if not isinstance(state, Mapping):
         return state
     if "signature" in state and "demos" in state:
@@ -342,7 +383,9 @@ def _known(question: Question) -> dict[str, Any]:
 
 
 def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
-    """The fields that a module or callable takes; None for a callable that takes the whole question."""
+    """The fields that a module or callable takes; None for a callable that takes the whole
+    question.
+    """
     own = isinstance(module, dspy.Module)
     call = _method(module, "aforward" if _runs_async(module) else "forward") if own else module
     try:
@@ -350,16 +393,22 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
     except (ValueError, TypeError):  # of something built in
         return None
     named = {
-        each.name: each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+        each.name: each
+        for each in parameters
+        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
     }
     needed = [name for name, each in named.items() if each.default is each.empty]
     if not own and not inputs and len(needed) < 2:
         if not parameters:
-            raise UserError(f"{_called(module)} takes no question: give it a parameter for the fm.Question")
+            raise UserError(
+                f"{_called(module)} takes no question: give it a parameter for the fm.Question"
+            )
         if not needed or named[needed[0]].annotation is not str:
             return None
     found = {
-        name: Field(each.default is each.empty, str if each.annotation == "str" else each.annotation)
+        name: Field(
+            each.default is each.empty, str if each.annotation == "str" else each.annotation
+        )
         for name, each in named.items()
     }
     if any(each.kind == each.VAR_KEYWORD for each in parameters):
@@ -370,19 +419,22 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
             plain = hasattr(module, "signature")
             found |= {
                 name: Field(
-                    plain and field.is_required() and not allows_none(field.annotation), field.annotation
+                    plain and field.is_required() and not allows_none(field.annotation),
+                    field.annotation,
                 )
                 for name, field in signature.input_fields.items()
             }
         if not found:
             raise UserError(
-                f"{_called(module)} takes fields of any name: say which it wants with inputs={{'question': "
+                f"{_called(module)} takes fields of any name: say which it wants with "
+                f"inputs={{'question': "
                 "'question'}, its field and the question's"
             )
     for name in inputs:
         if name not in found:
             raise UserError(
-                f"inputs names {name!r}, which {_called(module)} does not take{did_you_mean(name, found)}: "
+                f"inputs names {name!r}, which {_called(module)} does not "
+                f"take{did_you_mean(name, found)}: "
                 f"its fields are {', '.join(found)}"
             )
     return found
@@ -422,8 +474,9 @@ def allows_none(annotation: Any) -> bool:
 
 
 def _runs_async(module: Any) -> bool:
-    """Whether what it does is written as a coroutine: of a module's two ways, the one that stands in the
-    class nearest to it, since who writes `forward` in a subclass means that to run."""
+    """Whether what it does is written as a coroutine: of a module's two ways, the one that stands
+    in the class nearest to it, since who writes `forward` in a subclass means that to run.
+    """
     if not isinstance(module, dspy.Module):
         called = inspect.getattr_static(module, "__call__", None)
         return inspect.iscoroutinefunction(module) or inspect.iscoroutinefunction(called)
@@ -443,7 +496,8 @@ def _answer_in(said: Any, name: str) -> Any:
     fields = [field for field in known if field not in THOUGHTS]
     if len(fields) != 1:
         raise UserError(
-            f"{name} returned {', '.join(map(str, fields)) or 'no field'} and no 'answer': call the field "
+            f"{name} returned {', '.join(map(str, fields)) or 'no field'} and no 'answer': call "
+            f"the field "
             "with the answer `answer`"
         )
     return known[fields[0]]
@@ -461,10 +515,11 @@ def _text(value: Any) -> str | None:
 
 
 def _code(module: Any) -> str:
-    """A hash of what can be hashed: the source of classes and functions, and settings that are plain values.
+    """A hash of what can be hashed: the source of classes and functions, and settings that are
+    plain values.
 
-    What they call elsewhere, and objects such as an index, are not in it; prompts and demonstrations have
-    hashes of their own.
+    What they call elsewhere, and objects such as an index, are not in it; prompts and
+    demonstrations have hashes of their own.
     """
     if not isinstance(module, dspy.Module):
         said: Any = _said_of(module)
@@ -482,7 +537,10 @@ def _said_of(thing: Any) -> Any:
     if isinstance(thing, MethodType):
         return [_said_of(thing.__func__), _said_of(thing.__self__)]
     if isinstance(thing, FunctionType):
-        return [_source(thing), *map(_setting, (_held(thing), thing.__defaults__, thing.__kwdefaults__))]
+        return [
+            _source(thing),
+            *map(_setting, (_held(thing), thing.__defaults__, thing.__kwdefaults__)),
+        ]
     if isinstance(thing, Program):
         return thing.describe()
     kind = type(thing)
@@ -531,11 +589,15 @@ def _source(thing: Any) -> Any:
         pass
     if isinstance(thing, type):
         return {
-            name: _source(value) for name, value in vars(thing).items() if isinstance(value, FunctionType)
+            name: _source(value)
+            for name, value in vars(thing).items()
+            if isinstance(value, FunctionType)
         }
     return _bytecode(thing.__code__)
 
 
 def _bytecode(code: CodeType) -> list[Any]:
-    constants = [_bytecode(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
+    constants = [
+        _bytecode(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts
+    ]
     return [code.co_code.hex(), constants, list(code.co_names)]

@@ -1,4 +1,6 @@
-"""A program that shows its agents, for each question, the solved questions that are most like it."""
+"""A program that shows its agents, for each question, the solved questions that are most
+like it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _WORD = re.compile(r"\w+")
 
 
 class Shown(NamedTuple):
-    """A solved question, and what to show of it: a demonstration by predictor, with that seat's fields."""
+    """A solved question, and what to show of it: a demonstration by predictor, with that seat's
+    fields.
+    """
 
     question: str
     demos: Mapping[str, Mapping[str, Any]]
@@ -37,8 +41,8 @@ class NearestDemos(Program):
         pool: solved questions; at least one.
         k: how many of them are shown, the likest last.
 
-    Questions are alike by their words (BM25); of equally like ones the earlier in the pool is taken. A
-    question that stands in the pool itself is not shown to itself.
+    Questions are alike by their words (BM25); of equally like ones the earlier in the pool is
+    taken. A question that stands in the pool itself is not shown to itself.
 
     Raises UserError for an empty pool or k below 1.
     """
@@ -53,7 +57,10 @@ class NearestDemos(Program):
         self.pool = _Pool(Shown(*one) for one in pool)
 
     def describe(self) -> dict[str, Any]:
-        pool = [[one.question, {name: dict(demo) for name, demo in one.demos.items()}] for one in self.pool]
+        pool = [
+            [one.question, {name: dict(demo) for name, demo in one.demos.items()}]
+            for one in self.pool
+        ]
         return {**self.named(), "of": self.program.describe(), "k": self.k, "pool": pool}
 
     def turns(self) -> list[SeatTurns]:
@@ -86,7 +93,10 @@ class _Pool(tuple[Shown, ...]):
         import bm25s  # brings half of SciPy
 
         numbers: dict[str, int] = {}
-        rows = [[numbers.setdefault(word, len(numbers)) for word in _words(one.question)] for one in self]
+        rows = [
+            [numbers.setdefault(word, len(numbers)) for word in _words(one.question)]
+            for one in self
+        ]
         index = bm25s.BM25(method="lucene", k1=1.5, b=0.75, backend="numpy")
         index.index((rows, numbers), show_progress=False)
         return index, numbers

@@ -1,4 +1,6 @@
-"""What all protocols share: how a program is called, which LM sits where, and what a prediction holds."""
+"""What all protocols share: how a program is called, which LM sits where, and what a prediction
+holds.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +40,26 @@ SeatTurns = tuple[Seat, float, float]
 
 T = TypeVar("T")
 
-_ADAPTERS = {wording: ProfileAdapter(Wording(*wording)) for wording in product((False, True), repeat=2)}
-_SEATS = (*ROLES, "retriever.query", "query", "judge", *WORKERS, "supervisor", "reasoner", "evaluator")
+_ADAPTERS = {
+    wording: ProfileAdapter(Wording(*wording)) for wording in product((False, True), repeat=2)
+}
+_SEATS = (
+    *ROLES,
+    "retriever.query",
+    "query",
+    "judge",
+    *WORKERS,
+    "supervisor",
+    "reasoner",
+    "evaluator",
+)
 """Names of seats, one or another of which most protocols have."""
 _CANDIDATES = "candidate_programs"
 
 
 class Program(dspy.Module):  # type: ignore[misc]
-    """A question-answering program. A protocol subclasses it and writes `solve`, its whole control flow.
+    """A question-answering program. A protocol subclasses it and writes `solve`, its whole control
+    flow.
 
     Call it with `question` and, as the question needs, `choices` (label → text, or texts, which are
     then labelled A, B, …), `context` and `kind` (choice, boolean, number, span); the prediction has
@@ -56,8 +70,8 @@ class Program(dspy.Module):  # type: ignore[misc]
     - `transcript`: one dict a turn with agent, round, answer, text, evidence and usage,
     - `usage`: calls, prompt_tokens, completion_tokens, cached_calls, cost_usd of this question.
 
-    A class that declares its `protocol` is found by name. Raises CallError when an LM call fails for good,
-    UserError when the input cannot be used.
+    A class that declares its `protocol` is found by name. Raises CallError when an LM call fails
+    for good, UserError when the input cannot be used.
     """
 
     protocol: ClassVar[Protocol]
@@ -74,7 +88,8 @@ class Program(dspy.Module):  # type: ignore[misc]
     ) -> dspy.Prediction:
         if dspy.settings.send_stream is None:
             return run_sync(self.aforward, question, choices, context, kind)
-        # `dspy.streamify` reads the stream on the loop that this thread works for, and nobody can send
+        # `dspy.streamify` reads the stream on the loop that this thread works for, and nobody can
+        # send
         # to it from another loop.
         return from_thread.run(self.aforward, question, choices, context, kind)
 
@@ -97,7 +112,8 @@ class Program(dspy.Module):  # type: ignore[misc]
             metered() as usage,
         ):
             prediction = await self.solve(task)
-        prediction["usage"] = usage.to_dict()  # as an attribute, DSPy would look at every name of the class
+        # as an attribute, DSPy would look at every name of the class
+        prediction["usage"] = usage.to_dict()
         return prediction
 
     async def answer(self, question: Question) -> dspy.Prediction:
@@ -109,15 +125,22 @@ class Program(dspy.Module):  # type: ignore[misc]
         raise NotImplementedError
 
     def describe(self) -> dict[str, Any]:
-        """The constructor's settings as JSON; with prompts and demos, all that makes this program."""
+        """The constructor's settings as JSON; with prompts and demos, all that makes this
+        program.
+        """
         name = type(self).__name__
-        raise NotImplementedError(f"{name} has no describe(): return named() and the constructor's settings")
+        raise NotImplementedError(
+            f"{name} has no describe(): return named() and the constructor's settings"
+        )
 
     def named(self) -> dict[str, Any]:
-        """What `describe()` begins with: `program`, the name of the protocol, of a class that inherits its
-        protocol also its own `class`, as `module:Class`, and what `word` was told."""
+        """What `describe()` begins with: `program`, the name of the protocol, of a class that
+        inherits its protocol also its own `class`, as `module:Class`, and what `word` was told.
+        """
         kind = type(self)
-        own = {} if "protocol" in vars(kind) else {"class": f"{kind.__module__}:{kind.__qualname__}"}
+        own = (
+            {} if "protocol" in vars(kind) else {"class": f"{kind.__module__}:{kind.__qualname__}"}
+        )
         return {"program": self.protocol.name, **own, **self.wording()}
 
     def wording(self) -> dict[str, Any]:
@@ -126,14 +149,16 @@ class Program(dspy.Module):  # type: ignore[misc]
         return layout | ({"prompts": dict(self.prompts)} if self.prompts else {})
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
-        """What the protocol has to say about its evaluated rows beside scores; numbers in nested dicts."""
+        """What the protocol has to say about its evaluated rows beside scores; numbers in nested
+        dicts.
+        """
         return {}
 
     def turns(self) -> list[SeatTurns]:
         """How often each seat speaks, for plans: one call a turn, two if unreadable.
 
-        A protocol that does not say counts with at least one turn in all, and with one turn of each seat and
-        of each predictor outside of seats.
+        A protocol that does not say counts with at least one turn in all, and with one turn of each
+        seat and of each predictor outside of seats.
         """
         seats = list(self.seats().values())
         seated = {id(seat.predict) for seat in seats}
@@ -148,27 +173,38 @@ class Program(dspy.Module):  # type: ignore[misc]
         return int(sum(most for _, _, most in self.turns()))
 
     def seats(self) -> dict[str, Seat]:
-        """Every seat by the name that `lms` and `--lm` use; equal names become `NAME.0`, `NAME.1`, …."""
+        """Every seat by the name that `lms` and `--lm` use; equal names become `NAME.0`, `NAME.1`,
+        ….
+        """
         seats = [seat for _, seat in self.parts(Seat)]
         return dict(zip(distinct([seat.name for seat in seats]), seats, strict=True))
 
     def parts(self, kind: type[T]) -> list[tuple[str, T]]:
-        """Its own modules of that kind by name: not those of the candidates that an optimizer hangs on it."""
-        return [(name, part) for name, part in self.named_sub_modules(kind) if _CANDIDATES not in name]
+        """Its own modules of that kind by name: not those of the candidates that an optimizer hangs
+        on it.
+        """
+        return [
+            (name, part) for name, part in self.named_sub_modules(kind) if _CANDIDATES not in name
+        ]
 
-    def save(self, path: str | Path, save_program: bool = False, modules_to_serialize: Any = None) -> None:
-        """Write the program into a folder, for `fm.load_program`: JSON, and safetensors for what is learned.
+    def save(
+        self, path: str | Path, save_program: bool = False, modules_to_serialize: Any = None
+    ) -> None:
+        """Write the program into a folder, for `fm.load_program`: JSON, and safetensors for what is
+        learned.
 
-        Settings, prompts, demonstrations and the LMs of seats, by name and sampling, are kept; addresses and
-        keys are not. A path that ends in `.json` gets DSPy's own state file, for `load`: prompts,
-        demonstrations and what is learned.
+        Settings, prompts, demonstrations and the LMs of seats, by name and sampling, are kept;
+        addresses and keys are not. A path that ends in `.json` gets DSPy's own state file, for
+        `load`: prompts, demonstrations and what is learned.
 
-        Raises UserError for pickle, for what JSON cannot hold, a part that DSPy's state would leave out, and
-        a folder that cannot be written.
+        Raises UserError for pickle, for what JSON cannot hold, a part that DSPy's state would leave
+        out, and a folder that cannot be written.
         """
         place = Path(path)
         if save_program or modules_to_serialize or place.suffix in (".pkl", ".pickle"):
-            raise UserError("pickle could run anything and is not written: save('folder/') writes JSON")
+            raise UserError(
+                "pickle could run anything and is not written: save('folder/') writes JSON"
+            )
         if place.suffix != ".json":
             write(self, place)
             return
@@ -178,7 +214,9 @@ class Program(dspy.Module):  # type: ignore[misc]
             super().save(scratch)
             scratch.replace(place)
         except OSError as problem:
-            raise UserError(f"{place} cannot be written ({problem.strerror}): check its folder") from None
+            raise UserError(
+                f"{place} cannot be written ({problem.strerror}): check its folder"
+            ) from None
         finally:
             scratch.unlink(missing_ok=True)
 
@@ -187,20 +225,21 @@ class Program(dspy.Module):  # type: ignore[misc]
         return ()
 
     def word(self, prompts: Any = None, prompt_layout: str | None = None) -> None:
-        """Give seats instructions of the user's own, and say where instructions stand, here and in every
-        program inside.
+        """Give seats instructions of the user's own, and say where instructions stand, here and in
+        every program inside.
 
-        Args:
-            prompts: seat → instructions, or the path of a YAML file that says so. A seat is called by its
-                name, its name without numbers, or the last parts of that. A seat that only other programs
-                have is passed over.
-            prompt_layout: `role_last`, behind all that seats share, or `role_first`, in the system message;
-                None leaves it as it is.
+        Args: prompts: seat → instructions, or the path of a YAML file that says so. A seat is
+            called by its name, its name without numbers, or the last parts of that. A seat that
+            only other programs have is passed over.
+            prompt_layout: `role_last`, behind all that seats share, or `role_first`, in the system
+                message; None leaves it as it is.
 
         Raises UserError for a seat that no program has, no instructions, and another layout.
         """
         if prompt_layout not in (None, *LAYOUTS):
-            raise UserError(f"there is no prompt layout {prompt_layout!r}: choose {' or '.join(LAYOUTS)}")
+            raise UserError(
+                f"there is no prompt layout {prompt_layout!r}: choose {' or '.join(LAYOUTS)}"
+            )
         told, parts = prompts_given(prompts), [part for _, part in self.parts(Program)]
         given = {id(seat) for part in parts if part.verbatim for seat in part.seats().values()}
         used = set()
@@ -209,12 +248,15 @@ class Program(dspy.Module):  # type: ignore[misc]
             if name is not None:
                 used.add(name)
                 seat.predict.signature = signature.with_instructions(told[name])
-            elif told and id(seat) not in given:  # folkmoot's own lines are wrapped, and mean one paragraph
+            elif (
+                told and id(seat) not in given
+            ):  # folkmoot's own lines are wrapped, and mean one paragraph
                 text = " ".join(signature.instructions.split())
                 seat.predict.signature = signature.with_instructions(text)
         for name in told.keys() - used - {*_SEATS, *self.other_seats()}:
             raise UserError(
-                f"prompts: there is no seat {name!r} in this program: the seats are {', '.join(self.seats())}"
+                f"prompts: there is no seat {name!r} in this program: the seats are "
+                f"{', '.join(self.seats())}"
             )
         for part in parts:
             part.prompt_layout = prompt_layout or part.prompt_layout
@@ -239,7 +281,9 @@ class Program(dspy.Module):  # type: ignore[misc]
         """
         seats = self.seats()
         for name, lm in sorted((lms or {}).items(), key=lambda item: item[0].count(".")):
-            meant = [seat for key, seat in seats.items() if key == name or key.startswith(f"{name}.")]
+            meant = [
+                seat for key, seat in seats.items() if key == name or key.startswith(f"{name}.")
+            ]
             if not meant:
                 raise UserError(
                     f"there is no seat {name!r} in this program: the seats are {', '.join(seats)}"
@@ -253,7 +297,9 @@ LAYOUT = Parameter(Choice(LAYOUTS), default=ROLE_LAST)
 
 
 def worded(described: Mapping[str, Any]) -> dict[str, Any]:
-    """What a program's `describe()` says about its wording, for another that is to be asked alike."""
+    """What a program's `describe()` says about its wording, for another that is to be asked
+    alike.
+    """
     return {name: described[name] for name in ("prompt_layout", "prompts") if name in described}
 
 

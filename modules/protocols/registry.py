@@ -1,4 +1,6 @@
-"""Programs by name: every protocol of this folder, and those of others, each by what its class declares."""
+"""Programs by name: every protocol of this folder, and those of others, each by what its class
+declares.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,22 @@ from .program import Program
 
 
 def declared(name: str, made_by: Any) -> Protocol:
-    """What a program's class says about itself, under this name; a `dspy.Module`, or a callable, becomes one.
+    """What a program's class says about itself, under this name; a `dspy.Module`, or a callable,
+    becomes one.
 
     Raises UserError for what is none of these.
     """
-    makes = isinstance(made_by, type) and not any("__call__" in vars(kind) for kind in made_by.__mro__)
+    makes = isinstance(made_by, type) and not any(
+        "__call__" in vars(kind) for kind in made_by.__mro__
+    )
     if makes or not callable(made_by):
-        raise UserError(f"{name} is no program: name a dspy.Module, a class, or a function of a question")
+        raise UserError(
+            f"{name} is no program: name a dspy.Module, a class, or a function of a question"
+        )
     if not isinstance(made_by, type) or not issubclass(made_by, Program):
-        return Protocol(name, name, program=made_by if isinstance(made_by, type) else lambda: made_by)
+        return Protocol(
+            name, name, program=made_by if isinstance(made_by, type) else lambda: made_by
+        )
     own: Protocol = vars(made_by).get("protocol", Protocol(name, name))
     return replace(own, name=name, example=own.example or name, program=own.program or made_by)
 
@@ -51,7 +60,8 @@ def written() -> list[str]:
 
 
 def titled(described: Mapping[str, Any]) -> str:
-    """A program in a few words, from what its `describe()` says: `deliberation intuitive, critic · judge`.
+    """A program in a few words, from what its `describe()` says: `deliberation intuitive, critic ·
+    judge`.
 
     What is done to a program, such as `network training`, is titled as the program is.
     """
@@ -65,5 +75,10 @@ def titled(described: Mapping[str, Any]) -> str:
         told = [" ".join(filter(None, words))]
         told += ["role first"] if described.get("prompt_layout") == ROLE_FIRST else []
         return " · ".join([*told, *(["own prompts"] if described.get("prompts") else [])])
-    except (KeyError, TypeError, ValueError, AttributeError):  # a file's description may say anything
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+    ):  # a file's description may say anything
         return name

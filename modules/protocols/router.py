@@ -33,7 +33,9 @@ SIGNS = (
 """What is known of a question before the team is asked; see `signs_of`."""
 
 DISPUTED: Mapping[str, Any] = {"weights": {"agreement": -1.0}, "bias": 1.0, "threshold": 0.001}
-"""The rule of a router that nobody has taught: the team is asked where the cheap samples do not all agree."""
+"""The rule of a router that nobody has taught: the team is asked where the cheap samples do not all
+agree.
+"""
 
 Rule = str | Mapping[str, Any]
 
@@ -41,20 +43,19 @@ Rule = str | Mapping[str, Any]
 class Router(Program):
     """Asks the cheap program, and the team only where the rule expects it to do better.
 
-    Args:
-        cheap: the program that is asked first, or the name of a single agent's strategy.
-        team: the program that is asked where the rule says so; its answer then stands, unless it cannot be
-            read.
-        rule: `never`, `always` (the cheap program is not asked at all), or `{"weights": {SIGN: number},
-            "bias": number, "threshold": number}`: the team is asked where bias + Σ weight × sign, its
-            expected gain in accuracy, is at least the threshold. None asks it where the cheap program's
-            samples do not all agree. The signs are those of `signs_of`. `fm.distil` learns a rule from
-            recorded runs.
+    Args: cheap: the program that is asked first, or the name of a single agent's strategy. team:
+        the program that is asked where the rule says so; its answer then stands, unless it cannot
+        be read.
+        rule: `never`, `always` (the cheap program is not asked at all), or `{"weights": {SIGN:
+            number}, "bias": number, "threshold": number}`: the team is asked where bias + Σ weight
+            × sign, its expected gain in accuracy, is at least the threshold. None asks it where the
+            cheap program's samples do not all agree. The signs are those of `signs_of`. `fm.distil`
+            learns a rule from recorded runs.
         prompt_layout: of both parts; None leaves theirs.
         prompts: seat → instructions of your own, or the path of a YAML file that says so.
 
-    `decided_by` is `cheap:…` or `team:…` with what settled it there, or `none`. The transcript holds the
-    turns of both programs, each with its `part`, `cheap` or `team`.
+    `decided_by` is `cheap:…` or `team:…` with what settled it there, or `none`. The transcript
+    holds the turns of both programs, each with its `part`, `cheap` or `team`.
 
     Raises UserError for parts that are no programs, and for a rule that cannot be followed.
     """
@@ -83,7 +84,10 @@ class Router(Program):
         if self.rule == NEVER:
             return first
         surely = self.rule == ALWAYS
-        return [*first, *((seat, low if surely else 0, most) for seat, low, most in self.team.turns())]
+        return [
+            *first,
+            *((seat, low if surely else 0, most) for seat, low, most in self.team.turns()),
+        ]
 
     def most_turns(self) -> int:
         first = 0 if self.rule == ALWAYS else self.cheap.most_turns()
@@ -100,8 +104,8 @@ class Router(Program):
         return _settled(task, asked)
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
-        """How many questions were `routed` to the team and as `share_routed`, 0 to 1; `questions` and
-        `accuracy` of those (`team`) and of the others (`cheap`). Failed questions are left out.
+        """How many questions were `routed` to the team and as `share_routed`, 0 to 1; `questions`
+        and `accuracy` of those (`team`) and of the others (`cheap`). Failed questions are left out.
         """
         counts = {CHEAP: [0, 0], TEAM: [0, 0]}
         for row in rows:
@@ -116,17 +120,22 @@ class Router(Program):
         if total:
             found["share_routed"] = counts[TEAM][0] / total
         for name, (questions, right) in counts.items():
-            found[name] = {"questions": questions} | ({"accuracy": right / questions} if questions else {})
+            found[name] = {"questions": questions} | (
+                {"accuracy": right / questions} if questions else {}
+            )
         return found
 
 
-def signs_of(task: Task, answer: str | None, transcript: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """What can be known without gold answer and team: the question's form and how the cheap program took it.
+def signs_of(
+    task: Task, answer: str | None, transcript: Sequence[Mapping[str, Any]]
+) -> dict[str, float]:
+    """What can be known without gold answer and team: the question's form and how the cheap program
+    took it.
 
-    `agreement`: the share, 0 to 1, of the answers given that are the program's own, 0 when it has none;
-    `unreadable`: 1 when it has none; `options`: their number; `question_words`, `context_words` and
-    `argument_words` (all that was said, over the answers given): log(1 + number of words); `boolean`,
-    `number` and `span`: 1 for a question of this kind.
+    `agreement`: the share, 0 to 1, of the answers given that are the program's own, 0 when it has
+    none; `unreadable`: 1 when it has none; `options`: their number; `question_words`,
+    `context_words` and `argument_words` (all that was said, over the answers given): log(1 + number
+    of words); `boolean`, `number` and `span`: 1 for a question of this kind.
     """
     given = [turn["answer"] for turn in transcript if not turn.get("step")]
     same = [
@@ -156,7 +165,9 @@ def asks_team(rule: Rule, signs: Mapping[str, float]) -> bool:
 
 
 def expected_gain(rule: Mapping[str, Any], signs: Mapping[str, float]) -> float:
-    """How much more often the team is right than the cheap program on questions like this one, -1 to 1."""
+    """How much more often the team is right than the cheap program on questions like this one, -1
+    to 1.
+    """
     weights: Mapping[str, float] = rule["weights"]
     return math.fsum([rule["bias"], *(weight * signs[name] for name, weight in weights.items())])
 
@@ -178,7 +189,11 @@ def checked_rule(rule: Any) -> Rule:
             )
     numbers = {**weights, "bias": rule["bias"], "threshold": rule["threshold"]}
     for name, value in numbers.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not math.isfinite(value)
+        ):
             raise UserError(f"the router's rule has {name} = {value!r}: give a number")
     return {
         "weights": {str(name): float(weight) for name, weight in weights.items()},
@@ -191,7 +206,9 @@ def _program(part: str | Program, what: str) -> Program:
     if isinstance(part, str):
         return SingleAgent(part)
     if not isinstance(part, Program):
-        raise UserError(f"the router's {what} part is a {type(part).__name__}: give a program or a strategy")
+        raise UserError(
+            f"the router's {what} part is a {type(part).__name__}: give a program or a strategy"
+        )
     return part
 
 
@@ -206,8 +223,14 @@ def _settled(task: Task, asked: Mapping[str, dspy.Prediction]) -> dspy.Predictio
         rounds=max(one.rounds for one in asked.values()),
         consensus_round=stands.consensus_round,
         kind=task.kind,
-        answers={f"{name}:{who}": said for name, one in asked.items() for who, said in one.answers.items()},
-        transcript=[{**turn, "part": name} for name, one in asked.items() for turn in one.transcript],
+        answers={
+            f"{name}:{who}": said
+            for name, one in asked.items()
+            for who, said in one.answers.items()
+        },
+        transcript=[
+            {**turn, "part": name} for name, one in asked.items() for turn in one.transcript
+        ],
     )
 
 

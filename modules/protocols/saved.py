@@ -1,4 +1,6 @@
-"""A program as JSON: its settings, prompts and demonstrations, and who sits where; nothing that could run."""
+"""A program as JSON: its settings, prompts and demonstrations, and who sits where; nothing that
+could run.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +80,9 @@ class SavedField(_Strict):
 
 
 class SavedPredictor(_Strict):
-    """The prompt of one predictor: the seat it belongs to, the words of its signature, and its demos."""
+    """The prompt of one predictor: the seat it belongs to, the words of its signature, and its
+    demos.
+    """
 
     seat: str
     instructions: str
@@ -99,9 +103,9 @@ class SavedLM(_Strict):
 class SavedProgram(_Strict):
     """All of `program.json`.
 
-    `program` is `describe()`; `environments` has the text form, or None, of every environment by its
-    fingerprint; `predictors` and `learned`, the identities of what networks have learned, go by DSPy's names,
-    `lms` by seat.
+    `program` is `describe()`; `environments` has the text form, or None, of every environment by
+    its fingerprint; `predictors` and `learned`, the identities of what networks have learned, go by
+    DSPy's names, `lms` by seat.
     """
 
     format: int
@@ -116,8 +120,9 @@ class SavedProgram(_Strict):
 
 
 def dspy_parameters(program: Saveable) -> dict[str, Parameter]:
-    """Every DSPy parameter by DSPy's name for it; also those of members that DSPy holds frozen, once
-    compiled."""
+    """Every DSPy parameter by DSPy's name for it; also those of members that DSPy holds frozen,
+    once compiled.
+    """
     found: dict[str, Parameter] = {}
     seen: set[int] = set()
 
@@ -147,7 +152,9 @@ def dspy_parameters(program: Saveable) -> dict[str, Parameter]:
 
 def predictors_of(program: Saveable) -> dict[str, dspy.Predict]:
     """The predictors among `dspy_parameters`."""
-    return {name: one for name, one in dspy_parameters(program).items() if isinstance(one, dspy.Predict)}
+    return {
+        name: one for name, one in dspy_parameters(program).items() if isinstance(one, dspy.Predict)
+    }
 
 
 def learned_in(program: Saveable) -> dict[str, NetworkState]:
@@ -176,8 +183,9 @@ def check_kept(program: dspy.Module) -> None:
 
 
 def hashes(program: Saveable) -> dict[str, str]:
-    """`prompt_hash` over instructions, fields and demos of every predictor; `program_hash` over those and the
-    structure."""
+    """`prompt_hash` over instructions, fields and demos of every predictor; `program_hash` over
+    those and the structure.
+    """
     prompts: dict[str, list[Any]] = {
         name: [predictor.signature.dump_state(), [dict(demo) for demo in predictor.demos]]
         for name, predictor in predictors_of(program).items()
@@ -193,7 +201,8 @@ def state_of(program: Saveable) -> SavedProgram:
     replaced = [name for name in ("forward", "aforward", "solve") if name in vars(program)]
     if replaced:
         raise UserError(
-            f"the program's {replaced[0]} was replaced, as DSPy's KNNFewShot does, and code is not saved: "
+            f"the program's {replaced[0]} was replaced, as DSPy's KNNFewShot does, and code is "
+            f"not saved: "
             "save the program before that, or choose another optimizer"
         )
     for _, part in program.parts(dspy.Module):
@@ -203,9 +212,13 @@ def state_of(program: Saveable) -> SavedProgram:
     predictors = {}
     for name, predictor in predictors_of(program).items():
         if predictor.fields:
-            raise UserError(f"the predictor {name} has decision fields, which no saved program holds")
+            raise UserError(
+                f"the predictor {name} has decision fields, which no saved program holds"
+            )
         if getattr(predictor, "adapter", None) is not None:
-            raise UserError(f"the seat of {name} has an adapter of its own, which no saved program holds")
+            raise UserError(
+                f"the seat of {name} has an adapter of its own, which no saved program holds"
+            )
         signature = predictor.signature
         texts = zip(signature.fields, signature.dump_state()["fields"], strict=True)
         predictors[name] = {
@@ -222,7 +235,9 @@ def state_of(program: Saveable) -> SavedProgram:
     }
     parts = [getattr(part, "retrieval", None) for _, part in program.parts(dspy.Module)]
     held = [
-        part.environment for part in parts if isinstance(part, Retrieval) and part.environment is not None
+        part.environment
+        for part in parts
+        if isinstance(part, Retrieval) and part.environment is not None
     ]
     document = {
         "format": FORMAT,
@@ -249,11 +264,14 @@ def saved_lm(lm: Any) -> SavedLM:
     try:
         return SavedLM.model_validate(_plain(known))
     except ValidationError as problem:
-        raise UserError(f"the LM {lm.model} cannot be saved ({problem.errors()[0]['msg']})") from None
+        raise UserError(
+            f"the LM {lm.model} cannot be saved ({problem.errors()[0]['msg']})"
+        ) from None
 
 
 def write(program: Saveable, folder: Path) -> None:
-    """Write the program into a folder, which is made if it is not there; a file is whole or not there.
+    """Write the program into a folder, which is made if it is not there; a file is whole or not
+    there.
 
     `program.json` is written last, so that a folder in which it is new is whole.
     """
@@ -271,7 +289,9 @@ def write(program: Saveable, folder: Path) -> None:
 
 
 def _place(folder: Path, name: str, identity: str) -> Path:
-    """Where the parameter of that name is: what the program itself has learned is beside `program.json`."""
+    """Where the parameter of that name is: what the program itself has learned is beside
+    `program.json`.
+    """
     return folder if name == "state" else folder / identity
 
 
@@ -284,9 +304,13 @@ def read_saved(folder: Path) -> SavedProgram:
     where = str(folder / FILE)
     found = document.get("format")
     if isinstance(found, bool) or not isinstance(found, int) or found < 1:
-        raise UserError(f"{where} has the format {repr(found)[:40]}: it is no program saved by folkmoot")
+        raise UserError(
+            f"{where} has the format {repr(found)[:40]}: it is no program saved by folkmoot"
+        )
     if found > FORMAT:
-        raise UserError(f"{where} has the format {found}, newer than {FORMAT}: upgrade folkmoot to load it")
+        raise UserError(
+            f"{where} has the format {found}, newer than {FORMAT}: upgrade folkmoot to load it"
+        )
     saved = _checked(document, where)
     prompts = {}
     for name, kept in saved.predictors.items():
@@ -294,16 +318,18 @@ def read_saved(folder: Path) -> SavedProgram:
         prompts[name] = [{"instructions": kept.instructions, "fields": fields}, kept.demos]
     if _hashes(saved.program, prompts) != saved.model_dump(include={"prompt_hash", "program_hash"}):
         raise UserError(
-            f"{where} is damaged: its content is not what its program_hash says; save the program again"
+            f"{where} is damaged: its content is not what its program_hash says; save the "
+            f"program again"
         )
     return saved
 
 
 def restore(program: Saveable, saved: SavedProgram, folder: Path, *, sampling: bool = True) -> None:
-    """Give a program of the same structure the words, demos and, by default, settings of the one that was
-    saved in the folder, and what it had learned.
+    """Give a program of the same structure the words, demos and, by default, settings of the one
+    that was saved in the folder, and what it had learned.
 
-    Raises UserError, and changes nothing, when the seats or their fields are others, or the networks.
+    Raises UserError, and changes nothing, when the seats or their fields are others, or the
+    networks.
     """
     where = folder / FILE
     predictors = predictors_of(program)
@@ -313,7 +339,8 @@ def restore(program: Saveable, saved: SavedProgram, folder: Path, *, sampling: b
     if ours != theirs:
         differing = next(name for name in [*theirs, *ours] if ours.get(name) != theirs.get(name))
         raise UserError(
-            f"{where} has prompts for other seats than the program that it describes (first {differing}): "
+            f"{where} has prompts for other seats than the program that it describes (first "
+            f"{differing}): "
             "save the program again"
         )
     ready = {}
@@ -331,10 +358,14 @@ def restore(program: Saveable, saved: SavedProgram, folder: Path, *, sampling: b
         ready[name] = signature if wanted == state else signature.load_state(wanted)
     networks = learned_in(program)
     if networks.keys() != saved.learned.keys():
-        raise UserError(f"{where} has other networks than the program that it describes: save it again")
+        raise UserError(
+            f"{where} has other networks than the program that it describes: save it again"
+        )
     for name, identity in saved.learned.items():
         if networks[name].identity != identity:  # one that `describe()` does not name was made anew
-            networks[name].load_state(networks[name].load(_place(folder, name, identity)).dump_state())
+            networks[name].load_state(
+                networks[name].load(_place(folder, name, identity)).dump_state()
+            )
     for name, kept in saved.predictors.items():
         predictors[name].signature = ready[name]
         predictors[name].demos = [dspy.Example(demo) for demo in kept.demos]

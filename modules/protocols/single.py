@@ -24,32 +24,35 @@ SELF_CONSISTENCY = "self_consistency"
 
 
 class SingleAgent(Program):
-    """A single agent: the baseline of every protocol, and the member of ensembles and strategy networks.
+    """A single agent: the baseline of every protocol, and the member of ensembles and strategy
+    networks.
 
-    Args:
-        strategy: name of a prompting strategy in `STRATEGIES`: `simple` (answer only), `zero_shot`,
-            `few_shot` (after examples), `cot` (step by step first), `self_consistency` (`cot` several times
-            over, then the majority), `complexity` (the majority among the longer half of such chains),
-            `self_ask` (further questions and their answers first), `decomposition` (parts done separately,
-            then put together), `least_to_most` (ever harder parts, each in view of those before),
-            `plan_and_solve` (a plan first, then its steps). None is `simple`.
-        role: instead of a strategy, a role of the deliberation, asked once with nobody else in the room.
+    Args: strategy: name of a prompting strategy in `STRATEGIES`: `simple` (answer only),
+        `zero_shot`, `few_shot` (after examples), `cot` (step by step first), `self_consistency`
+        (`cot` several times over, then the majority), `complexity` (the majority among the longer
+        half of such chains), `self_ask` (further questions and their answers first),
+        `decomposition` (parts done separately, then put together), `least_to_most` (ever harder
+        parts, each in view of those before), `plan_and_solve` (a plan first, then its steps). None
+        is `simple`.
+        role: instead of a strategy, a role of the deliberation, asked once with nobody else in the
+            room.
         samples: how many answers `self_consistency` and `complexity` draw; None is 10.
-        tie_break: of equally frequent answers of theirs, `first` takes the earliest sample's, `random` draws.
+        tie_break: of equally frequent answers of theirs, `first` takes the earliest sample's,
+            `random` draws.
         seed: with the question's id it settles a tie that is drawn.
-        demonstration: one-shot with the worked question of `scienceqa`, `com2sense`, `boolq`, `gsm8k` or
-            `hotpotqa`, solved in the strategy's own way; None is zero-shot.
+        demonstration: one-shot with the worked question of `scienceqa`, `com2sense`, `boolq`,
+            `gsm8k` or `hotpotqa`, solved in the strategy's own way; None is zero-shot.
         lm: LM of its own; None takes the one of the run.
         environment: where a `retriever` looks things up.
         retrieval: `queries`, which the retriever writes itself, or `question`, which is looked up.
         max_queries: how many of them at most.
         sampling: LM settings such as `{"temperature": 0.5}`.
-        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system message.
+        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system
+            message.
         prompts: seat → instructions of your own, or the path of a YAML file that says so.
 
-    Raises:
-        UserError: unknown strategy, role or demonstration, or strategy and role together; samples below 1,
-            or for a strategy that answers once.
+    Raises: UserError: unknown strategy, role or demonstration, or strategy and role together;
+        samples below 1, or for a strategy that answers once.
     """
 
     def __init__(
@@ -75,7 +78,8 @@ class SingleAgent(Program):
                 f"a single agent has a strategy or a role, not both: drop {strategy!r} or {role!r}"
             )
         name = role if role is not None else "simple" if strategy is None else strategy
-        if role is not None and role not in list(ROLES):  # a list finds a value that has no hash, too
+        # a list finds a value that has no hash, too
+        if role is not None and role not in list(ROLES):
             raise UserError(f"there is no role {role!r}: choose one of {', '.join(ROLES)}")
         self.strategy, self.role = (name if role is None else None), role
         self.plan = strategy_of(name) if role is None else Strategy(ROLES[role])
@@ -92,7 +96,9 @@ class SingleAgent(Program):
         self.demonstration = demonstration
         if demonstration is not None:
             if role is not None:
-                raise UserError(f"the role {role!r} has no worked demonstration: use labelled demos instead")
+                raise UserError(
+                    f"the role {role!r} has no worked demonstration: use labelled demos instead"
+                )
             for step, demo in demonstrations(self.plan, demonstration).items():
                 {**self.steps, "answer": self.seat}[step].predict.demos = [demo]
         self.retrieval = Retrieval(environment) if role == "retriever" else None
@@ -117,7 +123,9 @@ class SingleAgent(Program):
         seats = {**self.steps, "answer": self.seat}
         counts = {name: self.plan.turns.get(name, (1, 1)) for name in seats}
         times = self.samples or 1
-        return [(seats[name], times * fewest, times * most) for name, (fewest, most) in counts.items()]
+        return [
+            (seats[name], times * fewest, times * most) for name, (fewest, most) in counts.items()
+        ]
 
     def describe(self) -> dict[str, Any]:
         named: dict[str, Any] = {"role": self.role} if self.role else {"strategy": self.strategy}
@@ -139,7 +147,9 @@ class SingleAgent(Program):
             found = await self.plan.flow(self.seat, self.steps, task, self.samples or 1)
             if self.ties.rule != "first" and found.get("tied"):
                 leading = found["leading"]
-                found["answer"] = leading[self.ties.settle(ASKER.get().question)([[0]] * len(leading))]
+                found["answer"] = leading[
+                    self.ties.settle(ASKER.get().question)([[0]] * len(leading))
+                ]
             return found
         if self.retrieval and self.query:
             turn = await informed(self.seat, self.query, self.max_queries, self.retrieval, task)
@@ -176,7 +186,9 @@ def _title(described: Described) -> str:
     return f"{described.get('strategy')}{samples}{one_shot(described)}"
 
 
-_SAMPLED = When("strategy", tuple(name for name, known in STRATEGIES.items() if known.samples is not None))
+_SAMPLED = When(
+    "strategy", tuple(name for name, known in STRATEGIES.items() if known.samples is not None)
+)
 _SPACE: Space = {
     "strategy": Parameter(Choice(tuple(STRATEGIES))),
     "samples": Parameter(Choice((3, 5, 10)), _SAMPLED),

@@ -1,4 +1,6 @@
-"""How one agent goes about a question: the registry of prompting strategies, and the flow of each."""
+"""How one agent goes about a question: the registry of prompting strategies, and the flow
+of each.
+"""
 
 from __future__ import annotations
 
@@ -33,31 +35,47 @@ Flow = Callable[[Seat, Mapping[str, Seat], Task, int], Awaitable[dspy.Prediction
 """(the seat that answers, those of the steps before, the task, number of samples) → prediction."""
 
 
-async def answered_once(seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int) -> dspy.Prediction:
+async def answered_once(
+    seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int
+) -> dspy.Prediction:
     """One call, one answer."""
     return _prediction(task, [await seat.ask(task)])
 
 
-async def after_examples(seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int) -> dspy.Prediction:
-    """One call after worked examples of the question's kind, unless the seat has demos of its own."""
+async def after_examples(
+    seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int
+) -> dspy.Prediction:
+    """One call after worked examples of the question's kind, unless the seat has demos of
+    its own.
+    """
     return _prediction(task, [await seat.ask(task, examples=EXAMPLES[task.kind])])
 
 
-async def decomposed(seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int) -> dspy.Prediction:
-    """Separate tasks are named, done at the same time, none in view of another, and then put together."""
+async def decomposed(
+    seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int
+) -> dspy.Prediction:
+    """Separate tasks are named, done at the same time, none in view of another, and then put
+    together.
+    """
     split = await steps["split"].work(task, "split")
     parts = _parts(split)
     done = await together(
-        steps["solve"].work(task, "solve", notes=[_to_do(place, part)]) for place, part in enumerate(parts, 1)
+        steps["solve"].work(task, "solve", notes=[_to_do(place, part)])
+        for place, part in enumerate(parts, 1)
     )
     found = [
-        _done(place, part, turn.text) for place, (part, turn) in enumerate(zip(parts, done, strict=True), 1)
+        _done(place, part, turn.text)
+        for place, (part, turn) in enumerate(zip(parts, done, strict=True), 1)
     ]
     return _prediction(task, [split, *done, await seat.ask(task, notes=found)])
 
 
-async def least_to_most(seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int) -> dspy.Prediction:
-    """Ever harder questions lead up to the one asked, each answered in view of the answers before it."""
+async def least_to_most(
+    seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int
+) -> dspy.Prediction:
+    """Ever harder questions lead up to the one asked, each answered in view of the answers before
+    it.
+    """
     order = await steps["split"].work(task, "split")
     turns, found = [order], list[dict[str, Any]]()
     for place, part in enumerate(_parts(order), 1):
@@ -67,22 +85,28 @@ async def least_to_most(seat: Seat, steps: Mapping[str, Seat], task: Task, sampl
     return _prediction(task, [*turns, await seat.ask(task, notes=found)])
 
 
-async def most_consistent(seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int) -> dspy.Prediction:
+async def most_consistent(
+    seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int
+) -> dspy.Prediction:
     """The most frequent of `samples` answers, asked for at the same time.
 
-    Each sample is a turn of round 1, in the order it was asked. A sample without a readable answer does not
-    count; a tie goes to the answer of the earliest sample; `decided_by` is `majority`, or `none` when no
-    sample counts. `tied` says whether there was a tie, `leading` between which answers.
+    Each sample is a turn of round 1, in the order it was asked. A sample without a readable answer
+    does not count; a tie goes to the answer of the earliest sample; `decided_by` is `majority`, or
+    `none` when no sample counts. `tied` says whether there was a tie, `leading` between which
+    answers.
     """
     turns = await _sampled(seat, task, samples)
     return _counted(task, turns, turns)
 
 
-async def most_complex(seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int) -> dspy.Prediction:
-    """The most frequent answer among the more complex half of `samples` chains (Fu et al.; CaCo-CoT).
+async def most_complex(
+    seat: Seat, steps: Mapping[str, Seat], task: Task, samples: int
+) -> dspy.Prediction:
+    """The most frequent answer among the more complex half of `samples` chains (Fu et al.;
+    CaCo-CoT).
 
-    Of `samples` chains the ⌈samples / 2⌉ with the most reasoning steps vote, among those whose answer can be
-    read; of equally long ones the earlier.
+    Of `samples` chains the ⌈samples / 2⌉ with the most reasoning steps vote, among those whose
+    answer can be read; of equally long ones the earlier.
     """
     turns = await _sampled(seat, task, samples)
     readable = [place for place, turn in enumerate(turns) if turn.answer is not None]
@@ -104,15 +128,15 @@ def _counted(task: Task, turns: Sequence[Turn], voting: Sequence[Turn]) -> dspy.
 class Strategy:
     """A way of prompting. `STRATEGIES["mine"] = Strategy(MySignature)` is all it takes to add one.
 
-    Args:
-        signature: the instructions of the answering call; its inputs are those of `Answering`, and `answer`
-            is its last output.
+    Args: signature: the instructions of the answering call; its inputs are those of `Answering`,
+        and `answer` is its last output.
         flow: what happens between question and answer; one call unless said otherwise.
         steps: the instructions of the calls before it, by the step's name.
         sampling: LM settings that go with the strategy; those of the agent go before them.
-        samples: how often a question is answered unless the agent says otherwise; None where once is all.
-        turns: fewest and most turns of each step and, as `answer`, of the seat that answers; once each where
-            nothing is said, and times the samples.
+        samples: how often a question is answered unless the agent says otherwise; None where once
+            is all.
+        turns: fewest and most turns of each step and, as `answer`, of the seat that answers; once
+            each where nothing is said, and times the samples.
 
     Raises UserError when `answer` is not the signature's last output.
     """
@@ -127,7 +151,8 @@ class Strategy:
     def __post_init__(self) -> None:
         if list(self.signature.output_fields)[-1:] != ["answer"]:
             raise UserError(
-                f"the signature {self.signature.__name__} cannot answer: make 'answer' its last output field"
+                f"the signature {self.signature.__name__} cannot answer: make 'answer' its last "
+                f"output field"
             )
 
 
@@ -138,14 +163,22 @@ _BUILT_IN = {
     "zero_shot": Strategy(prompts.ZeroShot),
     "few_shot": Strategy(prompts.FewShot, after_examples),
     "cot": Strategy(prompts.ChainOfThought),
-    "self_consistency": Strategy(prompts.ChainOfThought, most_consistent, sampling=SAMPLED, samples=SAMPLES),
+    "self_consistency": Strategy(
+        prompts.ChainOfThought, most_consistent, sampling=SAMPLED, samples=SAMPLES
+    ),
     "complexity": Strategy(prompts.Complexity, most_complex, sampling=SAMPLED, samples=SAMPLES),
     "self_ask": Strategy(prompts.SelfAsk),
     "decomposition": Strategy(
-        prompts.Combine, decomposed, {"split": prompts.Split, "solve": prompts.SolvePart}, turns=_PARTS
+        prompts.Combine,
+        decomposed,
+        {"split": prompts.Split, "solve": prompts.SolvePart},
+        turns=_PARTS,
     ),
     "least_to_most": Strategy(
-        prompts.Conclude, least_to_most, {"split": prompts.Order, "solve": prompts.SolveNext}, turns=_PARTS
+        prompts.Conclude,
+        least_to_most,
+        {"split": prompts.Order, "solve": prompts.SolveNext},
+        turns=_PARTS,
     ),
     "plan_and_solve": Strategy(prompts.PlanAndSolve),
 }
@@ -168,7 +201,9 @@ def strategy_of(name: Any) -> Strategy:
     """The strategy of that name. Raises UserError when there is none."""
     found = STRATEGIES.find(name)
     if found is None:
-        raise UserError(f"there is no strategy {name!r}: choose one of {', '.join(STRATEGIES.names())}")
+        raise UserError(
+            f"there is no strategy {name!r}: choose one of {', '.join(STRATEGIES.names())}"
+        )
     return found
 
 
@@ -190,17 +225,22 @@ def _done(place: int, part: str, solution: str) -> dict[str, Any]:
 
 
 def demonstrations(plan: Strategy, name: str) -> dict[str, dspy.Example]:
-    """The worked question of that name as a demo for each step of a strategy and, as `answer`, for its
-    answer.
+    """The worked question of that name as a demo for each step of a strategy and, as `answer`, for
+    its answer.
 
-    Raises UserError for an unknown name, and for a strategy whose fields the worked questions do not have.
+    Raises UserError for an unknown name, and for a strategy whose fields the worked questions do
+    not have.
     """
     worked = worked_example(name)
     done = [_done(place, part, solution) for place, (part, solution) in enumerate(worked.parts, 1)]
     last, solution = worked.parts[-1]
     to_do = _to_do(len(done), last)
     own: dict[str, dict[str, Any]] = {
-        "split": {"parts": "\n".join(f"{place}. {part}" for place, (part, _) in enumerate(worked.parts, 1))},
+        "split": {
+            "parts": "\n".join(
+                f"{place}. {part}" for place, (part, _) in enumerate(worked.parts, 1)
+            )
+        },
         "solve": {
             "notes": [*done[:-1], to_do] if plan.flow is least_to_most else [to_do],
             "solution": solution,
@@ -208,4 +248,7 @@ def demonstrations(plan: Strategy, name: str) -> dict[str, dspy.Example]:
         "answer": {"notes": done} if plan.steps else {},
     }
     signatures = {**plan.steps, "answer": plan.signature}
-    return {step: demo_of(worked, signature, **own.get(step, {})) for step, signature in signatures.items()}
+    return {
+        step: demo_of(worked, signature, **own.get(step, {}))
+        for step, signature in signatures.items()
+    }

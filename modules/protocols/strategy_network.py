@@ -40,25 +40,26 @@ _ROLLOUTS = 10_000  # between agents: more than any strategy draws samples
 class StrategyNetwork(Program):
     """N agents choose strategies by their policies, answer apart from one another, and vote.
 
-    Args:
-        state: what was learned, or a fresh network: a DSPy parameter, never changed by asking.
-        embed: makes embeddings of questions, those that the network was trained with; called in a thread.
-        lms: LMs of agents or of their strategies, by the names `agent.0`, `agent.0.cot`, ….
+    Args: state: what was learned, or a fresh network: a DSPy parameter, never changed by asking.
+        embed: makes embeddings of questions, those that the network was trained with; called in a
+        thread. lms: LMs of agents or of their strategies, by the names `agent.0`, `agent.0.cot`, ….
         samples: how many answers the strategies that draw several draw; None is their own number.
-        sampling: LM settings of all agents.
-        tie_break: which of equally weighted answers wins: `first`, `weight` (that of the heaviest single
-            agent), `strongest:agent.N` or `random`, with the question's id and `seed`.
+        sampling: LM settings of all agents. tie_break: which of equally weighted answers wins:
+        `first`, `weight` (that of the heaviest single agent), `strongest:agent.N` or `random`, with
+        the question's id and `seed`.
         seed: see `tie_break`.
-        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system message.
-        prompts: strategy (or seat) → instructions of your own, or the path of a YAML file that says so.
+        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system
+            message.
+        prompts: strategy (or seat) → instructions of your own, or the path of a YAML file that says
+            so.
 
-    An agent asks in the words of the strategy it chose; agents with one LM draw samples of their own, at the
-    config's `copies_temperature` where neither `sampling` nor the LM sets a temperature: `fm.lm` has 0 by
-    default, which would make them one agent.
-    `decided_by` is `consensus`, or `none` when nobody gave a readable answer. The prediction also has the
-    `confidence` in the answer, the `probabilities` of all answers, and by agent `strategies` (None: not
-    asked) and vote `weights`; a turn has its `strategy`, its `weight` and, as `confidence`, the policy's
-    probability of that strategy.
+    An agent asks in the words of the strategy it chose; agents with one LM draw samples of their
+    own, at the config's `copies_temperature` where neither `sampling` nor the LM sets a
+    temperature: `fm.lm` has 0 by default, which would make them one agent. `decided_by` is
+    `consensus`, or `none` when nobody gave a readable answer. The prediction also has the
+    `confidence` in the answer, the `probabilities` of all answers, and by agent `strategies` (None:
+    not asked) and vote `weights`; a turn has its `strategy`, its `weight` and, as `confidence`, the
+    policy's probability of that strategy.
 
     Raises UserError for a strategy that is not in `STRATEGIES`, and seats that do not exist.
     """
@@ -94,7 +95,9 @@ class StrategyNetwork(Program):
 
     @classmethod
     def untrained(cls, config: NetworkConfig, embed: Embed, **options: Any) -> StrategyNetwork:
-        """A network that has learned nothing yet, for `fm.train`; options are those of the constructor."""
+        """A network that has learned nothing yet, for `fm.train`; options are those of the
+        constructor.
+        """
         from ..network.state import NetworkState
 
         config.warn()
@@ -127,8 +130,9 @@ class StrategyNetwork(Program):
         return STRATEGIES.names()
 
     def turns(self) -> list[SeatTurns]:
-        """The fewest turns that an agent takes are those of its cheapest strategy, the most of its dearest;
-        right for the agents together, while a single seat may take none."""
+        """The fewest turns that an agent takes are those of its cheapest strategy, the most of its
+        dearest; right for the agents together, while a single seat may take none.
+        """
         asked, found = self.state.config.top or len(self.agents), list[SeatTurns]()
         for agent in self.agents[:asked]:
             each = [member.turns() for member in agent]
@@ -184,13 +188,16 @@ class StrategyNetwork(Program):
     def answering(
         self, questions: Sequence[Question]
     ) -> Callable[[int, int, int], Awaitable[tuple[str | None, bool]]]:
-        """What training asks: (number of the question, agent, strategy) → (answer or None, whether right).
+        """What training asks: (number of the question, agent, strategy) → (answer or None, whether
+        right).
 
         Raises UserError for a question without a gold answer.
         """
         for question in questions:
             if question.answer is None:
-                raise UserError(f"question {question.id!r} has no answer: train on labelled questions")
+                raise UserError(
+                    f"question {question.id!r} has no answer: train on labelled questions"
+                )
 
         async def answer(q: int, i: int, s: int) -> tuple[str | None, bool]:
             question = questions[q]
@@ -210,17 +217,21 @@ class StrategyNetwork(Program):
     async def _ask(self, task: Task, i: int, s: int) -> dspy.Prediction:
         """Agent i's answer with strategy s."""
         member, own = self.agents[i][s], self.agents[i][s].seat.predict.lm
-        # Agents with LMs of their own need no other sample, and share the record of a single agent's calls.
+        # Agents with LMs of their own need no other sample, and share the record of a single
+        # agent's calls.
         copies = [agent[s].seat.predict.lm is own for agent in self.agents]
         member.number = sum(copies[:i])
         unset = getattr(own or dspy.settings.lm, "temperature_unset", False)
-        member.temperature = self.state.config.copies_temperature if sum(copies) > 1 and unset else None
+        member.temperature = (
+            self.state.config.copies_temperature if sum(copies) > 1 and unset else None
+        )
         return await solved_by(member, task)
 
 
 class _Member(SingleAgent):
-    """An agent with one of its strategies. `number` tells agents apart that have the same LM, which is then
-    asked at `temperature`; None: as it is."""
+    """An agent with one of its strategies. `number` tells agents apart that have the same LM, which
+    is then asked at `temperature`; None: as it is.
+    """
 
     def __init__(
         self, agent: int, strategy: str, samples: int | None, sampling: Mapping[str, Any] | None
@@ -231,7 +242,10 @@ class _Member(SingleAgent):
         self.number, self.temperature = 0, cast(float | None, None)
 
     async def solve(self, task: Task) -> dspy.Prediction:
-        seat, steps = self._own(self.seat), {name: self._own(step) for name, step in self.steps.items()}
+        seat, steps = (
+            self._own(self.seat),
+            {name: self._own(step) for name, step in self.steps.items()},
+        )
         return await self.plan.flow(seat, steps, task, self.samples or 1)
 
     def _own(self, seat: Seat) -> Seat:
@@ -249,9 +263,13 @@ class _Sampler:
         self._sampling = {"temperature": temperature} if free else {}
 
     async def ask(self, task: Task, *, rollout: int | None = None, **given: Any) -> Turn:
-        return await self._seat.ask(task, rollout=self._rollout(rollout), sampling=self._sampling, **given)
+        return await self._seat.ask(
+            task, rollout=self._rollout(rollout), sampling=self._sampling, **given
+        )
 
-    async def work(self, task: Task, step: str, *, rollout: int | None = None, **given: Any) -> Turn:
+    async def work(
+        self, task: Task, step: str, *, rollout: int | None = None, **given: Any
+    ) -> Turn:
         number = self._rollout(rollout)
         return await self._seat.work(task, step, rollout=number, sampling=self._sampling, **given)
 
@@ -296,13 +314,17 @@ def trained_network(
         embedding: what embeds questions; None takes the model that the network's files name.
         samples, sampling, tie_break, seed, prompt_layout, prompts: as for the constructor.
 
-    Raises UserError for a folder without a network, one whose strategies are not prompting strategies, and
-    one that names a folder as its embedding model.
+    Raises UserError for a folder without a network, one whose strategies are not prompting
+    strategies, and one that names a folder as its embedding model.
     """
     from ..network.state import NetworkState
 
     state = NetworkState.load(folder)
-    embed = embedding if callable(embedding) else embedder(embedding or embedding_of(state, Path(folder)))
+    embed = (
+        embedding
+        if callable(embedding)
+        else embedder(embedding or embedding_of(state, Path(folder)))
+    )
     return StrategyNetwork(
         state,
         embed,
@@ -316,11 +338,14 @@ def trained_network(
 
 
 def embedding_of(state: NetworkState, place: Path) -> str:
-    """The name of a network's embedding model. Raises UserError for a folder: the user has to name that."""
+    """The name of a network's embedding model. Raises UserError for a folder: the user has to name
+    that.
+    """
     model = state.config.embedding
     if not re.fullmatch(r"\w[\w.-]*(?:/\w[\w.-]*)?", model) or Path(model).exists():
         raise UserError(
-            f"the network in {place} wants the embedding model in the folder {model!r}, which may hold code: "
+            f"the network in {place} wants the embedding model in the folder {model!r}, which "
+            f"may hold code: "
             f"if you trust it, give it, with embedding={model!r} or --set embedding={model}"
         )
     return model

@@ -1,7 +1,8 @@
-"""Reads which option a model's text chose: a fixed reading order that prefers "unreadable" to a guess.
+"""Reads which option a model's text chose: a fixed reading order that prefers "unreadable" to a
+guess.
 
-What surrounds a mention says whether it is a decision ("the answer is B", "B is correct"), a denial ("not B",
-"B is wrong"), half of an open alternative ("B or C"), or a mention and no more.
+What surrounds a mention says whether it is a decision ("the answer is B", "B is correct"), a denial
+("not B", "B is wrong"), half of an open alternative ("B or C"), or a mention and no more.
 """
 
 import re
@@ -27,9 +28,11 @@ _LINK = (
     r"\s+(?:would|should|must|will|has to|may|might|could) be))"
 )
 _VERB = (
-    r"\b(?:I|we)(?:'d|'ll|'m|'ve| would| will| am| have| now| still| also| then| must| do| \w+ly)*\s+"
+    r"\b(?:I|we)(?:'d|'ll|'m|'ve| would| will| am| have| now| still| also| then| must| do| "
+    r"\w+ly)*\s+"
     r"(?:think|believe|guess|say|choose|chose|pick|picked|select|selected|vote for|go with|"
-    r"going with|settle on|stick with|stay with|keep|commit to|agree with|switch to|change to|lean towards?|"
+    r"going with|settle on|stick with|stay with|keep|commit to|agree with|switch to|change "
+    r"to|lean towards?|"
     r"conclude|answer)"
     r"(?: with)?(?: that)?(?: (?:it|this)(?:'s| is| would be| must be| has to be))?"
 )
@@ -37,11 +40,13 @@ _MARKED = re.compile(rf"(?:{_NOUN}{_LINK}|\bfinal answer|####|{_VERB}){_FILL}", 
 # Weaker words introduce a label only: "so B", "no, C"; an ordinary noun after them decides nothing.
 _WEAK = re.compile(
     r"(?:\b(?:so|therefore|thus|hence|then|finally|actually|wait|rather|ultimately|definitely|certainly|"
-    rf"choose|pick|select|leaves|leaving)|\bno,|\b(?:it|that)(?:'s| is| must be| has to be)){_FILL}",
+    rf"choose|pick|select|leaves|leaving)|\bno,|\b(?:it|that)(?:'s| is| must be| has to "
+    rf"be)){_FILL}",
     re.I,
 )
 _DENIED_LEFT = re.compile(
-    r"(?:\b(?:not|cannot|never|neither|nor|except|than|over|unlike|instead of|disagree with|against|"
+    r"(?:\b(?:not|cannot|never|neither|nor|except|than|over|unlike|instead of|disagree "
+    r"with|against|"
     rf"eliminat\w+|exclud\w+|rul\w+ out|reject\w*|dismiss\w*|discard\w*|avoid\w*)|n't){_FILL}",
     re.I,
 )
@@ -54,8 +59,10 @@ _DENIED_RIGHT = re.compile(
     re.I,
 )
 _DECIDED_RIGHT = re.compile(
-    r"[\"')\]]*,?\s*(?:(?:is|are|seems?|appears?|looks?|would be|must be|should be|has to be|remains)\s+"
-    r"(?:(?:to be|the|my|our|clearly|definitely|probably|therefore|thus|only|single|most|still|indeed)\s+)*"
+    r"[\"')\]]*,?\s*(?:(?:is|are|seems?|appears?|looks?|would be|must be|should be|has to "
+    r"be|remains)\s+"
+    r"(?:(?:to "
+    r"be|the|my|our|clearly|definitely|probably|therefore|thus|only|single|most|still|indeed)\s+)*"
     r"(?:correct|right|best|answer|choice|likely|logical|appropriate|sensible|plausible|suitable|reasonable|final)"
     r"\b(?!\s+(?:next|by|near|in|on|at|beside|behind|there|to|not|wrong|incorrect|false))|"
     r"fits best|makes (?:the )?most sense)",
@@ -86,30 +93,36 @@ _NO_ANSWER = re.compile(
     rf"{_NOUN}{_LINK}[\s:\"'-]*(?:none|neither|unknown|unclear|not (?:listed|given))\b", re.I
 )
 _REFUSAL = re.compile(
-    r"\b(?:cannot|can't|can not|unable to|not able to|won't|will not|refuse to|decline to|impossible to)\s+"
+    r"\b(?:cannot|can't|can not|unable to|not able to|won't|will not|refuse to|decline "
+    r"to|impossible to)\s+"
     r"(?:\w+\s+){0,2}?(?:answer|determine|decide|choose|say|select|pick|tell|help|assist|know)\b|"
-    r"\b(?:don't|do not) know\b|\bnone of (?:the|these|those|them)\b|\bno (?:option|choice|answer)\b",
+    r"\b(?:don't|do not) know\b|\bnone of (?:the|these|those|them)\b|\bno "
+    r"(?:option|choice|answer)\b",
     re.I,
 )
 _WINDOW = 120  # characters looked back for a marker; bounds the work on long replies
 
 
 def read_choice(text: str, choices: Mapping[str, str]) -> str | None:
-    """The label of the option that `text` chose, or None when it names none, several, or contradicts itself.
+    """The label of the option that `text` chose, or None when it names none, several, or
+    contradicts itself.
 
     Reading order (the first step that applies decides):
 
-    1. the whole text is a label ("B", "b", "(B).") or an option's text: literally, then without regard to
-       punctuation, then case, then articles; a fold that makes different options equal decides nothing;
-    2. the last explicit decision: "answer: B", "the answer is bank", a LaTeX box, "I choose B", "B is right",
-       "so C". An open alternative ("B or C"), "none of them" or a later "B is wrong" makes it None;
-    3. a line that is nothing but one option, then an option that opens the text ("B. bank, because …");
+    1. the whole text is a label ("B", "b", "(B).") or an option's text: literally, then without
+       regard to punctuation, then case, then articles; a fold that makes different options equal
+       decides nothing;
+    2. the last explicit decision: "answer: B", "the answer is bank", a LaTeX box, "I choose B", "B
+       is right", "so C". An open alternative ("B or C"), "none of them" or a later "B is wrong"
+       makes it None;
+    3. a line that is nothing but one option, then an option that opens the text ("B. bank, because
+      …");
     4. a refusal is None;
     5. the only option named unmistakably and not denied: "(B)", "option B", "B) bank";
     6. the only option whose text occurs as whole words and is not denied.
 
-    "a", or "A" before an ordinary word, is the article, and "I" before a word the pronoun: never a label.
-    Options with the same text are equal: the text alone gives the first of their labels.
+    "a", or "A" before an ordinary word, is the article, and "I" before a word the pronoun: never a
+    label. Options with the same text are equal: the text alone gives the first of their labels.
     Choices: 2 to 26 keys of any spelling; labels are matched without regard to case.
     """
     if not text or not text.strip():
@@ -127,7 +140,9 @@ def read_choice(text: str, choices: Mapping[str, str]) -> str | None:
     decided = [m for m in mentions if m.decided]
     if decided:
         last = decided[-1]
-        retracted = any(m.start > last.start and m.label == last.label and m.denied for m in mentions)
+        retracted = any(
+            m.start > last.start and m.label == last.label and m.denied for m in mentions
+        )
         if retracted or last.start in undecided or _NO_ANSWER.search(text, last.end):
             return None
         return last.label
@@ -194,7 +209,12 @@ def _weigh(text: str, mentions: list[Mention]) -> None:
             m.denied = True
             continue
         marked = _MARKED.search(before)
-        if marked is None and m.by_label and not text[m.start].islower() and not text[m.start].isdigit():
+        if (
+            marked is None
+            and m.by_label
+            and not text[m.start].islower()
+            and not text[m.start].isdigit()
+        ):
             marked = _WEAK.search(before)
         if marked and not m.numbering and (m.explicit or _ENDED.match(text, m.end)):
             clause = before[: marked.start()]
@@ -207,7 +227,9 @@ def _weigh(text: str, mentions: list[Mention]) -> None:
 
 
 def _alternatives(text: str, mentions: list[Mention], choices: Mapping[str, str]) -> set[int]:
-    """Starts of the mentions left open by "B or C"; denials are passed along a list ("neither B nor C")."""
+    """Starts of the mentions left open by "B or C"; denials are passed along a list ("neither B nor
+    C").
+    """
     for m, other in pairwise(mentions):
         instead = m.denied and not other.denied and _INSTEAD.fullmatch(text, m.end, other.start)
         if instead and _ENDED.match(text, other.end):
@@ -223,7 +245,11 @@ def _alternatives(text: str, mentions: list[Mention], choices: Mapping[str, str]
             other.denied, other.decided = True, False
         elif other.denied and not m.decided:
             m.denied = True
-        elif not other.denied and not m.denied and (link["link"] != "," or _LIST_END.match(text, other.end)):
+        elif (
+            not other.denied
+            and not m.denied
+            and (link["link"] != "," or _LIST_END.match(text, other.end))
+        ):
             left_open |= {m.start, other.start}
     return left_open
 
@@ -236,10 +262,14 @@ def _alone_on_line(text: str, m: Mention) -> bool:
 
 
 def _leads(text: str, m: Mention) -> bool:
-    """Whether a mention opens the text and answers it: "B. …", "Bank. …", but not "Bank, like …"."""
+    """Whether a mention opens the text and answers it: "B. …", "Bank. …", but not "Bank,
+    like …".
+    """
     if m.denied or m.numbering or text[: m.start].strip("\"'([{ "):
         return False
-    return (m.by_label and m.explicit) or bool((_ENDED if m.by_label else _SENTENCE_END).match(text, m.end))
+    return (m.by_label and m.explicit) or bool(
+        (_ENDED if m.by_label else _SENTENCE_END).match(text, m.end)
+    )
 
 
 def _only(mentions: list[Mention], choices: Mapping[str, str]) -> str | None:

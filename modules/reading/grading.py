@@ -1,4 +1,6 @@
-"""Graders that have a name, what a score may be, and whether a row's score follows from its answer."""
+"""Graders that have a name, what a score may be, and whether a row's score follows from its
+answer.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from .row import ResultRow, score_in
 ACCURACY = "accuracy"
 
 FAILURE_SCORE = 0.0
-"""What counts for a question without an answer where a metric has no lowest score, as in `dspy.Evaluate`."""
+"""What counts for a question without an answer where a metric has no lowest score, as in
+`dspy.Evaluate`.
+"""
 
 MOST_SCORE = 1e18
 """No score is further from 0: sums of larger ones could leave the numbers that there are."""
@@ -33,7 +37,9 @@ class MetricError(UserError):
 
 
 class Graded(NamedTuple):
-    """What a metric says of an answer: its score, whether it is right (None: a score only), and feedback."""
+    """What a metric says of an answer: its score, whether it is right (None: a score only), and
+    feedback.
+    """
 
     score: float
     correct: bool | None
@@ -74,7 +80,8 @@ class Scale(NamedTuple):
             return f", outside {low:g} to {high:g}"
         if value < self.least:
             return (
-                f", less than a question without an answer scores ({self.least:g}): say what its least is "
+                f", less than a question without an answer scores ({self.least:g}): say what its "
+                f"least is "
                 "by fm.Metric(function, low=…)"
             )
         return ": it is to be right (1) or wrong (0)" if self.rate and value not in (0, 1) else ""
@@ -85,7 +92,8 @@ def metric_name(run: Mapping[str, Any]) -> str:
     return str((run.get("metric") or {}).get("name") or ACCURACY)
 
 
-# Graders with a name ---------------------------------------------------------------------------------
+# Graders with a name
+# ---------------------------------------------------------------------------------
 
 
 def _accuracy(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> bool:
@@ -125,7 +133,9 @@ GRADERS: dict[str, Grader] = {
 def regex_grader(pattern: str) -> Grader:
     """Whether a pattern is found in the answer. Raises UserError for one that is none."""
     if not pattern or len(pattern) > MOST_PATTERN:
-        raise UserError(f"the metric regex: needs a pattern of 1 to {MOST_PATTERN:,} characters behind it")
+        raise UserError(
+            f"the metric regex: needs a pattern of 1 to {MOST_PATTERN:,} characters behind it"
+        )
     try:
         compiled = regex.compile(pattern)
     except regex.error as problem:
@@ -138,32 +148,36 @@ def regex_grader(pattern: str) -> Grader:
             return compiled.search(answer, timeout=REGEX_SECONDS) is not None
         except TimeoutError:
             raise MetricError(
-                f"the metric regex:{pattern} took more than {REGEX_SECONDS:g} s on an answer: make it simpler"
+                f"the metric regex:{pattern} took more than {REGEX_SECONDS:g} s on an answer: "
+                f"make it simpler"
             ) from None
 
     return found
 
 
 def grader_of(metric: Mapping[str, Any] | None) -> Grader | None:
-    """What grades as a metric that `run.json` describes; None for a judge or a function of somebody's own,
-    which is not imported for that. Raises UserError for a pattern that is none."""
+    """What grades as a metric that `run.json` describes; None for a judge or a function of
+    somebody's own, which is not imported for that. Raises UserError for a pattern that is none.
+    """
     spec = metric.get("spec") if metric else ACCURACY
     if isinstance(spec, str) and spec.startswith(REGEX):
         return regex_grader(spec.removeprefix(REGEX))
     return GRADERS.get(str(spec))
 
 
-# Rows graded again -----------------------------------------------------------------------------------
+# Rows graded again
+# -----------------------------------------------------------------------------------
 
 
-def row_fault(row: ResultRow, scale: Scale, grader: Grader | None, *, measured: bool = True) -> str | None:
-    """Why the score of a row cannot be, in words that follow on its file and line; None for one that can.
+def row_fault(
+    row: ResultRow, scale: Scale, grader: Grader | None, *, measured: bool = True
+) -> str | None:
+    """Why the score of a row cannot be, in words that follow on its file and line; None for one
+    that can.
 
-    Args:
-        row: a row of the right shape.
-        scale: what the scores of its run can be.
-        grader: grades the answer again; None where nothing can.
-        measured: False of a row whose score somebody else gave: it does not have to follow from the answer.
+    Args: row: a row of the right shape. scale: what the scores of its run can be. grader: grades
+        the answer again; None where nothing can. measured: False of a row whose score somebody else
+        gave: it does not have to follow from the answer.
     """
     answer, gold, given = row["answer"], row["gold"], row.get("score")
     if row["error"] is not None:
@@ -178,7 +192,10 @@ def row_fault(row: ResultRow, scale: Scale, grader: Grader | None, *, measured: 
         if row.get("strict") and not row["correct"]:
             return f"{_called(row)} is called right in the strict form, and not right"
         if row["correct"] not in (None, value):
-            return f"{_called(row)} scores {value:g} and is called {'right' if row['correct'] else 'wrong'}"
+            return (
+                f"{_called(row)} scores {value:g} and is called "
+                f"{'right' if row['correct'] else 'wrong'}"
+            )
         if measured:
             expected = value if grader is None and answer is not None else scale.least
             if grader is not None and answer is not None:
@@ -190,7 +207,8 @@ def row_fault(row: ResultRow, scale: Scale, grader: Grader | None, *, measured: 
                     return f"{_called(row)} cannot be graded ({problem})"
             if not math.isclose(value, expected, abs_tol=1e-9):
                 return (
-                    f"{_called(row)} scores {value:g}, but its answer {_shown(answer)} (gold answer "
+                    f"{_called(row)} scores {value:g}, but its answer {_shown(answer)} (gold "
+                    f"answer "
                     f"{_shown(gold)}) scores {expected:g}"
                 )
     if measured and row["kind"] == "span" and row["em"] is not None:

@@ -1,4 +1,6 @@
-"""Finds where a text names an option, by label ("B", "(B)", "option B") or by the option's words."""
+"""Finds where a text names an option, by label ("B", "(B)", "option B") or by the option's
+words.
+"""
 
 import re
 import unicodedata
@@ -6,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-_TYPOGRAPHY = {ord(a): b for a, b in zip("‘’´“”«»‐‑−﹣－–—", '\'\'\'""""-----––', strict=True)} | {0xA0: " "}
+_TYPOGRAPHY = {ord(a): b for a, b in zip("‘’´“”«»‐‑−﹣－–—", '\'\'\'""""-----––', strict=True)} | {
+    0xA0: " "
+}
 _DRESSING = (
     (re.compile(r"\\(?:text|textbf|mathrm|mathbf|mathbb)\s*\{([^{}]*)\}"), r"\1"),
     (re.compile(r"\\[dt]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}"), r"\1/\2"),
@@ -14,7 +18,8 @@ _DRESSING = (
     (re.compile(r"\$?\\(?:boxed|fbox)\s*\{([^{}]*)\}\$?"), r" answer: \1 "),
     (re.compile(r"<(?:final_?)?answer>", re.I), " answer: "),
     (re.compile(r"</(?:final_?)?answer>", re.I), "\n"),
-    (re.compile(r"\*\*\s*\(?([A-Z0-9])[).:]?\s*\*\*"), r"(\1)"),  # a label in bold is a label, not an article
+    # a label in bold is a label, not an article
+    (re.compile(r"\*\*\s*\(?([A-Z0-9])[).:]?\s*\*\*"), r"(\1)"),
     (re.compile(r"\*+|`+|(?<!\w)_+|_+(?![\w{])"), ""),
 )
 _TOKEN = re.compile(r"(?<!\w)-?\d+(?:[.,:/]\d+)*\w*%?|\w+(?:'\w+)*")
@@ -30,9 +35,10 @@ _TEXT_ENDS = re.compile(r"[\"')\]]*\s*(?:$|[.,;\n]|or\b|and\b)", re.I)
 class Mention:
     """One place where a text names an option: characters `start` to `end`.
 
-    `label` is None when the place contradicts itself ("B) bank" where bank is A). `explicit` means that it
-    cannot be an ordinary word. `numbering` marks "1." at the start of a line, which may number a step of the
-    reasoning. `decided` and `denied` are filled in by whoever reads what stands around it.
+    `label` is None when the place contradicts itself ("B) bank" where bank is A). `explicit` means
+    that it cannot be an ordinary word. `numbering` marks "1." at the start of a line, which may
+    number a step of the reasoning. `decided` and `denied` are filled in by whoever reads what
+    stands around it.
     """
 
     start: int
@@ -46,7 +52,9 @@ class Mention:
 
 
 def without_typography(text: str) -> str:
-    """The text without typography that carries no meaning: curly quotes, LaTeX boxes, Markdown emphasis."""
+    """The text without typography that carries no meaning: curly quotes, LaTeX boxes, Markdown
+    emphasis.
+    """
     text = unicodedata.normalize("NFC", text).translate(_TYPOGRAPHY)
     for pattern, replacement in _DRESSING:
         text = pattern.sub(replacement, text)
@@ -54,25 +62,35 @@ def without_typography(text: str) -> str:
 
 
 def tokens(text: str, *, case: bool, articles: bool) -> list[str]:
-    """Words and numbers; a sign, decimal point or percent stays with its number. A last "a" is no article."""
+    """Words and numbers; a sign, decimal point or percent stays with its number. A last "a" is no
+    article.
+    """
     text = unicodedata.normalize("NFC", text).translate(_TYPOGRAPHY)
     words = _TOKEN.findall(text if articles else _ARTICLE.sub("", text))
     return words if case else [word.casefold() for word in words]
 
 
 def same_text(label: str | None, other: str | None, choices: Mapping[str, str]) -> bool:
-    """Whether two labels stand for the same option: one label, or one text (some real rows repeat one)."""
+    """Whether two labels stand for the same option: one label, or one text (some real rows repeat
+    one).
+    """
     if label is None or other is None:
         return False
     if label == other:
         return True
-    return label in choices and other in choices and choices[label].strip() == choices[other].strip()
+    return (
+        label in choices and other in choices and choices[label].strip() == choices[other].strip()
+    )
 
 
 def find_mentions(text: str, choices: Mapping[str, str]) -> list[Mention]:
-    """Every place that names an option in a text `without_typography`, in order; "B) bank" is one place."""
+    """Every place that names an option in a text `without_typography`, in order; "B) bank" is one
+    place.
+    """
     texts = _by_text(text, choices)
-    labels = [_by_label(text, match, choices) for match in _label_pattern(tuple(choices)).finditer(text)]
+    labels = [
+        _by_label(text, match, choices) for match in _label_pattern(tuple(choices)).finditer(text)
+    ]
     for mention in labels:
         _join_text(text, mention, texts, choices)
     texts = [t for t in texts if not any(m.start <= t.start and t.end <= m.end for m in labels)]
@@ -82,7 +100,8 @@ def find_mentions(text: str, choices: Mapping[str, str]) -> list[Mention]:
 @lru_cache(maxsize=256)
 def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
     body = "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True))
-    # Not inside a word, number, abbreviation (U.S.), degree, compound (A-frame) or contraction (I'm).
+    # Not inside a word, number, abbreviation (U.S.), degree, compound (A-frame) or contraction
+    # (I'm).
     return re.compile(
         rf"(?P<open>[(\[{{]\s*)?(?<![\w$.°'-])(?P<label>{body})(?!\w|[.,]\d|%|'\w|-\w|[+#]|\.\w\.)"
         r"(?P<close>\s*[)\]}])?",
@@ -123,7 +142,9 @@ def _text_pattern(options: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
-    """Mentions by words; options that differ in case or articles only are told apart by the letter."""
+    """Mentions by words; options that differ in case or articles only are told apart by the
+    letter.
+    """
     labels = {label.casefold() for label in choices}
     alike: dict[tuple[str, ...], list[str]] = {}
     for label, option in choices.items():
@@ -141,22 +162,36 @@ def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
             continue  # "department store" is not "store"
         if not all(same_text(named[0], label, choices) for label in named):
             written = tokens(text[start:end], case=True, articles=True)
-            named = [label for label in named if tokens(choices[label], case=True, articles=True) == written]
+            named = [
+                label
+                for label in named
+                if tokens(choices[label], case=True, articles=True) == written
+            ]
         agree = bool(named) and all(same_text(named[0], label, choices) for label in named)
         mentions.append(Mention(start, end, named[0] if agree else None, by_label=False))
     return sorted(mentions, key=lambda m: m.start)
 
 
-def _join_text(text: str, mention: Mention, texts: list[Mention], choices: Mapping[str, str]) -> None:
-    """Join a label and the words beside it ("B) library", "library (B)"), or mark that they clash."""
+def _join_text(
+    text: str, mention: Mention, texts: list[Mention], choices: Mapping[str, str]
+) -> None:
+    """Join a label and the words beside it ("B) library", "library (B)"), or mark that they
+    clash.
+    """
     between = _BETWEEN.match(text, mention.end)
     follow = [t for t in texts if between and mention.end < t.start <= between.end()]
     article = text[mention.start] in "AaIi" or text[mention.start].islower()
-    if follow and not (article and not mention.explicit and not text[mention.end : follow[0].start].strip()):
+    if follow and not (
+        article and not mention.explicit and not text[mention.end : follow[0].start].strip()
+    ):
         apart = text[mention.end : follow[0].start]
         if any(same_text(t.label, mention.label, choices) for t in follow):
             mention.end, mention.explicit, mention.numbering = follow[0].end, True, False
-        elif follow[0].label is not None and "," not in apart and _TEXT_ENDS.match(text, follow[0].end):
+        elif (
+            follow[0].label is not None
+            and "," not in apart
+            and _TEXT_ENDS.match(text, follow[0].end)
+        ):
             mention.end, mention.explicit, mention.label = follow[0].end, True, None
     if text[mention.start] in "([{":
         for t in texts:

@@ -1,4 +1,6 @@
-"""Metrics: how good an answer is, by a function of the user's own, as DSPy has them, or by a name."""
+"""Metrics: how good an answer is, by a function of the user's own, as DSPy has them, or by
+a name.
+"""
 
 from __future__ import annotations
 
@@ -40,17 +42,17 @@ _PLAIN = (str, int, float, bool, type(None))
 class Metric:
     """A metric with a name: what `metric=` takes where a function alone does not say enough.
 
-    Args:
-        function: `(example, prediction)`, also with `trace`, or GEPA's five arguments; sync or async. It
-            returns True or False, a number, or a `dspy.Prediction` with `score` and, maybe, `feedback`.
-            The example is the question, with what its `meta` holds as fields of their own.
+    Args: function: `(example, prediction)`, also with `trace`, or GEPA's five arguments; sync or
+        async. It returns True or False, a number, or a `dspy.Prediction` with `score` and, maybe,
+        `feedback`. The example is the question, with what its `meta` holds as fields of their own.
         name: what its scores are called; None takes the function's name.
         low: the least that it can be, which a question without an answer scores; None is 0 or more.
         high: the most that it can be, or None. A score outside is an error.
-        rate: True says that every answer is right (1) or wrong (0), False that scores are numbers; None: an
-            answer is right or wrong where True, False or a whole 0 or 1 is returned.
+        rate: True says that every answer is right (1) or wrong (0), False that scores are numbers;
+            None: an answer is right or wrong where True, False or a whole 0 or 1 is returned.
 
-    Raises UserError for a function that cannot be called so, and for limits without room between them.
+    Raises UserError for a function that cannot be called so, and for limits without room between
+    them.
     """
 
     def __init__(
@@ -64,11 +66,14 @@ class Metric:
     ) -> None:
         if not callable(function):
             raise UserError(
-                f"{type(function).__name__} is no metric: give a function (example, prediction, trace=None), "
+                f"{type(function).__name__} is no metric: give a function (example, prediction, "
+                f"trace=None), "
                 "or a name"
             )
         if isinstance(function, type):
-            raise UserError(f"{function.__name__} is a class: give an instance, {function.__name__}(…)")
+            raise UserError(
+                f"{function.__name__} is a class: give an instance, {function.__name__}(…)"
+            )
         self.function = function
         self.name = name or _name_of(function)
         self.low = 0.0 if rate else low
@@ -77,7 +82,8 @@ class Metric:
         least, most = self.scale.ends
         if not -MOST_SCORE <= least < most <= MOST_SCORE:
             raise UserError(
-                f"the metric {self.name} lies between {low} and {high}: the first must be less, and neither "
+                f"the metric {self.name} lies between {low} and {high}: the first must be less, "
+                f"and neither "
                 f"beyond {MOST_SCORE:g}"
             )
         self._least, self._most = _parameters(function, self.name)
@@ -104,7 +110,9 @@ class Metric:
         return self.builtin and self.name == ACCURACY
 
     def identity(self) -> dict[str, Any] | None:
-        """What tells it from others in a run's description; None for what counts where none is given."""
+        """What tells it from others in a run's description; None for what counts where none is
+        given.
+        """
         if self.default:
             return None
         code = None if self.builtin else code_of(self.function)
@@ -117,7 +125,9 @@ class Metric:
         return Graded(self.scale.least, None if self.rate is False else False)
 
     async def grade(self, question: Question, prediction: Any) -> Graded:
-        """The score of a prediction whose answer was read. Raises MetricError where the metric gives none."""
+        """The score of a prediction whose answer was read. Raises MetricError where the metric
+        gives none.
+        """
         if prediction.get("answer") is None:
             return self.lost
         if self.builtin:
@@ -143,7 +153,9 @@ class Metric:
         return self.graded(partial(self.function, *self._given(question, prediction, *told)))
 
     def regrade(self, answer: str | None, row: ResultRow) -> Graded:
-        """The score of another answer to a question that has a row, by a metric that is `builtin`."""
+        """The score of another answer to a question that has a row, by a metric that is
+        `builtin`.
+        """
         if answer is None:
             return self.lost
         asked = dspy.Example(answer=row["gold"], kind=row["kind"], choices=row["choices"])
@@ -153,7 +165,10 @@ class Metric:
         """What a metric returned, checked. Raises MetricError, and what ends a run."""
         try:
             returned, feedback = scored(), None
-            if isinstance(returned, dspy.Prediction | dspy.Example | Mapping) and "score" in returned:
+            if (
+                isinstance(returned, dspy.Prediction | dspy.Example | Mapping)
+                and "score" in returned
+            ):
                 feedback, returned = returned.get("feedback"), returned["score"]
             feedback = None if feedback is None else str(feedback)
             right = isinstance(returned, bool | np.bool_)
@@ -165,11 +180,14 @@ class Metric:
             if run_ending(problem) is not None:
                 raise
             raise MetricError(
-                f"the metric {self.name} raised {type(problem).__name__} ({said_by(problem)}): fix it"
+                f"the metric {self.name} raised {type(problem).__name__} ({said_by(problem)}): "
+                f"fix it"
             ) from problem
         if value is None:
             what = "None" if returned is None else f"a {type(returned).__name__}"
-            raise MetricError(f"the metric {self.name} returned {what}: return True, False or a number")
+            raise MetricError(
+                f"the metric {self.name} returned {what}: return True, False or a number"
+            )
         if wrong := self.scale.fault(value):
             raise MetricError(f"the metric {self.name} returned {value:g}{wrong}")
         whole = right or (isinstance(returned, int | np.integer) and value in (0, 1))
@@ -189,13 +207,19 @@ def _raise(problem: Exception) -> Any:
 
 
 def _made(
-    function: Callable[..., Any], name: str, low: float | None, high: float | None, rate: bool | None
+    function: Callable[..., Any],
+    name: str,
+    low: float | None,
+    high: float | None,
+    rate: bool | None,
 ) -> Metric:
     return Metric(function, name, low=low, high=high, rate=rate)
 
 
 def metric_of(given: Any) -> Metric:
-    """The metric that `metric=` names: None is accuracy. Raises UserError, before anything is asked."""
+    """The metric that `metric=` names: None is accuracy. Raises UserError, before anything is
+    asked.
+    """
     if isinstance(given, Metric):
         return given
     if given is None:
@@ -206,13 +230,15 @@ def metric_of(given: Any) -> Metric:
         return _named("regex", regex_grader(given.removeprefix(REGEX)), rate=True, spec=given)
     if given == JUDGE:
         raise UserError(
-            "the metric judge needs an LM that grades: give judge_lm (on the command line --judge-lm)"
+            "the metric judge needs an LM that grades: give judge_lm (on the command line "
+            "--judge-lm)"
         )
     found = METRICS.spec(given)
     if found is None or found.rest:
         known = [*METRICS.names(), JUDGE, "regex:PATTERN"]
         raise UserError(
-            f"there is no metric {given!r}{did_you_mean(given, known)}: take {', '.join(known)}, or name "
+            f"there is no metric {given!r}{did_you_mean(given, known)}: take {', '.join(known)}, "
+            f"or name "
             "your own as module:function"
         )
     metric: Metric = found.thing
@@ -224,7 +250,8 @@ def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
     free = next((question.id for question in questions if question.kind == "open"), None)
     if free is not None and metric.default:
         raise UserError(
-            f"question {free!r} is open, and nothing says what a right answer is: give a metric, such as "
+            f"question {free!r} is open, and nothing says what a right answer is: give a metric, "
+            f"such as "
             "metric='f1', 'contains' or a function of your own"
         )
 
@@ -232,8 +259,9 @@ def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
 def metric_of_run(run: Mapping[str, Any], given: Any = None) -> Metric:
     """The metric that a run was scored by, from its description.
 
-    A function of the user's own has to be `given`, as `metric_of` takes it: what a run names is not imported.
-    Raises UserError for a function that is not given, or not what it was when the run was scored.
+    A function of the user's own has to be `given`, as `metric_of` takes it: what a run names is not
+    imported. Raises UserError for a function that is not given, or not what it was when the run was
+    scored.
     """
     known = run.get("metric")
     if given is not None:
@@ -253,13 +281,15 @@ def metric_of_run(run: Mapping[str, Any], given: Any = None) -> Metric:
             metric = metric_of(known["spec"])
     if metric.identity() != known:
         raise UserError(
-            f"the metric {metric.name} is not what the run was scored by ({metric_name(run)}): give that as "
+            f"the metric {metric.name} is not what the run was scored by ({metric_name(run)}): "
+            f"give that as "
             "--metric (metric=…), or run it again"
         )
     return metric
 
 
-# Metrics with a name ---------------------------------------------------------------------------------
+# Metrics with a name
+# ---------------------------------------------------------------------------------
 
 
 def _named(name: str, grader: Grader, *, spec: str | None = None, rate: bool) -> Metric:
@@ -284,7 +314,8 @@ def _by_name() -> dict[str, Metric]:
 METRICS: Registry[Metric] = Registry("metrics", _imported, _by_name)
 
 
-# What a function is ----------------------------------------------------------------------------------
+# What a function is
+# ----------------------------------------------------------------------------------
 
 
 def _parameters(function: Callable[..., Any], name: str) -> tuple[int, int]:
@@ -314,7 +345,9 @@ def _name_of(function: Any) -> str:
 
 
 def code_of(thing: Any) -> str:
-    """A short hash of what a function or object does: its source, and the plain values that it holds."""
+    """A short hash of what a function or object does: its source, and the plain values that it
+    holds.
+    """
     said = repr(list(_said(thing, 0)))
     return hashlib.sha256(said.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
@@ -329,7 +362,11 @@ def _said(thing: Any, depth: int) -> Sequence[Any]:
     if isinstance(thing, Mapping):
         return [each for key, one in thing.items() for each in (str(key), *_said(one, depth + 1))]
     if isinstance(thing, partial):
-        return [each for one in (thing.func, thing.args, thing.keywords) for each in _said(one, depth + 1)]
+        return [
+            each
+            for one in (thing.func, thing.args, thing.keywords)
+            for each in _said(one, depth + 1)
+        ]
     if inspect.ismethod(thing):
         return [*_said(thing.__func__, depth + 1), *_said(thing.__self__, depth + 1)]
     if inspect.isfunction(thing):
@@ -342,7 +379,9 @@ def _said(thing: Any, depth: int) -> Sequence[Any]:
     if isinstance(thing, type) or inspect.isroutine(thing):
         return [_source(thing)]
     state = getattr(thing, "__dict__", {})
-    kept = {key: value for key, value in sorted(state.items()) if key not in ("history", "callbacks")}
+    kept = {
+        key: value for key, value in sorted(state.items()) if key not in ("history", "callbacks")
+    }
     return [_source(type(thing)), *_said(kept, depth + 1)]
 
 

@@ -1,4 +1,6 @@
-"""A question with its options and gold answer: a `dspy.Example` whose fields are checked when it is made."""
+"""A question with its options and gold answer: a `dspy.Example` whose fields are checked when it is
+made.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,16 @@ _INPUT_KEYS = frozenset(INPUTS)
 class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     """One question, ready for programs, optimizers and `dspy.Evaluate`.
 
-    Fields: `id` and `question` (text, not blank); `choices` (label → text, 2 to 26 of them; a list of texts
-    is labelled A, B, …) or None;
-    `answer`, the gold, or None when unlabelled (for choices always a label: the text of exactly one
-    option is turned into its label, and a label wins over a text); `context` (a passage, a list of
-    passages, or None); `kind` (choice, boolean, number, span or open; inferred when not given, but never
-    open: free text, which needs a metric to be scored by); `meta` (dict).
+    Fields: `id` and `question` (text, not blank); `choices` (label → text, 2 to 26 of them; a list
+    of texts is labelled A, B, …) or None; `answer`, the gold, or None when unlabelled (for choices
+    always a label: the text of exactly one option is turned into its label, and a label wins over a
+    text); `context` (a passage, a list of passages, or None); `kind` (choice, boolean, number, span
+    or open; inferred when not given, but never open: free text, which needs a metric to be scored
+    by); `meta` (dict).
 
     `inputs()` holds question, choices, context and kind. A whole question stays a `Question` under
-    `copy`, `with_inputs` and `Question(base)`; a part of one (`inputs`, `labels`, `without`) is a plain
-    `dspy.Example`, because it no longer has what a question must have.
+    `copy`, `with_inputs` and `Question(base)`; a part of one (`inputs`, `labels`, `without`) is a
+    plain `dspy.Example`, because it no longer has what a question must have.
 
     Raises UserError, one sentence, if a field is missing, of a wrong type or at odds with another.
     """
@@ -51,11 +53,15 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
         input_keys = getattr(base, "_input_keys", None)
         # One set for nearly all questions: of its own, it would be a fifth of a question's memory.
         self._input_keys = (
-            _INPUT_KEYS if input_keys is None or input_keys == _INPUT_KEYS else frozenset(input_keys)
+            _INPUT_KEYS
+            if input_keys is None or input_keys == _INPUT_KEYS
+            else frozenset(input_keys)
         )
 
     def __repr__(self) -> str:
-        """Alike in every process: DSPy's optimizers show it to LMs, and a set has no order of its own."""
+        """Alike in every process: DSPy's optimizers show it to LMs, and a set has no order of its
+        own.
+        """
         keys = ", ".join(map(repr, sorted(self._input_keys)))
         return f"Question({dict(self.items(include_dspy=True))}) (input_keys={{{keys}}})"
 
@@ -68,30 +74,38 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     def without(self, *keys: str) -> dspy.Example:
         return dspy.Example(self).without(*keys)
 
-    def __hash__(self) -> int:  # equal questions have equal ids; the base class hashes dicts and fails
+    # equal questions have equal ids; the base class hashes dicts and fails
+    def __hash__(self) -> int:
         return hash((self.id, self.question))
 
     def to_row(self) -> dict[str, Any]:
-        """The row on disk: id, question, choices, answer, context, meta, and kind if inference differs."""
-        row = {name: self[name] for name in ("id", "question", "choices", "answer", "context", "meta")}
+        """The row on disk: id, question, choices, answer, context, meta, and kind if inference
+        differs.
+        """
+        row = {
+            name: self[name] for name in ("id", "question", "choices", "answer", "context", "meta")
+        }
         if self.kind != infer_kind(self.answer, self.choices):
             row["kind"] = self.kind
         return dspy.Example(row).toDict()  # type: ignore[no-any-return]
 
 
 def from_row(row: Mapping[str, Any], where: str, kind: str | None = None) -> Question:
-    """A question from a row as it stands in a file; `where` (file and line) begins any error's sentence.
+    """A question from a row as it stands in a file; `where` (file and line) begins any error's
+    sentence.
 
-    Shapes allowed beyond `Question`'s own: a whole number as id; a number or true/false as answer or
-    option text; choices as a list of texts (labelled A, B, …) or as `{"label": […], "text": […]}`; blank
-    or absent optional fields. Fields of other names go to `meta`. `kind` overrides what the row says.
-    Raises UserError.
+    Shapes allowed beyond `Question`'s own: a whole number as id; a number or true/false as answer
+    or option text; choices as a list of texts (labelled A, B, …) or as `{"label": […], "text":
+    […]}`; blank or absent optional fields. Fields of other names go to `meta`. `kind` overrides
+    what the row says. Raises UserError.
     """
     fields = {name: row.get(name) for name in FIELDS}
     try:
         for name in ("id", "question"):
             if fields[name] is None:
-                raise UserError(f"the row has no {name!r}; add it, or name the column that holds it")
+                raise UserError(
+                    f"the row has no {name!r}; add it, or name the column that holds it"
+                )
         fields["id"] = _text_of_number(fields["id"])
         fields["answer"] = _text_of_scalar(fields["answer"])
         fields["choices"] = choices_by_label(fields["choices"])
@@ -113,7 +127,9 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
     choices = check_choices(store.get("choices"), name)
     answer = store.get("answer")
     if answer is not None:
-        answer = require_text(answer, f"{name} needs an answer (or null if it is unlabelled)").strip()
+        answer = require_text(
+            answer, f"{name} needs an answer (or null if it is unlabelled)"
+        ).strip()
     kind = store.get("kind")
     if kind is None:
         kind = infer_kind(answer, choices)
@@ -124,9 +140,15 @@ def _checked(store: dict[str, Any]) -> dict[str, Any]:
         raise UserError(f"{name} has kind {kind!r} but {have}; correct one of the two")
     if choices is not None and answer is not None:
         answer = _label_of(answer, choices, name)
-    elif answer is not None and kind in ("boolean", "number") and read_answer(answer, kind, None) is None:
+    elif (
+        answer is not None
+        and kind in ("boolean", "number")
+        and read_answer(answer, kind, None) is None
+    ):
         what = "yes, no, true or false" if kind == "boolean" else "a number"
-        raise UserError(f"{name} has the answer {_short(answer)}, which cannot be read as {what}; correct it")
+        raise UserError(
+            f"{name} has the answer {_short(answer)}, which cannot be read as {what}; correct it"
+        )
     checked = {
         "id": id_,
         "question": question,
@@ -146,7 +168,9 @@ def require_text(value: Any, needs: str) -> str:
         raise UserError(f"{needs}; it is blank")
     try:
         value.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair: it could be read from JSON but never written again
+    except (
+        UnicodeEncodeError
+    ):  # half of a surrogate pair: it could be read from JSON but never written again
         raise UserError(f"{needs} that is valid Unicode; {_short(value)} is not") from None
     return value
 
@@ -159,22 +183,29 @@ def check_choices(choices: Any, name: str) -> dict[str, str] | None:
         choices = _lettered(choices, name)
     if not isinstance(choices, Mapping):
         raise UserError(
-            f"{name} has choices of type {_type_name(choices)}; give a list of texts, or an object of "
+            f"{name} has choices of type {_type_name(choices)}; give a list of texts, or an "
+            f"object of "
             "labels and texts"
         )
     if not 2 <= len(choices) <= MAX_CHOICES:
-        raise UserError(f"{name} has {len(choices)} choices; give 2 to {MAX_CHOICES}, or null for none")
+        raise UserError(
+            f"{name} has {len(choices)} choices; give 2 to {MAX_CHOICES}, or null for none"
+        )
     checked = {}
     for label, text in choices.items():
         key = require_text(label, f"{name} needs a label for each choice").strip()
         checked[key] = require_text(text, f"{name} needs a text for choice {key!r}").strip()
     if len({label.casefold() for label in checked}) < len(choices):
-        raise UserError(f"{name} has two choices with the same label; make the labels {list(choices)} differ")
+        raise UserError(
+            f"{name} has two choices with the same label; make the labels {list(choices)} differ"
+        )
     return checked
 
 
 def _label_of(answer: str, choices: Mapping[str, str], name: str) -> str:
-    """The label that a gold names: a label, else the text of exactly one option (exact case first)."""
+    """The label that a gold names: a label, else the text of exactly one option (exact case
+    first).
+    """
     folded = answer.casefold()
     for tried in (
         [label for label in choices if label.casefold() == folded],
@@ -185,7 +216,8 @@ def _label_of(answer: str, choices: Mapping[str, str], name: str) -> str:
             return tried[0]
         if tried:
             raise UserError(
-                f"{name} has the answer {_short(answer)}, which choices {' and '.join(tried)} share; "
+                f"{name} has the answer {_short(answer)}, which choices {' and '.join(tried)} "
+                f"share; "
                 "give the label"
             )
     raise UserError(
@@ -196,9 +228,12 @@ def _label_of(answer: str, choices: Mapping[str, str], name: str) -> str:
 
 def check_context(context: Any, name: str) -> str | list[str] | None:
     passages = [] if context is None else [context] if isinstance(context, str) else context
-    if not isinstance(passages, list | tuple) or not all(isinstance(passage, str) for passage in passages):
+    if not isinstance(passages, list | tuple) or not all(
+        isinstance(passage, str) for passage in passages
+    ):
         raise UserError(
-            f"{name} has a context of type {_type_name(context)}; give text, a list of texts, or null"
+            f"{name} has a context of type {_type_name(context)}; give text, a list of texts, or "
+            f"null"
         )
     return (context or None) if isinstance(context, str) else list(passages) or None
 
@@ -207,7 +242,9 @@ def _check_meta(meta: Any, name: str) -> dict[str, Any]:
     if meta is None:
         return {}
     if not isinstance(meta, Mapping) or not all(isinstance(key, str) for key in meta):
-        raise UserError(f"{name} has a meta of type {_type_name(meta)}; give an object with text keys")
+        raise UserError(
+            f"{name} has a meta of type {_type_name(meta)}; give an object with text keys"
+        )
     return dict(meta)
 
 
@@ -224,15 +261,20 @@ def _meta_of(meta: Any, extras: dict[str, Any]) -> Any:
 
 
 def choices_by_label(choices: Any) -> Any:
-    """Choices as an object of labels and texts, where the shape is one of those that data sets use."""
+    """Choices as an object of labels and texts, where the shape is one of those that data
+    sets use.
+    """
     if isinstance(choices, Mapping) and set(choices) == {"label", "text"}:
         labels, texts = choices["label"], choices["text"]
         if isinstance(labels, list) and isinstance(texts, list):
             if len(labels) != len(texts):
                 raise UserError(
-                    f"the row has {len(labels)} choice labels but {len(texts)} texts; give as many of each"
+                    f"the row has {len(labels)} choice labels but {len(texts)} texts; give as "
+                    f"many of each"
                 )
-            pairs = [(_text_of_number(label), text) for label, text in zip(labels, texts, strict=True)]
+            pairs = [
+                (_text_of_number(label), text) for label, text in zip(labels, texts, strict=True)
+            ]
             if len({str(label) for label, _ in pairs}) < len(pairs):
                 raise UserError(
                     f"the row has two choices with the same label; make the labels {labels} differ"
@@ -247,12 +289,16 @@ def choices_by_label(choices: Any) -> Any:
 
 def _lettered(texts: Sequence[Any], name: str) -> dict[str, Any]:
     if len(texts) > MAX_CHOICES:
-        raise UserError(f"{name} has {len(texts)} choices; give 2 to {MAX_CHOICES}, or null for none")
+        raise UserError(
+            f"{name} has {len(texts)} choices; give 2 to {MAX_CHOICES}, or null for none"
+        )
     return dict(zip(string.ascii_uppercase, texts, strict=False))
 
 
 def _text_of_number(value: Any) -> Any:
-    """`value`, or its digits if it is a whole number (a column of ids or labels that was read as numbers)."""
+    """`value`, or its digits if it is a whole number (a column of ids or labels that was read as
+    numbers).
+    """
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value

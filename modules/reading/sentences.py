@@ -2,8 +2,10 @@
 
 import re
 
-# A sentence may end at . ! ? or …, with closing quotes or brackets, before white space and a plausible
-# opening. The look-behind keeps a page of dots from costing quadratic time; _NEAR does so for a page without
+# A sentence may end at . ! ? or …, with closing quotes or brackets, before white space and a
+# plausible
+# opening. The look-behind keeps a page of dots from costing quadratic time; _NEAR does so for a
+# page without
 # a clear end.
 _END = re.compile(r"""(?<![.!?…])([.!?…]++)["'”’»)\]]*+\s+(?=["'“‘«(\[¿¡]*[^\W_])""")
 
@@ -14,18 +16,24 @@ def _words(*rows: str) -> frozenset[str]:
 
 # After these a name or number follows: never an end.
 _ALWAYS_GO_ON = _words(
-    "mr mrs ms mx dr prof rev fr hon gen col lt capt cmdr maj sgt cpl adm gov sen rep pres st ste mt",
-    "ft messrs mme mlle vs v e.g i.e cf viz ca approx est fig figs eq vol vols pp al eds trans dept",
+    "mr mrs ms mx dr prof rev fr hon gen col lt capt cmdr maj sgt cpl adm gov sen rep pres st "
+    "ste mt",
+    "ft messrs mme mlle vs v e.g i.e cf viz ca approx est fig figs eq vol vols pp al eds trans "
+    "dept",
 )
-# These go on before a number ("No. 5", "Jan. 3", "b. 1950"), else they end a sentence like any other word.
+# These go on before a number ("No. 5", "Jan. 3", "b. 1950"), else they end a sentence like any
+# other word.
 _GO_ON_BEFORE_NUMBER = _words(
     "no nos op p c b d r fl ch art sec ser jan feb mar apr jun jul aug sep sept oct nov dec"
 )
-# These may be either: like "U.S." and initials, they end a sentence only when a common opening word follows.
+# These may be either: like "U.S." and initials, they end a sentence only when a common opening word
+# follows.
 _MAY_GO_ON = _words("jr sr inc ltd co corp bros etc esq ph.d m.d a.m p.m b.c a.d c.e b.c.e")
 _OPENERS = _words(
-    "a after also although an and as at because before both but by during each for from he her his how",
-    "however if in is it its later many most no on one other our she since some that the their then there",
+    "a after also although an and as at because before both but by during each for from he her "
+    "his how",
+    "however if in is it its later many most no on one other our she since some that the their "
+    "then there",
     "these they this those to two under until we what when where which while who with you",
 )
 _NEAR = 40
@@ -34,10 +42,12 @@ _LAST_WORD = re.compile(r"""[^\s"'“”‘’«»()\[\]/–—-]+$""")
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of `text` in order, white space normalised; joined by spaces they are the text again.
+    """The sentences of `text` in order, white space normalised; joined by spaces they are the text
+    again.
 
-    An end of line ends a sentence. "U.S.", "Dr. No", "J. R. R. Tolkien", "No. 5" and "3.5" do not; "in the
-    U.S. He came" is two. A rule of thumb for English: where it cannot tell it prefers one sentence too long.
+    An end of line ends a sentence. "U.S.", "Dr. No", "J. R. R. Tolkien", "No. 5" and "3.5" do not;
+    "in the U.S. He came" is two. A rule of thumb for English: where it cannot tell it prefers one
+    sentence too long.
     """
     found = []
     for line in text.splitlines():
@@ -68,5 +78,9 @@ def _ends_here(before: str, mark: str, after: str) -> bool:
         return False
     if key in _MAY_GO_ON or (_DOTTED.fullmatch(word) and (word[0].isupper() or "." in word)):
         first = re.match(r"\w+", opening)
-        return first is not None and first[0].lower() in _OPENERS and (first[0] != "A" or opening[1:2] == " ")
+        return (
+            first is not None
+            and first[0].lower() in _OPENERS
+            and (first[0] != "A" or opening[1:2] == " ")
+        )
     return True

@@ -7,7 +7,8 @@ import re
 
 from .sentences import sentences
 
-# Texts are matched with single spaces between their words and at their start only, so that no minus sign or
+# Texts are matched with single spaces between their words and at their start only, so that no minus
+# sign or
 # number inside a part is read as a list number.
 _NUMBER = r"(?:[#*_]{1,4} ?)?(?:(?:step|part|task|question) )?\(?\d{1,2}[.):](?!\d)[*_]{0,4} ?"
 _BULLET = r"[-*•–] "
@@ -20,10 +21,11 @@ _INLINE = re.compile(r"(?<!\S)\(?(\d{1,2})[.)] ")
 def parts_of(text: str, most: int) -> list[str]:
     """The first `most` parts that a text lists, without numbers and bullets, each on one line.
 
-    A JSON list gives its items. Where two lines or more begin with a number, or else with a bullet, each of
-    them is a part together with the lines that go on from it, and what stands before the first is no part.
-    Else every line is a part, or, on a single line, what stands between running numbers or else every
-    sentence. What has no letter or digit is no part, and what is listed twice is one.
+    A JSON list gives its items. Where two lines or more begin with a number, or else with a bullet,
+    each of them is a part together with the lines that go on from it, and what stands before the
+    first is no part. Else every line is a part, or, on a single line, what stands between running
+    numbers or else every sentence. What has no letter or digit is no part, and what is listed twice
+    is one.
     """
     items = _json_items(text)
     if items is None:
@@ -34,7 +36,8 @@ def parts_of(text: str, most: int) -> list[str]:
 
 
 def reasoning_steps(text: str) -> int:
-    """How many steps a chain of reasoning takes: its lines, or its sentences when it is all on one line.
+    """How many steps a chain of reasoning takes: its lines, or its sentences when it is all on one
+    line.
 
     Source: complexity-based prompting, which counts the lines of a chain.
     """
@@ -52,7 +55,8 @@ def _listed(lines: list[str]) -> list[str]:
         heads = [place for place, line in enumerate(lines) if mark.match(line)]
         if len(heads) > 1:
             return [
-                " ".join(lines[start:end]) for start, end in zip(heads, [*heads[1:], len(lines)], strict=True)
+                " ".join(lines[start:end])
+                for start, end in zip(heads, [*heads[1:], len(lines)], strict=True)
             ]
     return lines
 
@@ -65,7 +69,9 @@ def _between_numbers(line: str) -> list[str]:
             starts.append(number.start())
     if len(starts) < 2:
         return sentences(line)
-    return [line[start:end].strip() for start, end in zip(starts, [*starts[1:], len(line)], strict=True)]
+    return [
+        line[start:end].strip() for start, end in zip(starts, [*starts[1:], len(line)], strict=True)
+    ]
 
 
 def _json_items(text: str) -> list[str] | None:

@@ -1,4 +1,6 @@
-"""How the answers of several agents become one: majority, weighted vote, trust-weighted consensus."""
+"""How the answers of several agents become one: majority, weighted vote, trust-weighted
+consensus.
+"""
 
 import math
 import random
@@ -20,16 +22,18 @@ Key = Callable[[str], Hashable]
 
 
 Settle = Callable[[Sequence[Sequence[int]]], int]
-"""The places of the supporters of each leading answer, the answer given first in front → which one wins."""
+"""The places of the supporters of each leading answer, the answer given first in front → which one
+wins.
+"""
 
 TIES = ("first", "weight", "strongest", "random")
 
 
 @dataclass(frozen=True)
 class Ties:
-    """Which of the answers with the top score wins: `first`, the one given first; `weight`, the one with the
-    heaviest single supporter; `strongest`, that of the voter called `name`; `random`, one that seed and
-    question draw. What a rule leaves open goes to the answer given first.
+    """Which of the answers with the top score wins: `first`, the one given first; `weight`, the one
+    with the heaviest single supporter; `strongest`, that of the voter called `name`; `random`, one
+    that seed and question draw. What a rule leaves open goes to the answer given first.
     """
 
     rule: str = "first"
@@ -40,13 +44,17 @@ class Ties:
     def of(
         cls, tie_break: Any, voters: Sequence[str], seed: Any = 0, allowed: Sequence[str] = TIES
     ) -> "Ties":
-        """The rule that a user writes, as `random` or `strongest:NAME`. Raises UserError for any other."""
+        """The rule that a user writes, as `random` or `strongest:NAME`. Raises UserError for any
+        other.
+        """
         rule, *name = re.split("[:=]", str(tie_break), maxsplit=1)
         forms = [f"{known}:NAME" if known == "strongest" else known for known in allowed]
         if rule not in allowed or (rule == "strongest") != bool(name):
             raise UserError(f"there is no rule {tie_break!r} for ties: choose {' or '.join(forms)}")
         if name and name[0] not in voters:
-            raise UserError(f"{name[0]!r} does not vote: choose strongest among {', '.join(voters)}")
+            raise UserError(
+                f"{name[0]!r} does not vote: choose strongest among {', '.join(voters)}"
+            )
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise UserError(f"seed is {seed!r}: give a whole number")
         return cls(rule, name[0] if name else "", seed if rule == "random" else 0)
@@ -59,24 +67,35 @@ class Ties:
         return {"tie_break": str(self)} | ({"seed": self.seed} if self.rule == "random" else {})
 
     def settle(
-        self, question: str | None, voters: Sequence[str] = (), weights: Sequence[float] | None = None
+        self,
+        question: str | None,
+        voters: Sequence[str] = (),
+        weights: Sequence[float] | None = None,
     ) -> Settle:
-        """The rule for one question, by its id, with the names and weights of those who vote on it."""
+        """The rule for one question, by its id, with the names and weights of those who
+        vote on it.
+        """
 
         def chosen(leaders: Sequence[Sequence[int]]) -> int:
             if self.rule == "random":
                 return random.Random(f"{self.seed}/{question}/tie").randrange(len(leaders))
             if self.rule == "weight" and weights is not None:
-                return max(range(len(leaders)), key=lambda n: max(weights[place] for place in leaders[n]))
+                return max(
+                    range(len(leaders)), key=lambda n: max(weights[place] for place in leaders[n])
+                )
             if self.rule == "strongest":
-                return next((n for n, by in enumerate(leaders) if self.name in [voters[i] for i in by]), 0)
+                return next(
+                    (n for n, by in enumerate(leaders) if self.name in [voters[i] for i in by]), 0
+                )
             return 0
 
         return chosen
 
 
 class Vote(NamedTuple):
-    """The winning answer (None: nobody voted), each answer's score, and whether the top score was shared."""
+    """The winning answer (None: nobody voted), each answer's score, and whether the top score was
+    shared.
+    """
 
     answer: str | None
     scores: dict[str, float]
@@ -89,7 +108,9 @@ class Vote(NamedTuple):
 
 
 class Consensus(NamedTuple):
-    """The group's answer with its probability, every answer's probability, and each agent's weight (N,)."""
+    """The group's answer with its probability, every answer's probability, and each agent's weight
+    (N,).
+    """
 
     answer: str | None
     probability: float
@@ -97,10 +118,14 @@ class Consensus(NamedTuple):
     weights: npt.NDArray[np.float64]
 
 
-def majority(answers: Sequence[str | None], *, key: Key = str, settle: Settle | None = None) -> Vote:
-    """The most frequent answer; None abstains, and a tie goes to the answer given first, or as told.
+def majority(
+    answers: Sequence[str | None], *, key: Key = str, settle: Settle | None = None
+) -> Vote:
+    """The most frequent answer; None abstains, and a tie goes to the answer given first, or as
+    told.
 
-    Answers with equal `key` are the same answer, shown as the first of them was spelled. Scores are votes.
+    Answers with equal `key` are the same answer, shown as the first of them was spelled. Scores are
+    votes.
     """
     supporters = _supporters(answers, key)
     scores = {answer: float(len(by)) for answer, by in supporters.items()}
@@ -114,10 +139,12 @@ def weighted(
     key: Key = str,
     settle: Settle | None = None,
 ) -> Vote:
-    """The answer with the largest sum of weights, one weight an answer, of any finite size and sign.
+    """The answer with the largest sum of weights, one weight an answer, of any finite size and
+    sign.
 
-    A tie goes to the answer with the heaviest single supporter, then to the answer given first, or as told.
-    Scores are sums of weights. Raises ValueError when the lengths differ or a weight is not finite.
+    A tie goes to the answer with the heaviest single supporter, then to the answer given first, or
+    as told. Scores are sums of weights. Raises ValueError when the lengths differ or a weight is
+    not finite.
     """
     if len(weights) != len(answers):
         raise ValueError(f"{len(answers)} answers need as many weights, not {len(weights)}")
@@ -134,7 +161,9 @@ def vote_among(
     weights: Sequence[float] | None = None,
     settle: Settle | None = None,
 ) -> Vote:
-    """The vote among answers of a kind, with equal weights (None) or by their sum; `settle` decides ties."""
+    """The vote among answers of a kind, with equal weights (None) or by their sum; `settle` decides
+    ties.
+    """
 
     def key(answer: str) -> str:
         return answer_key(answer, kind)
@@ -145,13 +174,14 @@ def vote_among(
 
 
 def log_odds(accuracy: float, n: int, *, options: int = 2) -> float:
-    """The weight of a voter who was right in a share `accuracy` of `n` questions with `options` choices each.
+    """The weight of a voter who was right in a share `accuracy` of `n` questions with `options`
+    choices each.
 
-    log((K - 1) p / (1 - p)), the K-ary log-odds; K = 2 is the plain log-odds, negative below one half.
-    With more options a voter better than chance keeps a positive weight. p is smoothed by half a right
-    and half a wrong answer, p = (accuracy n + 1/2) / (n + 1), so that 0 % and 100 % stay finite and n = 0
-    gives p = 1/2. Raises ValueError for an accuracy outside 0 to 1, a negative n, or fewer than two
-    options.
+    log((K - 1) p / (1 - p)), the K-ary log-odds; K = 2 is the plain log-odds, negative below one
+    half. With more options a voter better than chance keeps a positive weight. p is smoothed by
+    half a right and half a wrong answer, p = (accuracy n + 1/2) / (n + 1), so that 0 % and 100 %
+    stay finite and n = 0 gives p = 1/2. Raises ValueError for an accuracy outside 0 to 1, a
+    negative n, or fewer than two options.
     """
     if not 0 <= accuracy <= 1:
         raise ValueError(f"accuracy must lie between 0 and 1, not {accuracy}")
@@ -161,31 +191,39 @@ def log_odds(accuracy: float, n: int, *, options: int = 2) -> float:
     return math.log((options - 1) * right / (n + 1 - right))
 
 
-def agreement(answers_a: Sequence[str | None], answers_b: Sequence[str | None], *, key: Key = str) -> float:
-    """The share, 0 to 1, of questions on which two agents gave the same answer; None agrees with nothing.
+def agreement(
+    answers_a: Sequence[str | None], answers_b: Sequence[str | None], *, key: Key = str
+) -> float:
+    """The share, 0 to 1, of questions on which two agents gave the same answer; None agrees with
+    nothing.
 
     Raises ValueError when the lengths differ or there is no question.
     """
     if len(answers_a) != len(answers_b) or not answers_a:
         raise ValueError(
-            f"agreement needs answers to the same questions, not to {len(answers_a)} and {len(answers_b)}"
+            f"agreement needs answers to the same questions, not to {len(answers_a)} and "
+            f"{len(answers_b)}"
         )
     pairs = zip(answers_a, answers_b, strict=True)
-    return sum(a is not None and b is not None and key(a) == key(b) for a, b in pairs) / len(answers_a)
+    return sum(a is not None and b is not None and key(a) == key(b) for a, b in pairs) / len(
+        answers_a
+    )
 
 
 def trust_consensus(
-    answers: Sequence[str | None], trust: npt.NDArray[np.float64], adjacency: npt.NDArray[np.generic]
+    answers: Sequence[str | None],
+    trust: npt.NDArray[np.float64],
+    adjacency: npt.NDArray[np.generic],
 ) -> Consensus:
     """The trust-weighted vote of N connected agents (MARL-GAT, consensus).
 
     `trust` (N, N) holds T, `adjacency` (N, N) is true or non-zero where two agents are connected;
-    diagonals do not count. With N_i = {j != i : T_ij > 0 and i, j connected} agent i weighs W_i = mean of
-    T_ij over N_i, or 0.1, the lower trust bound, without a neighbour. An answer's score is the sum of its
-    supporters' weights; probabilities are the softmax of the scores over the answers given. The highest
-    wins; of equal scores, the answer whose first supporter has the lower index. Abstentions (None) have
-    no score; when all abstain the answer is None, its probability 0. Raises ValueError for matrices of
-    another shape or with values that are not finite.
+    diagonals do not count. With N_i = {j != i : T_ij > 0 and i, j connected} agent i weighs W_i =
+    mean of T_ij over N_i, or 0.1, the lower trust bound, without a neighbour. An answer's score is
+    the sum of its supporters' weights; probabilities are the softmax of the scores over the answers
+    given. The highest wins; of equal scores, the answer whose first supporter has the lower index.
+    Abstentions (None) have no score; when all abstain the answer is None, its probability 0. Raises
+    ValueError for matrices of another shape or with values that are not finite.
     """
     n = len(answers)
     matrix, edges = np.asarray(trust, dtype=np.float64), np.asarray(adjacency) != 0
@@ -205,8 +243,8 @@ def trust_consensus(
 def weighted_consensus(
     answers: Sequence[str | None], weights: npt.NDArray[np.float64], settle: Settle | None = None
 ) -> Consensus:
-    """As `trust_consensus`, with the weight of each of N agents given, (N,), of any sign; `settle` decides
-    between equal scores.
+    """As `trust_consensus`, with the weight of each of N agents given, (N,), of any sign; `settle`
+    decides between equal scores.
 
     Raises ValueError as `weighted` does.
     """
@@ -221,7 +259,9 @@ def weighted_consensus(
 
 
 def _supporters(answers: Sequence[str | None], key: Key) -> dict[str, list[int]]:
-    """Who gave each answer, by position; answers ordered and spelled as by their first supporter."""
+    """Who gave each answer, by position; answers ordered and spelled as by their first
+    supporter.
+    """
     by_key: dict[Hashable, list[int]] = {}
     for i, answer in enumerate(answers):
         if answer is not None:
@@ -236,6 +276,10 @@ def _decided(scores: dict[str, float], supporters: Mapping[str, list[int]], sett
 
 
 def _leaders(scores: Mapping[str, float]) -> list[str]:
-    """The answers with the top score. Sums that differ by rounding alone (0.1 + 0.2 and 0.3) are a tie."""
+    """The answers with the top score. Sums that differ by rounding alone (0.1 + 0.2 and 0.3) are a
+    tie.
+    """
     top = max(scores.values(), default=0.0)
-    return [a for a, score in scores.items() if math.isclose(score, top, rel_tol=1e-12, abs_tol=1e-12)]
+    return [
+        a for a, score in scores.items() if math.isclose(score, top, rel_tol=1e-12, abs_tol=1e-12)
+    ]

@@ -1,4 +1,6 @@
-"""Which of the dialogues that papers print a row is: what talk, judge, evaluator or supervisor did to it."""
+"""Which of the dialogues that papers print a row is: what talk, judge, evaluator or supervisor did
+to it.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,10 @@ from .forensics import Move, answers_of, ballots, turns_of
 from .shapley import MOST_VOTERS, vote_right
 
 CASES = {
-    "spoiled": "Spoiled by talk: the vote of the first answers was right, that of the last is wrong",
-    "rescued": "Rescued by talk: the vote of the first answers was wrong, that of the last is right",
+    "spoiled": "Spoiled by talk: the vote of the first answers was right, that of the last is "
+    "wrong",
+    "rescued": "Rescued by talk: the vote of the first answers was wrong, that of the last is "
+    "right",
     "overruled": "The judge overrules the majority",
     "overturned": "An evaluator overturns what most reasoners agreed on",
     "advised": "The supervisor's advice helped: a worker that was sent back puts its answer right",
@@ -26,11 +30,9 @@ def cases(
 ) -> tuple[str, ...]:
     """The kinds of `CASES` that a row is; none for a row without a dialogue.
 
-    Args:
-        row: a row of `results.jsonl` without an error.
-        turned: its `moves`.
-        reading: its answers.
-        program: what `Program.describe` says, for the weights of its vote; empty counts every vote alike.
+    Args: row: a row of `results.jsonl` without an error. turned: its `moves`. reading: its answers.
+        program: what `Program.describe` says, for the weights of its vote; empty counts every vote
+        alike.
     """
     spoken = [turn for turn in turns_of(row) if not turn.get("step")]
     said, final = answers_of(spoken), bool(row["correct"])
@@ -53,8 +55,14 @@ def cases(
             for one in spoken
             if one.get("round") == turn.get("round") and not one.get("examined")
         ]
-        if after is not None and 2 * sum(solutions) > len(solutions) and not reading.same(before, after):
+        if (
+            after is not None
+            and 2 * sum(solutions) > len(solutions)
+            and not reading.same(before, after)
+        ):
             found.add("overturned")
-    if final and any(move.towards == ("supervisor",) and move.now and not move.was for move in turned):
+    if final and any(
+        move.towards == ("supervisor",) and move.now and not move.was for move in turned
+    ):
         found.add("advised")
     return tuple(kind for kind in CASES if kind in found)

@@ -14,22 +14,23 @@ from .counting import CHANGES, Figures, Reading, Turn, by_number, change, whole
 def causal_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
     """Sum up the rounds of a CausalConsistency (CaCo-CoT, Tables 1 to 3 and Figure 3, and more).
 
-    Args:
-        rows: rows of `results.jsonl`; read once, only counters are held. What an odd row lacks counts
-            nowhere.
+    Args: rows: rows of `results.jsonl`; read once, only counters are held. What an odd row lacks
+        counts nowhere.
 
-    Returns nested dicts with text keys; rates are floats in 0 … 1, counts are ints, and a rate over nothing
-    is left out. Rows with an error count in `errors` and as wrong in `accuracy`; all else is about the
-    others, `questions`:
+    Returns nested dicts with text keys; rates are floats in 0 … 1, counts are ints, and a rate over
+    nothing is left out. Rows with an error count in `errors` and as wrong in `accuracy`; all else
+    is about the others, `questions`:
 
     - `accuracy`; `decided_by`: `count` and `accuracy` for each way of deciding
     - `rounds`: how many questions took 1, 2, … rounds; `rounds_mean`
-    - `consensus_round`: how many reached consensus in round 1, 2, …, or `never`, when evaluators were asked
-    - `reasoner`: `accuracy` and `abstention_rate` of single solutions, `unanimous_rate` of the first rounds
-    - `evaluator`: `evaluations`; `unreadable`; `changed`, how often the answer examined was changed, and as
-      `change_rate`; the changes by what they did (`wrong_to_right`, `right_to_wrong`, `wrong_to_wrong`);
-      `change_right_rate`, the share of changes that put a wrong answer right; `kept_right_rate`, the share
-      of kept answers that are right
+    - `consensus_round`: how many reached consensus in round 1, 2, …, or `never`, when evaluators
+      were asked
+    - `reasoner`: `accuracy` and `abstention_rate` of single solutions, `unanimous_rate` of the
+      first rounds
+    - `evaluator`: `evaluations`; `unreadable`; `changed`, how often the answer examined was
+      changed, and as `change_rate`; the changes by what they did (`wrong_to_right`,
+      `right_to_wrong`, `wrong_to_wrong`); `change_right_rate`, the share of changes that put a
+      wrong answer right; `kept_right_rate`, the share of kept answers that are right
     - `calls_per_question`, `prompt_tokens_per_question`, `completion_tokens_per_question`
     """
     figures, rounds, consensus = Figures(), Counter[int](), Counter[int]()
@@ -91,4 +92,6 @@ def _same(row: ResultRow, reading: Reading, one: Any, other: Any) -> bool:
     if not isinstance(one, str) or not isinstance(other, str):
         return False
     options = row.get("choices") or {}
-    return reading.same(one, other) or (row.get("kind") == "choice" and same_text(one, other, options))
+    return reading.same(one, other) or (
+        row.get("kind") == "choice" and same_text(one, other, options)
+    )

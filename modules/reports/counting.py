@@ -1,4 +1,6 @@
-"""What every report counts with: figures by their place in the report, and one reading of each answer."""
+"""What every report counts with: figures by their place in the report, and one reading of each
+answer.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +54,16 @@ class Figures:
         self._chances[path] += 1
 
     def finished(self, row: ResultRow) -> bool:
-        """Count the row under `questions` or `errors`; False for an error, of which no more is reported."""
+        """Count the row under `questions` or `errors`; False for an error, of which no more is
+        reported.
+        """
         failed = bool(row.get("error"))
         self.count(1, "errors" if failed else "questions")
         return not failed
 
     def usage(self, row: ResultRow) -> None:
-        """Add to `calls_per_question`, `prompt_tokens_per_question` and `completion_tokens_per_question`.
+        """Add to `calls_per_question`, `prompt_tokens_per_question` and
+        `completion_tokens_per_question`.
 
         What is not known of a question is left out.
         """
@@ -79,10 +84,11 @@ class Figures:
 
 
 class Reading:
-    """The answers to one question: whether each is right, and which are the same; each is read once.
+    """The answers to one question: whether each is right, and which are the same; each is read
+    once.
 
-    Where there is no gold answer, or it is none of the options, nothing is right. An answer that cannot be
-    read is the same as none.
+    Where there is no gold answer, or it is none of the options, nothing is right. An answer that
+    cannot be read is the same as none.
     """
 
     def __init__(self, row: ResultRow) -> None:
@@ -96,7 +102,9 @@ class Reading:
         if answer not in self._scores:
             row = self._row
             try:
-                found = score(answer, row["gold"] or "", row.get("kind", "span"), row.get("choices"))
+                found = score(
+                    answer, row["gold"] or "", row.get("kind", "span"), row.get("choices")
+                )
             except (ValueError, TypeError, AttributeError, KeyError):
                 found = _WRONG
             self._scores[answer] = found
@@ -106,13 +114,17 @@ class Reading:
         return self.score(answer).correct
 
     def em_f1(self, answer: Any) -> tuple[float, float]:
-        """EM and F1, each 0 to 1; for kinds other than spans both are whether the answer is right."""
+        """EM and F1, each 0 to 1; for kinds other than spans both are whether the answer is
+        right.
+        """
         right, em, f1 = self.score(answer)
         return (float(right), float(right)) if f1 is None else (float(em or 0), f1)
 
     def state(self, answer: Any) -> str:
         """Which of `STATES` an answer is in."""
-        return STATES[0] if self.right(answer) else STATES[1] if isinstance(answer, str) else STATES[2]
+        return (
+            STATES[0] if self.right(answer) else STATES[1] if isinstance(answer, str) else STATES[2]
+        )
 
     def same(self, one: str | None, other: str | None) -> bool:
         key = self.key(one)

@@ -1,4 +1,6 @@
-"""What a deliberation's rows say about its dialogue: who agreed, who gave way, and whether talking helped."""
+"""What a deliberation's rows say about its dialogue: who agreed, who gave way, and whether talking
+helped.
+"""
 
 from __future__ import annotations
 
@@ -15,29 +17,34 @@ JUDGE = "judge"
 
 
 def deliberation_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
-    """Sum up the dialogues of a Deliberation (Agents of Commonsense, metrics of section 4.1, and more).
+    """Sum up the dialogues of a Deliberation (Agents of Commonsense, metrics of section 4.1, and
+    more).
 
     Args:
         rows: rows of `results.jsonl`; read once, only counters are held.
 
-    Returns nested dicts with text keys; rates are floats in 0 … 1, counts are ints, and a rate over nothing
-    is left out. Rows with an error count in `errors` and as wrong in `accuracy`; all else is about the
-    others, `questions`:
+    Returns nested dicts with text keys; rates are floats in 0 … 1, counts are ints, and a rate over
+    nothing is left out. Rows with an error count in `errors` and as wrong in `accuracy`; all else
+    is about the others, `questions`:
 
     - `accuracy`, `accuracy_excluding_errors` of the group; `consensus_rate`
-    - `agreement`: `all` and `FIRST-SECOND` for each pair, in the last round; an abstention agrees with none
+    - `agreement`: `all` and `FIRST-SECOND` for each pair, in the last round; an abstention agrees
+      with none
     - `resolved_by_round`: share with consensus after round 1, 2, …
     - `first_consensus_round`: count for each round, and `never`
     - `tie_break`: `count`, `rate`, `accuracy`; `decided_by`: the same for each way of deciding
-    - `role`: for each speaker `accuracy_first`, `accuracy_last`, `abstention_rate`, `conformity`, `revisions`
-    - `revisions`, of all and by `round`: counts of wrong_to_right, right_to_wrong and wrong_to_wrong (to
-      another wrong answer); `rate`, the share of an agent's later answers that are a revision of the one
-      before; `share_to_right`, the share of revisions that put a wrong answer right. An abstention is wrong
-      but no answer: a step between it and a wrong answer is no revision
-    - `conformity`: how often a speaker repeats the answer given just before in the same round, overall
-      (`rate`) and by `round`; after an abstention there is nothing to repeat, nor in a round that was
-      answered blind
-    - `blind`: how many questions were opened blind, if any, so that first answers are what each agent knows
+    - `role`: for each speaker `accuracy_first`, `accuracy_last`, `abstention_rate`, `conformity`,
+      `revisions`
+    - `revisions`, of all and by `round`: counts of wrong_to_right, right_to_wrong and
+      wrong_to_wrong (to another wrong answer); `rate`, the share of an agent's later answers that
+      are a revision of the one before; `share_to_right`, the share of revisions that put a wrong
+      answer right. An abstention is wrong but no answer: a step between it and a wrong answer is no
+      revision
+    - `conformity`: how often a speaker repeats the answer given just before in the same round,
+      overall (`rate`) and by `round`; after an abstention there is nothing to repeat, nor in a
+      round that was answered blind
+    - `blind`: how many questions were opened blind, if any, so that first answers are what each
+      agent knows
     - `calls_per_question`, `prompt_tokens_per_question`, `completion_tokens_per_question`
     """
     figures, consensus, longest = Figures(), Counter[int](), 0
@@ -61,7 +68,9 @@ def deliberation_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
     found = figures.report()
     if questions := found["questions"]:
         resolved = accumulate(consensus[round] for round in range(1, longest + 1))
-        found["resolved_by_round"] = {str(round): n / questions for round, n in enumerate(resolved, 1)}
+        found["resolved_by_round"] = {
+            str(round): n / questions for round, n in enumerate(resolved, 1)
+        }
         found["first_consensus_round"] = {**by_number(consensus, 1, longest), "never": consensus[0]}
         for way in found["decided_by"].values():
             way["rate"] = way["count"] / questions

@@ -1,4 +1,6 @@
-"""What an ensemble's rows say: its members one by one, how often they agree, and what their vote is worth."""
+"""What an ensemble's rows say: its members one by one, how often they agree, and what their vote is
+worth.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,17 @@ def ensemble_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
     Args:
         rows: rows of `results.jsonl`; read once, only counters are held.
 
-    Returns nested dicts with text keys; rates are floats in 0 … 1, counts are ints, and a rate over nothing
-    is left out. Rows with an error count in `errors`; all else is about the others, `questions`:
+    Returns nested dicts with text keys; rates are floats in 0 … 1, counts are ints, and a rate over
+    nothing is left out. Rows with an error count in `errors`; all else is about the others,
+    `questions`:
 
     - `accuracy` of the vote
     - `member_accuracy`, of each
     - `agreement`: `all` and `FIRST-SECOND` for each pair; an abstention agrees with none
-    - `best_member`: its name, the first of equally good ones; `gain`, the vote's accuracy less this member's
-    - `ceiling`: the share of questions that any member had right; `lost`, that share less the vote's accuracy
+    - `best_member`: its name, the first of equally good ones; `gain`, the vote's accuracy less this
+      member's
+    - `ceiling`: the share of questions that any member had right; `lost`, that share less the
+      vote's accuracy
     - `decided_by`: `count` and `accuracy` for each way of deciding
     - `calls_per_question`, `prompt_tokens_per_question`, `completion_tokens_per_question`
     """

@@ -1,4 +1,6 @@
-"""What dialogues did to answers: who gave way to whom, who had been right, and what each agent is worth."""
+"""What dialogues did to answers: who gave way to whom, who had been right, and what each agent is
+worth.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,27 @@ DECIDERS = ("judge", "supervisor")
 """Who settles what others answered: their turns are no votes, and they are not swayed."""
 
 CHANGES = tuple(f"{before}_to_{after}" for before in STATES for after in STATES)
-_ORDER = ("questions", "blind", "oracle", "talk", "sycophancy", "correction", "shapley", "agent", "sway")
+_ORDER = (
+    "questions",
+    "blind",
+    "oracle",
+    "talk",
+    "sycophancy",
+    "correction",
+    "shapley",
+    "agent",
+    "sway",
+)
 _MOVES = {(False, True): "to_right", (True, False): "to_wrong", (False, False): "wrong_to_wrong"}
 
 
 class Move(NamedTuple):
-    """An agent left its own answer for another: at which turn of the transcript, and what became of it.
+    """An agent left its own answer for another: at which turn of the transcript, and what became of
+    it.
 
-    `before` and `after` are the two answers, `was` and `now` whether they are right; `towards` are those who
-    held the new answer at that moment: other agents, or the supervisor who had sent the agent back.
+    `before` and `after` are the two answers, `was` and `now` whether they are right; `towards` are
+    those who held the new answer at that moment: other agents, or the supervisor who had sent the
+    agent back.
     """
 
     turn: int
@@ -35,11 +49,12 @@ class Move(NamedTuple):
 
 
 class Chance(NamedTuple):
-    """A moment at which an agent with an answer of its own spoke again while others held another answer.
+    """A moment at which an agent with an answer of its own spoke again while others held another
+    answer.
 
-    `tempted`: somebody held a wrong answer that is not the agent's. `helped`: somebody held a right one while
-    the agent's was wrong. `gave_way`: the agent took over a wrong answer that somebody held. `corrected`: it
-    took over a right one.
+    `tempted`: somebody held a wrong answer that is not the agent's. `helped`: somebody held a right
+    one while the agent's was wrong. `gave_way`: the agent took over a wrong answer that somebody
+    held. `corrected`: it took over a right one.
     """
 
     agent: str
@@ -51,7 +66,9 @@ class Chance(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """One answer of an agent after an earlier one: the earlier one, and what others held in between."""
+    """One answer of an agent after an earlier one: the earlier one, and what others held in
+    between.
+    """
 
     turn: int
     agent: str
@@ -62,7 +79,9 @@ class _Step(NamedTuple):
 
 
 def moves(row: ResultRow, reading: Reading | None = None) -> list[Move]:
-    """Every change of mind in a row's dialogue, in order. Repeating an answer in other words is none."""
+    """Every change of mind in a row's dialogue, in order. Repeating an answer in other words is
+    none.
+    """
     found, reading = [], reading or Reading(row)
     for step in _steps(row):
         before, after = step.before, step.after
@@ -81,52 +100,64 @@ def chances(row: ResultRow, reading: Reading | None = None) -> list[Chance]:
     for step in _steps(row):
         if step.before is None:
             continue
-        others = [held for held in step.held.values() if held and not reading.same(held, step.before)]
+        others = [
+            held for held in step.held.values() if held and not reading.same(held, step.before)
+        ]
         if not others:
             continue
         was, now = reading.right(step.before), reading.right(step.after)
         took = any(reading.same(step.after, held) for held in others)
         tempted = any(not reading.right(held) for held in others)
         helped = not was and any(reading.right(held) for held in others)
-        found.append(Chance(step.agent, was, tempted, helped, took and not now, took and now and not was))
+        found.append(
+            Chance(step.agent, was, tempted, helped, took and not now, took and now and not was)
+        )
     return found
 
 
-def forensics(rows: Iterable[ResultRow], program: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def forensics(
+    rows: Iterable[ResultRow], program: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """What the rows of a protocol with several agents say about who was right, and who gave way.
 
-    Args:
-        rows: rows of `results.jsonl`; read once, only counters are held. Rows with an error do not count.
-        program: what `Program.describe` says, for the weights of its vote; None counts every vote alike.
+    Args: rows: rows of `results.jsonl`; read once, only counters are held. Rows with an error do
+        not count. program: what `Program.describe` says, for the weights of its vote; None counts
+        every vote alike.
 
-    Returns nested dicts with text keys, empty when no question had two agents; rates are floats in 0 … 1,
-    counts are ints, and a rate over nothing is left out. Agents are all who answer, without judge and
-    supervisor.
+    Returns nested dicts with text keys, empty when no question had two agents; rates are floats in
+    0 … 1, counts are ints, and a rate over nothing is left out. Agents are all who answer, without
+    judge and supervisor.
 
-    - `questions`: those with at least one agent's answer; `blind`: how many of them were opened blind, if any
-    - `oracle`: `accuracy` of the final answers; `any_agent`, the share of questions on which somebody
-      answered right at some point; `gap`, their difference; `lost`, the questions in it
+    - `questions`: those with at least one agent's answer; `blind`: how many of them were opened
+      blind, if any
+    - `oracle`: `accuracy` of the final answers; `any_agent`, the share of questions on which
+      somebody answered right at some point; `gap`, their difference; `lost`, the questions in it
     - `talk`: what came of the vote of first answers (majority, or as the program weighs them): its
-      `accuracy`, that of the vote of last answers (`accuracy_last`), and counts from there to the final
-      answer, such as `wrong_to_right`; the same of its two steps, `revisions` (from the first vote to the
-      last) and `decider` (from the last vote to the final answer)
-    - `sycophancy`: of the `chances`, moments at which an agent that had an answer spoke again while another
-      agent held a different, wrong one, the `count` and `rate` at which it took such an answer over; and
-      `right_chances`, `right_count`, `right_rate` of those at which its own answer had been right
-    - `correction`: likewise of moments at which its own answer was wrong and another agent held a right one
-    - `agent`: for each `flips`, counts from first to last answer on a question (right, wrong or unreadable,
-      such as `right_to_wrong`); `sycophancy_rate`; and `shapley`, its Shapley value in the vote of last
-      answers (`shapley_first`: of first answers, where somebody spoke twice), see `shapley_values`
-    - `shapley`: `vote`, the accuracy of the vote among all, which the values sum up to, `vote_first`, and
-      `unexplained`, what the final answers' accuracy is above `vote`: the decider's part
-    - `sway`: speaker → listener → counts of the listener's moves to an answer that the speaker held, as
-      `to_right`, `to_wrong` (from right) and `wrong_to_wrong`; a move to an answer that several held counts
-      for each
+      `accuracy`, that of the vote of last answers (`accuracy_last`), and counts from there to the
+      final answer, such as `wrong_to_right`; the same of its two steps, `revisions` (from the first
+      vote to the last) and `decider` (from the last vote to the final answer)
+    - `sycophancy`: of the `chances`, moments at which an agent that had an answer spoke again while
+      another agent held a different, wrong one, the `count` and `rate` at which it took such an
+      answer over; and `right_chances`, `right_count`, `right_rate` of those at which its own answer
+      had been right
+    - `correction`: likewise of moments at which its own answer was wrong and another agent held a
+      right one
+    - `agent`: for each `flips`, counts from first to last answer on a question (right, wrong or
+      unreadable, such as `right_to_wrong`); `sycophancy_rate`; and `shapley`, its Shapley value in
+      the vote of last answers (`shapley_first`: of first answers, where somebody spoke twice), see
+      `shapley_values`
+    - `shapley`: `vote`, the accuracy of the vote among all, which the values sum up to,
+      `vote_first`, and `unexplained`, what the final answers' accuracy is above `vote`: the
+      decider's part
+    - `sway`: speaker → listener → counts of the listener's moves to an answer that the speaker
+      held, as `to_right`, `to_wrong` (from right) and `wrong_to_wrong`; a move to an answer that
+      several held counts for each
 
-    In a dialogue an agent sees what others said before it; not so in a first round that was answered blind,
-    whose vote, where `talk` starts, is then of what each knew alone. A worker sent back sees only the
-    supervisor's suggestion: its moves are the supervisor's. Reasoners are asked afresh in every round and so
-    give way to nobody; an evaluator's own answer is the one that it was handed.
+    In a dialogue an agent sees what others said before it; not so in a first round that was
+    answered blind, whose vote, where `talk` starts, is then of what each knew alone. A worker sent
+    back sees only the supervisor's suggestion: its moves are the supervisor's. Reasoners are asked
+    afresh in every round and so give way to nobody; an evaluator's own answer is the one that it
+    was handed.
     """
     tally = ForensicTally(program)
     for row in rows:
@@ -146,7 +177,9 @@ class ForensicTally:
         self._last: Counter[Ballot] = Counter()
 
     def count(self, row: ResultRow) -> None:
-        spoken = [] if row.get("error") else [turn for turn in turns_of(row) if not turn.get("step")]
+        spoken = (
+            [] if row.get("error") else [turn for turn in turns_of(row) if not turn.get("step")]
+        )
         said = answers_of(spoken)
         if not said:
             return
@@ -166,7 +199,9 @@ class ForensicTally:
             self._agents.setdefault(agent, len(self._agents))
             if len(answers) > 1 and not examined:
                 self._spoke_twice = True
-                self._change(reading.state(answers[0]), reading.state(answers[-1]), "agent", agent, "flips")
+                self._change(
+                    reading.state(answers[0]), reading.state(answers[-1]), "agent", agent, "flips"
+                )
         for turn in examined:
             handed, answer = (reading.state(of.get("answer")) for of in (turn["examined"], turn))
             self._change(handed, answer, "agent", str(turn.get("agent")), "flips")
@@ -224,7 +259,9 @@ class ForensicTally:
             found["shapley"] = {}
             rounds = [("", self._last)] + [("_first", self._first)] * self._spoke_twice
             for ending, ballots in rounds:
-                values, found["shapley"][f"vote{ending}"] = shapley_values(ballots, len(self._agents))
+                values, found["shapley"][f"vote{ending}"] = shapley_values(
+                    ballots, len(self._agents)
+                )
                 for agent, value in zip(self._agents, values, strict=True):
                     agents[agent][f"shapley{ending}"] = value
             found["shapley"]["unexplained"] = found["oracle"]["accuracy"] - found["shapley"]["vote"]
@@ -245,7 +282,9 @@ def _answer(turn: Turn) -> str | None:
 
 
 def answers_of(spoken: Iterable[Turn]) -> dict[str, list[str | None]]:
-    """Each agent's answer in every round that it spoke in; of several in a round (samples) the first."""
+    """Each agent's answer in every round that it spoke in; of several in a round (samples) the
+    first.
+    """
     found: dict[str, list[str | None]] = {}
     last: dict[str, int] = {}
     for turn in spoken:
@@ -299,11 +338,19 @@ def _steps(row: ResultRow) -> Iterator[_Step]:
             held[agent], spoke[agent] = answer, round
 
 
-def _weights(row: ResultRow, program: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, float] | None:
+def _weights(
+    row: ResultRow, program: Mapping[str, Any], said: Mapping[str, Any]
+) -> dict[str, float] | None:
     """The weight of each agent's vote; None when all weigh alike."""
-    recorded = {str(turn.get("agent")): turn.get("weight") for turn in turns_of(row) if "weight" in turn}
+    recorded = {
+        str(turn.get("agent")): turn.get("weight") for turn in turns_of(row) if "weight" in turn
+    }
     if recorded:
-        return {name: float(weight) for name, weight in recorded.items() if isinstance(weight, int | float)}
+        return {
+            name: float(weight)
+            for name, weight in recorded.items()
+            if isinstance(weight, int | float)
+        }
     weights = program.get("weights")
     if isinstance(weights, list) and len(weights) == len(said):
         return dict(zip(said, map(float, weights), strict=True))

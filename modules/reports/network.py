@@ -1,4 +1,6 @@
-"""What a strategy network's rows say: single agents, the group, how sure it was, and who used what."""
+"""What a strategy network's rows say: single agents, the group, how sure it was, and who
+used what.
+"""
 
 from __future__ import annotations
 
@@ -28,22 +30,24 @@ def network_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
     Args:
         rows: rows of `results.jsonl`; read once, only counters are held.
 
-    Returns nested dicts with text keys; rates are floats in 0 ... 1, counts are ints, and a rate over nothing
-    is left out. Rows with an error count in `errors`; all else is about the others, `questions`.
+    Returns nested dicts with text keys; rates are floats in 0 ... 1, counts are ints, and a rate
+    over nothing is left out. Rows with an error count in `errors`; all else is about the others,
+    `questions`.
 
-    - `individual`: accuracy of one agent, the mean over agents; `consensus`: of the group; `majority`: what a
-      plain vote over the same answers would have reached, ties by lot; `gain`: consensus less individual;
-      `gain_over_majority`
-    - `tied`: share of questions on which the plain vote is tied, and `gain_tied` and `gain_untied`: what the
-      weights gained over it there
-    - `confidence`: the mean of that in the group's answer, where it gave one; `ece`: the expected calibration
-      error, the mean distance between confidence and accuracy over ten bins of equal width, each counted by
-      its questions (Naeini et al. 2015); `reliability`: `count`, `confidence` and `accuracy` of the bins
+    - `individual`: accuracy of one agent, the mean over agents; `consensus`: of the group;
+      `majority`: what a plain vote over the same answers would have reached, ties by lot; `gain`:
+      consensus less individual; `gain_over_majority`
+    - `tied`: share of questions on which the plain vote is tied, and `gain_tied` and `gain_untied`:
+      what the weights gained over it there
+    - `confidence`: the mean of that in the group's answer, where it gave one; `ece`: the expected
+      calibration error, the mean distance between confidence and accuracy over ten bins of equal
+      width, each counted by its questions (Naeini et al. 2015); `reliability`: `count`,
+      `confidence` and `accuracy` of the bins
     - `agent`: each one's `accuracy` and `unreadable` rate
     - `strategy`: how often each was used (`share`) and its `accuracy`
-    - `differences`: the group less `majority` and less `best_agent`, the agent with the most right answers
-      here, paired by question: `value`, `low` and `high` (95 %, of the normal distribution); `verdict`: the
-      same in words. For two agents or more
+    - `differences`: the group less `majority` and less `best_agent`, the agent with the most right
+      answers here, paired by question: `value`, `low` and `high` (95 %, of the normal
+      distribution); `verdict`: the same in words. For two agents or more
     - `strategies_per_question`: how many different ones the agents chose, on average
     - `use`: share of each strategy by agent; `use_by_topic`: the same by topic
     """
@@ -82,7 +86,9 @@ def network_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
             use[name][strategy] += 1
             for topic in TOPICS:
                 if meta.get(topic) is not None:
-                    topics.setdefault(topic, {}).setdefault(str(meta[topic]), Counter())[strategy] += 1
+                    topics.setdefault(topic, {}).setdefault(str(meta[topic]), Counter())[
+                        strategy
+                    ] += 1
     found = figures.report()
     agents, strategies = found.setdefault("agent", {}), found.setdefault("strategy", {})
     if agents:
@@ -95,7 +101,8 @@ def network_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
     found |= calibration.report()
     used = sum(use.values(), Counter[str]())
     found["strategy"] = {
-        name: {"share": used[name] / used.total(), **figure} for name, figure in sorted(strategies.items())
+        name: {"share": used[name] / used.total(), **figure}
+        for name, figure in sorted(strategies.items())
     }
     found["use"] = _shares(use, strategies)
     found["use_by_topic"] = {
@@ -118,7 +125,8 @@ def plain_vote(keys: Sequence[str | None], right: Sequence[bool]) -> tuple[float
 
 
 def confidence(keys: Sequence[str | None], weights: Sequence[float], answer: str) -> float:
-    """The probability of an answer: softmax of the sums of supporters' weights (MARL-GAT, equation 5).
+    """The probability of an answer: softmax of the sums of supporters' weights (MARL-GAT, equation
+    5).
 
     `keys[i]` is what agent i answered, None for nothing; 0 for an answer that nobody gave.
     """
@@ -132,13 +140,17 @@ def confidence(keys: Sequence[str | None], weights: Sequence[float], answer: str
 
 
 class Calibration:
-    """How far a group's confidence is from its accuracy, answer by answer, in ten bins of equal width."""
+    """How far a group's confidence is from its accuracy, answer by answer, in ten bins of equal
+    width.
+    """
 
     def __init__(self) -> None:
         self._bins: dict[int, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
 
     def add(self, confidence: float, right: float) -> None:
-        """One answer: the confidence in it, and 1 if it was right, else 0, or its share of a tie."""
+        """One answer: the confidence in it, and 1 if it was right, else 0, or its share of
+        a tie.
+        """
         place = self._bins[min(int(confidence * BINS), BINS - 1)]
         place[0] += 1
         place[1] += confidence
@@ -185,6 +197,8 @@ def _differences(plain: _Difference, best: _Difference, best_agent: str) -> dict
     return {"differences": found, "verdict": "; ".join(verdict(contests, "one agent alone"))}
 
 
-def _shares(use: Mapping[str, Counter[str]], strategies: Iterable[str]) -> dict[str, dict[str, float]]:
+def _shares(
+    use: Mapping[str, Counter[str]], strategies: Iterable[str]
+) -> dict[str, dict[str, float]]:
     names = sorted(strategies)
     return {user: {name: used[name] / used.total() for name in names} for user, used in use.items()}

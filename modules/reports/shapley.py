@@ -1,4 +1,6 @@
-"""What each voter is worth: Shapley values by replaying the vote of every coalition over recorded answers."""
+"""What each voter is worth: Shapley values by replaying the vote of every coalition over recorded
+answers.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,10 @@ Numbers = npt.NDArray[np.float64]
 
 
 class Ballot(NamedTuple):
-    """The votes on one question: which answer each voter gave (equal numbers for equal answers, 255: none),
-    which of the answers are right (a bit each), and each voter's weight as float64 bytes (none: all 1)."""
+    """The votes on one question: which answer each voter gave (equal numbers for equal answers,
+    255: none), which of the answers are right (a bit each), and each voter's weight as float64
+    bytes (none: all 1).
+    """
 
     answers: bytes
     right: int
@@ -34,7 +38,8 @@ class Ballot(NamedTuple):
 def ballot_of(
     keys: Sequence[str | None], right: Sequence[bool], weights: Sequence[float] | None = None
 ) -> Ballot:
-    """The ballot of a question: a voter's answer by its key (None abstains), whether it is right, its weight.
+    """The ballot of a question: a voter's answer by its key (None abstains), whether it is right,
+    its weight.
 
     Raises ValueError when the lengths differ.
     """
@@ -55,10 +60,10 @@ def ballot_of(
 def coalitions_right(ballots: Sequence[Ballot], members: Flags) -> Flags:
     """Whether the vote of each coalition is right on each ballot: (ballots, coalitions).
 
-    `members` (coalitions, voters) says who is in each. The answer with the largest sum of weights wins; a tie
-    goes to the one with the heaviest single supporter, then to the one given first: `voting.weighted`, and
-    with equal weights `voting.majority`. A coalition in which nobody answers is not right. Voters that a
-    ballot lacks abstain.
+    `members` (coalitions, voters) says who is in each. The answer with the largest sum of weights
+    wins; a tie goes to the one with the heaviest single supporter, then to the one given first:
+    `voting.weighted`, and with equal weights `voting.majority`. A coalition in which nobody answers
+    is not right. Voters that a ballot lacks abstain.
     """
     coalitions, voters = members.shape
     codes = np.full((len(ballots), voters), _ABSTAINED)
@@ -89,7 +94,9 @@ def coalitions_right(ballots: Sequence[Ballot], members: Flags) -> Flags:
     heaviest[~leads] = -math.inf
     leads &= heaviest == heaviest.max(axis=1, keepdims=True)
     winner = np.where(leads, first, voters + 1).argmin(axis=1)
-    right = np.array([[ballot.right >> code & 1 for code in range(kinds)] for ballot in ballots], dtype=bool)
+    right = np.array(
+        [[ballot.right >> code & 1 for code in range(kinds)] for ballot in ballots], dtype=bool
+    )
     return np.asarray(np.take_along_axis(right, winner, axis=1) & given.any(axis=1))
 
 
@@ -99,13 +106,16 @@ def vote_right(ballot: Ballot) -> bool:
     return bool(coalitions_right([ballot], np.ones((1, len(ballot.answers)), dtype=bool))[0, 0])
 
 
-def shapley_values(ballots: Mapping[Ballot, int], voters: int, *, seed: int = 0) -> tuple[list[float], float]:
+def shapley_values(
+    ballots: Mapping[Ballot, int], voters: int, *, seed: int = 0
+) -> tuple[list[float], float]:
     """Each voter's Shapley value, and the accuracy of all voting together.
 
-    A coalition is worth its accuracy: the share of questions that the vote among its members gets right
-    (nobody: 0). A voter's value is what it adds on joining, the mean over all orders of joining (Shapley
-    1953), so that the values sum to the accuracy of all. Exact up to 8 voters; of more, the mean over 50
-    drawn orders, half of them the reverse of the others, which sum up as well. None of it asks an LM.
+    A coalition is worth its accuracy: the share of questions that the vote among its members gets
+    right (nobody: 0). A voter's value is what it adds on joining, the mean over all orders of
+    joining (Shapley 1953), so that the values sum to the accuracy of all. Exact up to 8 voters; of
+    more, the mean over 50 drawn orders, half of them the reverse of the others, which sum up as
+    well. None of it asks an LM.
 
     Args:
         ballots: how often each ballot was cast; at least one.
@@ -116,7 +126,9 @@ def shapley_values(ballots: Mapping[Ballot, int], voters: int, *, seed: int = 0)
     """
     questions = sum(ballots.values())
     if not questions or not 1 <= voters <= MOST_VOTERS:
-        raise ValueError(f"Shapley values need a ballot and 1 to {MOST_VOTERS} voters, not {voters}")
+        raise ValueError(
+            f"Shapley values need a ballot and 1 to {MOST_VOTERS} voters, not {voters}"
+        )
     if voters <= EXACT:
         members = (np.arange(2**voters)[:, None] >> np.arange(voters) & 1).astype(bool)
         worth = _worth(ballots, members) / questions
@@ -136,7 +148,9 @@ def _worth(ballots: Mapping[Ballot, int], members: Flags) -> Numbers:
     known, times = list(ballots), np.array(list(ballots.values()), dtype=np.float64)
     step = max(1, _CELLS // members.size)
     for start in range(0, len(known), step):
-        worth += times[start : start + step] @ coalitions_right(known[start : start + step], members)
+        worth += times[start : start + step] @ coalitions_right(
+            known[start : start + step], members
+        )
     return worth
 
 

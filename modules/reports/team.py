@@ -1,4 +1,6 @@
-"""What a team's rows say: how its workers did alone, who was accepted, and what retries and steps bought."""
+"""What a team's rows say: how its workers did alone, who was accepted, and what retries and steps
+bought.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +23,22 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
     Args:
         rows: rows of `results.jsonl`; read once, only counters are held.
 
-    Returns nested dicts with text keys; rates, EM and F1 are floats in 0 … 1, counts are ints, and a rate
-    over nothing is left out. Rows with an error count in `errors` and as wrong in `em` and `f1`; all else is
-    about the others, `questions`. For kinds other than spans EM and F1 are whether the answer is right.
+    Returns nested dicts with text keys; rates, EM and F1 are floats in 0 … 1, counts are ints, and
+    a rate over nothing is left out. Rows with an error count in `errors` and as wrong in `em` and
+    `f1`; all else is about the others, `questions`. For kinds other than spans EM and F1 are
+    whether the answer is right.
 
-    - `em`, `f1` of the team; `best_worker`: EM and F1 of the best worker in hindsight, after all retries
+    - `em`, `f1` of the team; `best_worker`: EM and F1 of the best worker in hindsight, after all
+      retries
     - `decided_by`: `count` and `em` for each way of deciding; `accepted`: how often each worker was
-    - `retries`: how many questions took 0, 1, … of them; `retries_mean`; `retry`: what they changed, as
-      counts of `wrong_to_right`, `right_to_wrong`, `wrong_to_wrong` and `right_to_right`
-    - `worker`: for each its `em` and `f1` alone, at its first attempt, `em_last` after retries, `steps_mean`,
-      and as shares of its attempts or steps `forced_rate`, `unreadable_rate`, `repeated_rate`
-    - `first_attempts`: EM, F1 and share of first attempts that ended by themselves within 1, 2, … steps: what
-      a smaller step limit would at least have kept
+    - `retries`: how many questions took 0, 1, … of them; `retries_mean`; `retry`: what they
+      changed, as counts of `wrong_to_right`, `right_to_wrong`, `wrong_to_wrong` and
+      `right_to_right`
+    - `worker`: for each its `em` and `f1` alone, at its first attempt, `em_last` after retries,
+      `steps_mean`, and as shares of its attempts or steps `forced_rate`, `unreadable_rate`,
+      `repeated_rate`
+    - `first_attempts`: EM, F1 and share of first attempts that ended by themselves within 1, 2, …
+      steps: what a smaller step limit would at least have kept
     - `calls_per_question`, `prompt_tokens_per_question`, `completion_tokens_per_question`
     """
     figures, retries = Figures(), Counter[int]()
@@ -69,7 +75,9 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
         figures.usage(row)
     found = figures.report()
     if found["questions"]:
-        ways = ((way.partition(":"), figures["count"]) for way, figures in found["decided_by"].items())
+        ways = (
+            (way.partition(":"), figures["count"]) for way, figures in found["decided_by"].items()
+        )
         found["accepted"] = {worker: count for (by, _, worker), count in ways if by == SUPERVISOR}
     if retries:
         found["retries"] = by_number(retries, 0, max(retries))
@@ -93,8 +101,16 @@ def _worker(figures: Figures, name: str, turns: list[Turn], reading: Reading) ->
 
 
 def _by_limit(ends: Mapping[int, list[float]]) -> dict[str, dict[str, float]]:
-    """Shares by step limit, from sums of EM, F1 and first attempts by the steps taken (0: forced to end)."""
+    """Shares by step limit, from sums of EM, F1 and first attempts by the steps taken (0: forced to
+    end).
+    """
     attempts = sum(number for _, _, number in ends.values())
-    within = np.cumsum([ends.get(limit, (0, 0, 0)) for limit in range(1, max(ends) + 1)], axis=0) / attempts
+    within = (
+        np.cumsum([ends.get(limit, (0, 0, 0)) for limit in range(1, max(ends) + 1)], axis=0)
+        / attempts
+    )
     names = ("em", "f1", "ended")
-    return {str(limit): dict(zip(names, map(float, row), strict=True)) for limit, row in enumerate(within, 1)}
+    return {
+        str(limit): dict(zip(names, map(float, row), strict=True))
+        for limit, row in enumerate(within, 1)
+    }

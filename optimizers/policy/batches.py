@@ -1,4 +1,6 @@
-"""One training of a strategy network, batch by batch: choose, ask, vote, reward, trust, learn, evolve."""
+"""One training of a strategy network, batch by batch: choose, ask, vote, reward, trust, learn,
+evolve.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +31,13 @@ _ORDER, _DRAW, _DROPOUT, _BUFFER = 1, 2, 3, 5  # what a random draw is for; 4 is
 class TrainingLog:
     """What happened in training.
 
-    `epochs`: how many there are in all. `steps`: one dict a batch with its `epoch` (from 1), the number of
-    `questions` answered so far, mean `reward`, the shares of right answers, `individual` and `consensus`,
-    `loss`, mean `entropy` of the choices in nats, mean `trust` between connected agents, how many edges of
-    the graph came or went so far, `edges_changed`, and the share of each strategy among the choices,
-    `strategies`. `graphs`: trust and adjacency at the start, after each evolution and at the end, with
-    `questions`. `selection`: expected accuracy on held-out questions after each epoch, where epochs were
-    chosen by it.
+    `epochs`: how many there are in all. `steps`: one dict a batch with its `epoch` (from 1), the
+    number of `questions` answered so far, mean `reward`, the shares of right answers, `individual`
+    and `consensus`, `loss`, mean `entropy` of the choices in nats, mean `trust` between connected
+    agents, how many edges of the graph came or went so far, `edges_changed`, and the share of each
+    strategy among the choices, `strategies`. `graphs`: trust and adjacency at the start, after each
+    evolution and at the end, with `questions`. `selection`: expected accuracy on held-out questions
+    after each epoch, where epochs were chosen by it.
     """
 
     epochs: int
@@ -48,7 +50,8 @@ class TrainingLog:
 
 
 class _Played(NamedTuple):
-    """One question answered: strategies (N,), who was right (N,), the group, and the signal to learn from.
+    """One question answered: strategies (N,), who was right (N,), the group, and the signal to
+    learn from.
 
     `signal` is (N,) or, with full information, (N, S).
     """
@@ -63,9 +66,9 @@ class _Played(NamedTuple):
 class PolicyTraining:
     """A training in progress on some of the questions; the state changes with each step.
 
-    `vectors` (Q, D) and `known` are those of all questions, `chosen` the numbers of those to learn from.
-    Everything random follows from the state's seed and the number of the step, so that a training that goes
-    on from step k is the one that never stopped.
+    `vectors` (Q, D) and `known` are those of all questions, `chosen` the numbers of those to learn
+    from. Everything random follows from the state's seed and the number of the step, so that a
+    training that goes on from step k is the one that never stopped.
     """
 
     def __init__(
@@ -79,14 +82,19 @@ class PolicyTraining:
         self.state, self.vectors, self.known = state, vectors, known
         self.chosen, self.settings = chosen, settings
         self.optimizer = torch.optim.AdamW(
-            state.policies.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
+            state.policies.parameters(),
+            lr=settings.lr,
+            weight_decay=settings.weight_decay,
+            fused=True,
         )
         self.done = 0
-        self.total_reward: Numbers = np.zeros(state.config.agents)  # of each agent, over all questions so far
+        # of each agent, over all questions so far
+        self.total_reward: Numbers = np.zeros(state.config.agents)
         self.answered = 0
         self.log = TrainingLog(epochs=0)
         self.edges_changed = 0
-        self.buffer: dict[str, Tensor] = {}  # the last episodes, a row each: what was seen, done and earned
+        # the last episodes, a row each: what was seen, done and earned
+        self.buffer: dict[str, Tensor] = {}
         if state.questions == 0 and state.config.centred:
             state.centre = vectors[chosen].mean(axis=0)
         self._snapshot()
@@ -97,7 +105,9 @@ class PolicyTraining:
         return -(-len(self.chosen) // self.settings.batch)
 
     def step(self) -> dict[str, Any]:
-        """Answer and learn from one batch; its line of the log. Raises UserError as `close` does."""
+        """Answer and learn from one batch; its line of the log. Raises UserError as `close`
+        does.
+        """
         epoch, place = divmod(self.done, self.batches)
         order = self._random(_ORDER, epoch).permutation(self.chosen)
         batch = order[place * self.settings.batch : (place + 1) * self.settings.batch]
@@ -116,7 +126,9 @@ class PolicyTraining:
         episodes = {
             "question": torch.from_numpy(batch),
             "bias": bias,
-            **{name: part.expand(len(batch), *part.shape) for name, part in group._asdict().items()},
+            **{
+                name: part.expand(len(batch), *part.shape) for name, part in group._asdict().items()
+            },
             "strategies": torch.from_numpy(np.stack([one.strategies for one in played])),
             "open": torch.from_numpy(np.stack([one.open for one in drawn])),
             "signal": torch.from_numpy(np.stack([one.signal for one in played])),
@@ -146,7 +158,9 @@ class PolicyTraining:
         return entry
 
     def close(self) -> None:
-        """Record the group's state at the end. Raises UserError for policies that grew without bounds."""
+        """Record the group's state at the end. Raises UserError for policies that grew without
+        bounds.
+        """
         self._check_bounds(*self.state.policies.parameters())
         if self.log.graphs[-1]["questions"] != self.state.questions:
             self._snapshot()
@@ -154,7 +168,8 @@ class PolicyTraining:
     def _check_bounds(self, *numbers: Tensor) -> None:
         if not all(bool(torch.isfinite(each).all()) for each in numbers):
             raise UserError(
-                f"the policies grew without bounds within {self.done} batches: train again, in another "
+                f"the policies grew without bounds within {self.done} batches: train again, in "
+                f"another "
                 f"folder, with an lr below {self.settings.lr:g}"
             )
 
@@ -209,14 +224,21 @@ class PolicyTraining:
         return bool(self.known.correct[q, i, strategies[i]])
 
     def _signal(self, q: int, strategies: npt.NDArray[np.intp], consensus: bool) -> Numbers:
-        """What each agent learns from its answer, (N,): its reward, or whether the group was right."""
+        """What each agent learns from its answer, (N,): its reward, or whether the group
+        was right.
+        """
         agents = np.arange(self.state.config.agents)
-        codes, correct = self.known.codes[q, agents, strategies], self.known.correct[q, agents, strategies]
+        codes, correct = (
+            self.known.codes[q, agents, strategies],
+            self.known.correct[q, agents, strategies],
+        )
         if self.settings.learning == "supervised":
             return np.full(len(agents), 1.0 if consensus else -1.0)
         if self.settings.reward == "difference":
             trust, edges = self.state.voting_trust, self.state.adjacency
-            return difference(codes, correct, trust_consensus([None] * len(agents), trust, edges).weights)
+            return difference(
+                codes, correct, trust_consensus([None] * len(agents), trust, edges).weights
+            )
         reward = individual(correct)
         if self.settings.reward == "consensus_aware":
             reward = reward + consensus_addition(codes, correct, consensus, self.settings.bonus)
@@ -234,12 +256,16 @@ class PolicyTraining:
         return found
 
     def _remembered(self, episodes: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The episodes to learn from, now that these have happened: a batch of the last ones, or these."""
+        """The episodes to learn from, now that these have happened: a batch of the last ones, or
+        these.
+        """
         size, batch = self.settings.buffer, self.settings.batch
         if size is None or size <= batch:
             return episodes
         old = self.buffer or {name: part[:0] for name, part in episodes.items()}
-        self.buffer = {name: torch.cat([old[name], part])[-size:] for name, part in episodes.items()}
+        self.buffer = {
+            name: torch.cat([old[name], part])[-size:] for name, part in episodes.items()
+        }
         kept = len(self.buffer["question"])
         drawn = self._random(_BUFFER, self.done).permutation(kept)[:batch]
         return {name: part[torch.from_numpy(drawn)] for name, part in self.buffer.items()}
@@ -252,7 +278,9 @@ class PolicyTraining:
         else:
             gain = torch.from_numpy(signal - self._baseline(signal)).float()
             chances = scores.masked_fill(~episodes["open"], -torch.inf).log_softmax(-1)
-            loss = -(chances.gather(-1, episodes["strategies"].unsqueeze(-1)).squeeze(-1) * gain).sum()
+            loss = -(
+                chances.gather(-1, episodes["strategies"].unsqueeze(-1)).squeeze(-1) * gain
+            ).sum()
         if scores.requires_grad:
             if self.settings.entropy:
                 chances = scores.log_softmax(-1)
@@ -275,7 +303,9 @@ class PolicyTraining:
         return {name: float(share) for name, share in zip(names, shares, strict=True) if name}
 
     def _baseline(self, signal: Numbers) -> Numbers:
-        """The baseline subtracted from the rewards (B, N) of a batch, whatever the agent itself drew."""
+        """The baseline subtracted from the rewards (B, N) of a batch, whatever the agent itself
+        drew.
+        """
         n = signal.shape[1]
         if self.settings.baseline == "mean" and self.answered:
             return np.broadcast_to(self.total_reward / self.answered, signal.shape)

@@ -1,4 +1,6 @@
-"""Checkpoints of a training: going on from one ends with the network that no stop would have given."""
+"""Checkpoints of a training: going on from one ends with the network that no stop would
+have given.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ _OPTIMIZER, _BUFFER = "optimizer.safetensors", "buffer.safetensors"
 def training_fingerprint(
     state: NetworkState, questions: Sequence[TrainingQuestion], settings: TrainingSettings
 ) -> str:
-    """The identity of a training: a hash of the network that it begins with, its settings and questions.
+    """The identity of a training: a hash of the network that it begins with, its settings and
+    questions.
 
     How often a checkpoint is written is no part of it.
     """
@@ -57,7 +60,9 @@ class Checkpoints:
         shutil.rmtree(scratch, ignore_errors=True)
         training.state.save(scratch)
         states = training.optimizer.state_dict()["state"]
-        tensors = {f"{k}.{name}": part for k, parts in states.items() for name, part in parts.items()}
+        tensors = {
+            f"{k}.{name}": part for k, parts in states.items() for name, part in parts.items()
+        }
         files.write_file(scratch / _OPTIMIZER, write_tensors(tensors))
         if training.buffer:
             files.write_file(scratch / _BUFFER, write_tensors(training.buffer))
@@ -89,7 +94,8 @@ class Checkpoints:
         progress = files.read_json(place / _PROGRESS)
         if progress.get("identity") != self.identity:
             raise UserError(
-                f"{place} is a checkpoint of another training (other settings, questions or network): "
+                f"{place} is a checkpoint of another training (other settings, questions or "
+                f"network): "
                 "name another folder, or remove this one."
             )
         try:
@@ -111,7 +117,14 @@ class Checkpoints:
             if (place / _BUFFER).exists():
                 training.buffer = read_tensors(read_plain(place / _BUFFER, files.MOST_BYTES))
             training.known.restore(progress["known"])
-        except (KeyError, TypeError, ValueError, IndexError, RuntimeError, SafetensorError) as problem:
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            IndexError,
+            RuntimeError,
+            SafetensorError,
+        ) as problem:
             raise UserError(
                 f"the checkpoint {place} cannot be read ({problem}): remove it to begin anew."
             ) from None

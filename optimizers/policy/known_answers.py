@@ -33,11 +33,13 @@ class TrainingQuestion(NamedTuple):
 class KnownAnswers:
     """The answers of N agents with S strategies to Q questions, each asked for once at most.
 
-    `codes` (Q, N, S): equal numbers for equal answers to a question, -1 for an abstention, -2 where nobody
-    asked; `correct` (Q, N, S).
+    `codes` (Q, N, S): equal numbers for equal answers to a question, -1 for an abstention, -2 where
+    nobody asked; `correct` (Q, N, S).
     """
 
-    def __init__(self, questions: Sequence[TrainingQuestion], n: int, s: int, answer: Answer) -> None:
+    def __init__(
+        self, questions: Sequence[TrainingQuestion], n: int, s: int, answer: Answer
+    ) -> None:
         self._keys, self._answer = [question.key for question in questions], answer
         self.codes: npt.NDArray[np.int32] = np.full((len(questions), n, s), UNKNOWN, dtype=np.int32)
         self.correct: npt.NDArray[np.bool_] = np.zeros(self.codes.shape, dtype=bool)
@@ -82,7 +84,9 @@ class KnownAnswers:
 
     def _note(self, place: tuple[int, int, int], outcome: Any) -> None:
         q, name = place[0], f"question {self._keys[place[0]]!r}"
-        text, correct = outcome if isinstance(outcome, tuple) and len(outcome) == 2 else (None, None)
+        text, correct = (
+            outcome if isinstance(outcome, tuple) and len(outcome) == 2 else (None, None)
+        )
         if not isinstance(text, str | None) or not isinstance(correct, bool | np.bool_):
             raise UserError(
                 f"{name} has the outcome {outcome!r}: give (answer or None, whether it is right)."
@@ -93,7 +97,9 @@ class KnownAnswers:
             self.codes[place] = ABSTAINED
             return
         if self._right[q].setdefault(text, bool(correct)) != correct:
-            raise UserError(f"{name} has the answer {text[:60]!r} both right and wrong: give it one way.")
+            raise UserError(
+                f"{name} has the answer {text[:60]!r} both right and wrong: give it one way."
+            )
         self.codes[place] = self.texts[q].setdefault(text, len(self.texts[q]))
         self.correct[place] = correct
 

@@ -14,7 +14,9 @@ from ..statistics.noninferiority import CONFIDENCE, score_limits
 FOLDS = 5
 PENALTIES = (1.0, 10.0, 100.0)
 THRESHOLDS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
-"""Expected gains in accuracy from which on the team may be asked: few, so that there is little to overfit."""
+"""Expected gains in accuracy from which on the team may be asked: few, so that there is little to
+overfit.
+"""
 
 DOUBTS = ("agreement", "unreadable")
 """The signs of the smaller rule; the other knows all signs."""
@@ -27,8 +29,8 @@ Flags = npt.NDArray[np.bool_]
 class Answered:
     """Q questions that a cheap program and the team have answered; arrays are of shape (Q,).
 
-    `cheap`, `team`: who was right. `together`: whether a router that asks both is right. `cheap_cost` and
-    `team_cost`: what each took, in one unit.
+    `cheap`, `team`: who was right. `together`: whether a router that asks both is right.
+    `cheap_cost` and `team_cost`: what each took, in one unit.
     """
 
     signs: Sequence[Mapping[str, float]]
@@ -49,7 +51,9 @@ class Answered:
 
 @dataclass(frozen=True)
 class Learnt:
-    """A rule, and what cross-validation says of it: accuracy, cost a question, and share routed, 0 to 1."""
+    """A rule, and what cross-validation says of it: accuracy, cost a question, and share routed, 0
+    to 1.
+    """
 
     rule: Rule
     accuracy: float
@@ -57,21 +61,25 @@ class Learnt:
     share: float
 
 
-def learn_rule(known: Answered, margin: float, *, seed: int, confidence: float = CONFIDENCE) -> Learnt:
+def learn_rule(
+    known: Answered, margin: float, *, seed: int, confidence: float = CONFIDENCE
+) -> Learnt:
     """The cheapest rule that is non-inferior to the team under cross-validation.
 
-    A rule expects a gain in accuracy from asking the team: ridge regression of `together - cheap` (-1, 0 or
-    1) on the signs. Every question's gain is predicted by a regression on other questions (five folds); with
-    these predictions each of the THRESHOLDS, and `never`, has a cost and a one-sided lower limit of its
-    difference to the team, which must lie above -margin. The penalty is the one with the smallest squared
-    error. Of equally cheap rules the one that routes less wins, then the one with fewer signs. `always`,
-    the team alone, where nothing else is both non-inferior and cheaper than the team.
+    A rule expects a gain in accuracy from asking the team: ridge regression of `together - cheap`
+    (-1, 0 or 1) on the signs. Every question's gain is predicted by a regression on other questions
+    (five folds); with these predictions each of the THRESHOLDS, and `never`, has a cost and a
+    one-sided lower limit of its difference to the team, which must lie above -margin. The penalty
+    is the one with the smallest squared error. Of equally cheap rules the one that routes less
+    wins, then the one with fewer signs. `always`, the team alone, where nothing else is both
+    non-inferior and cheaper than the team.
     """
     n = len(known.team)
     best = Learnt(ALWAYS, float(known.team.mean()), float(known.team_cost.mean()), 1.0)
     nobody = np.zeros(n, dtype=bool)
     if _holds(known, nobody, margin, confidence) and known.cost(nobody) < best.cost:
-        return Learnt(NEVER, float(known.cheap.mean()), known.cost(nobody), 0.0)  # nothing can cost less
+        # nothing can cost less
+        return Learnt(NEVER, float(known.cheap.mean()), known.cost(nobody), 0.0)
     if n < 2 * FOLDS:
         return best
     gain = known.together.astype(float) - known.cheap
@@ -90,10 +98,11 @@ def learn_rule(known: Answered, margin: float, *, seed: int, confidence: float =
 
 
 def ridge(table: Numbers, gain: Numbers, penalty: float) -> tuple[Numbers, float]:
-    """Weights (S,) and bias of the ridge regression of gain (Q,) on table (Q, S), for signs as they are.
+    """Weights (S,) and bias of the ridge regression of gain (Q,) on table (Q, S), for signs as they
+    are.
 
-    Signs are brought to mean 0 and deviation 1 first, and weights below a trillionth are 0; one that never
-    varies has the weight 0. The bias is not penalised.
+    Signs are brought to mean 0 and deviation 1 first, and weights below a trillionth are 0; one
+    that never varies has the weight 0. The bias is not penalised.
     """
     mean, deviation = table.mean(axis=0), table.std(axis=0)
     varies = deviation > 1e-12
@@ -111,7 +120,9 @@ def rule_of(names: Sequence[str], weights: Numbers, bias: float, threshold: floa
     return {"weights": kept, "bias": bias, "threshold": threshold}
 
 
-def _held_out(table: Numbers, gain: Numbers, fold: npt.NDArray[np.int64], penalty: float) -> Numbers:
+def _held_out(
+    table: Numbers, gain: Numbers, fold: npt.NDArray[np.int64], penalty: float
+) -> Numbers:
     """The gain of every question (Q,) as predicted from the questions of the other folds."""
     found = np.empty(len(gain))
     for held in range(FOLDS):

@@ -21,22 +21,23 @@ AUTO = "auto"
 class TrainingSettings:
     """How policies learn; defaults are the paper's where it has them.
 
-    - `learning`: `reinforce`, or `supervised`, an interpretation of the paper's Table 2, which says no more
-      than that predictions are trained on the consensus and the gold answer: up with what was chosen when
-      the consensus is right, down when it is wrong.
-    - `reward`: `base`, `consensus_aware` (Table 3, with `delta_plus`, `delta_minus`, `delta_minor` as in
-      `ConsensusBonus`) or `difference`, what the agent adds to the group.
-    - `baseline` subtracted from rewards: `none`, the running `mean` of the agent's own, or, for each
-      `question`, the mean of the other agents' on it.
-    - `full_information`: every strategy of every agent is asked about each question, and the policy climbs
-      the expected reward instead of that of what was drawn. Then no baseline matters. Only for replay, where
-      answers are free.
-    - `entropy` bonus, gradient `clip` for each agent (None: off), `lr` and `weight_decay` of Adam, `batch`
-      questions an update, `epochs` times through all questions.
-    - `buffer`: each agent keeps state, action and reward of so many last episodes and learns from a `batch`
-      of them drawn at random; None, and up to one batch, those just answered.
-    - `epochs="auto"`: as many as it takes to come near the best on held-out questions, by cross-validation
-      over `folds`, at most `max_epochs`, ended when `patience` more add nothing. Needs `full_information`.
+    - `learning`: `reinforce`, or `supervised`, an interpretation of the paper's Table 2, which says
+      no more than that predictions are trained on the consensus and the gold answer: up with what
+      was chosen when the consensus is right, down when it is wrong.
+    - `reward`: `base`, `consensus_aware` (Table 3, with `delta_plus`, `delta_minus`, `delta_minor`
+      as in `ConsensusBonus`) or `difference`, what the agent adds to the group.
+    - `baseline` subtracted from rewards: `none`, the running `mean` of the agent's own, or, for
+      each `question`, the mean of the other agents' on it.
+    - `full_information`: every strategy of every agent is asked about each question, and the policy
+      climbs the expected reward instead of that of what was drawn. Then no baseline matters. Only
+      for replay, where answers are free.
+    - `entropy` bonus, gradient `clip` for each agent (None: off), `lr` and `weight_decay` of Adam,
+      `batch` questions an update, `epochs` times through all questions.
+    - `buffer`: each agent keeps state, action and reward of so many last episodes and learns from a
+      `batch` of them drawn at random; None, and up to one batch, those just answered.
+    - `epochs="auto"`: as many as it takes to come near the best on held-out questions, by
+      cross-validation over `folds`, at most `max_epochs`, ended when `patience` more add nothing.
+      Needs `full_information`.
     - `checkpoint_every` so many batches.
 
     Raises UserError for a value that cannot be, or options that exclude one another.
@@ -64,9 +65,19 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         check_types(self)
         check_options(self, learning=Learning, reward=Reward, baseline=Baseline)
-        if self.epochs != AUTO and (isinstance(self.epochs, bool | str) or not isinstance(self.epochs, int)):
+        if self.epochs != AUTO and (
+            isinstance(self.epochs, bool | str) or not isinstance(self.epochs, int)
+        ):
             raise UserError(f"epochs is {self.epochs!r}: give a whole number or 'auto'.")
-        for name in ("batch", "buffer", "max_epochs", "folds", "patience", "epochs", "checkpoint_every"):
+        for name in (
+            "batch",
+            "buffer",
+            "max_epochs",
+            "folds",
+            "patience",
+            "epochs",
+            "checkpoint_every",
+        ):
             if getattr(self, name) not in (AUTO, None):
                 checked_whole(name, getattr(self, name), 2 if name == "folds" else 1)
         for name in ("lr", "clip"):
@@ -92,7 +103,9 @@ class TrainingSettings:
     def to_dict(self) -> dict[str, Any]:
         """As JSON values; a buffer only where there is one."""
         found = asdict(self)
-        return found if self.buffer is not None else {n: v for n, v in found.items() if n != "buffer"}
+        return (
+            found if self.buffer is not None else {n: v for n, v in found.items() if n != "buffer"}
+        )
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> TrainingSettings:
@@ -121,11 +134,15 @@ PRESETS: dict[str, dict[str, Any]] = {
         "epochs": AUTO,
     },
 }
-"""Settings by name: the defaults, in which nodes carry their agents' standing; the paper's policy to the
-letter where the text decides, and the ablations of its Tables 2 to 4; what did best on recorded answers."""
+"""Settings by name: the defaults, in which nodes carry their agents' standing; the paper's policy
+to the letter where the text decides, and the ablations of its Tables 2 to 4; what did best on
+recorded answers.
+"""
 
 
-def configured(settings: Mapping[str, Any], preset: str = STANDING) -> tuple[NetworkConfig, TrainingSettings]:
+def configured(
+    settings: Mapping[str, Any], preset: str = STANDING
+) -> tuple[NetworkConfig, TrainingSettings]:
     """The network and its training from settings of either, by name, over those of a preset.
 
     Raises UserError for an unknown preset or name.
@@ -133,7 +150,9 @@ def configured(settings: Mapping[str, Any], preset: str = STANDING) -> tuple[Net
     if preset not in PRESETS:
         raise UserError(f"there is no preset {preset!r}: choose one of {', '.join(PRESETS)}.")
     merged = {**PRESETS[preset], **settings}
-    network, training = ({field.name for field in fields(kind)} for kind in (NetworkConfig, TrainingSettings))
+    network, training = (
+        {field.name for field in fields(kind)} for kind in (NetworkConfig, TrainingSettings)
+    )
     for name in merged:
         if name not in network | training:
             known = ", ".join(sorted(network | training))

@@ -1,4 +1,6 @@
-"""Training a strategy network: from live calls or recorded answers, with checkpoints (MARL-GAT, 4.8)."""
+"""Training a strategy network: from live calls or recorded answers, with checkpoints (MARL-GAT,
+4.8).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from .vote_weights import fit_vote
 Progress = Callable[[dict[str, Any]], None]
 
 _WORTH = 0.005
-"""What more epochs must add to held-out accuracy: later gains are mostly those of ever surer choices."""
+"""What more epochs must add to held-out accuracy: later gains are mostly those of ever surer
+choices.
+"""
 
 _FOLDS = 4  # what a random draw is for; others are in policy_training
 
@@ -39,19 +43,18 @@ def train_policies(
 ) -> TrainingLog:
     """Teach a network, in place: policies, tracker, trust and graph, and then the weights of votes.
 
-    Args:
-        state: new or trained before.
-        questions: at least one, with different keys.
-        answer: what an agent says with a strategy; live calls of a batch are made at the same time, and no
-            answer is asked for twice.
+    Args: state: new or trained before. questions: at least one, with different keys. answer: what
+        an agent says with a strategy; live calls of a batch are made at the same time, and no
+        answer is asked for twice.
         settings: how to learn.
-        checkpoint: folder to go on from if there is a checkpoint in it, and to write checkpoints to. However
-            often a training was stopped, it ends with the same network.
-        progress: called after each step with its line of the log and `stage`, `step` and `steps`; while
-            epochs are chosen, after each epoch, with `held_out` accuracy.
+        checkpoint: folder to go on from if there is a checkpoint in it, and to write checkpoints
+            to. However often a training was stopped, it ends with the same network.
+        progress: called after each step with its line of the log and `stage`, `step` and `steps`;
+            while epochs are chosen, after each epoch, with `held_out` accuracy.
 
-    Raises UserError for questions that do not fit the network, outcomes that are none, or a checkpoint of
-    another training; what `answer` raises goes through, and the state is then half-way.
+    Raises UserError for questions that do not fit the network, outcomes that are none, or a
+    checkpoint of another training; what `answer` raises goes through, and the state is then
+    half-way.
     """
     vectors = _checked(state, questions)
     config = state.config
@@ -99,11 +102,15 @@ def _held_out(
         return [float(known.correct.mean())]  # nothing to choose, however long
     count = min(settings.folds, len(vectors))
     if count < 2:
-        raise UserError("epochs 'auto' needs at least 2 training questions: give a number of epochs.")
+        raise UserError(
+            "epochs 'auto' needs at least 2 training questions: give a number of epochs."
+        )
     order = np.random.default_rng([state.config.seed, _FOLDS]).permutation(len(vectors))
     folds = [np.sort(order[place::count]) for place in range(count)]
     rests = [np.setdiff1d(order, fold) for fold in folds]
-    trainings = [PolicyTraining(copy.deepcopy(state), vectors, known, rest, settings) for rest in rests]
+    trainings = [
+        PolicyTraining(copy.deepcopy(state), vectors, known, rest, settings) for rest in rests
+    ]
     found: list[float] = []
     while len(found) < settings.max_epochs and len(found) - _enough(found) < settings.patience:
         total = 0.0
@@ -138,8 +145,9 @@ def _checked(state: NetworkState, questions: Sequence[TrainingQuestion]) -> npt.
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Let PyTorch use one thread: products this small only get slower with more, and sums then always have
-    the same order."""
+    """Let PyTorch use one thread: products this small only get slower with more, and sums then
+    always have the same order.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,4 +1,6 @@
-"""Vote weights learned from what agents answered in training (the spec's options beside mean trust)."""
+"""Vote weights learned from what agents answered in training (the spec's options beside mean
+trust).
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ def fit_vote(
 ) -> VoteWeights | None:
     """The weights of `config.weight` from answers to Q questions with embeddings (Q, D).
 
-    Each agent with each strategy has a weight of its own; where all agents are copies of one LM, each
-    strategy has. What nobody asked says nothing. None for mean trust, which is not fitted.
+    Each agent with each strategy has a weight of its own; where all agents are copies of one LM,
+    each strategy has. What nobody asked says nothing. None for mean trust, which is not fitted.
     """
     kind = config.weight
     if kind == "mean_trust":
@@ -33,7 +35,9 @@ def fit_vote(
         correct = known.correct.reshape(codes.shape)
     given = np.maximum(codes, -1)  # an answer that nobody asked for is no vote either
     if kind == "fitted":
-        return VoteWeights(_whole(weights.logit_weights(given, correct, penalty_for(given, correct)), shape))
+        return VoteWeights(
+            _whole(weights.logit_weights(given, correct, penalty_for(given, correct)), shape)
+        )
     if kind == "conditional":
         model = weights.fit_conditional(vectors, given, correct)
         slopes = None if model.slopes is None else _whole(model.slopes, (*shape, vectors.shape[1]))
@@ -47,8 +51,10 @@ def fit_vote(
 
 
 def penalty_for(given: weights.Answers, correct: weights.Right) -> float:
-    """The penalty of `logit_weights`, which holds weights equal, under which the right answers to held-out
-    questions are likeliest, by cross-validation; the middle one where there is too little to tell."""
+    """The penalty of `logit_weights`, which holds weights equal, under which the right answers to
+    held-out questions are likeliest, by cross-validation; the middle one where there is too little
+    to tell.
+    """
     telling = np.flatnonzero(correct.any(axis=1) & ((given >= 0) & ~correct).any(axis=1))
     if len(telling) < 2 * _FOLDS:
         return _PENALTIES[len(_PENALTIES) // 2]
@@ -72,8 +78,9 @@ def _whole(found: npt.NDArray[np.float64], shape: tuple[int, ...]) -> npt.NDArra
 def _by_strategy(
     known: KnownAnswers, vectors: npt.NDArray[np.floating]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_], npt.NDArray[np.floating]]:
-    """The answers of copies of one LM as teams with one answer a strategy: the first copies asked make the
-    first team on the question, the second the second, and so on; equal teams count once."""
+    """The answers of copies of one LM as teams with one answer a strategy: the first copies asked
+    make the first team on the question, the second the second, and so on; equal teams count once.
+    """
     codes, correct, questions = [], [], []
     for q, (given, right) in enumerate(zip(known.codes, known.correct, strict=True)):
         order = np.argsort(given == UNKNOWN, axis=0, kind="stable")

@@ -21,7 +21,8 @@ from ..statistics.statistics import bootstrap_mean, wilson
 class PromptCandidate:
     """A program with the prompts of one candidate, and its scores (0 to 1) by question id.
 
-    `shown` are the texts of the questions that it has as demonstrations: its answers to those say nothing.
+    `shown` are the texts of the questions that it has as demonstrations: its answers to those say
+    nothing.
     """
 
     name: str
@@ -34,8 +35,9 @@ class PromptCandidate:
         return sum(self.scores.values()) / len(self.scores) if self.scores else 0.0
 
     def interval(self) -> tuple[float, float]:
-        """Ends of the 95% interval of the score: Wilson's for right and wrong (0 to 1 without any), bootstrap
-        otherwise."""
+        """Ends of the 95% interval of the score: Wilson's for right and wrong (0 to 1 without any),
+        bootstrap otherwise.
+        """
         values = list(self.scores.values())
         if set(values) <= {0.0, 1.0}:
             return wilson(int(sum(values)), len(values))
@@ -53,7 +55,10 @@ class Candidates:
     """
 
     def __init__(
-        self, given: Program, selection: Sequence[Question], finished: Callable[[PromptCandidate], None]
+        self,
+        given: Program,
+        selection: Sequence[Question],
+        finished: Callable[[PromptCandidate], None],
     ) -> None:
         self._selection = {question.id: question.question for question in selection}
         self._finished = finished
@@ -78,7 +83,11 @@ class Candidates:
         with self._lock:
             if name not in self._known:
                 demos = [demo for predictor in program.predictors() for demo in predictor.demos]
-                texts = [demo.get("question") for demo in demos if isinstance(demo, Mapping | dspy.Example)]
+                texts = [
+                    demo.get("question")
+                    for demo in demos
+                    if isinstance(demo, Mapping | dspy.Example)
+                ]
                 shown = frozenset(str(text) for text in texts if text is not None)
                 self._known[name] = PromptCandidate(name, self._seated(program), shown)
         return name
@@ -103,20 +112,23 @@ class Candidates:
     def complete(self, candidate: PromptCandidate) -> bool:
         """Whether it has a score on every selection question that it does not show."""
         return all(
-            name in candidate.scores or text in candidate.shown for name, text in self._selection.items()
+            name in candidate.scores or text in candidate.shown
+            for name, text in self._selection.items()
         )
 
     def best(self) -> PromptCandidate:
-        """The candidate with the best score on the selection questions; of equal ones the given program, then
-        the one with the shortest prompts.
+        """The candidate with the best score on the selection questions; of equal ones the given
+        program, then the one with the shortest prompts.
 
-        One that was scored on some questions only (the run was stopped) has to be surely better: the lower
-        end of its interval has to lie above the others' score. The given program is the best as long as
-        nothing else is known.
+        One that was scored on some questions only (the run was stopped) has to be surely better:
+        the lower end of its interval has to lie above the others' score. The given program is the
+        best as long as nothing else is known.
         """
         best = self._known[self.first]
         at = self.selected(best).score
-        others = sorted(self._known.values(), key=lambda one: (len(str(prompts_of(one.program))), one.name))
+        others = sorted(
+            self._known.values(), key=lambda one: (len(str(prompts_of(one.program))), one.name)
+        )
         for candidate in others:
             if self.complete(candidate) and (score := self.selected(candidate).score) > at:
                 best, at = candidate, score
@@ -127,11 +139,15 @@ class Candidates:
 
     def selected(self, candidate: PromptCandidate) -> PromptCandidate:
         """The candidate with its scores on selection questions alone."""
-        scores = {name: candidate.scores[name] for name in self._selection if name in candidate.scores}
+        scores = {
+            name: candidate.scores[name] for name in self._selection if name in candidate.scores
+        }
         return PromptCandidate(candidate.name, candidate.program, candidate.shown, scores)
 
     def _seated(self, program: Program) -> Program:
-        """A copy with the LMs and settings that were given: optimizers may have put others there."""
+        """A copy with the LMs and settings that were given: optimizers may have put others
+        there.
+        """
         copied: Program = program.deepcopy()
         given = self._given.seats()
         for name, seat in copied.seats().items():
@@ -145,7 +161,8 @@ class Candidates:
 def prompts_of(program: Program) -> dict[str, dict[str, Any]]:
     """Instructions and demonstrations by predictor, as JSON: all that a prompt optimizer changes.
 
-    Where they are chosen for each question, the demonstrations are all those there are to choose from.
+    Where they are chosen for each question, the demonstrations are all those there are to choose
+    from.
     """
     found = {
         name: {"instructions": predictor.signature.instructions, "demos": demos_of(predictor)}
@@ -154,7 +171,9 @@ def prompts_of(program: Program) -> dict[str, dict[str, Any]]:
     if isinstance(program, NearestDemos):
         for name, prompts in found.items():
             inner = name.removeprefix("program.")
-            prompts["demos"] = [dict(one.demos[inner]) for one in program.pool if inner in one.demos]
+            prompts["demos"] = [
+                dict(one.demos[inner]) for one in program.pool if inner in one.demos
+            ]
     return found
 
 

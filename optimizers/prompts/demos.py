@@ -15,7 +15,8 @@ from ...modules.reading.question import Question
 def labelled_demos(
     program: Program, train: Sequence[Question], k: int, *, seed: int | None = None
 ) -> Program:
-    """A copy of the program in which every agent is shown k labelled training questions before its own.
+    """A copy of the program in which every agent is shown k labelled training questions before its
+    own.
 
     Args:
         program: left as it is.

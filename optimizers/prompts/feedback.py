@@ -23,20 +23,23 @@ def feedback(
     seat: str | None = None,
     graded: Graded | None = None,
 ) -> str:
-    """What to say to whoever rewrites the instructions of `seat` (None: of the program) about this question.
+    """What to say to whoever rewrites the instructions of `seat` (None: of the program) about this
+    question.
 
-    The lines say what the right answer is and what became of it: each agent's answers by round, who turned
-    from right to wrong or back and after whom, what a judge, supervisor or evaluator missed, and which
-    replies could not be read. What LMs said is quoted on one line, cut, and with nothing in it that a prompt
-    could take for a mark of its own. With the score of a metric (`graded`) they say that instead of who was
-    right when.
+    The lines say what the right answer is and what became of it: each agent's answers by round, who
+    turned from right to wrong or back and after whom, what a judge, supervisor or evaluator missed,
+    and which replies could not be read. What LMs said is quoted on one line, cut, and with nothing
+    in it that a prompt could take for a mark of its own. With the score of a metric (`graded`) they
+    say that instead of who was right when.
     """
     account = _Account(question, prediction, seat)
     return "\n".join(account.lines() if graded is None else account.graded(graded))
 
 
 def quoted(text: Any, most: int = MAX_QUOTE_CHARS) -> str:
-    """Text from outside as one line between quotation marks, at most so many characters, disarmed."""
+    """Text from outside as one line between quotation marks, at most so many characters,
+    disarmed.
+    """
     raw = str(text)[: 10 * most]
     return '"' + cut(one_line(disarm(raw)), most).replace('"', "'") + '"'
 
@@ -85,7 +88,9 @@ class _Account:
     def _judged(self, answer: str | None) -> str:
         if answer is None:
             return words.ABSTAINED
-        return (words.RIGHT if self.right(answer) else words.WRONG).format(answer=self.shown(answer))
+        return (words.RIGHT if self.right(answer) else words.WRONG).format(
+            answer=self.shown(answer)
+        )
 
     def _outcome(self) -> str:
         answer, question = self.prediction.get("answer"), self.question
@@ -98,7 +103,9 @@ class _Account:
         shown = self.shown(answer)
         if judged.f1 and not judged.correct:
             return words.PARTLY.format(answer=shown, f1=judged.f1, decided_by=decided_by)
-        return (words.WON if judged.correct else words.LOST).format(answer=shown, decided_by=decided_by)
+        return (words.WON if judged.correct else words.LOST).format(
+            answer=shown, decided_by=decided_by
+        )
 
     def _said(self) -> Iterator[str]:
         """Each agent's answers, in the order given; of one agent alone the outcome has said it."""
@@ -106,7 +113,9 @@ class _Account:
         if len(agents) < 2 and len(self.spoken) < 2:
             return
         for agent in agents:
-            answers = [self._judged(turn["answer"]) for turn in self.spoken if turn["agent"] == agent]
+            answers = [
+                self._judged(turn["answer"]) for turn in self.spoken if turn["agent"] == agent
+            ]
             yield words.SAID.format(agent=agent, answers=", then ".join(answers))
         if not any(self.right(turn["answer"]) for turn in self.spoken):
             yield words.NOBODY
@@ -121,7 +130,9 @@ class _Account:
                 was, now = self.right(before), self.right(answer)
                 if was != now:
                     others = [
-                        name for name, said in latest.items() if name != agent and self._same(said, answer)
+                        name
+                        for name, said in latest.items()
+                        if name != agent and self._same(said, answer)
                     ]
                     yield (words.WON_OVER if now else words.MISLED).format(
                         agent=agent,
@@ -162,8 +173,16 @@ class _Account:
                 heard[agent] = turn["answer"]
         answer = self.prediction.get("answer")
         knew = [name for name, said in heard.items() if self.right(said)]
-        if not decider and len(heard) > 1 and knew and answer is not None and not self.right(answer):
-            yield words.OUTVOTED.format(others=_names(knew), gold=self.gold, answer=self.shown(answer))
+        if (
+            not decider
+            and len(heard) > 1
+            and knew
+            and answer is not None
+            and not self.right(answer)
+        ):
+            yield words.OUTVOTED.format(
+                others=_names(knew), gold=self.gold, answer=self.shown(answer)
+            )
 
     def _verdict(self, turn: Turn, heard: Mapping[str, str | None]) -> Iterator[str]:
         agent, answer = turn["agent"], turn["answer"]
@@ -177,9 +196,13 @@ class _Account:
             if knew:
                 yield words.SILENT.format(agent=agent, others=_names(knew), gold=self.gold)
         elif self.right(answer):
-            against = [name for name, said in heard.items() if said is not None and not self.right(said)]
+            against = [
+                name for name, said in heard.items() if said is not None and not self.right(said)
+            ]
             if against:
-                yield words.FOUND.format(agent=agent, answer=self.shown(answer), others=_names(against))
+                yield words.FOUND.format(
+                    agent=agent, answer=self.shown(answer), others=_names(against)
+                )
         elif knew:
             yield words.IGNORED.format(
                 agent=agent, answer=self.shown(answer), others=_names(knew), gold=self.gold

@@ -1,4 +1,6 @@
-"""The score of an answer, 0 to 1, for optimizers: whether it may be a demonstration, and feedback on it."""
+"""The score of an answer, 0 to 1, for optimizers: whether it may be a demonstration, and feedback
+on it.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,16 @@ from ...modules.reading.question import Question
 from .feedback import feedback
 
 DEMONSTRABLE_F1 = 0.8
-"""The least F1 at which a span answer may be shown as an example; every other kind has to be right."""
+"""The least F1 at which a span answer may be shown as an example; every other kind has to be right.
+"""
 
 Scored = Callable[[Question, Any, float], None]
 
 
 def value(question: Question, answer: str | None) -> float:
-    """1 for a right choice, yes/no or number and 0 for a wrong one; the F1 of a span; unreadable is 0."""
+    """1 for a right choice, yes/no or number and 0 for a wrong one; the F1 of a span; unreadable is
+    0.
+    """
     if answer is None or question.answer is None:
         return 0.0
     judged = score(answer, question.answer, question.kind, question.choices)
@@ -34,13 +39,12 @@ def demonstrable(question: Question, answer: str | None) -> bool:
 class OptimizerMetric:
     """The metric that every DSPy optimizer is given.
 
-    Called to score, it gives `value`; called with a trace to collect demonstrations, whether the answer is
-    `demonstrable`; called by GEPA about one predictor, `value` and `feedback`.
+    Called to score, it gives `value`; called with a trace to collect demonstrations, whether the
+    answer is `demonstrable`; called by GEPA about one predictor, `value` and `feedback`.
 
-    Args:
-        scored: called with every score, but not of those that come with a trace or feedback.
-        seats: the name of the seat behind each of the student's predictors.
-        grade: another metric, of which `value` and `demonstrable` then know nothing: called as a metric is.
+    Args: scored: called with every score, but not of those that come with a trace or feedback.
+        seats: the name of the seat behind each of the student's predictors. grade: another metric,
+        of which `value` and `demonstrable` then know nothing: called as a metric is.
     """
 
     def __init__(
@@ -63,11 +67,17 @@ class OptimizerMetric:
     ) -> Any:
         answer = None if pred is None else pred.get("answer")
         if pred_name is not None:
-            told = None if self.grade is None else self.grade(gold, pred, trace, pred_name, pred_trace)
+            told = (
+                None if self.grade is None else self.grade(gold, pred, trace, pred_name, pred_trace)
+            )
             if told is not None and told.feedback is not None:
                 return dspy.Prediction(score=told.score, feedback=told.feedback)
-            said = feedback(gold, {} if pred is None else pred, self.seats.get(pred_name, pred_name), told)
-            return dspy.Prediction(score=value(gold, answer) if told is None else told.score, feedback=said)
+            said = feedback(
+                gold, {} if pred is None else pred, self.seats.get(pred_name, pred_name), told
+            )
+            return dspy.Prediction(
+                score=value(gold, answer) if told is None else told.score, feedback=said
+            )
         if trace is not None:
             return self.demonstrable(gold, pred, trace)
         found = value(gold, answer) if self.grade is None else self.grade(gold, pred).score
@@ -76,7 +86,9 @@ class OptimizerMetric:
         return found
 
     def demonstrable(self, gold: Question, pred: Any, trace: Any = ()) -> bool:
-        """Whether what led to a prediction may be shown: it is right, or scores as a span answer has to."""
+        """Whether what led to a prediction may be shown: it is right, or scores as a span answer
+        has to.
+        """
         if self.grade is None:
             return demonstrable(gold, None if pred is None else pred.get("answer"))
         graded = self.grade(gold, pred, trace)

@@ -30,16 +30,17 @@ FINALISTS = 3
 Settings = Mapping[str, int]
 
 Work = Callable[[SimpleNamespace], tuple[int, int]]
-"""(a preset's settings, and the numbers of `learn` and `select` questions and `predictors`) → at most so many
-questions are answered, and so many proposals asked for."""
+"""(a preset's settings, and the numbers of `learn` and `select` questions and `predictors`) → at
+most so many questions are answered, and so many proposals asked for.
+"""
 
 
 @dataclass(frozen=True)
 class Bench:
     """What an optimizer works with.
 
-    `learn` are the questions that demonstrations and failures are taken from, `select` those that candidates
-    are compared on; `threads` is how many questions are in flight.
+    `learn` are the questions that demonstrations and failures are taken from, `select` those that
+    candidates are compared on; `threads` is how many questions are in flight.
     """
 
     student: Student
@@ -65,7 +66,10 @@ class Bench:
     def shown(self) -> dict[str, int]:
         """How many demonstrations a prompt has at most, as DSPy calls the two kinds."""
         settings = self.settings
-        return {"max_bootstrapped_demos": settings["demos"], "max_labeled_demos": settings["labelled"]}
+        return {
+            "max_bootstrapped_demos": settings["demos"],
+            "max_labeled_demos": settings["labelled"],
+        }
 
 
 Run = Callable[[Bench], list[Student]]
@@ -73,11 +77,12 @@ Run = Callable[[Bench], list[Student]]
 
 @dataclass(frozen=True)
 class PromptOptimizer:
-    """One optimizer: what it does in a line, its presets, and `run`, which gives its best programs first.
+    """One optimizer: what it does in a line, its presets, and `run`, which gives its best programs
+    first.
 
-    `instructs` and `demonstrates` say what it changes; `proposes` whether it asks the prompt LM; `learns`
-    whether it needs learning questions beside those it selects by. `work` bounds what a plan announces; what
-    is really paid for, a budget bounds.
+    `instructs` and `demonstrates` say what it changes; `proposes` whether it asks the prompt LM;
+    `learns` whether it needs learning questions beside those it selects by. `work` bounds what a
+    plan announces; what is really paid for, a budget bounds.
     """
 
     name: str
@@ -90,7 +95,9 @@ class PromptOptimizer:
     proposes: bool = False
     learns: bool = True
 
-    def most_work(self, preset: str, *, learn: int, select: int, predictors: int) -> tuple[int, int]:
+    def most_work(
+        self, preset: str, *, learn: int, select: int, predictors: int
+    ) -> tuple[int, int]:
         """The most questions that are answered, and the most proposals that are asked for."""
         sizes = {"learn": learn, "select": select, "predictors": predictors}
         return self.work(SimpleNamespace(**sizes, **self.presets[preset]))
@@ -99,16 +106,21 @@ class PromptOptimizer:
 def _checked(name: str, found: Any) -> PromptOptimizer:
     """An optimizer as it was imported; a preset that it does not have is without settings."""
     if not isinstance(found, PromptOptimizer):
-        raise UserError(f"{name} is no optimizer: name a PromptOptimizer of folkmoot.optimizers.prompts")
-    return replace(found, name=name, presets={preset: found.presets.get(preset, {}) for preset in PRESETS})
+        raise UserError(
+            f"{name} is no optimizer: name a PromptOptimizer of folkmoot.optimizers.prompts"
+        )
+    return replace(
+        found, name=name, presets={preset: found.presets.get(preset, {}) for preset in PRESETS}
+    )
 
 
 OPTIMIZERS: Registry[PromptOptimizer] = Registry("optimizers", _checked)
 
 
 def optimizer_of(name: str, preset: str) -> PromptOptimizer:
-    """The optimizer of that name, or `module:Name`. Raises UserError with the nearest name, or for an unknown
-    preset."""
+    """The optimizer of that name, or `module:Name`. Raises UserError with the nearest name, or for
+    an unknown preset.
+    """
     found = OPTIMIZERS.spec(str(name))
     if found is None or found.rest:
         known = OPTIMIZERS.names()
@@ -120,16 +132,25 @@ def optimizer_of(name: str, preset: str) -> PromptOptimizer:
     return optimizer
 
 
-def _register(summary: str, does: str, work: Work, **settings: tuple[int, int, int]) -> Callable[[Run], Run]:
-    """Add an optimizer under its function's name; a setting is given for all presets, light first."""
+def _register(
+    summary: str, does: str, work: Work, **settings: tuple[int, int, int]
+) -> Callable[[Run], Run]:
+    """Add an optimizer under its function's name; a setting is given for all presets, light
+    first.
+    """
 
     def add(run: Run) -> Run:
         presets = {
             preset: {key: values[place] for key, values in settings.items()}
             for place, preset in enumerate(PRESETS)
         }
-        flags = {flag: flag in does.split() for flag in ("instructs", "demonstrates", "proposes", "learns")}
-        OPTIMIZERS[run.__name__] = PromptOptimizer(run.__name__, summary, presets, run, work, **flags)
+        flags = {
+            flag: flag in does.split()
+            for flag in ("instructs", "demonstrates", "proposes", "learns")
+        }
+        OPTIMIZERS[run.__name__] = PromptOptimizer(
+            run.__name__, summary, presets, run, work, **flags
+        )
         return run
 
     return add
@@ -142,8 +163,8 @@ def _search_work(n: SimpleNamespace) -> tuple[int, int]:
 def _mipro_work(n: SimpleNamespace, kinds: int = 2) -> tuple[int, int]:
     """`kinds` of things are searched a predictor: instructions, and demonstrations too or not.
 
-    As many trials as MIPROv2 recommends for its number of candidates: on 35 questions each where there are
-    many, with the best so far scored on all of them after every fifth.
+    As many trials as MIPROv2 recommends for its number of candidates: on 35 questions each where
+    there are many, with the best so far scored on all of them after every fifth.
     """
     tried = (6, 12, 18)[n.auto]
     trials = int(max(2 * kinds * n.predictors * log2(tried), 1.5 * tried))
@@ -159,7 +180,9 @@ def _copro_work(n: SimpleNamespace) -> tuple[int, int]:
 
 def _simba_work(n: SimpleNamespace) -> tuple[int, int]:
     tried = n.steps * (n.candidates + 1)
-    return 2 * tried * min(n.batch, n.learn) + (n.candidates + 1) * n.learn + FINALISTS * n.select, tried
+    return 2 * tried * min(n.batch, n.learn) + (
+        n.candidates + 1
+    ) * n.learn + FINALISTS * n.select, tried
 
 
 def _gepa_work(n: SimpleNamespace) -> tuple[int, int]:
@@ -185,7 +208,9 @@ def labeled_few_shot(bench: Bench) -> list[Student]:
     labelled=(4, 8, 16),
 )
 def bootstrap(bench: Bench) -> list[Student]:
-    return [bench.compiled(dspy.BootstrapFewShot(metric=bench.metric, **bench.shown), selecting=False)]
+    return [
+        bench.compiled(dspy.BootstrapFewShot(metric=bench.metric, **bench.shown), selecting=False)
+    ]
 
 
 @_register(
@@ -207,8 +232,9 @@ def bootstrap_rs(bench: Bench) -> list[Student]:
     k=(3, 5, 8),
 )
 def knn(bench: Bench) -> list[Student]:
-    """DSPy's KNNFewShot bootstraps anew for every question that is asked; here each learning question is
-    solved once, and a question finds its neighbours among them."""
+    """DSPy's KNNFewShot bootstraps anew for every question that is asked; here each learning
+    question is solved once, and a question finds its neighbours among them.
+    """
     student = bench.student.deepcopy()
     solved = bootstrap_trace_data(
         student,
@@ -305,7 +331,8 @@ def gepa(bench: Bench) -> list[Student]:
 )
 def infer_rules(bench: Bench) -> list[Student]:
     student = bench.student.deepcopy()
-    student.own_signatures = True  # DSPy writes into signature classes, which copies of a program share
+    # DSPy writes into signature classes, which copies of a program share
+    student.own_signatures = True
     made = InferRules(
         num_candidates=bench.settings["candidates"],
         num_rules=bench.settings["rules"],
@@ -365,8 +392,9 @@ def _mipro(bench: Bench, **shown: int) -> Any:
 def _solved(
     one: Mapping[str, Any], student: Student, names: Mapping[int, str], metric: OptimizerMetric
 ) -> Shown:
-    """A learning question with what to show of it: each seat's own work if it led to the right answer, else
-    the right answer alone."""
+    """A learning question with what to show of it: each seat's own work if it led to the right
+    answer, else the right answer alone.
+    """
     question, prediction = one["example"], one["prediction"]
     demos: dict[str, dict[str, Any]] = {}
     if metric.demonstrable(question, prediction):
@@ -385,7 +413,9 @@ def _solved(
 def _reflected(
     candidate: dict[str, str], reflective_dataset: Any, components_to_update: list[str]
 ) -> dict[str, str]:
-    """GEPA's own proposer of instructions, reading every reply; without a usable one all stays as it was."""
+    """GEPA's own proposer of instructions, reading every reply; without a usable one all stays as
+    it was.
+    """
     propose = InstructionProposer(adapter=ProposalAdapter())
     try:
         return dict(propose(candidate, reflective_dataset, components_to_update))

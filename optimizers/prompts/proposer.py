@@ -1,4 +1,6 @@
-"""The LM that optimizers ask for new instructions, and the adapter that reads whatever it replies."""
+"""The LM that optimizers ask for new instructions, and the adapter that reads whatever it
+replies.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +47,10 @@ class Kept(Protocol):
 class Proposer(dspy.BaseLM):  # type: ignore[misc]
     """A prompt LM as DSPy's optimizers call it: several samples of one request (`n`), and rollouts.
 
-    Args:
-        lm: the LM behind it, made by `fm.lm` or not.
-        control: what the calls are made on behalf of; it ends them when the run is stopped.
-        kept: proposals of an earlier attempt. Unlike a record of calls it holds those that were cut off, too:
-            with another text in their place the run would go another way.
+    Args: lm: the LM behind it, made by `fm.lm` or not. control: what the calls are made on behalf
+        of; it ends them when the run is stopped. kept: proposals of an earlier attempt. Unlike a
+        record of calls it holds those that were cut off, too: with another text in their place the
+        run would go another way.
 
     A call that fails for good counts as an empty proposal, several in a row end the run.
     """
@@ -86,7 +87,10 @@ class Proposer(dspy.BaseLM):  # type: ignore[misc]
         return None
 
     def _ask(
-        self, asked: list[tuple[str, str]], sampling: Mapping[str, Any], samples: Sequence[tuple[Any, int]]
+        self,
+        asked: list[tuple[str, str]],
+        sampling: Mapping[str, Any],
+        samples: Sequence[tuple[Any, int]],
     ) -> Sequence[str | None]:
         async def answer() -> list[str]:
             with asking(seat=SEAT):
@@ -113,18 +117,20 @@ class Proposer(dspy.BaseLM):  # type: ignore[misc]
             return str(await engine.ask(system, rest, _config(sampling), extra))
         messages = [{"role": role, "content": text} for role, text in asked]
         outputs = await self.lm.acall(messages=messages, **sampling)
-        return str(outputs[0].get("text") or "" if isinstance(outputs[0], dict) else outputs[0] or "")
+        return str(
+            outputs[0].get("text") or "" if isinstance(outputs[0], dict) else outputs[0] or ""
+        )
 
 
 class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
     """DSPy's chat adapter, which also reads replies that do not keep to the form.
 
-    Fields may come as JSON; a reply without any form is read as the first field that is no reasoning: what
-    it is worth is for its score to say. Raises AdapterParseError only where a field has to be more than text.
+    Fields may come as JSON; a reply without any form is read as the first field that is no
+    reasoning: what it is worth is for its score to say. Raises AdapterParseError only where a field
+    has to be more than text.
 
-    Args:
-        program: what is to be improved. The prompt LM reads its `program_page`, where DSPy
-            would show the source code of its classes: for a deliberation, thousands of tokens a proposal.
+    Args: program: what is to be improved. The prompt LM reads its `program_page`, where DSPy would
+        show the source code of its classes: for a deliberation, thousands of tokens a proposal.
     """
 
     def __init__(self, program: Program | None = None) -> None:
@@ -154,17 +160,28 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
                 return {**empty, **named}
             meant = next((name for name in fields if name not in THOUGHTS), list(fields)[-1])
             # Without the chat adapter's headings.
-            lines = [line for line in completion.splitlines() if not line.strip().startswith("[[ ##")]
+            lines = [
+                line for line in completion.splitlines() if not line.strip().startswith("[[ ##")
+            ]
             return {**empty, meant: "\n".join(lines).strip()}
 
 
 def program_page(program: Program) -> str:
-    """What a program does, its settings, and what each of its agents is given, asked and to reply."""
+    """What a program does, its settings, and what each of its agents is given, asked and to
+    reply.
+    """
     if isinstance(program, Foreign):
         parts = [program.about()]
     else:
-        about = (inspect.getdoc(type(program)) or type(program).__name__).partition("\nArgs:")[0].strip()
-        parts = [about, f"Settings: {json.dumps(program.describe(), ensure_ascii=False, default=str)}"]
+        about = (
+            (inspect.getdoc(type(program)) or type(program).__name__)
+            .partition("\nArgs:")[0]
+            .strip()
+        )
+        parts = [
+            about,
+            f"Settings: {json.dumps(program.describe(), ensure_ascii=False, default=str)}",
+        ]
     for name, seat in program.seats().items():
         asked = seat.predict.signature
         parts.append(
@@ -177,7 +194,11 @@ def program_page(program: Program) -> str:
 def _named(completion: str, fields: Mapping[str, Any]) -> dict[str, str]:
     """The fields of a reply that is a JSON object."""
     found = json_repair.loads(completion) if completion.lstrip().startswith(("{", "```")) else None
-    return {name: str(found[name]) for name in fields if found.get(name)} if isinstance(found, dict) else {}
+    return (
+        {name: str(found[name]) for name in fields if found.get(name)}
+        if isinstance(found, dict)
+        else {}
+    )
 
 
 def _texts(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
@@ -185,7 +206,9 @@ def _texts(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     found = []
     for message in messages:
         content = message.get("content") or ""
-        parts = [part.get("text") or "" for part in content] if isinstance(content, list) else [content]
+        parts = (
+            [part.get("text") or "" for part in content] if isinstance(content, list) else [content]
+        )
         found.append((str(message["role"]), "".join(map(str, parts))))
     return found
 
@@ -195,6 +218,8 @@ def _config(sampling: Mapping[str, Any]) -> Config:
     return Config(**{**sampling, **({"stop": tuple(stop)} if isinstance(stop, list) else {})})
 
 
-def _key(asked: Sequence[tuple[str, str]], sampling: Mapping[str, Any], rollout: Any, place: int) -> str:
+def _key(
+    asked: Sequence[tuple[str, str]], sampling: Mapping[str, Any], rollout: Any, place: int
+) -> str:
     text = json.dumps([asked, sampling, rollout, place], sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()

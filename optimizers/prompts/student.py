@@ -1,4 +1,6 @@
-"""A program as DSPy's optimizers handle it: safe in their threads, ended at once, the same in any order."""
+"""A program as DSPy's optimizers handle it: safe in their threads, ended at once, the same in any
+order.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ MOST_FAILURES = 20
 
 
 class Halted(BaseException):
-    """Ends an optimizer at once; DSPy would take an Exception for a wrong answer and go on paying."""
+    """Ends an optimizer at once; DSPy would take an Exception for a wrong answer and go on
+    paying.
+    """
 
 
 class CallControl:
@@ -50,7 +54,9 @@ class CallControl:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Wrap one call: a failure that every other call would meet ends them all. Raises Halted."""
+        """Wrap one call: a failure that every other call would meet ends them all. Raises
+        Halted.
+        """
         if self.problem is not None:
             raise Halted
         try:
@@ -101,7 +107,8 @@ class CallControl:
             why = " ".join(str(problem).split())
             self.halt(
                 UserError(
-                    f"stopped after {MOST_FAILURES} failed calls in a row, the last because {why}; mend the "
+                    f"stopped after {MOST_FAILURES} failed calls in a row, the last because "
+                    f"{why}; mend the "
                     "cause and run the same command again: what was answered is kept"
                 )
             )
@@ -112,10 +119,12 @@ class CallControl:
 
 
 class Student(dspy.Module):  # type: ignore[misc]
-    """A question-answering program whose prompts are to be improved. Its predictors are those of `program`.
+    """A question-answering program whose prompts are to be improved. Its predictors are those of
+    `program`.
 
-    A question that fails gets a prediction without an answer, which is wrong. With `own_signatures`, copies
-    have signature classes of their own, for an optimizer that changes them in place.
+    A question that fails gets a prediction without an answer, which is wrong. With
+    `own_signatures`, copies have signature classes of their own, for an optimizer that changes them
+    in place.
     """
 
     def __init__(self, program: Program, control: CallControl) -> None:
@@ -135,7 +144,9 @@ class Student(dspy.Module):  # type: ignore[misc]
             self.control.failed(problem)
             del (trace or [])[start:]
             error = " ".join(str(problem).split()) or type(problem).__name__
-            prediction = dspy.Prediction(answer=None, decided_by="error", transcript=[], error=error)
+            prediction = dspy.Prediction(
+                answer=None, decided_by="error", transcript=[], error=error
+            )
         else:
             self.control.succeeded()
             if trace is not None:
@@ -147,22 +158,28 @@ class Student(dspy.Module):  # type: ignore[misc]
         copied: Student = super().deepcopy()
         if self.own_signatures:
             for predictor in copied.predictors():
-                predictor.signature = predictor.signature.with_instructions(predictor.signature.instructions)
+                predictor.signature = predictor.signature.with_instructions(
+                    predictor.signature.instructions
+                )
         return copied
 
     def get_lm(self) -> Any:
         return dspy.settings.lm
 
     def set_lm(self, lm: Any) -> None:
-        """Make every seat draw samples of its own from the LM it has, as many as there are rollouts.
+        """Make every seat draw samples of its own from the LM it has, as many as there are
+        rollouts.
 
         DSPy hands over one LM for all; who sits where is not its business.
         """
         self.sampled = True
         for seat in self.program.seats().values():
             own = seat.predict.lm or dspy.settings.lm
-            drawn = own.copy(**{key: lm.kwargs[key] for key in ("temperature",) if key in lm.kwargs})
-            if "acall" in vars(drawn):  # asked in threads, and the copy's own way is not that of the original
+            drawn = own.copy(
+                **{key: lm.kwargs[key] for key in ("temperature",) if key in lm.kwargs}
+            )
+            # asked in threads, and the copy's own way is not that of the original
+            if "acall" in vars(drawn):
                 drawn.acall = partial(in_thread, drawn)
             if getattr(own, "direct", None) is not None:
                 drawn.direct = Sampled(own.direct, lm.kwargs.get("rollout_id") or 0)
@@ -177,7 +194,9 @@ class Student(dspy.Module):  # type: ignore[misc]
 
 
 class Sampled:
-    """An engine whose every call belongs to one rollout: other rollouts are samples of their own."""
+    """An engine whose every call belongs to one rollout: other rollouts are samples of
+    their own.
+    """
 
     def __init__(self, engine: Any, rollout: int) -> None:
         self._engine, self._rollout = engine, rollout
@@ -191,16 +210,21 @@ class Sampled:
 
 
 def in_order(steps: list[Any], predictors: list[Any]) -> list[Any]:
-    """The steps of a trace in an order that does not depend on which of several calls at once came first.
+    """The steps of a trace in an order that does not depend on which of several calls at once came
+    first.
 
-    Whoever was given more comes later, as each turn hears those before it; then goes the predictors' order,
-    then what was said.
+    Whoever was given more comes later, as each turn hears those before it; then goes the
+    predictors' order, then what was said.
     """
     places = {id(predictor): place for place, predictor in enumerate(predictors)}
 
     def key(step: Any) -> tuple[int, int, str]:
         predictor, inputs, outputs = step
         given = json.dumps(inputs, sort_keys=True, default=str)
-        return len(given), places.get(id(predictor), -1), given + json.dumps(dict(outputs), default=str)
+        return (
+            len(given),
+            places.get(id(predictor), -1),
+            given + json.dumps(dict(outputs), default=str),
+        )
 
     return sorted(steps, key=key)

@@ -11,7 +11,9 @@ import numpy as np
 from .statistics import mcnemar_midp
 
 FEW = 20
-"""With fewer clusters the interval is too narrow: about 7% of true differences lie outside it, not 5%."""
+"""With fewer clusters the interval is too narrow: about 7% of true differences lie outside it, not
+5%.
+"""
 
 
 class Clustered(NamedTuple):
@@ -29,15 +31,17 @@ def clustered_mean(
 ) -> Clustered:
     """The mean of `values` (any unit) whose errors may go together within a cluster.
 
-    The cluster-robust variance CR1 of a regression on a constant, with Student's t of G - 1 degrees of
-    freedom (Cameron and Miller 2015, "A practitioner's guide to cluster-robust inference"):
+    The cluster-robust variance CR1 of a regression on a constant, with Student's t of G - 1 degrees
+    of freedom (Cameron and Miller 2015, "A practitioner's guide to cluster-robust inference"):
 
         se^2 = G / (G - 1) / n^2 * sum over clusters of (sum of values[i] - mean)^2
 
-    as statsmodels' OLS with `cov_type="cluster"`, `use_correction` and `use_t`. Where every cluster has the
-    same mean other than 0, se is 0, and p is that of as many clusters all on one side (`mcnemar_midp`).
+    as statsmodels' OLS with `cov_type="cluster"`, `use_correction` and `use_t`. Where every cluster
+    has the same mean other than 0, se is 0, and p is that of as many clusters all on one side
+    (`mcnemar_midp`).
 
-    Raises ValueError for lengths that differ, fewer than two clusters, or a confidence outside 0 to 1.
+    Raises ValueError for lengths that differ, fewer than two clusters, or a confidence outside 0 to
+    1.
     """
     from scipy.special import stdtr, stdtrit
 

@@ -1,4 +1,6 @@
-"""Whether a cheaper program is as good as a team: the non-inferiority test, its limits and what it needs."""
+"""Whether a cheaper program is as good as a team: the non-inferiority test, its limits and what it
+needs.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,12 @@ _NEAR = 1e-9
 class NonInferiority:
     """A program against a team on the same n questions.
 
-    `gained` questions only the program got right, `lost` only the team; `difference` is the program's
-    accuracy minus the team's, -1 to 1. `low` and `high` are its one-sided limits, each with the `confidence`
-    given (so that together they are an interval of 2 × confidence - 1). `verdict` is `non-inferior` when
-    `low` lies above -margin, `inferior` when `high` lies below it, else `not shown`. `needed` says how many
-    questions would show it with a power of 80%, were the two equally good and apart on as many questions as
-    here.
+    `gained` questions only the program got right, `lost` only the team; `difference` is the
+    program's accuracy minus the team's, -1 to 1. `low` and `high` are its one-sided limits, each
+    with the `confidence` given (so that together they are an interval of 2 × confidence - 1).
+    `verdict` is `non-inferior` when `low` lies above -margin, `inferior` when `high` lies below it,
+    else `not shown`. `needed` says how many questions would show it with a power of 80%, were the
+    two equally good and apart on as many questions as here.
     """
 
     n: int
@@ -51,7 +53,8 @@ class NonInferiority:
         if self.verdict == INFERIOR:
             return f"is inferior to the team: more than {margin} below it ({points})"
         return (
-            f"cannot be shown to be at most {margin} below the team with so few questions ({points}): about "
+            f"cannot be shown to be at most {margin} below the team with so few questions "
+            f"({points}): about "
             f"{self.needed:,} would be needed"
         )
 
@@ -64,11 +67,13 @@ def non_inferiority(
 ) -> NonInferiority:
     """Test whether the program's accuracy is at most `margin` (0 to 1) below the team's.
 
-    `program[i]` and `team[i]` say who answered question i right. Raises ValueError for lengths that differ,
-    no question, or a margin or confidence outside 0 to 1.
+    `program[i]` and `team[i]` say who answered question i right. Raises ValueError for lengths that
+    differ, no question, or a margin or confidence outside 0 to 1.
     """
     if len(program) != len(team) or not len(team):
-        raise ValueError(f"answers to the same questions are needed, not to {len(program)} and {len(team)}")
+        raise ValueError(
+            f"answers to the same questions are needed, not to {len(program)} and {len(team)}"
+        )
     if not 0 < margin < 1:
         raise ValueError(f"margin must lie between 0 and 1, not {margin}")
     gained = sum(bool(mine) and not theirs for mine, theirs in zip(program, team, strict=True))
@@ -85,14 +90,15 @@ def non_inferiority(
 def score_limits(gained: int, lost: int, n: int, confidence: float = CONFIDENCE) -> Interval:
     """The one-sided lower and upper limits of a paired difference in accuracy, (gained - lost) / n.
 
-    Tango's score limits (Tango 1998, "Equivalence test and confidence interval for the difference in
-    proportions for the paired-sample design", Statistics in Medicine 17, 891-908): the differences D at which
+    Tango's score limits (Tango 1998, "Equivalence test and confidence interval for the difference
+    in proportions for the paired-sample design", Statistics in Medicine 17, 891-908): the
+    differences D at which
 
         (gained - lost - n D) / sqrt(n (2 q(D) + D (1 - D)))  =  ± z(confidence)
 
-    with q(D) the likeliest share of `lost` questions given D. Unlike a bootstrap, they have a width where no
-    question tells the two apart: with no discordant question the lower limit is -z² / (n + z²). Raises
-    ValueError for counts that do not fit into n, or a confidence outside 0.5 to 1.
+    with q(D) the likeliest share of `lost` questions given D. Unlike a bootstrap, they have a width
+    where no question tells the two apart: with no discordant question the lower limit is -z² / (n +
+    z²). Raises ValueError for counts that do not fit into n, or a confidence outside 0.5 to 1.
     """
     if min(gained, lost) < 0 or gained + lost > n or n < 1:
         raise ValueError(f"{gained} gained and {lost} lost do not fit into {n} questions")
@@ -105,11 +111,13 @@ def score_limits(gained: int, lost: int, n: int, confidence: float = CONFIDENCE)
 def questions_needed(
     margin: float, discordant: float, confidence: float = CONFIDENCE, power: float = POWER
 ) -> int:
-    """How many paired questions show non-inferiority with this power if both programs are equally good.
+    """How many paired questions show non-inferiority with this power if both programs are equally
+    good.
 
-    n = (z(confidence) + z(power))² s / margin², s the share of discordant questions (Nam 1997, "Establishing
-    equivalence of two treatments and sample size requirements in matched-pairs design", Biometrics 53), and
-    never fewer than it takes when no question is discordant, z(confidence)² (1 - margin) / margin.
+    n = (z(confidence) + z(power))² s / margin², s the share of discordant questions (Nam 1997,
+    "Establishing equivalence of two treatments and sample size requirements in matched-pairs
+    design", Biometrics 53), and never fewer than it takes when no question is discordant,
+    z(confidence)² (1 - margin) / margin.
     """
     z, z_power = quantile(confidence), quantile(power)
     apart = (z + z_power) ** 2 * discordant / margin**2

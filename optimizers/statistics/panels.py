@@ -1,4 +1,6 @@
-"""Which panel of agents to take: the best few of many by a majority vote, judged where it was not chosen."""
+"""Which panel of agents to take: the best few of many by a majority vote, judged where it was not
+chosen.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,10 @@ from .clusters import clustered_mean
 Whole = npt.NDArray[np.int64]
 
 SPLITS = 5
-"""Ways to halve the questions. With ten folds, whose choices share most of their questions, panels of agents
-that guess were called better in 10% of trials (8 of 60, 13 of 150); with halves in 4% (5 of 60, 3 of 150)."""
+"""Ways to halve the questions. With ten folds, whose choices share most of their questions, panels
+of agents that guess were called better in 10% of trials (8 of 60, 13 of 150); with halves in 4% (5
+of 60, 3 of 150).
+"""
 
 _BEAM = 8
 """So many panels of a size are made larger."""
@@ -23,10 +27,11 @@ _BEAM = 8
 class PanelEstimate(NamedTuple):
     """A panel, and what choosing one gives on questions that had no part in the choice.
 
-    `members` and `single` (places of agents) are the best panel and the best agent of all questions, and
-    `seen` is the panel's share right there, which flatters it. `score` and `single_score` are shares right
-    on held-out questions, `difference` the one less the other with its 95% interval and two-sided p, and
-    `chosen` the share of choices that fell on the same members.
+    `members` and `single` (places of agents) are the best panel and the best agent of all
+    questions, and `seen` is the panel's share right there, which flatters it. `score` and
+    `single_score` are shares right on held-out questions, `difference` the one less the other with
+    its 95% interval and two-sided p, and `chosen` the share of choices that fell on the same
+    members.
     """
 
     members: tuple[int, ...]
@@ -51,17 +56,15 @@ def best_panel(
 ) -> PanelEstimate:
     """The best panel of 2 to `most` agents by a majority vote, with nested selection.
 
-    Args:
-        answers: an agent's answers to the questions, one list an agent; None abstains. At least three agents.
-        correct: whether each is right. Right answers to a question vote together, however they are written.
-        most: members at most, from 2 up.
-        seed: of the halves.
-        clusters: which questions belong together; they are in one half, and count as one for the interval.
+    Args: answers: an agent's answers to the questions, one list an agent; None abstains. At least
+        three agents. correct: whether each is right. Right answers to a question vote together,
+        however they are written. most: members at most, from 2 up. seed: of the halves. clusters:
+        which questions belong together; they are in one half, and count as one for the interval.
 
-    Even votes count as what a fair draw gives. The questions are halved in five ways. Panel, size and best
-    agent are chosen anew on one half, by the same search (forward from each agent, the best 8 panels of a
-    size kept), and judged on the other, each half once: what picking among many gains by luck is not in
-    `difference`.
+    Even votes count as what a fair draw gives. The questions are halved in five ways. Panel, size
+    and best agent are chosen anew on one half, by the same search (forward from each agent, the
+    best 8 panels of a size kept), and judged on the other, each half once: what picking among many
+    gains by luck is not in `difference`.
 
     Raises ValueError for fewer than three agents, lengths that differ, or fewer than two clusters.
     """
@@ -116,7 +119,9 @@ def _halves(groups: Sequence[Hashable], seed: int) -> Iterator[npt.NDArray[np.bo
 
 
 class _Ballots(NamedTuple):
-    """Of a panel and each question: votes of every answer, the most that one has, how many have it."""
+    """Of a panel and each question: votes of every answer, the most that one has, how many
+    have it.
+    """
 
     counts: Whole
     top: Whole
@@ -124,10 +129,14 @@ class _Ballots(NamedTuple):
 
 
 def _search(codes: Whole, seen: npt.NDArray[np.bool_], most: int) -> tuple[tuple[int, ...], float]:
-    """The panel with the highest share right of the questions seen, the smaller of equals; and that share."""
+    """The panel with the highest share right of the questions seen, the smaller of equals; and that
+    share.
+    """
     codes = codes[:, seen]
     agents, n = codes.shape
-    empty = _Ballots(np.zeros((n, int(codes.max()) + 1), dtype=np.int64), np.zeros(n, int), np.zeros(n, int))
+    empty = _Ballots(
+        np.zeros((n, int(codes.max()) + 1), dtype=np.int64), np.zeros(n, int), np.zeros(n, int)
+    )
     beam: list[tuple[tuple[int, ...], _Ballots]] = [((), empty)]
     best: tuple[tuple[int, ...], float] = ((), -1.0)
     for size in range(1, min(most, agents) + 1):
@@ -152,12 +161,16 @@ def _search(codes: Whole, seen: npt.NDArray[np.bool_], most: int) -> tuple[tuple
 
 
 def _with_each(codes: Whole, ballots: _Ballots) -> npt.NDArray[np.float64]:
-    """How right the panel's vote is with each agent added, an agent a row; an even vote counts in part."""
+    """How right the panel's vote is with each agent added, an agent a row; an even vote counts in
+    part.
+    """
     counts, top, ties = ballots
     votes = np.where(codes >= 0, counts[np.arange(counts.shape[0]), codes] + 1, -1)
     before = np.divide(counts[:, 0] == top, ties, out=np.zeros(len(top)), where=ties > 0)
     even = ((counts[:, 0] == top) & (top > 0) | (codes == 0)) / (ties + 1)
-    right: npt.NDArray[np.float64] = np.where(votes > top, codes == 0, np.where(votes == top, even, before))
+    right: npt.NDArray[np.float64] = np.where(
+        votes > top, codes == 0, np.where(votes == top, even, before)
+    )
     return right
 
 

@@ -1,4 +1,6 @@
-"""The statistics behind every comparison: intervals, paired tests, and what a sample can detect. All pure."""
+"""The statistics behind every comparison: intervals, paired tests, and what a sample can detect.
+All pure.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -45,8 +47,8 @@ class Estimate(NamedTuple):
 def wilson(successes: int, n: int, confidence: float = 0.95) -> Interval:
     """Wilson's score interval of a rate, both ends 0 to 1; (0, 1) for n = 0.
 
-    Source: Wilson (1927), without continuity correction. Raises ValueError unless 0 <= successes <= n and
-    0 < confidence < 1.
+    Source: Wilson (1927), without continuity correction. Raises ValueError unless 0 <= successes <=
+    n and 0 < confidence < 1.
     """
     _check_share("confidence", confidence)
     if not 0 <= successes <= n:
@@ -64,11 +66,11 @@ def wilson(successes: int, n: int, confidence: float = 0.95) -> Interval:
 
 
 def mcnemar_exact(only_a: int, only_b: int) -> float:
-    """Two-sided exact p that two programs are equally often right, from the questions only one of them
-    got right.
+    """Two-sided exact p that two programs are equally often right, from the questions only one of
+    them got right.
 
-    McNemar's test by the binomial distribution with probability one half; 1.0 when no question tells the two
-    apart. Raises ValueError for a negative count.
+    McNemar's test by the binomial distribution with probability one half; 1.0 when no question
+    tells the two apart. Raises ValueError for a negative count.
     """
     if only_a < 0 or only_b < 0:
         raise ValueError(f"counts cannot be negative: {only_a} and {only_b}")
@@ -87,10 +89,10 @@ def mcnemar_exact(only_a: int, only_b: int) -> float:
 def mcnemar_midp(only_a: int, only_b: int) -> float:
     """Two-sided mid-p that two programs are equally often right, as `mcnemar_exact`.
 
-    Half of the chance of the counts that were seen counts as more extreme than they: the exact test is
-    stricter than it says, since its p takes few values (Fagerland, Lydersen and Laake 2013, "The McNemar test
-    for binary matched-pairs data: mid-p and asymptotic are better than exact conditional"). Raises ValueError
-    for a negative count.
+    Half of the chance of the counts that were seen counts as more extreme than they: the exact test
+    is stricter than it says, since its p takes few values (Fagerland, Lydersen and Laake 2013, "The
+    McNemar test for binary matched-pairs data: mid-p and asymptotic are better than exact
+    conditional"). Raises ValueError for a negative count.
     """
     if only_a == only_b:
         return mcnemar_exact(only_a, only_b)
@@ -101,14 +103,15 @@ def mcnemar_midp(only_a: int, only_b: int) -> float:
 
 
 def matched_odds(only_a: int, only_b: int, confidence: float = 0.95, *, exact: bool = True) -> Odds:
-    """The odds ratio of matched pairs, only_a / only_b, with its interval: how much more often a is right
-    where b is wrong than the other way round.
+    """The odds ratio of matched pairs, only_a / only_b, with its interval: how much more often a is
+    right where b is wrong than the other way round.
 
-    The effect size that belongs to McNemar's test (Agresti, Categorical Data Analysis, matched pairs): given
-    the discordant questions, only_a is binomial, and the interval is that of its share p, turned into odds
-    p / (1 - p): Clopper and Pearson's, or the mid-p one. It leaves out 1 exactly where `mcnemar_exact`, or
-    `mcnemar_midp`, is below 1 - confidence. Infinite when only_b is 0; 1 from 0 to infinity when both are.
-    Raises ValueError for a negative count or a confidence outside 0 to 1.
+    The effect size that belongs to McNemar's test (Agresti, Categorical Data Analysis, matched
+    pairs): given the discordant questions, only_a is binomial, and the interval is that of its
+    share p, turned into odds p / (1 - p): Clopper and Pearson's, or the mid-p one. It leaves out 1
+    exactly where `mcnemar_exact`, or `mcnemar_midp`, is below 1 - confidence. Infinite when only_b
+    is 0; 1 from 0 to infinity when both are. Raises ValueError for a negative count or a confidence
+    outside 0 to 1.
     """
     _check_share("confidence", confidence)
     if only_a < 0 or only_b < 0:
@@ -116,19 +119,24 @@ def matched_odds(only_a: int, only_b: int, confidence: float = 0.95, *, exact: b
     if only_a == only_b == 0:
         return Odds(1.0, 0.0, math.inf)
     limit = _exact_limit if exact else _midp_limit
-    low, high = (limit(*counts, (1 - confidence) / 2) for counts in ((only_a, only_b), (only_b, only_a)))
-    return Odds(only_a / only_b if only_b else math.inf, _odds(low), 1 / _odds(high) if high else math.inf)
+    low, high = (
+        limit(*counts, (1 - confidence) / 2) for counts in ((only_a, only_b), (only_b, only_a))
+    )
+    return Odds(
+        only_a / only_b if only_b else math.inf, _odds(low), 1 / _odds(high) if high else math.inf
+    )
 
 
 def paired_bootstrap(
     a: Sequence[SupportsFloat], b: Sequence[SupportsFloat], *, seed: int, resamples: int = 10_000
 ) -> Difference:
-    """mean(a) - mean(b) of scores on the same questions, with its 95 % percentile bootstrap interval.
+    """mean(a) - mean(b) of scores on the same questions, with its 95 % percentile bootstrap
+    interval.
 
     `a[i]` and `b[i]` are the two scores of question i (any unit; right or wrong as True or False):
-    questions are resampled, with both their scores. The order of the questions does not matter. Raises
-    ValueError for lengths that differ, no question, a score that is not finite, or fewer than one
-    resample.
+    questions are resampled, with both their scores. The order of the questions does not matter.
+    Raises ValueError for lengths that differ, no question, a score that is not finite, or fewer
+    than one resample.
     """
     if len(a) != len(b):
         raise ValueError(f"paired scores must be of the same questions: {len(a)} and {len(b)}")
@@ -138,10 +146,11 @@ def paired_bootstrap(
 def bootstrap_mean(
     values: Sequence[SupportsFloat], *, seed: int, resamples: int = 10_000, confidence: float = 0.95
 ) -> Estimate:
-    """The mean of `values` (any unit) with its percentile bootstrap interval; their order does not matter.
+    """The mean of `values` (any unit) with its percentile bootstrap interval; their order does not
+    matter.
 
-    Raises ValueError for no value, a value that is not finite, fewer than one resample, or a confidence
-    outside 0 to 1.
+    Raises ValueError for no value, a value that is not finite, fewer than one resample, or a
+    confidence outside 0 to 1.
     """
     _check_share("confidence", confidence)
     return Estimate(*_bootstrap(_finite(values), seed, resamples, confidence))
@@ -150,13 +159,14 @@ def bootstrap_mean(
 def cohens_kappa(
     one: Sequence[bool], other: Sequence[bool], *, seed: int, resamples: int = 2_000
 ) -> Estimate:
-    """Cohen's kappa (1960) of two raters of the same things, with its 95 % percentile bootstrap interval.
+    """Cohen's kappa (1960) of two raters of the same things, with its 95 % percentile bootstrap
+    interval.
 
         kappa = (agreement - chance) / (1 - chance)
 
-    where chance is the agreement of raters who say yes as often as these, independently. 1 is full agreement,
-    0 as much as by chance; 0 where both always say the same one thing, which tells nothing. Raises ValueError
-    for lengths that differ and no thing.
+    where chance is the agreement of raters who say yes as often as these, independently. 1 is full
+    agreement, 0 as much as by chance; 0 where both always say the same one thing, which tells
+    nothing. Raises ValueError for lengths that differ and no thing.
     """
     if len(one) != len(other) or not len(one):
         raise ValueError(f"ratings must be of the same things: {len(one)} and {len(other)}")
@@ -181,17 +191,18 @@ def _kappa(counts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 def minimum_detectable_difference(
     n: int, discordant: float = 0.08, power: float = 0.8, alpha: float = 0.05
 ) -> float:
-    """The smallest true difference of two accuracies, 0 to 1, that n paired questions show with this power.
+    """The smallest true difference of two accuracies, 0 to 1, that n paired questions show with
+    this power.
 
-    Two-sided McNemar test by its normal approximation (Connor 1987, "Sample size for testing differences in
-    proportions for the paired-sample design"): the d that solves
+    Two-sided McNemar test by its normal approximation (Connor 1987, "Sample size for testing
+    differences in proportions for the paired-sample design"): the d that solves
 
         d sqrt(n) = z(1 - alpha / 2) sqrt(s) + z(power) sqrt(s - d^2)
 
     where s is the share of discordant questions, those that only one of the two gets right. s is
-    `discordant`, or d where d is larger, since a difference cannot exceed its discordant share. 1.0 when
-    n is too small to show even a difference of 1. Examples: 660 questions show 0.031 at the default 8 %
-    discordant, and 0.05 at 21 %. Raises ValueError for n < 1 or a share outside 0 to 1.
+    `discordant`, or d where d is larger, since a difference cannot exceed its discordant share. 1.0
+    when n is too small to show even a difference of 1. Examples: 660 questions show 0.031 at the
+    default 8 % discordant, and 0.05 at 21 %. Raises ValueError for n < 1 or a share outside 0 to 1.
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, not {n}")
@@ -211,8 +222,8 @@ def minimum_detectable_difference(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p values adjusted for their number by Holm's step-down method (1979), in the order given, each
-    at most 1.
+    """The p values adjusted for their number by Holm's step-down method (1979), in the order given,
+    each at most 1.
 
     Raises ValueError for a value outside 0 to 1.
     """
@@ -229,7 +240,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def _bootstrap(
     values: npt.NDArray[np.float64], seed: int, resamples: int, confidence: float
 ) -> tuple[float, float, float]:
-    """Mean and percentile interval in pieces of bounded memory; values are sorted, so order cannot matter."""
+    """Mean and percentile interval in pieces of bounded memory; values are sorted, so order cannot
+    matter.
+    """
     if resamples < 1:
         raise ValueError(f"resamples must be at least 1, not {resamples}")
     rng = np.random.default_rng(seed)
@@ -240,7 +253,8 @@ def _bootstrap(
     step = max(1, _CELLS // (len(distinct) if few else n))
     for start in range(0, resamples, step):
         size = min(step, resamples - start)
-        if few:  # drawing how often each distinct value occurs is the same resample for far less work
+        # drawing how often each distinct value occurs is the same resample for far less work
+        if few:
             drawn = rng.multinomial(n, counts / n, size=size) @ distinct / n
         else:
             drawn = ordered[rng.integers(0, n, size=(size, n))].mean(axis=1)
@@ -260,7 +274,8 @@ def _finite(values: Sequence[SupportsFloat]) -> npt.NDArray[np.float64]:
 
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function that changes sign once between two ends does so, by halving, to the last digit.
+    """Where a function that changes sign once between two ends does so, by halving, to the last
+    digit.
 
     `scipy.optimize` has faster ways, and takes half a second to import.
     """
@@ -277,7 +292,9 @@ def _exact_limit(won: int, lost: int, tail: float) -> float:
 
 
 def _midp_limit(won: int, lost: int, tail: float) -> float:
-    """The share at which as many wins as `won`, half of that very number counted, have the chance `tail`."""
+    """The share at which as many wins as `won`, half of that very number counted, have the chance
+    `tail`.
+    """
     from scipy.special import betainc
 
     def above(share: float) -> float:

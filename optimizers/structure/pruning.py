@@ -28,23 +28,27 @@ def rungs(questions: int) -> list[int]:
 
 
 def worth_going_on(trial: Scores, best: Scores, questions: int) -> bool:
-    """Whether a setting that differs from a finished one in nothing but rounds or votes is asked further.
+    """Whether a setting that differs from a finished one in nothing but rounds or votes is asked
+    further.
 
-    From a quarter of all `questions` on it has to be ahead of the best so far: the finished one has shown
-    most of what there is to learn, and a study must not pay for each of them in full.
+    From a quarter of all `questions` on it has to be ahead of the best so far: the finished one has
+    shown most of what there is to learn, and a study must not pay for each of them in full.
     """
     if len(trial) < FIRST_RUNG or 4 * len(trial) < questions:
         return True
-    return sum(a - b for a, b in zip(trial, best, strict=False) if a is not None and b is not None) > 0
+    return (
+        sum(a - b for a, b in zip(trial, best, strict=False) if a is not None and b is not None) > 0
+    )
 
 
 def behind(trial: Scores, best: Scores, rungs_planned: int, *, alpha: float = ALPHA) -> bool:
-    """Whether a trial is behind the best so far by a paired test on the questions that both have answered.
+    """Whether a trial is behind the best so far by a paired test on the questions that both have
+    answered.
 
-    Right-or-wrong scores take McNemar's exact test, other scores the bootstrap of the mean difference. Both
-    are one-sided at `alpha / rungs_planned` (Bonferroni over the comparisons of one trial), so a trial that
-    is as good as the best is stopped early with a probability of at most `alpha`. Questions that failed in
-    either say nothing.
+    Right-or-wrong scores take McNemar's exact test, other scores the bootstrap of the mean
+    difference. Both are one-sided at `alpha / rungs_planned` (Bonferroni over the comparisons of
+    one trial), so a trial that is as good as the best is stopped early with a probability of at
+    most `alpha`. Questions that failed in either say nothing.
     """
     pairs = [(a, b) for a, b in zip(trial, best, strict=False) if a is not None and b is not None]
     level = alpha / max(1, rungs_planned)

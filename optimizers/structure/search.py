@@ -1,4 +1,6 @@
-"""Structure search with Optuna: points of a space become trials, drawn alike however often a study stops."""
+"""Structure search with Optuna: points of a space become trials, drawn alike however often a study
+stops.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ DIRECTIONS: dict[str, Literal["maximize", "minimize"]] = {
     "calls": "minimize",
     "tokens": "minimize",
 }
-"""Objective → Optuna's name of its direction; that of any other, a metric's name, is to be made large."""
+"""Objective → Optuna's name of its direction; that of any other, a metric's name, is to be made
+large.
+"""
 
 SAMPLERS = ("tpe", "nsga2", "gp", "random", "grid")
 STARTUP = 10  # trials drawn at random before a model of the space is worth anything
@@ -44,12 +48,11 @@ Planned = Mapping[int, Mapping[str, Any]]
 class SeededSampler(BaseSampler):
     """A sampler whose draws depend on the seed, the trial's place and the finished trials alone.
 
-    A study that was killed goes on as if it had not been: each trial has a sampler of its own, seeded by its
-    place, and a trial that is tried again keeps its place.
+    A study that was killed goes on as if it had not been: each trial has a sampler of its own,
+    seeded by its place, and a trial that is tried again keeps its place.
 
-    Args:
-        sampler: one of SAMPLERS, where `grid` draws nothing, since its trials are all planned; or one of
-            Optuna's, which draws with a seed and state of its own.
+    Args: sampler: one of SAMPLERS, where `grid` draws nothing, since its trials are all planned; or
+        one of Optuna's, which draws with a seed and state of its own.
         seed: of the study.
         place: gives a trial's place in the study.
         planned: parameters of trials that are not drawn.
@@ -92,13 +95,19 @@ class SeededSampler(BaseSampler):
         return {} if self._plan else self._inner.sample_relative(study, trial, search_space)
 
     def sample_independent(
-        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+        self,
+        study: optuna.Study,
+        trial: FrozenTrial,
+        param_name: str,
+        param_distribution: BaseDistribution,
     ) -> Any:
         if param_name in self._plan:
             return self._plan[param_name]
         return self._inner.sample_independent(study, trial, param_name, param_distribution)
 
-    def after_trial(self, study: optuna.Study, trial: FrozenTrial, state: TrialState, values: Any) -> None:
+    def after_trial(
+        self, study: optuna.Study, trial: FrozenTrial, state: TrialState, values: Any
+    ) -> None:
         self._inner.after_trial(study, trial, state, values)
 
 
@@ -122,7 +131,9 @@ def _suggest(trial: Trial, name: str, values: Choice | Whole | Real) -> Any:
         return trial.suggest_int(name, values.low, values.high, step=values.step)
     if isinstance(values, Real):
         return trial.suggest_float(name, values.low, values.high, step=values.step)
-    return json.loads(trial.suggest_categorical(name, [json.dumps(value) for value in values.values]))
+    return json.loads(
+        trial.suggest_categorical(name, [json.dumps(value) for value in values.values])
+    )
 
 
 def parameters_of(
@@ -157,17 +168,21 @@ def distribution_of(values: Choice | Whole | Real) -> BaseDistribution:
 
 
 def grid(point: Point) -> list[Setting]:
-    """Every point of a space. Raises UserError for a space without end, or one too large to go through."""
+    """Every point of a space. Raises UserError for a space without end, or one too large to go
+    through.
+    """
     found: list[Setting] = []
     try:
         for setting in grid_settings(point):
             found.append(setting)
             if len(found) > GRID_LIMIT:
                 raise UserError(
-                    f"the space has more than {GRID_LIMIT:,} settings: narrow it, or choose another sampler"
+                    f"the space has more than {GRID_LIMIT:,} settings: narrow it, or choose "
+                    f"another sampler"
                 )
     except ValueError as problem:
         raise UserError(
-            f"a grid cannot go through all values of {problem}: give it a step, or choose another sampler"
+            f"a grid cannot go through all values of {problem}: give it a step, or choose "
+            f"another sampler"
         ) from None
     return found

@@ -24,8 +24,16 @@ _PART = re.compile(r"(?P<dollar>\$?)\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[^\d
 _SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
 _UNITS = {
     **dict.fromkeys(("usd", "$"), ("usd", 1)),
-    **{scale + unit: ("calls", times) for scale, times in _SCALES.items() for unit in ("calls", "call")},
-    **{scale + unit: ("tokens", times) for scale, times in _SCALES.items() for unit in ("tokens", "token")},
+    **{
+        scale + unit: ("calls", times)
+        for scale, times in _SCALES.items()
+        for unit in ("calls", "call")
+    },
+    **{
+        scale + unit: ("tokens", times)
+        for scale, times in _SCALES.items()
+        for unit in ("tokens", "token")
+    },
     **dict.fromkeys(("s", "sec", "second", "seconds"), ("seconds", 1)),
     **dict.fromkeys(("min", "minute", "minutes"), ("seconds", 60)),
     **dict.fromkeys(("h", "hour", "hours"), ("seconds", 3600)),
@@ -33,12 +41,16 @@ _UNITS = {
 
 
 class BudgetSpent(FatalCallError):  # noqa: N818
-    """No further call may be made: a budget is spent. The question it was for is unfinished, not failed."""
+    """No further call may be made: a budget is spent. The question it was for is unfinished, not
+    failed.
+    """
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Ceilings, each None or above 0: money in USD, paid calls, tokens (prompt and completion), seconds."""
+    """Ceilings, each None or above 0: money in USD, paid calls, tokens (prompt and completion),
+    seconds.
+    """
 
     usd: float | None = None
     calls: int | None = None
@@ -47,24 +59,38 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str) -> Budget:
-        """`2 USD, 500 calls, 1M tokens, 20 min`: one or several, each with its unit. Raises UserError."""
+        """`2 USD, 500 calls, 1M tokens, 20 min`: one or several, each with its unit. Raises
+        UserError.
+        """
         if not isinstance(text, str):
             amount = f"{text} calls" if isinstance(text, int) and text > 1 else "100 calls"
-            raise UserError(f'the budget is {text!r}: give its unit, too, such as "{amount}" or "2 USD"')
+            raise UserError(
+                f'the budget is {text!r}: give its unit, too, such as "{amount}" or "2 USD"'
+            )
         found: dict[str, float] = {}
         for part in text.split(","):
             match = _PART.fullmatch(part.strip())
             unit = re.sub(r"\s", "", match["unit"] or match["dollar"]).casefold() if match else ""
-            if match is None or unit not in _UNITS or (match["dollar"] and unit not in ("$", "usd")):
-                raise UserError(f"the budget {text!r} cannot be read at {part.strip()!r}: give {EXAMPLE}")
+            if (
+                match is None
+                or unit not in _UNITS
+                or (match["dollar"] and unit not in ("$", "usd"))
+            ):
+                raise UserError(
+                    f"the budget {text!r} cannot be read at {part.strip()!r}: give {EXAMPLE}"
+                )
             name, times = _UNITS[unit]
             amount = float(match["number"]) * times
             if name in found:
                 raise UserError(f"the budget {text!r} limits {name} twice: keep one of them")
             if amount <= 0 or (name in ("calls", "tokens") and amount != int(amount)):
-                raise UserError(f"the budget {text!r} has {part.strip()!r}: give a whole number above 0")
+                raise UserError(
+                    f"the budget {text!r} has {part.strip()!r}: give a whole number above 0"
+                )
             found[name] = amount
-        calls, tokens = (int(found[name]) if name in found else None for name in ("calls", "tokens"))
+        calls, tokens = (
+            int(found[name]) if name in found else None for name in ("calls", "tokens")
+        )
         return cls(found.get("usd"), calls, tokens, found.get("seconds"))
 
     def __str__(self) -> str:
@@ -102,10 +128,12 @@ class Account:
     async def admit(self) -> None:
         """Take a place for one paid call, to be given back by `leave`.
 
-        Where little is left, the calls of questions that began earlier go first, but for a few seconds
-        only: a call that waits may hold a place at the endpoint that an earlier question waits for.
+        Where little is left, the calls of questions that began earlier go first, but for a few
+        seconds only: a call that waits may hold a place at the endpoint that an earlier question
+        waits for.
 
-        Raises BudgetSpent, but not before the calls in flight have ended: whoever gets it may stop others.
+        Raises BudgetSpent, but not before the calls in flight have ended: whoever gets it may stop
+        others.
         """
         patient = time.monotonic() + TURN_SECONDS
         while True:
@@ -124,14 +152,17 @@ class Account:
         with self._lock:
             over = self._over()
             if over is None and self._fully_promised():
-                over = self._spent_on(f"{self.spent.calls:,} calls and {self.in_flight:,} under way")
+                over = self._spent_on(
+                    f"{self.spent.calls:,} calls and {self.in_flight:,} under way"
+                )
             if over is not None:
                 raise refused(BudgetSpent(over))
             self.in_flight += 1
 
     @asynccontextmanager
     async def question(self, key: object) -> AsyncIterator[None]:
-        """Answer a question inside the block, once what is left is likely to do for it and those under way.
+        """Answer a question inside the block, once what is left is likely to do for it and those
+        under way.
 
         Every question begins when nothing is left: it may need no call.
         """
@@ -155,21 +186,30 @@ class Account:
             return True
 
     def _turn(self) -> int:
-        """The place of the question that asks among those under way, from 1 for the one that began first."""
+        """The place of the question that asks among those under way, from 1 for the one that began
+        first.
+        """
         key = _QUESTION.get()
         return list(self._open).index(key) + 1 if key in self._open else 1
 
     def _suffices_for(self, questions: int) -> bool:
-        """Whether what is left is likely to do for so many questions; for one it is always tried."""
+        """Whether what is left is likely to do for so many questions; for one it is always
+        tried.
+        """
         if questions == 1:
             return True
-        limits = {"calls": self.budget.calls, "tokens": self.budget.tokens, "cost_usd": self.budget.usd}
+        limits = {
+            "calls": self.budget.calls,
+            "tokens": self.budget.tokens,
+            "cost_usd": self.budget.usd,
+        }
         for name, limit in limits.items():
             taken = [getattr(usage, name) for usage in (self._took, *self._open.values())]
             spent = getattr(self.spent, name)
             if limit is None or spent is None or None in taken:
                 continue
-            # Quick questions finish first: what those under way have taken keeps them from standing for all.
+            # Quick questions finish first: what those under way have taken keeps them from standing
+            # for all.
             each = sum(taken) / self._answered if self._answered else getattr(self.likely, name)
             if questions * each > limit - spent:
                 return False
@@ -210,13 +250,16 @@ class Account:
         budget, spent = self.budget, self.spent
         if self.uncounted is not None:
             return (
-                f"budget {budget} cannot be held: {self.uncounted} did not say how many tokens a call took, "
+                f"budget {budget} cannot be held: {self.uncounted} did not say how many tokens a "
+                f"call took, "
                 "or contradicted itself; what is finished is kept: limit calls or time instead"
             )
         used = None
         if budget.calls is not None and spent.calls >= budget.calls:
             used = f"{spent.calls:,} calls"
-        elif budget.tokens is not None and spent.tokens is not None and spent.tokens >= budget.tokens:
+        elif (
+            budget.tokens is not None and spent.tokens is not None and spent.tokens >= budget.tokens
+        ):
             used = f"{spent.tokens:,} tokens"
         elif budget.usd is not None and spent.cost_usd is not None and spent.cost_usd >= budget.usd:
             used = f"{spent.cost_usd:.4f} USD"
@@ -229,14 +272,17 @@ class Account:
         return f"budget {self.budget} spent ({used}): {kept}"
 
     def _fully_promised(self) -> bool:
-        return self.budget.calls is not None and self.spent.calls + self.in_flight >= self.budget.calls
+        return (
+            self.budget.calls is not None and self.spent.calls + self.in_flight >= self.budget.calls
+        )
 
 
 def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Account:
     """The account of a budget of which `spent` is gone already.
 
-    `engines` are what the LMs that will be asked are billed as (`lms.foreign.billed_as`). Raises UserError
-    when the ceilings could not be held: money and an unknown price, or unknown spending so far.
+    `engines` are what the LMs that will be asked are billed as (`lms.foreign.billed_as`). Raises
+    UserError when the ceilings could not be held: money and an unknown price, or unknown spending
+    so far.
     """
     budget = text if isinstance(text, Budget) else Budget.parse(text)
     dearest = 0.0
@@ -254,7 +300,8 @@ def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Ac
     ):
         if limit is not None and used is None:
             raise UserError(
-                f"what this run {what} so far is unknown, so {budget} cannot be held: limit {instead} "
+                f"what this run {what} so far is unknown, so {budget} cannot be held: limit "
+                f"{instead} "
                 "instead, or choose another --out"
             )
     return Account(budget, replace(spent), replace(LIKELY, cost_usd=dearest))
@@ -266,7 +313,9 @@ ACCOUNTS: ContextVar[tuple[Account, ...]] = ContextVar("folkmoot_accounts", defa
 
 @asynccontextmanager
 async def room_for_question() -> AsyncIterator[None]:
-    """Answer a question inside the block; where a budget is short, those under way are finished first."""
+    """Answer a question inside the block; where a budget is short, those under way are finished
+    first.
+    """
     key = object()
     async with AsyncExitStack() as held:
         if _QUESTION.get() is None:  # a question asked within another one would wait for that

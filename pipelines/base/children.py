@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
-"""The environment of such a process: `python -m` and `-c` would else look for modules where it starts."""
+"""The environment of such a process: `python -m` and `-c` would else look for modules where it
+starts.
+"""
 
 
 @contextmanager

@@ -1,4 +1,6 @@
-"""What the shell offers for values: names that can be had without importing what they name, and files."""
+"""What the shell offers for values: names that can be had without importing what they name, and
+files.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 PROGRAMS = ("causal", "deliberation", "ensemble", "network", "router", "single", "team")
-"""Protocols, strategies and optimizers of folkmoot's own; a test holds these names to the registries."""
+"""Protocols, strategies and optimizers of folkmoot's own; a test holds these names to the
+registries.
+"""
 STRATEGIES = (
     *("simple", "zero_shot", "few_shot", "cot", "self_consistency", "complexity", "self_ask"),
     *("decomposition", "least_to_most", "plan_and_solve"),

@@ -1,4 +1,6 @@
-"""How far a run has come: one line, live on a terminal or in a notebook, whoever started the run."""
+"""How far a run has come: one line, live on a terminal or in a notebook, whoever started
+the run.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ _DRAWING = threading.Lock()  # of two lines at a time, one would overwrite the o
 
 @dataclass(frozen=True)
 class ProgressLine:
-    """A line of live progress: what is under way, figures of it, and how much of it is done, if known."""
+    """A line of live progress: what is under way, figures of it, and how much of it is done, if
+    known.
+    """
 
     label: str
     parts: Iterable[str]
@@ -50,11 +54,13 @@ class ProgressLine:
 def displayed(
     show: bool | Callable[[State], None] | None, label: str, draw: Callable[[State], ProgressLine]
 ) -> Iterator[Callable[[State], None]]:
-    """A callback whose latest state is drawn on standard error, or in the notebook, while the block runs.
+    """A callback whose latest state is drawn on standard error, or in the notebook, while the block
+    runs.
 
-    `show` may be a function that takes the states instead. None draws nothing where nobody is looking: in a
-    pipe, a file, or a test; True draws even there, once, when the block ends; False never. Of displays
-    inside one another the outermost is shown. One that fails stays as it is, and the block goes on.
+    `show` may be a function that takes the states instead. None draws nothing where nobody is
+    looking: in a pipe, a file, or a test; True draws even there, once, when the block ends; False
+    never. Of displays inside one another the outermost is shown. One that fails stays as it is, and
+    the block goes on.
     """
     if callable(show):
         yield show
@@ -154,7 +160,9 @@ class _Notebook:
 
 
 class Screen(Console, RenderHook):
-    """A console that no text, wherever it is from, sends a control, invisible or direction character to."""
+    """A console that no text, wherever it is from, sends a control, invisible or direction
+    character to.
+    """
 
     def __init__(self, file: IO[str], **settings: Any) -> None:
         super().__init__(file=file, highlight=False, markup=False, emoji=False, **settings)

@@ -1,4 +1,6 @@
-"""Results as notebooks show them: tables of escaped text, without scripts and colours of their own."""
+"""Results as notebooks show them: tables of escaped text, without scripts and colours of
+their own.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _CELL = "text-align:left;vertical-align:top;white-space:pre-wrap"
 
 
 def html_text(value: Any) -> str:
-    """A value as text that stands in HTML as it is: no mark-up, no invisible characters; None is a dash."""
+    """A value as text that stands in HTML as it is: no mark-up, no invisible characters; None is a
+    dash.
+    """
     if value is None:
         return "–"
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
@@ -25,7 +29,9 @@ def html_text(value: Any) -> str:
 def html_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """A table, a row a line."""
     head = "".join(f'<th style="{_CELL}">{html_text(name)}</th>' for name in columns)
-    lines = ("".join(f'<td style="{_CELL}">{html_text(value)}</td>' for value in row) for row in rows)
+    lines = (
+        "".join(f'<td style="{_CELL}">{html_text(value)}</td>' for value in row) for row in rows
+    )
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -33,7 +39,8 @@ def html_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 def html_result(title: str, lines: Mapping[str, str], *more: str) -> str:
     """A result: its title, what there is to say by name, and tables."""
     said = "".join(
-        f'<tr><th style="{_CELL}">{html_text(name)}</th><td style="{_CELL}">{html_text(value)}</td></tr>'
+        f'<tr><th style="{_CELL}">{html_text(name)}</th><td '
+        f'style="{_CELL}">{html_text(value)}</td></tr>'
         for name, value in lines.items()
     )
     return f"<div><strong>{html_text(title)}</strong><table>{said}</table>{''.join(more)}</div>"

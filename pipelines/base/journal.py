@@ -1,4 +1,6 @@
-"""JSON on disk: a file written at once, and a journal of one object a line that survives being killed."""
+"""JSON on disk: a file written at once, and a journal of one object a line that survives being
+killed.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from typing import Any
 import orjson
 
 from ...modules.base.errors import UserError
-from ...modules.base.files import cut_torn_line, open_regular, read_regular, whole_lines, write_whole
+from ...modules.base.files import (
+    cut_torn_line,
+    open_regular,
+    read_regular,
+    whole_lines,
+    write_whole,
+)
 
 
 def to_json(value: Any) -> bytes:
@@ -38,7 +46,9 @@ def as_json(value: Any) -> Any:
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
-    """The object in a JSON file; None when the file is missing, unreadable, or holds something else."""
+    """The object in a JSON file; None when the file is missing, unreadable, or holds something
+    else.
+    """
     try:
         return parsed(read_regular(path))
     except OSError:
@@ -54,18 +64,24 @@ def parsed(text: bytes, fields: Collection[str] = ()) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and found.keys() >= set(fields) else None
 
 
-def records(file: Path | int, fields: Collection[str] = (), start: int = 0) -> Iterator[dict[str, Any]]:
-    """The objects of a journal from a place on; lines that are torn, damaged or lack a field are left out."""
+def records(
+    file: Path | int, fields: Collection[str] = (), start: int = 0
+) -> Iterator[dict[str, Any]]:
+    """The objects of a journal from a place on; lines that are torn, damaged or lack a field are
+    left out.
+    """
     for _, line in whole_lines(file, start):
         if (found := parsed(line, fields)) is not None:
             yield found
 
 
 class Journal:
-    """A file of JSON objects, one a line, that is only added to, each line in one write. Thread-safe.
+    """A file of JSON objects, one a line, that is only added to, each line in one write.
+    Thread-safe.
 
-    Several processes may add to one journal. Of a process killed while writing at most one line is torn: it
-    is ended before the next one, and readers pass it over. A journal that is written `alone` loses it.
+    Several processes may add to one journal. Of a process killed while writing at most one line is
+    torn: it is ended before the next one, and readers pass it over. A journal that is written
+    `alone` loses it.
 
     Raises OSError when the file cannot be opened.
     """
@@ -109,4 +125,6 @@ class Journal:
 
 
 def unwritten(path: Path, problem: OSError) -> UserError:
-    return UserError(f"{path} could not be written ({problem.strerror}): make room and run the command again")
+    return UserError(
+        f"{path} could not be written ({problem.strerror}): make room and run the command again"
+    )

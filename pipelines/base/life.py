@@ -1,9 +1,9 @@
 """The life of a command: Request → Plan → Run → Outcome.
 
-A request (`request.py`) is what a user asks. A function of it makes a plan: all input is read and checked,
-and no LM is called. Another function carries the plan out, inside `tracking.run.running`, and returns an
-outcome.
-The Python function does both; the command line shows the plan before and the outcome after (`cli/life.py`).
+A request (`request.py`) is what a user asks. A function of it makes a plan: all input is read and
+checked, and no LM is called. Another function carries the plan out, inside `tracking.run.running`,
+and returns an outcome. The Python function does both; the command line shows the plan before and
+the outcome after (`cli/life.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import Any, Protocol
 
 
 class Plan(Protocol):
-    """What a command is going to ask, what that may cost, and what it can show; checked, and not begun."""
+    """What a command is going to ask, what that may cost, and what it can show; checked, and not
+    begun.
+    """
 
     @property
     def title(self) -> str:

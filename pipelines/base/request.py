@@ -58,8 +58,8 @@ Pairs = Mapping[str, Any] | Sequence[str] | None
 def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]:
     """Turn a function of a request into one that takes the request's fields as its arguments.
 
-    The dataclass is where arguments are written: type checkers read the keywords of the function from it, and
-    `help` lists them with the words that the command line shows.
+    The dataclass is where arguments are written: type checkers read the keywords of the function
+    from it, and `help` lists them with the words that the command line shows.
     """
 
     def decorate(work: Callable[[R], T]) -> Callable[P, T]:
@@ -78,7 +78,9 @@ def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T
             return work(request(*args, **keywords))
 
         plain = get_type_hints(request)
-        parameters = [one.replace(annotation=plain[one.name]) for one in signature.parameters.values()]
+        parameters = [
+            one.replace(annotation=plain[one.name]) for one in signature.parameters.values()
+        ]
         returns = inspect.signature(work).return_annotation
         function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             parameters, return_annotation=returns
@@ -90,7 +92,9 @@ def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T
 
 
 class CommandOption(NamedTuple):
-    """A field of a request as the command line has it: the type that it is read as, and typer's words."""
+    """A field of a request as the command line has it: the type that it is read as, and typer's
+    words.
+    """
 
     field: Field[Any]
     type: Any
@@ -106,20 +110,25 @@ class CommandOption(NamedTuple):
 
 
 def command_options(request: type[Any]) -> dict[str, CommandOption]:
-    """The fields that the command line has, by name: a request's own first, then those of its groups.
+    """The fields that the command line has, by name: a request's own first, then those of its
+    groups.
 
-    A field is on the command line if it is `Annotated` with one of typer's options or arguments; where the
-    command line reads another type than Python takes, that type stands before it.
+    A field is on the command line if it is `Annotated` with one of typer's options or arguments;
+    where the command line reads another type than Python takes, that type stands before it.
     """
     hints = get_type_hints(request, include_extras=True)
     known = {one.name: one for one in fields(request)}
-    names = dict.fromkeys(name for base in request.__mro__ for name in inspect.get_annotations(base))
+    names = dict.fromkeys(
+        name for base in request.__mro__ for name in inspect.get_annotations(base)
+    )
     found = {}
     for name in (name for name in names if name in known):
         plain, *metadata = get_args(hints[name]) or (None,)
         info = next((one for one in metadata if isinstance(one, ParameterInfo)), None)
         if info is not None:
-            found[name] = CommandOption(known[name], plain if metadata[0] is info else metadata[0], info)
+            found[name] = CommandOption(
+                known[name], plain if metadata[0] is info else metadata[0], info
+            )
     return found
 
 
@@ -130,7 +139,9 @@ def _arguments(request: Any) -> str:
         words |= {name: one.documentation for one in get_args(hint) if isinstance(one, Doc)}  # noqa: B035
     names = (name for name in inspect.signature(request).parameters if name in words)
     return "\n".join(
-        textwrap.fill(f"{name}: {words[name]}", 100, initial_indent="    ", subsequent_indent=" " * 8)
+        textwrap.fill(
+            f"{name}: {words[name]}", 100, initial_indent="    ", subsequent_indent=" " * 8
+        )
         for name in names
     )
 
@@ -142,7 +153,8 @@ class Default(NamedTuple):
     place: str
 
 
-# Types of options that several requests share ----------------------------------------------------------
+# Types of options that several requests share
+# ----------------------------------------------------------
 
 
 def source(of: str) -> Any:
@@ -169,13 +181,17 @@ ProgramSpec = Annotated[
     AnyProgram,
     str,
     Argument(
-        help="single:cot, ensemble:simple,cot:majority, deliberation:intuitive,reasoner:judge; a YAML "
-        "file; a folder of a run, or of a saved, compiled, tuned, distilled or trained program; in Python "
+        help="single:cot, ensemble:simple,cot:majority, deliberation:intuitive,reasoner:judge; a "
+        "YAML "
+        "file; a folder of a run, or of a saved, compiled, tuned, distilled or trained program; "
+        "in Python "
         "also a program, any dspy.Module, or a function of a question.",
         autocompletion=completed_programs,
     ),
 ]
-Kind = Annotated[str | None, Option(metavar="choice|boolean|number|span|open", help="Kind of answer.")]
+Kind = Annotated[
+    str | None, Option(metavar="choice|boolean|number|span|open", help="Kind of answer.")
+]
 Scored = Annotated[
     AnyMetric | None,
     str | None,
@@ -190,7 +206,9 @@ JudgeLM = Annotated[
 ]
 RetryErrors = Annotated[bool, Option("--retry-errors", help="Ask failed questions again.")]
 TrainSplit = Annotated[str | None, Option(help="Split of the training questions. Default: train.")]
-Record = Annotated[str | Path | None, Path | None, folder("Keep every LM call there, for the LM replay/DIR.")]
+Record = Annotated[
+    str | Path | None, Path | None, folder("Keep every LM call there, for the LM replay/DIR.")
+]
 Workers = Annotated[int | None, Option(min=1, help="Ray's worker processes. Default: one per CPU.")]
 Concurrency = Annotated[int, Option(min=1, help="Most questions and LM calls in flight.")]
 Temperature = Annotated[float | None, Option(min=0.0, help="Sampling temperature. Default: 0.")]
@@ -206,11 +224,14 @@ Priced = Annotated[
         help="USD per million prompt and completion tokens; a third: cached prompt.",
     ),
 ]
-Cache = Annotated[bool, Option("--cache/--no-cache", help="Share answers of hosted LMs between runs.")]
+Cache = Annotated[
+    bool, Option("--cache/--no-cache", help="Share answers of hosted LMs between runs.")
+]
 ProgressOption = Annotated[
     bool | Callable[[Any], None] | None,
     Doc(
-        "one line of live progress: None shows it on a terminal and in a notebook, False never, True also "
+        "one line of live progress: None shows it on a terminal and in a notebook, False never, "
+        "True also "
         "elsewhere, once, at the end. A function is called with the state instead."
     ),
 ]
@@ -221,22 +242,25 @@ def share_of_points(given: str | float) -> float:
     return float(given) / 100 if isinstance(given, str) else given
 
 
-# Groups of options -------------------------------------------------------------------------------------
+# Groups of options
+# -------------------------------------------------------------------------------------
 
 
 @dataclass(kw_only=True)
 class Request:
     """What a user asks of a command; its docstring is the command's help.
 
-    `defaults` holds the options that a configuration file or the environment gave, by field: where they have
-    no use, they are passed over, since nobody asked for them in this run.
+    `defaults` holds the options that a configuration file or the environment gave, by field: where
+    they have no use, they are passed over, since nobody asked for them in this run.
     """
 
     example: ClassVar[str]
     own_defaults: ClassVar[tuple[str, ...]] = ()
     """Options that a configuration file sets for this command alone, not for all."""
 
-    defaults: dict[str, Default] = field(default_factory=dict, init=False, repr=False, compare=False)
+    defaults: dict[str, Default] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def asked(self, name: str) -> bool:
         """Whether the user gave an option in this run."""
@@ -257,8 +281,10 @@ class Seats(Request):
         Option(
             "--lm",
             metavar="[SEAT=]NAME",
-            help="LM of every seat, or of one: a name such as openai/gpt-4o-mini (on the command line by "
-            "default FOLKMOOT_LM, else local/gemma-3-270m); in Python also an LM, or seat → LM (by default "
+            help="LM of every seat, or of one: a name such as openai/gpt-4o-mini (on the command "
+            "line by "
+            "default FOLKMOOT_LM, else local/gemma-3-270m); in Python also an LM, or seat → LM "
+            "(by default "
             "the LM that DSPy is set to).",
         ),
     ] = None
@@ -266,7 +292,9 @@ class Seats(Request):
         str | Sequence[str] | None,
         list[str],
         Option(
-            "--api-base", metavar="[SEAT=]URL", help="Address of an OpenAI-compatible endpoint, up to /v1."
+            "--api-base",
+            metavar="[SEAT=]URL",
+            help="Address of an OpenAI-compatible endpoint, up to /v1.",
         ),
     ] = None
 
@@ -284,7 +312,10 @@ class SharedByLMs(Request):
     concurrency: Concurrency = 64
     timeout: Annotated[
         float | None,
-        Option(min=0.1, help="Seconds that one try of an LM call may take. Default: 120, embedded LMs 1800."),
+        Option(
+            min=0.1,
+            help="Seconds that one try of an LM call may take. Default: 120, embedded LMs 1800.",
+        ),
     ] = None
     lm_set: Annotated[
         Pairs,
@@ -334,7 +365,8 @@ class Columned(Request):
         Option(
             "--columns",
             metavar="FIELD=COLUMN",
-            help="Column that holds a field, such as question=text, choices=first,second,third for options "
+            help="Column that holds a field, such as question=text, choices=first,second,third "
+            "for options "
             "in columns of their own, or answer=gold:from0 for places of options counted from 0.",
         ),
     ] = None
@@ -357,14 +389,17 @@ class Spending(Request):
         str | None,
         Option(
             metavar="LIMITS",
-            help='Hard ceilings, such as "2 USD, 500 calls, 1M tokens, 20 min", over all attempts at a '
+            help='Hard ceilings, such as "2 USD, 500 calls, 1M tokens, 20 min", over all '
+            "attempts at a "
             "folder (time: of this one). What is finished when one is reached is kept.",
         ),
     ] = None
 
 
 def pairs_of(given: Pairs, option: str, form: str, example: str) -> dict[str, str]:
-    """The pairs of an option by key. Raises UserError for what is not a pair, and for a key given twice."""
+    """The pairs of an option by key. Raises UserError for what is not a pair, and for a key given
+    twice.
+    """
     if isinstance(given, Mapping):
         return {str(key): str(value) for key, value in given.items()}
     found: dict[str, str] = {}
@@ -372,7 +407,8 @@ def pairs_of(given: Pairs, option: str, form: str, example: str) -> dict[str, st
         key, _, value = (part.strip() for part in pair.partition("="))
         if not key or not value or key in found:
             raise UserError(
-                f"{option} {pair!r} is not a {form} pair, or its {form.partition('=')[0]} stands twice: "
+                f"{option} {pair!r} is not a {form} pair, or its {form.partition('=')[0]} stands "
+                f"twice: "
                 f"write for example {example}"
             )
         found[key] = value
@@ -392,5 +428,7 @@ def split_items(values: str | Iterable[Any] | None) -> list[Any]:
     return [
         item
         for value in values
-        for item in ([part.strip() for part in value.split(",")] if isinstance(value, str) else [value])
+        for item in (
+            [part.strip() for part in value.split(",")] if isinstance(value, str) else [value]
+        )
     ]

@@ -13,7 +13,9 @@ from ...modules.base.errors import UserError
 
 
 def _default_cache() -> Path:
-    """`$XDG_CACHE_HOME/folkmoot`, else `~/.cache/folkmoot`; the XDG rules ignore a relative path."""
+    """`$XDG_CACHE_HOME/folkmoot`, else `~/.cache/folkmoot`; the XDG rules ignore a relative
+    path.
+    """
     root = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (root if root.is_absolute() else Path.home() / ".cache") / "folkmoot"
 
@@ -24,19 +26,29 @@ Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
 class Settings(BaseSettings):
-    """What a user sets once for a machine rather than for a run; each field is `FOLKMOOT_` plus its name."""
+    """What a user sets once for a machine rather than for a run; each field is `FOLKMOOT_` plus its
+    name.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix="FOLKMOOT_", env_ignore_empty=True, extra="ignore", frozen=True
     )
 
-    data: Folder | None = Field(default=None, description="folder with data sets as NAME-SPLIT.jsonl files")
-    lm: str | None = Field(default=None, description="LM where none is named; None: the embedded one")
-    cache: Folder = Field(default_factory=_default_cache, description="folder of the call and vector caches")
+    data: Folder | None = Field(
+        default=None, description="folder with data sets as NAME-SPLIT.jsonl files"
+    )
+    lm: str | None = Field(
+        default=None, description="LM where none is named; None: the embedded one"
+    )
+    cache: Folder = Field(
+        default_factory=_default_cache, description="folder of the call and vector caches"
+    )
     calls_mb: int = Field(
         default=2000, ge=0, description="largest size of the call cache in MB; 0 keeps none"
     )
-    reply_mb: int = Field(default=8, ge=1, description="largest reply of an LM in MB, once it is unpacked")
+    reply_mb: int = Field(
+        default=8, ge=1, description="largest reply of an LM in MB, once it is unpacked"
+    )
     threads: int | None = Field(
         default=None, ge=1, description="threads of the embedded LM; None: its own choice"
     )
@@ -45,7 +57,9 @@ class Settings(BaseSettings):
 
     @property
     def openai_base_url(self) -> str:
-        """Where `openai/…` names go when no address is given: OPENAI_BASE_URL, else OpenAI itself."""
+        """Where `openai/…` names go when no address is given: OPENAI_BASE_URL, else OpenAI
+        itself.
+        """
         return os.environ.get("OPENAI_BASE_URL") or self.default_openai_base_url
 
     @property
@@ -58,15 +72,21 @@ class Settings(BaseSettings):
         return os.environ.get("OPENAI_API_KEY") or None
 
     def provider_keys(self) -> list[str]:
-        """What the environment holds under names like those of keys, to be hidden in what servers say."""
+        """What the environment holds under names like those of keys, to be hidden in what servers
+        say.
+        """
         return [value for name, value in os.environ.items() if name.upper().endswith(_KEYS)]
 
 
 def settings() -> Settings:
-    """The settings as the environment stands now. Raises UserError for a value that cannot be used."""
+    """The settings as the environment stands now. Raises UserError for a value that cannot
+    be used.
+    """
     try:
         return Settings()
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = "FOLKMOOT_" + "_".join(str(part) for part in first["loc"]).upper()
-        raise UserError(f"the environment variable {name} is {first['input']!r}: {first['msg']}") from None
+        raise UserError(
+            f"the environment variable {name} is {first['input']!r}: {first['msg']}"
+        ) from None

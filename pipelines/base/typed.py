@@ -1,11 +1,22 @@
-"""Objects from files that others may have written, checked against the types that the code goes by."""
+"""Objects from files that others may have written, checked against the types that the code
+goes by.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from functools import cache
 from types import GenericAlias, UnionType
-from typing import Annotated, Any, NotRequired, Required, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    NotRequired,
+    Required,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from pydantic import ConfigDict, Field, InstanceOf, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
@@ -20,8 +31,8 @@ _PLAIN: dict[Any, Any] = {str: Text, int: Number, float: Amount}
 def as_read(kind: Any, needed: Collection[str] = (), *, more: bool = True, **others: Any) -> Any:
     """The TypedDict as an object from a file has to be: only the `needed` fields must be there.
 
-    Numbers are from 0 up, and not absurd. Fields that are not declared may be there if `more` may; `others`
-    are types of fields that take other ones than declared.
+    Numbers are from 0 up, and not absurd. Fields that are not declared may be there if `more` may;
+    `others` are types of fields that take other ones than declared.
     """
     hints = {**get_type_hints(kind), **others}
     fields = {
@@ -34,7 +45,11 @@ def as_read(kind: Any, needed: Collection[str] = (), *, more: bool = True, **oth
 
 
 def _checked(hint: Any) -> Any:
-    inner = tuple(map(_checked, get_args(hint))) if get_origin(hint) in (list, dict, Union, UnionType) else ()
+    inner = (
+        tuple(map(_checked, get_args(hint)))
+        if get_origin(hint) in (list, dict, Union, UnionType)
+        else ()
+    )
     if get_origin(hint) in (Union, UnionType):
         return Union[inner]  # noqa: UP007
     return GenericAlias(get_origin(hint), inner) if inner else _PLAIN.get(hint, hint)
@@ -46,7 +61,9 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def misfit(value: Any, kind: Any) -> str | None:
-    """What of a value does not fit a type of `as_read`, such as `usage.calls`; None where all fits."""
+    """What of a value does not fit a type of `as_read`, such as `usage.calls`; None where
+    all fits.
+    """
     try:
         _adapter(kind).validate_python(value)
     except ValidationError as problem:

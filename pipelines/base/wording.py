@@ -1,4 +1,6 @@
-"""Sentences that several commands share: numbers of things, failed questions, and what a sample can show."""
+"""Sentences that several commands share: numbers of things, failed questions, and what a sample can
+show.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,14 @@ from ...optimizers.statistics.statistics import minimum_detectable_difference
 POWER = 0.8
 
 DISCORDANT = (0.1, 0.35)
-"""The shares of questions that two programs are apart on, where no run has shown how many those are."""
+"""The shares of questions that two programs are apart on, where no run has shown how many those
+are.
+"""
 
 FEWEST, FEWEST_EXACT = 5, 6
-"""With fewer questions McNemar's mid-p, or exact, test cannot reach p < 0.05, even if all go one way."""
+"""With fewer questions McNemar's mid-p, or exact, test cannot reach p < 0.05, even if all go one
+way.
+"""
 
 LONGEST_REASON = 300  # characters of an error that are shown
 
@@ -26,7 +32,9 @@ def counted(number: int, thing: str) -> str:
 
 
 def percent(score: Mapping[str, float]) -> str:
-    """A share in percent with its interval; a score that is none (`rate` is False) in its own unit."""
+    """A share in percent with its interval; a score that is none (`rate` is False) in its
+    own unit.
+    """
     form = "{:.1%} [{:.1%}, {:.1%}]" if score.get("rate", True) else "{:.3g} [{:.3g}, {:.3g}]"
     return form.format(score["value"], score["low"], score["high"])
 
@@ -59,12 +67,16 @@ def calls_used(calls: int | None) -> str:
 
 
 def used(usage: Mapping[str, Any]) -> str:
-    cached = f" ({usage['cached_calls']:,} of them recorded or cached)" if usage["cached_calls"] else ""
+    cached = (
+        f" ({usage['cached_calls']:,} of them recorded or cached)" if usage["cached_calls"] else ""
+    )
     return f"{calls_used(usage['calls'])}{cached}, {tokens_used(usage)}, {money(usage['cost_usd'])}"
 
 
 def tokens_used(usage: Mapping[str, Any]) -> str:
-    """`2,000 (1,920 cached) + 700 tokens`; what is not known, or 0, of the parts in brackets is left out."""
+    """`2,000 (1,920 cached) + 700 tokens`; what is not known, or 0, of the parts in brackets is
+    left out.
+    """
     if usage["prompt_tokens"] is None or usage["completion_tokens"] is None:
         return "tokens unknown"
 
@@ -72,7 +84,9 @@ def tokens_used(usage: Mapping[str, Any]) -> str:
         known = [f"{usage[name]:,} {said}" for name, said in kinds.items() if usage.get(name)]
         return f"{usage[total]:,}" + (f" ({', '.join(known)})" if known else "")
 
-    asked = part("prompt_tokens", cached_prompt_tokens="cached", cache_write_tokens="written to cache")
+    asked = part(
+        "prompt_tokens", cached_prompt_tokens="cached", cache_write_tokens="written to cache"
+    )
     return f"{asked} + {part('completion_tokens', reasoning_tokens='reasoning')} tokens"
 
 
@@ -94,7 +108,8 @@ class Apart(NamedTuple):
 
 
 def smallest_difference(n: int, discordant: float, fewest: int = FEWEST) -> float:
-    """The smallest true difference (0 to 1) that n paired questions show with a power of 80%; 1 for none.
+    """The smallest true difference (0 to 1) that n paired questions show with a power of 80%; 1 for
+    none.
 
     `discordant` is the share of them that only one of two programs gets right.
     """
@@ -102,7 +117,9 @@ def smallest_difference(n: int, discordant: float, fewest: int = FEWEST) -> floa
 
 
 def smallest_differences(n: int, apart: Apart | None = None) -> tuple[float, float]:
-    """That of n questions if as many tell two programs apart as was seen; else for 10% and for 35%."""
+    """That of n questions if as many tell two programs apart as was seen; else for 10% and
+    for 35%.
+    """
     low, high = DISCORDANT if apart is None else (apart.share, apart.share)
     return smallest_difference(n, low), smallest_difference(n, high)
 
@@ -110,11 +127,15 @@ def smallest_differences(n: int, apart: Apart | None = None) -> tuple[float, flo
 def shows(n: int, apart: Apart | None = None, *, is_rate: bool = True) -> str:
     """What so many questions can show, before anybody has answered them."""
     if not is_rate:
-        return f"what {counted(n, 'question')} can show depends on how far scores spread: compare says it"
+        return (
+            f"what {counted(n, 'question')} can show depends on how far scores spread: "
+            f"compare says it"
+        )
     low, high = smallest_differences(n, apart)
     if low >= 1:
         return (
-            f"{counted(n, 'question')} can show no difference between two programs at all: it takes {FEWEST}"
+            f"{counted(n, 'question')} can show no difference between two programs at all: it "
+            f"takes {FEWEST}"
         )
     if low >= DISCORDANT[1]:  # the difference itself is larger than any share assumed
         up, told = f"{100 * low:.1f} points up", "all that tell two programs apart favour one"
@@ -124,13 +145,16 @@ def shows(n: int, apart: Apart | None = None, *, is_rate: bool = True) -> str:
     else:
         up = f"{100 * low:.1f} to {100 * high:.1f} points up"
         told = (
-            f"two programs are apart on {DISCORDANT[0]:.0%} to {DISCORDANT[1]:.0%}: no runs of this data say"
+            f"two programs are apart on {DISCORDANT[0]:.0%} to {DISCORDANT[1]:.0%}: no runs "
+            f"of this data say"
         )
     return f"{counted(n, 'question')} show differences from {up} (power {POWER:.0%}, if {told})"
 
 
 def asked(rows: int, questions: int) -> str:
-    """`100 questions`, and of several rows each, one for each repeat, `500 answers to 100 questions`."""
+    """`100 questions`, and of several rows each, one for each repeat, `500 answers to 100
+    questions`.
+    """
     named = counted(questions, "question")
     return f"{rows:,} answers to {named}" if rows > questions else named
 
@@ -157,26 +181,34 @@ def run_notes(name: str, counts: Mapping[str, int], finished: int) -> list[str]:
             "folkmoot evaluate --retry-errors asks again."
         )
     if finished < questions:
-        found.append(f"{name} is not finished: {finished:,} of its {questions:,} questions have a row.")
+        found.append(
+            f"{name} is not finished: {finished:,} of its {questions:,} questions have a row."
+        )
     if rows > finished:
         found.append(
-            f"{name} has {rows:,} answers to {counted(finished, 'question')}: each question counts once, by "
+            f"{name} has {rows:,} answers to {counted(finished, 'question')}: each question "
+            f"counts once, by "
             "the mean over its answers."
         )
     return found
 
 
 def mostly_failed(errors: int, rows: int) -> bool:
-    """Whether so many rows are errors that the scores are about the failure and not about the program."""
+    """Whether so many rows are errors that the scores are about the failure and not about the
+    program.
+    """
     return rows > 0 and 2 * errors >= rows
 
 
 def run_failed(name: str, errors: int, rows: int, questions: int) -> str:
-    """What to do about a run whose rows are mostly errors, without a full stop; empty for another run."""
+    """What to do about a run whose rows are mostly errors, without a full stop; empty for another
+    run.
+    """
     if not mostly_failed(errors, rows):
         return ""
     return (
-        f"{name} failed on {errors:,} of {asked(rows, questions)}: run it again with --retry-errors "
+        f"{name} failed on {errors:,} of {asked(rows, questions)}: run it again with "
+        f"--retry-errors "
         "before judging it"
     )
 

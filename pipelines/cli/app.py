@@ -108,9 +108,9 @@ def _folkmoot(
 def add(app: typer.Typer, name: str, command: Command, module: str | None = None) -> None:
     """Add a command whose options are the fields of its request, and those of its view.
 
-    Its help is the request's docstring. The function of that name in the module of that name, or in the one
-    given, is imported when the command runs, and gets a request and a view. A field without a default is
-    required.
+    Its help is the request's docstring. The function of that name in the module of that name, or in
+    the one given, is imported when the command runs, and gets a request and a view. A field without
+    a default is required.
     """
     options = command.options  # once: each look makes typer's descriptions anew
     for option in options.values():
@@ -121,7 +121,8 @@ def add(app: typer.Typer, name: str, command: Command, module: str | None = None
             source = ctx.get_parameter_source(field)
             return source is not None and source.name == "COMMANDLINE"
 
-        # Typer gives None, or an empty list, for what nobody set: the dataclass has its own default then.
+        # Typer gives None, or an empty list, for what nobody set: the dataclass has its own default
+        # then.
         chosen = {field: value for field, value in values.items() if value not in (None, [])}
         request = command.request(**_of(command.request, chosen))
         view = command.view(**_of(command.view, chosen))
@@ -135,7 +136,9 @@ def add(app: typer.Typer, name: str, command: Command, module: str | None = None
             getattr(import_module(module or f".{called}", __package__), called)(request, view)
 
     callback.__doc__ = command.request.__doc__
-    parameters = [inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)]
+    parameters = [
+        inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    ]
     for field, (declared, kind, info) in options.items():
         required = declared.default is MISSING and declared.default_factory is MISSING
         default = inspect.Parameter.empty if required else declared.default
@@ -176,4 +179,5 @@ def run() -> None:
         app()
     finally:
         leave_quietly()
-        gc.freeze()  # else Python looks through all that was imported again as it ends, for half a second
+        # else Python looks through all that was imported again as it ends, for half a second
+        gc.freeze()

@@ -25,7 +25,8 @@ _LABELLED = re.compile(r"([A-Z]|\d{1,2})=(.*)", re.DOTALL)
 def ask(options: AskRequest, view: Quietly) -> None:
     lms = Seating(options)
     program = program_given(
-        program_of(str(options.program), parse_sets(options.sets), make_lm=lms.make), options.input_fields()
+        program_of(str(options.program), parse_sets(options.sets), make_lm=lms.make),
+        options.input_fields(),
     )
     # A question from the command line's words is refused as a row of a file would be.
     question = piped_text() if options.question == DASH else options.question
@@ -55,13 +56,16 @@ def ask(options: AskRequest, view: Quietly) -> None:
 
 
 def labelled(choices: Sequence[str]) -> Mapping[str, str] | list[str] | None:
-    """`A=TEXT` options by label; plain texts as they are, to be labelled A, B, …; None without options."""
+    """`A=TEXT` options by label; plain texts as they are, to be labelled A, B, …; None without
+    options.
+    """
     if not choices:
         return None
     if not 2 <= len(choices) <= MAX_CHOICES:
         times = "once" if len(choices) == 1 else f"{len(choices)} times"
         raise UserError(
-            f"--choice is given {times}: give it 2 to {MAX_CHOICES} times, or not at all for a question "
+            f"--choice is given {times}: give it 2 to {MAX_CHOICES} times, or not at all for a "
+            f"question "
             "without options"
         )
     matches = [_LABELLED.fullmatch(choice) for choice in choices]

@@ -54,7 +54,9 @@ def compared(options: CompareRequest, view: Confirmed) -> Comparison:
     runs = [run_or_match(run) for run in _check(options)]
     names = names_for(split_items(options.names), runs)
     if MATCHED in names:
-        raise UserError(f"{MATCHED!r} is what --match-budget runs: give the others names of their own")
+        raise UserError(
+            f"{MATCHED!r} is what --match-budget runs: give the others names of their own"
+        )
     if options.match_budget:
         titles, first = [*names, MATCHED], len(names)
     else:
@@ -69,7 +71,9 @@ def compared(options: CompareRequest, view: Confirmed) -> Comparison:
         runs.append(run)
     order = [first, *(index for index in range(len(runs)) if index != first)]
     found = compare_runs(
-        *(runs[index] for index in order), names=[titles[index] for index in order], **options.tested()
+        *(runs[index] for index in order),
+        names=[titles[index] for index in order],
+        **options.tested(),
     )
     found.notes += notes
     return found
@@ -80,18 +84,23 @@ def _check(options: CompareRequest) -> list[Any]:
     for name in ("data", "lm", "api_base", "price", "metric", "out", "budget"):
         if options.asked(name) and not options.match_budget:
             option = "--" + name.replace("_", "-")
-            raise UserError(f"{option} says how to run a baseline, but none is asked for: add --match-budget")
+            raise UserError(
+                f"{option} says how to run a baseline, but none is asked for: add --match-budget"
+            )
     runs = imported_runs(options.runs)
     if len(runs) < 2 and not options.match_budget:
-        raise UserError("a comparison needs at least two runs: name another one, or add --match-budget")
+        raise UserError(
+            "a comparison needs at least two runs: name another one, or add --match-budget"
+        )
     return runs
 
 
 def _matched(
     options: CompareRequest, view: Confirmed, runs: Sequence[Evaluation], names: Sequence[str]
 ) -> tuple[Evaluation, list[str]]:
-    """Self-consistency for what the costliest of the runs spent, by the best of its LMs, and notes on how its
-    samples were found."""
+    """Self-consistency for what the costliest of the runs spent, by the best of its LMs, and notes
+    on how its samples were found.
+    """
     place = costliest(runs)
     run, name = runs[place], names[place]
     lms = Seating(options, keyless=view.dry_run)
@@ -116,21 +125,30 @@ def _matched(
         found = run_match(plan, progress=progress, told=matched)
     if len(plan.arms) > 1:
         best = found.summary.run["lms"]["*"]["name"]
-        sentences.append(f"The baseline is the most often right of these, {best} ({found.score:.3g}).")
+        sentences.append(
+            f"The baseline is the most often right of these, {best} ({found.score:.3g})."
+        )
     stopped = found.summary.stopped
-    return found, [" ".join(sentences), *([f"The baseline is not finished: {stopped}."] if stopped else [])]
+    return found, [
+        " ".join(sentences),
+        *([f"The baseline is not finished: {stopped}."] if stopped else []),
+    ]
 
 
 def plan_lines(plan: MatchPlan, name: str) -> list[str]:
     """The plan in words: how often each LM is asked, what that takes, and the ceiling."""
-    lines = [f"{counted(len(plan.questions), 'question')} again, by one agent for the bill of {name}"]
+    lines = [
+        f"{counted(len(plan.questions), 'question')} again, by one agent for the bill of {name}"
+    ]
     for arm in plan.arms:
         samples = _range((arm.fewest.samples, arm.most.samples), "sample")
         pilot = f" (estimated: a pilot of {counted(len(plan.pilot), 'question')} decides)"
         line = f"{arm.identity['endpoint']}: {samples} per question, {_range(arm.calls, 'call')}"
         lines.append(line + pilot * (not arm.most.pilot))
     cost = money(plan.cost_usd and plan.cost_usd[1])
-    by_default = ", as much as it took and a fifth more; --budget sets another one" * (plan.budget is None)
+    by_default = ", as much as it took and a fifth more; --budget sets another one" * (
+        plan.budget is None
+    )
     return [*lines, f"cost: {cost}; budget: {plan.ceiling}{by_default}"]
 
 
@@ -153,7 +171,8 @@ def _place(wanted: str, names: Sequence[str], folders: Sequence[str]) -> int:
     if meant:
         return meant[0]
     raise UserError(
-        f"there is no run {wanted!r} to be the baseline: give its folder, a place from 1 to {len(names)}, or "
+        f"there is no run {wanted!r} to be the baseline: give its folder, a place from 1 to "
+        f"{len(names)}, or "
         f"one of {', '.join(names)}"
     )
 
@@ -163,13 +182,16 @@ def _same_folder(one: str, other: str) -> bool:
 
 
 def report(out: Console, found: Comparison, most: int, pairs: bool) -> None:
-    """Tables of scores and of prices, the verdict, and some questions on which runs part; with `pairs` the
-    verdict on each pair, too."""
+    """Tables of scores and of prices, the verdict, and some questions on which runs part; with
+    `pairs` the verdict on each pair, too.
+    """
     out.print(_scores(found))
     out.print()
     out.print(_prices(found))
     out.print()
-    for sentence in dict.fromkeys([*found.said, *((pair.verdict for pair in found) if pairs else ())]):
+    for sentence in dict.fromkeys(
+        [*found.said, *((pair.verdict for pair in found) if pairs else ())]
+    ):
         out.print(sentence, soft_wrap=True)
     for note in found.notes:
         out.print(f"Note: {note}", soft_wrap=True)
@@ -204,7 +226,9 @@ def _scores(found: Comparison) -> Table:
 
 
 def _against(pair: Pair | None, spans: bool, many: bool) -> list[str]:
-    """The cells of a run beside the baseline; a failed run gets none, as its figures would mislead."""
+    """The cells of a run beside the baseline; a failed run gets none, as its figures would
+    mislead.
+    """
     if pair is None or pair.cause:
         label = "baseline" if pair is None else "no verdict"
         return [label, *([""] if spans else []), "", *([""] if many else []), "", ""]
@@ -227,7 +251,9 @@ def _prices(found: Comparison) -> Table:
         calls, tokens, cost, seconds = (
             ("", "", "", "")
             if pair is None or pair.failure is not None
-            else map(_times, (pair.call_ratio, pair.token_ratio, pair.cost_ratio, pair.seconds_ratio))
+            else map(
+                _times, (pair.call_ratio, pair.token_ratio, pair.cost_ratio, pair.seconds_ratio)
+            )
         )
         table.add_row(
             *(run.name, "unknown" if (made := run.usage["calls"]) is None else f"{made:,}", calls),
@@ -253,12 +279,17 @@ def _show_discordant(out: Console, found: Comparison, pair: Pair, most: int) -> 
         return
     out.print()
     well = f"{'is ' if pair.odds else ''}{pair.did_well}"
-    head = f"{pair.a} or {pair.b} alone {well} on {counted(parted, 'question')}; {len(shown)} of them:"
+    head = (
+        f"{pair.a} or {pair.b} alone {well} on {counted(parted, 'question')}; {len(shown)} of them:"
+    )
     out.print(Text(head), soft_wrap=True)
     for row in shown:
         asked = shortened(str(row["question"]), LONGEST_QUESTION)
         out.print(Text(f"- {row['id']}: {asked}"), soft_wrap=True)
-        said = [f"{run}: {_said(row, run)}{' ✓' if run == row['right'] else ''}" for run in (pair.a, pair.b)]
+        said = [
+            f"{run}: {_said(row, run)}{' ✓' if run == row['right'] else ''}"
+            for run in (pair.a, pair.b)
+        ]
         gold = answered(row["gold"], row["choices"])
         out.print(Text(f"  {'; '.join(said)}; right is {gold}"), soft_wrap=True)
 

@@ -1,7 +1,8 @@
 """Defaults of the command line, from `folkmoot.toml` or `[tool.folkmoot]` of `pyproject.toml`.
 
-A file of the working folder may be somebody else's: it says numbers, true or false, and plain words,
-which name no server, no code, and no place outside of its folder. The user's own file may say more.
+A file of the working folder may be somebody else's: it says numbers, true or false, and plain
+words, which name no server, no code, and no place outside of its folder. The user's own file may
+say more.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ PAIRS = ("lm", "api_base", "lm_set", "sets", "price", "columns")
 NEVER = ("yes", "team")  # who starts a run agrees to its price, and names its programs
 OWN = ("api_base", "prompt_api_base", "storage", "host", "register", "environment", "embedding")
 """Where things are sent, or may be code: for the user's own file, also as keys of pairs."""
-CODE = ("metric", "optimizer", "environment", "sets")  # which may name code: plain words in any file
+# which may name code: plain words in any file
+CODE = ("metric", "optimizer", "environment", "sets")
 COLONS = ("lm", "judge_lm", "prompt_lm", "price", "columns")  # which may have one before a word
 _TAKEN: dict[type, tuple[Any, str]] = {
     int: (int, "a whole number"),
@@ -35,8 +37,11 @@ _TAKEN: dict[type, tuple[Any, str]] = {
     bool: (bool, "true or false"),
 }
 _SECRET_NAME = re.compile(r"key|token|secret|passw|credential")
-_SECRET = re.compile(r"(?i)\bsk-[\w-]{12,}|://[^/@\s]*:[^/@\s]*@|(?:api_?key|password|secret)[\"']?\s*[=:]")
-_PLAIN = re.compile(r"[\w .,+@$%=/\[\]-]*")  # no colon, quote, brace, backslash or control character
+_SECRET = re.compile(
+    r"(?i)\bsk-[\w-]{12,}|://[^/@\s]*:[^/@\s]*@|(?:api_?key|password|secret)[\"']?\s*[=:]"
+)
+# no colon, quote, brace, backslash or control character
+_PLAIN = re.compile(r"[\w .,+@$%=/\[\]-]*")
 _TAG = re.compile(r":(?=\w)")
 
 
@@ -45,10 +50,10 @@ def defaults(
 ) -> dict[str, Default]:
     """What configuration files say of a command's options, by the names of their fields.
 
-    `own` are the options that a file sets for this command alone, not for all. The nearest file of the
-    working folder goes before the user's own file. Raises UserError, naming file
-    and key, for what no command has, for values that cannot be or that such a file may not have, and
-    for keys and passwords.
+    `own` are the options that a file sets for this command alone, not for all. The nearest file of
+    the working folder goes before the user's own file. Raises UserError, naming file and key, for
+    what no command has, for values that cannot be or that such a file may not have, and for keys
+    and passwords.
     """
     found: dict[str, Default] = {}
     with suppress(FileNotFoundError):  # the working folder is gone
@@ -75,13 +80,20 @@ def _options(
     commands: Mapping[str, Mapping[str, CommandOption]],
     own: Collection[str],
 ) -> dict[str, Default]:
-    """What one file says of a command's options: its table for the command, then what is for all."""
+    """What one file says of a command's options: its table for the command, then what is
+    for all.
+    """
     known = {name: _named(kind) for name, kind in commands.items()}
     everywhere = {key: one for options in known.values() for key, one in options.items()}
     shown = path.name if path.parent == Path.cwd() else str(path)
-    tables = {key: value for key, value in contents.items() if key in known and isinstance(value, dict)}
+    tables = {
+        key: value for key, value in contents.items() if key in known and isinstance(value, dict)
+    }
     found: dict[str, Default] = {}
-    for table, given in {"": {key: contents[key] for key in contents if key not in tables}, **tables}.items():
+    for table, given in {
+        "": {key: contents[key] for key in contents if key not in tables},
+        **tables,
+    }.items():
         for key, value in given.items():
             name, where = key.replace("-", "_"), f"{shown}: {f'[{table}] ' if table else ''}{key}"
             options = known.get(table, everywhere)
@@ -101,7 +113,9 @@ class _Option(NamedTuple):
 
 
 def _named(options: Mapping[str, CommandOption]) -> dict[str, _Option]:
-    """A command's options by what a file calls them: their long names; arguments are not options."""
+    """A command's options by what a file calls them: their long names; arguments are not
+    options.
+    """
     return {
         one.long_name.partition("/")[0][2:].replace("-", "_"): _Option(field, one.type, one.info)
         for field, one in options.items()
@@ -110,14 +124,16 @@ def _named(options: Mapping[str, CommandOption]) -> dict[str, _Option]:
 
 
 def settle(request: Request, found: Mapping[str, Default], on_line: Callable[[str], bool]) -> None:
-    """Note which options have a default, and join the two where both are pairs: the command line goes first.
+    """Note which options have a default, and join the two where both are pairs: the command line
+    goes first.
 
     Args:
         request: with `found` in place of options that are not on the command line.
         found: what `defaults` gave.
         on_line: whether a field is on the command line.
 
-    FOLKMOOT_LM goes before what a file says of every seat; without either, the embedded LM is the default.
+    FOLKMOOT_LM goes before what a file says of every seat; without either, the embedded LM is the
+    default.
     """
     seated = isinstance(request, Seats) and "lm" not in request.own_defaults
     lm = _environment_lm() if seated else None
@@ -145,9 +161,12 @@ def settle(request: Request, found: Mapping[str, Default], on_line: Callable[[st
 
 
 def default_lines(request: Request) -> list[str]:
-    """Which defaults hold that are not folkmoot's own, and where they are from, in a line at most."""
+    """Which defaults hold that are not folkmoot's own, and where they are from, in a line
+    at most.
+    """
     said = [
-        f"{name.replace('_', '-')} = {', '.join(value) if isinstance(value, list) else value} ({place})"
+        f"{name.replace('_', '-')} = {', '.join(value) if isinstance(value, list) else value} "
+        f"({place})"
         for name, (value, place) in request.defaults.items()
         if place
     ]
@@ -226,8 +245,12 @@ def _unknown(where: str, name: str, options: Iterable[str], commands: Collection
     if name in commands:
         return f"{where} is a command: write its options under [{name}]"
     if _SECRET_NAME.search(name):
-        return f"{where} looks like a key, which no file may hold: set it in the environment instead"
-    return f"{where} is no option{did_you_mean(name, [*options, *commands])}: correct it, or drop it"
+        return (
+            f"{where} looks like a key, which no file may hold: set it in the environment instead"
+        )
+    return (
+        f"{where} is no option{did_you_mean(name, [*options, *commands])}: correct it, or drop it"
+    )
 
 
 def _checked(where: str, path: Path, option: _Option, value: Any) -> Any:
@@ -253,7 +276,9 @@ def _checked(where: str, path: Path, option: _Option, value: Any) -> Any:
         beside = [path.parent / Path(one).expanduser() for one in values]
         inside = all(place.resolve().is_relative_to(path.parent.resolve()) for place in beside)
         if not inside and path != own_file():
-            raise UserError(f"{where} is outside of the folder of {path.name}: {_elsewhere(option.field)}")
+            raise UserError(
+                f"{where} is outside of the folder of {path.name}: {_elsewhere(option.field)}"
+            )
         if path.parent != Path.cwd():
             values = [
                 one if "NAME" in parts and not place.exists() else str(place)
@@ -265,7 +290,9 @@ def _checked(where: str, path: Path, option: _Option, value: Any) -> Any:
 def _check_text(where: str, field: str, text: str, own: bool) -> None:
     """Raise UserError for a text that no file may have, or none but the user's `own`."""
     if _SECRET.search(text):
-        raise UserError(f"{where} holds a key or password, which no file may: set it in the environment")
+        raise UserError(
+            f"{where} holds a key or password, which no file may: set it in the environment"
+        )
     plain = _PLAIN.fullmatch(_TAG.sub("", text) if field in COLONS else text)
     if field in CODE and not plain:
         raise UserError(f"{where} could name code, which no file may: give it on the command line")

@@ -1,4 +1,6 @@
-"""`folkmoot data check`: what a file of questions is understood as, and everything that is wrong with it."""
+"""`folkmoot data check`: what a file of questions is understood as, and everything that is wrong
+with it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ MOST_SHOWN = 12  # answers of the balance
 
 
 def check(options: CheckRequest, view: View) -> None:
-    reading = understand(options.source, options.split, columns=options.column_names(), kind=options.kind)
+    reading = understand(
+        options.source, options.split, columns=options.column_names(), kind=options.kind
+    )
     needed = [question for question in reading.questions if str(question.kind) != "open"]
     labelled = any(question.answer is not None for question in needed)
     if needed and not labelled:
@@ -43,7 +47,9 @@ def check(options: CheckRequest, view: View) -> None:
 
 
 def described(reading: Understood) -> dict[str, Any]:
-    """What `--json` shows: counts, answers, duplicates, a sample row, what was guessed, and the faults."""
+    """What `--json` shows: counts, answers, duplicates, a sample row, what was guessed, and the
+    faults.
+    """
     questions = reading.questions
     first: dict[str, str] = {}
     twice = [
@@ -55,7 +61,9 @@ def described(reading: Understood) -> dict[str, Any]:
         "name": reading.name,
         "questions": len(questions),
         "kinds": dict(Counter(one.kind for one in questions)),
-        "options": dict(sorted(Counter(len(one.choices) for one in questions if one.choices).items())),
+        "options": dict(
+            sorted(Counter(len(one.choices) for one in questions if one.choices).items())
+        ),
         "answers": dict(
             Counter(str(one.answer) for one in questions if one.answer is not None).most_common()
         ),
@@ -73,7 +81,9 @@ def _lines(found: dict[str, Any]) -> dict[str, str]:
     kinds = ", ".join(f"{count} {name}" for name, count in found["kinds"].items())
     lines = {"questions": f"{found['questions']} ({kinds})"}
     if found["options"]:
-        lines["options"] = ", ".join(f"{size} in {counted(n, 'row')}" for size, n in found["options"].items())
+        lines["options"] = ", ".join(
+            f"{size} in {counted(n, 'row')}" for size, n in found["options"].items()
+        )
     answers = found["answers"]
     shown = ", ".join(f"{answer} {count}" for answer, count in list(answers.items())[:MOST_SHOWN])
     if answers and len(answers) <= MOST_SHOWN:

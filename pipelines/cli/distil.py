@@ -50,7 +50,9 @@ def candidate_table(report: Mapping[str, Any]) -> Table:
         test = one["against_team"]
         verdict = test["verdict"] if one["cheaper"] else "not cheaper"
         chosen = " (chosen)" if one["name"] == report["chosen"] else ""
-        table.add_row(one["name"], percent(one["accuracy"]), _points(test), *_prices(one), verdict + chosen)
+        table.add_row(
+            one["name"], percent(one["accuracy"]), _points(test), *_prices(one), verdict + chosen
+        )
     return table
 
 

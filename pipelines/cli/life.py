@@ -1,4 +1,6 @@
-"""The life of a command on the command line: a plan to agree to, the run, and its outcome, shown once."""
+"""The life of a command on the command line: a plan to agree to, the run, and its outcome, shown
+once.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,11 @@ def live(
     left: Callable[[PlanType], OutcomeType | None],
     show: Callable[[OutcomeType], None] | None = None,
 ) -> None:
-    """Show the plan, carry it out if the user agrees, show what came out, and leave with an exit code.
+    """Show the plan, carry it out if the user agrees, show what came out, and leave with an exit
+    code.
 
-    Args:
-        run: carries the plan out. It may call its second argument with a result that ended well, before what
-            comes after the result (such as sending the run to MLflow).
+    Args: run: carries the plan out. It may call its second argument with a result that ended well,
+        before what comes after the result (such as sending the run to MLflow).
         left: what an attempt that was stopped has left in its folder; None for nothing.
         show: shows an outcome to a person; by default its lines.
     """
@@ -53,7 +55,10 @@ def live(
         stopped, code = outcome.stopped, STOPPED if outcome.empty else 0
     except KeyboardInterrupt:
         outcome, code = left(plan), INTERRUPTED
-        stopped = f"interrupted: what is finished is kept in {plan.out}; the same command takes it up again"
+        stopped = (
+            f"interrupted: what is finished is kept in {plan.out}; the same command takes "
+            f"it up again"
+        )
     except (BudgetSpent, UserError) as problem:
         outcome, stopped, code = left(plan), str(problem), STOPPED
         if outcome is None and not isinstance(problem, BudgetSpent):

@@ -24,5 +24,7 @@ def lms(options: LmsRequest, view: View) -> None:
     table = Table("name", "MB", "licence", "here", box=None, pad_edge=False)
     for row in rows:
         here = row["here"] or f"no: {row['get']}"
-        table.add_row(row["name"], f"{row['bytes'] / 1e6:,.0f}", row["licence"] or "as its page says", here)
+        table.add_row(
+            row["name"], f"{row['bytes'] / 1e6:,.0f}", row["licence"] or "as its page says", here
+        )
     finish(view, rows, lambda: console().print(table))

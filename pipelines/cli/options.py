@@ -18,14 +18,20 @@ SORTS = ("time", "score", "cost", "calls", "program", "data", "kind", "state", "
 class View:
     """How a command shows what it does; every command has these."""
 
-    as_json: Annotated[bool, Option("--json", help="One JSON object on standard output, nothing else.")] = (
-        False
-    )
+    as_json: Annotated[
+        bool, Option("--json", help="One JSON object on standard output, nothing else.")
+    ] = False
     verbose: Annotated[
         bool,
-        Option("--verbose", "-v", help="Say what happens: each call, retry and cache hit, and defaults."),
+        Option(
+            "--verbose",
+            "-v",
+            help="Say what happens: each call, retry and cache hit, and defaults.",
+        ),
     ] = False
-    debug: Annotated[bool, Option("--debug", help="Show the traceback of an unexpected error.")] = False
+    debug: Annotated[bool, Option("--debug", help="Show the traceback of an unexpected error.")] = (
+        False
+    )
 
 
 @dataclass(kw_only=True)
@@ -44,7 +50,9 @@ class Quietly(View):
 class Planned(Quietly):
     """A command that shows a plan before it spends."""
 
-    dry_run: Annotated[bool, Option("--dry-run", help="Show the plan and stop; no LM is asked.")] = False
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Show the plan and stop; no LM is asked.")
+    ] = False
 
 
 @dataclass(kw_only=True)
@@ -59,7 +67,8 @@ class EvaluateView(Confirmed):
     """What only the command line has of `evaluate`."""
 
     outcomes: Annotated[
-        list[str], Option(metavar="FILE", help="For network:DIR instead of --data: recorded answers.")
+        list[str],
+        Option(metavar="FILE", help="For network:DIR instead of --data: recorded answers."),
     ] = field(default_factory=list)
 
 
@@ -86,7 +95,9 @@ class AskRequest(LMs):
     choice: Annotated[
         list[str],
         Option(
-            "--choice", metavar="[A=]TEXT", help="An option (repeat it); without a label it gets A, B, …."
+            "--choice",
+            metavar="[A=]TEXT",
+            help="An option (repeat it); without a label it gets A, B, ….",
         ),
     ] = field(default_factory=list)
     context: Annotated[str | None, Option(help="A passage to answer from.")] = None
@@ -98,30 +109,35 @@ class AskRequest(LMs):
 class ReportRequest(Tested):
     """Write one HTML page about runs: the verdict first, then figures, plots and dialogues.
 
-    The first run is what the others over the same questions are measured against. The page loads nothing
-    from anywhere: send it, print it, or open it on a phone.
+    The first run is what the others over the same questions are measured against. The page loads
+    nothing from anywhere: send it, print it, or open it on a phone.
     """
 
     example: ClassVar[str] = "report runs/cot runs/talk --out report.html"
 
     runs: Annotated[
-        list[str], Argument(metavar="RUN...", help="Folders that evaluate, compile, tune or import wrote.")
+        list[str],
+        Argument(metavar="RUN...", help="Folders that evaluate, compile, tune or import wrote."),
     ]
     out: Annotated[
-        Path | None, Option(metavar="FILE", help="The page. Default: report.html in the first folder.")
+        Path | None,
+        Option(metavar="FILE", help="The page. Default: report.html in the first folder."),
     ] = None
     names: RunNames = field(default_factory=list)
     cases: Annotated[
         list[str],
         Option(
             metavar="KINDS",
-            help="Show these case studies only: spoiled or rescued by talk, overruled (the judge against the "
-            "majority), overturned (an evaluator against reasoners), advised (a supervisor's advice that "
+            help="Show these case studies only: spoiled or rescued by talk, overruled (the judge "
+            "against the "
+            "majority), overturned (an evaluator against reasoners), advised (a supervisor's "
+            "advice that "
             "helped).",
         ),
     ] = field(default_factory=list)
     most: Annotated[
-        int | None, Option(metavar="N", help="Dialogues of each run. Default: 6, or 3 of more than two runs.")
+        int | None,
+        Option(metavar="N", help="Dialogues of each run. Default: 6, or 3 of more than two runs."),
     ] = None
     tracking: Annotated[bool, tracked("the page", "Add {} to the runs' MLflow runs.")] = True
 
@@ -136,10 +152,14 @@ class RunsRequest(Request):
     example: ClassVar[str] = "runs --sort score"
 
     folders: Annotated[
-        list[str], Argument(metavar="[DIR]...", help="Where to look, with folders within. Default: runs.")
+        list[str],
+        Argument(metavar="[DIR]...", help="Where to look, with folders within. Default: runs."),
     ] = field(default_factory=list)
     sort: Annotated[
-        str, Option(metavar="|".join(SORTS), help="Order, greatest or newest first; names by the alphabet.")
+        str,
+        Option(
+            metavar="|".join(SORTS), help="Order, greatest or newest first; names by the alphabet."
+        ),
     ] = "time"
 
 
@@ -147,15 +167,17 @@ class RunsRequest(Request):
 class ImportRequest(Request):
     """Read what others measured as runs, one an agent, and as an outcome table; no LM is called.
 
-    Reads logs of Inspect (.eval), samples of lm-eval, rows of Every Eval Ever, results of promptfoo,
-    evaluation tables of MLflow, and plain tables with the columns question_id, agent, answer, correct. The
-    same import again changes nothing.
+    Reads logs of Inspect (.eval), samples of lm-eval, rows of Every Eval Ever, results of
+    promptfoo, evaluation tables of MLflow, and plain tables with the columns question_id, agent,
+    answer, correct. The same import again changes nothing.
     """
 
     example: ClassVar[str] = "import logs/ --out runs/imported"
 
     logs: Annotated[list[str], Argument(metavar="LOG...", help="Files, or folders of files.")]
-    out: Annotated[Path, folder("Where the runs go: DIR/AGENT for each agent, and DIR/outcomes.jsonl.")]
+    out: Annotated[
+        Path, folder("Where the runs go: DIR/AGENT for each agent, and DIR/outcomes.jsonl.")
+    ]
 
 
 @dataclass(kw_only=True)
@@ -169,7 +191,9 @@ class ExportRequest(Request):
 
     runs: Runs
     out: Annotated[Path, folder("Where the logs go; or one run's NAME.eval.")]
-    format: Annotated[str, Option(metavar="inspect|jsonl|csv", help="What to write them as.")] = "inspect"
+    format: Annotated[str, Option(metavar="inspect|jsonl|csv", help="What to write them as.")] = (
+        "inspect"
+    )
 
 
 @dataclass(kw_only=True)
@@ -181,31 +205,39 @@ class CheckRequest(Columned):
 
     example: ClassVar[str] = "data check questions.csv --columns answer=gold:from0"
 
-    source: Annotated[str, Argument(metavar="FILE|NAME", help="A file of questions, or a known data set.")]
+    source: Annotated[
+        str, Argument(metavar="FILE|NAME", help="A file of questions, or a known data set.")
+    ]
     split: Annotated[str | None, Option(help="Split of a data set, or sheet of a workbook.")] = None
 
 
 @dataclass(kw_only=True)
 class DatasetsRequest(Request):
-    """List the data sets known by name: splits, rows, licence, where from, and whether it is here."""
+    """List the data sets known by name: splits, rows, licence, where from, and whether it
+    is here.
+    """
 
     example: ClassVar[str] = "datasets --json"
 
 
 @dataclass(kw_only=True)
 class LmsRequest(Request):
-    """List the LMs that run inside this process: name, size, licence, and whether the weights are here."""
+    """List the LMs that run inside this process: name, size, licence, and whether the weights are
+    here.
+    """
 
     example: ClassVar[str] = "lms get qwen2.5-coder-1.5b"
 
-    what: Annotated[list[str], Argument(metavar="get NAME", help="Fetch the weights of these LMs.")] = field(
-        default_factory=list
-    )
+    what: Annotated[
+        list[str], Argument(metavar="get NAME", help="Fetch the weights of these LMs.")
+    ] = field(default_factory=list)
 
 
 @dataclass(kw_only=True)
 class DoctorRequest(Seats):
-    """Check this machine: packages, LM, data, folders, tracking store; each problem with its fix."""
+    """Check this machine: packages, LM, data, folders, tracking store; each problem with
+    its fix.
+    """
 
     example: ClassVar[str] = "doctor --lm openai/my-model --api-base http://localhost:8000/v1"
 
@@ -219,7 +251,8 @@ class PushRequest(Request):
     example: ClassVar[str] = "push runs/sample-choice-single-cot-1a2b3c4d"
 
     folders: Annotated[
-        list[Path], Argument(metavar="DIR", help="Folders of finished runs. Default: all that wait.")
+        list[Path],
+        Argument(metavar="DIR", help="Folders of finished runs. Default: all that wait."),
     ] = field(default_factory=list)
 
 
@@ -230,6 +263,6 @@ class UiRequest(Request):
     example: ClassVar[str] = "ui --port 5001"
 
     port: Annotated[int, Option(min=1, max=65535, help="Port to listen on.")] = 5000
-    host: Annotated[str, Option(help="Address to listen on; 0.0.0.0 shows it to the whole network.")] = (
-        "127.0.0.1"
-    )
+    host: Annotated[
+        str, Option(help="Address to listen on; 0.0.0.0 shows it to the whole network.")
+    ] = "127.0.0.1"

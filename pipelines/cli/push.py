@@ -21,7 +21,9 @@ def push(options: PushRequest, view: View) -> None:
         except UserError as error:
             missing, problem = ["everything"], str(error)
         runs.append({"folder": str(folder), "missing": missing, "problem": problem})
-        said = f"MLflow did not take {', '.join(missing)} of {folder}" if missing else f"sent {folder}"
+        said = (
+            f"MLflow did not take {', '.join(missing)} of {folder}" if missing else f"sent {folder}"
+        )
         say(problem or said)
     ok = not any(run["missing"] for run in runs)
 

@@ -21,7 +21,11 @@ from .show import console, finish
 def reproduce(request: ReproduceRequest, view: ReproduceView) -> None:
     if view.show_list:
         tables = listing(request.spec)
-        finish(view, {"tables": [table.to_dict() for table in tables]}, lambda: _list(request.spec, tables))
+        finish(
+            view,
+            {"tables": [table.to_dict() for table in tables]},
+            lambda: _list(request.spec, tables),
+        )
         return
     request.progress = view.progress
     plan = plan_reproduction(request, keyless=view.dry_run)
@@ -71,10 +75,18 @@ def _list_tables(out: Console, tables: list[TableInfo]) -> None:
         missing = dict.fromkeys(name for row in info.rows for name in row.missing)
         calls = [row.calls for row in info.rows if row.calls is not None]
         here = "missing: " + ", ".join(missing) if missing else "yes" if names else ""
-        called = range_words((min(low for low, _ in calls), max(high for _, high in calls))) if calls else ""
-        shown.add_row(info.table.name, info.table.title, str(len(info.rows)), ", ".join(names), called, here)
+        called = (
+            range_words((min(low for low, _ in calls), max(high for _, high in calls)))
+            if calls
+            else ""
+        )
+        shown.add_row(
+            info.table.name, info.table.title, str(len(info.rows)), ", ".join(names), called, here
+        )
     out.print(shown)
-    out.print("--list PAPER/TABLE shows the rows of one; folkmoot datasets says where data comes from")
+    out.print(
+        "--list PAPER/TABLE shows the rows of one; folkmoot datasets says where data comes from"
+    )
 
 
 def _list_rows(out: Console, info: TableInfo) -> None:
@@ -108,4 +120,6 @@ def _program(row: RowInfo) -> str:
     name = program.pop("program")
     if row.row.preset.training:
         return f"{name}, trained with the preset {row.row.preset.training}"
-    return ", ".join([str(name), *(f"{key}={value}" for key, value in program.items() if key != "sampling")])
+    return ", ".join(
+        [str(name), *(f"{key}={value}" for key, value in program.items() if key != "sampling")]
+    )

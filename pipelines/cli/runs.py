@@ -14,7 +14,19 @@ from .guard import say
 from .options import SORTS, RunsRequest, View
 from .show import console, finish, plain_table
 
-COLUMNS = ("folder", "kind", "program", "LM", "data", "score", "n", "calls", "cost", "when (UTC)", "state")
+COLUMNS = (
+    "folder",
+    "kind",
+    "program",
+    "LM",
+    "data",
+    "score",
+    "n",
+    "calls",
+    "cost",
+    "when (UTC)",
+    "state",
+)
 LONGEST_LINE = 2000  # columns where no terminal folds them
 _GREATEST: dict[str, Callable[[ListedRun], Any]] = {
     "time": lambda run: run.when,
@@ -27,7 +39,8 @@ _GREATEST: dict[str, Callable[[ListedRun], Any]] = {
 def runs(options: RunsRequest, view: View) -> None:
     if options.sort not in SORTS:
         raise UserError(
-            f"--sort {options.sort!r} is no order{did_you_mean(options.sort, SORTS)}: give {', '.join(SORTS)}"
+            f"--sort {options.sort!r} is no order{did_you_mean(options.sort, SORTS)}: give "
+            f"{', '.join(SORTS)}"
         )
     home = Path("runs")
     found = list_runs(options.folders or [home] * home.is_dir())
@@ -52,7 +65,10 @@ def runs(options: RunsRequest, view: View) -> None:
                 *(run.folder, run.kind, run.program, run.lm, run.data),
                 *(percent(score) if score else "", f"{score['n']:,}" if score.get("n") else ""),
                 *("" if run.calls is None else f"{run.calls:,}", money(run.cost_usd)),
-                *(run.when[:16].replace("T", " "), f"{run.state}{f': {run.problem}' if run.problem else ''}"),
+                *(
+                    run.when[:16].replace("T", " "),
+                    f"{run.state}{f': {run.problem}' if run.problem else ''}",
+                ),
             )
         out.print(table)
 

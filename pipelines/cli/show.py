@@ -1,4 +1,6 @@
-"""What the command line shows: a plan to agree to, live progress, a result, a dialogue, figures as text."""
+"""What the command line shows: a plan to agree to, live progress, a result, a dialogue, figures as
+text.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,11 @@ def console(*, stderr: bool = False) -> Console:
 def print_json(value: Any) -> None:
     """One JSON object on standard output."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    # Invisible and control characters stand inside of strings only, where an escape may replace them.
-    shown = (char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in text)
+    # Invisible and control characters stand inside of strings only, where an escape may replace
+    # them.
+    shown = (
+        char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in text
+    )
     results().write("".join(shown) + "\n")
 
 
@@ -49,7 +54,9 @@ def answered(answer: str | None, choices: Mapping[str, str] | None) -> str:
     return f"{answer} ({choices[answer]})" if choices and answer in choices else answer
 
 
-def show_dialogue(out: Console, prediction: Mapping[str, Any], choices: Mapping[str, str] | None) -> None:
+def show_dialogue(
+    out: Console, prediction: Mapping[str, Any], choices: Mapping[str, str] | None
+) -> None:
     """Every turn, then the decision and the bill."""
     for turn in prediction["transcript"]:
         blind = ", blind" if turn.get("blind") else ""
@@ -66,7 +73,10 @@ def show_dialogue(out: Console, prediction: Mapping[str, Any], choices: Mapping[
     rounds = prediction["rounds"]
     how = "not read" if prediction["answer"] is None else "read from what the program returned"
     if prediction["decided_by"] is not None:
-        how = f"decided by {prediction['decided_by']} after {rounds} round{'s' if rounds != 1 else ''}"
+        how = (
+            f"decided by {prediction['decided_by']} after {rounds} "
+            f"round{'s' if rounds != 1 else ''}"
+        )
     out.print(Text(f"Answer: {answered(prediction['answer'], choices)}", style="bold"))
     out.print(f"{how}; {used(prediction['usage'])}")
 
@@ -84,7 +94,9 @@ def show_result(out: Console, title: str, lines: Mapping[str, str]) -> None:
 
 
 def plain_table(*columns: str, last_left: bool = False, no_wrap: bool = False) -> Table:
-    """A table without lines: the first column stands left, figures right, and a last one of words left."""
+    """A table without lines: the first column stands left, figures right, and a last one of words
+    left.
+    """
     found = Table(box=None, pad_edge=False)
     for place, column in enumerate(columns):
         left = place == 0 or (last_left and place == len(columns) - 1)
@@ -92,7 +104,8 @@ def plain_table(*columns: str, last_left: bool = False, no_wrap: bool = False) -
     return found
 
 
-# The way of a command that spends: a plan, a yes, progress, a result ---------------------------------
+# The way of a command that spends: a plan, a yes, progress, a result
+# ---------------------------------
 
 
 def confirm(
@@ -104,8 +117,8 @@ def confirm(
 ) -> None:
     """Show a plan, and go on unless it was a dry run, or costs much and the person says no.
 
-    `document` is what `--dry-run --json` prints, `cost` from and to how many USD is expected; who gave a
-    budget has agreed to it. Raises typer.Exit where the command ends here.
+    `document` is what `--dry-run --json` prints, `cost` from and to how many USD is expected; who
+    gave a budget has agreed to it. Raises typer.Exit where the command ends here.
     """
     if not view.quiet:
         out = console(stderr=True)
@@ -121,7 +134,9 @@ def confirm(
 
 
 def agreed() -> bool:
-    """Whether the person at the terminal wants an expensive run; True where there is nobody to ask."""
+    """Whether the person at the terminal wants an expensive run; True where there is nobody
+    to ask.
+    """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
     sys.stderr.write("This may cost more than 1 USD. Go on? [y/N] ")
@@ -136,7 +151,9 @@ def finish(
     stopped: str | None = None,
     code: int | None = None,
 ) -> None:
-    """Print what was found as JSON or let it be shown, and say why it `stopped` early, if it did."""
+    """Print what was found as JSON or let it be shown, and say why it `stopped` early, if
+    it did.
+    """
     present(view, found, show)
     leave(stopped, code)
 
@@ -162,7 +179,9 @@ def leave(stopped: str | None, code: int | None = None) -> None:
 def drawing(
     view: Quietly, label: str, draw: Callable[[State], ProgressLine]
 ) -> AbstractContextManager[Callable[[State], None]]:
-    """A `progress` callback whose latest state is drawn on a terminal while the block runs, if not quiet."""
+    """A `progress` callback whose latest state is drawn on a terminal while the block runs, if not
+    quiet.
+    """
     return displayed(view.progress, label, draw)
 
 

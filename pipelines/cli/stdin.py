@@ -30,15 +30,17 @@ def piped_text() -> str:
 
 
 def take_piped(request: Request) -> None:
-    """Put the questions of standard input into a file of the cache, and its name where an option says `-`.
+    """Put the questions of standard input into a file of the cache, and its name where an option
+    says `-`.
 
-    The file is named by its content, so that the run can be resumed, and its questions found again. Raises
-    UserError where two options want them, and for none.
+    The file is named by its content, so that the run can be resumed, and its questions found again.
+    Raises UserError where two options want them, and for none.
     """
     named = {
         name: option.long_name
         for name, option in command_options(type(request)).items()
-        if "FILE" in (option.info.metavar or "").split("|") and DASH in _values(getattr(request, name))
+        if "FILE" in (option.info.metavar or "").split("|")
+        and DASH in _values(getattr(request, name))
     }
     if not named:
         return
@@ -49,7 +51,9 @@ def take_piped(request: Request) -> None:
 
     content = piped()
     if not content.strip():
-        raise UserError("standard input is empty: pipe questions into it, or give a file instead of -")
+        raise UserError(
+            "standard input is empty: pipe questions into it, or give a file instead of -"
+        )
     digest = hashlib.sha256(content).hexdigest()[:12]
     path = settings().cache / "stdin" / f"stdin-{digest}{_suffix(content)}"
     try:
@@ -57,7 +61,9 @@ def take_piped(request: Request) -> None:
         write_whole(path, content)
         path.chmod(0o600)
     except OSError as problem:
-        raise UserError(f"{path} cannot be written ({problem.strerror}): give a file instead of -") from None
+        raise UserError(
+            f"{path} cannot be written ({problem.strerror}): give a file instead of -"
+        ) from None
     name = next(iter(named))
     given = getattr(request, name)
     values = [str(path) if one == DASH else one for one in _values(given)]

@@ -64,16 +64,23 @@ def _nothing_left(plan: ReplayPlan | LivePlan) -> None:
 
 def _warn(scores: Mapping[str, Any]) -> None:
     if scores.get("missing"):
-        say(f"warning: {scores['missing']:,.1f} answers that were chosen are not in the test outcomes: wrong")
+        say(
+            f"warning: {scores['missing']:,.1f} answers that were chosen are not in the test "
+            f"outcomes: wrong"
+        )
 
 
 def evaluate_outcomes(options: EvaluateRequest, view: EvaluateView) -> None:
-    """`folkmoot evaluate network:DIR --outcomes TEST.jsonl`: the test part of a replay, without LM calls."""
+    """`folkmoot evaluate network:DIR --outcomes TEST.jsonl`: the test part of a replay, without LM
+    calls.
+    """
     if not view.outcomes:
         raise UserError("--data is missing: name the questions to evaluate on")
     name, _, folder = str(options.program).partition(":")
     if name != "network" or not folder:
-        raise UserError(f"--outcomes is for trained networks, not for {options.program}: write network:DIR")
+        raise UserError(
+            f"--outcomes is for trained networks, not for {options.program}: write network:DIR"
+        )
     if options.questions is not None:
         raise UserError("--data and --outcomes are both given: keep one of them")
     if not Path(folder).expanduser().is_dir():
@@ -89,7 +96,8 @@ def evaluate_outcomes(options: EvaluateRequest, view: EvaluateView) -> None:
     finish(view, found, lambda: show_scores(view, found, folder, track=False))
 
 
-# What is shown ---------------------------------------------------------------------------------------
+# What is shown
+# ---------------------------------------------------------------------------------------
 
 
 def show_scores(
@@ -116,7 +124,9 @@ def training_lines(found: Mapping[str, Any], out: str, *, track: bool) -> dict[s
     lines = {"trained": f"network:{out}"}
     if "reward" in learnt:
         lines["last reward"] = f"{learnt['reward']:+.2f}"
-        lines["last right"] = f"one agent {learnt['individual']:.1%}, group {learnt['consensus']:.1%}"
+        lines["last right"] = (
+            f"one agent {learnt['individual']:.1%}, group {learnt['consensus']:.1%}"
+        )
         changed = f"{counted(learnt['edges_changed'], 'edge')} came or went"
         lines["graph"] = f"{changed}, last mean trust {learnt['trust']:.2f}"
     if learnt.get("paid") is not None:
@@ -154,7 +164,9 @@ def score_table(out: Console, scores: Mapping[str, Any]) -> None:
         f"{ties['share']:.1%} of {scores['questions']:,}; weights gain {', '.join(gains)}"
     )
     if "ece" in scores:
-        lines["calibration"] = f"the vote's confidence is {scores['ece']:.1%} from its accuracy (ECE)"
+        lines["calibration"] = (
+            f"the vote's confidence is {scores['ece']:.1%} from its accuracy (ECE)"
+        )
     if "strategy" in scores:
         each = [f"{name} {of['share']:.0%}" for name, of in scores["strategy"].items()]
         lines["chosen"] = ", ".join(each)

@@ -1,4 +1,6 @@
-"""`folkmoot ui`: MLflow's own UI on the store that runs are tracked in, as long as the command runs."""
+"""`folkmoot ui`: MLflow's own UI on the store that runs are tracked in, as long as the command
+runs.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def ui(options: UiRequest, view: View) -> None:
         if view.as_json:
             print_json({"url": address, "store": masked(uri)})
         else:
-            console().print(f"{newest_runs(address)} shows {masked(uri)}; Ctrl-C ends it", soft_wrap=True)
+            console().print(
+                f"{newest_runs(address)} shows {masked(uri)}; Ctrl-C ends it", soft_wrap=True
+            )
         results().flush()
 
     if uri.startswith(("http://", "https://")):

@@ -1,4 +1,6 @@
-"""Compares runs over the same questions: paired differences, tests, effect sizes, prices, what confounds."""
+"""Compares runs over the same questions: paired differences, tests, effect sizes, prices, what
+confounds.
+"""
 
 from __future__ import annotations
 
@@ -56,29 +58,28 @@ def compare(
 ) -> Comparison:
     """Every run against every other, over the questions that all of them answered.
 
-    Args:
-        first: the run that the others are measured against: an evaluation, the folder of an earlier one, or
-            that of an import, which stands for all its runs.
-        others: runs over the same questions; at least one. What is not in every run is left out, and `notes`
-            say how much that is. Unreadable answers and errors are wrong; of a run that failed on half of the
-            questions or more, or whose unreadable answers are above 5% or could undo a difference, there is
-            no verdict.
+    Args: first: the run that the others are measured against: an evaluation, the folder of an
+        earlier one, or that of an import, which stands for all its runs.
+        others: runs over the same questions; at least one. What is not in every run is left out,
+            and `notes` say how much that is. Unreadable answers and errors are wrong; of a run that
+            failed on half of the questions or more, or whose unreadable answers are above 5% or
+            could undo a difference, there is no verdict.
         names: what to call the runs, first to last; by default what they ran, made distinct.
         seed: of the bootstrap.
         exact: test by McNemar's exact p instead of his mid-p.
-        cluster: field of `meta` whose values (or whose partners' ids) say which questions belong together,
-            such as `subject`; intervals and tests then also hold for new ones. None takes what the data set
-            declares, `none` nothing.
+        cluster: field of `meta` whose values (or whose partners' ids) say which questions belong
+            together, such as `subject`; intervals and tests then also hold for new ones. None takes
+            what the data set declares, `none` nothing.
         panel: how many runs may vote together. Of three or more runs that are right or wrong,
-            `Comparison.panel` says whether a majority vote of some beats the best of them; below 2, nothing.
+            `Comparison.panel` says whether a majority vote of some beats the best of them; below 2,
+            nothing.
 
-    Returns one Pair for each two runs, first those of the others (`a`) against the first (`b`), p-values
-    Holm-corrected over all.
+    Returns one Pair for each two runs, first those of the others (`a`) against the first (`b`),
+    p-values Holm-corrected over all.
 
-    Raises:
-        UserError: nothing to compare with, what is no run, a folder without one, names that do not fit, no
-            shared question, a question that differs between the runs in its text, its options or its gold
-            answer, or a cluster field that a question lacks.
+    Raises: UserError: nothing to compare with, what is no run, a folder without one, names that do
+        not fit, no shared question, a question that differs between the runs in its text, its
+        options or its gold answer, or a cluster field that a question lacks.
     """
     runs = [run_or_match(run) for run in imported_runs((first, *others))]
     if len(runs) < 2:
@@ -86,10 +87,13 @@ def compare(
     titles = names_for(names, runs)
     field = cluster or _declared(runs[0])
     answers = [answered_in(run, field, votes=panel > 1) for run in runs]
-    ids = shared_questions([{name: one.asked for name, one in known.items()} for known in answers], titles)
+    ids = shared_questions(
+        [{name: one.asked for name, one in known.items()} for known in answers], titles
+    )
     shared = [[answered[name] for name in ids] for answered in answers]
     compared = [
-        _compared(title, run, common) for title, run, common in zip(titles, runs, shared, strict=True)
+        _compared(title, run, common)
+        for title, run, common in zip(titles, runs, shared, strict=True)
     ]
     is_rate = all(run.summary.is_rate for run in runs)
     test = _Test(exact, _clusters(field, cluster is None, ids, shared[0]), is_rate)
@@ -97,7 +101,9 @@ def compare(
     used = [_used(common) for common in shared]
     places = [(a, b) for b, a in combinations(range(len(runs)), 2)]
     metrics = [run.summary.run.get("metric") for run in runs]
-    unlike = [place for place, (a, b) in enumerate(places) if not _same_metric(metrics[a], metrics[b])]
+    unlike = [
+        place for place, (a, b) in enumerate(places) if not _same_metric(metrics[a], metrics[b])
+    ]
     tests = [test.of(scores[a], scores[b]) for a, b in places]
     pairs: list[Pair] = []
     for (a, b), (_, clustered), adjusted in zip(places, tests, _holm(tests, unlike), strict=True):
@@ -114,7 +120,9 @@ def compare(
             pair = replace(pair, p=clustered.p, test=CLUSTERS, cluster=field, clustered=clustered)
         pairs.append(pair)
     for place, (a, b) in enumerate(places):
-        causes = [unread_cause(compared[one], runs[one]) for one in (a, b) if compared[one].mostly_unread]
+        causes = [
+            unread_cause(compared[one], runs[one]) for one in (a, b) if compared[one].mostly_unread
+        ]
         winner, loser = {A: (a, b), B: (b, a)}.get(pairs[place].outcome, (a, a))
         if not causes and winner != loser and compared[winner].unread + compared[loser].unread:
             ends = dict(zip((winner, loser), _limits(metrics[winner], scores), strict=True))
@@ -125,14 +133,18 @@ def compare(
             turned = [*tests]
             turned[place] = test.of(worst[a], worst[b])
             if worst[winner].mean() <= worst[loser].mean() or _holm(turned, unlike)[place] >= SURE:
-                said = [unread_cause(compared[one], runs[one]) for one in (a, b) if compared[one].unread]
+                said = [
+                    unread_cause(compared[one], runs[one]) for one in (a, b) if compared[one].unread
+                ]
                 seen = [float(worst[a].mean() - worst[b].mean()), pairs[place].difference]
                 amounts = " instead of ".join(pairs[place].amount(end) for end in seen)
                 undone = f"the difference would be {amounts}{pairs[place].unit}, and not shown"
                 causes = [f"{'; '.join(said)}. Scored the other way, {undone}"]
         pairs[place] = replace(pairs[place], unread="; ".join(causes))
     named = dict(zip(titles, runs, strict=True))
-    usable = [place for place, run in enumerate(compared) if not run.failed and not run.mostly_unread]
+    usable = [
+        place for place, run in enumerate(compared) if not run.failed and not run.mostly_unread
+    ]
     judged = [] if unlike else [compared[place] for place in usable]
     prices = prices_of(compared, judged or compared)
     pairs = [
@@ -142,7 +154,12 @@ def compare(
     outcomes = {(pair.a, pair.b): pair.outcome for pair in pairs}
     verdict = conclude(compared, judged, outcomes, prices, rivals_of(named, compared, prices))
     vote = None
-    if is_rate and not unlike and panel > 1 and FREE not in {one.votes[0].said for one in shared[0]}:
+    if (
+        is_rate
+        and not unlike
+        and panel > 1
+        and FREE not in {one.votes[0].said for one in shared[0]}
+    ):
         vote = panel_of(
             [compared[place] for place in usable],
             [[one.votes for one in shared[place]] for place in usable],
@@ -152,16 +169,27 @@ def compare(
         )
     notes = _notes(compared, [run.summary for run in runs], len(ids))
     notes += [few] if (few := pairs[0].few_clusters) else []
-    judges = {one.name: run.summary.run.get("judge") for one, run in zip(compared, runs, strict=True)}
-    notes += [f"The judge of {name} is {judge_words(judge)}." for name, judge in judges.items() if judge]
+    judges = {
+        one.name: run.summary.run.get("judge") for one, run in zip(compared, runs, strict=True)
+    }
+    notes += [
+        f"The judge of {name} is {judge_words(judge)}." for name, judge in judges.items() if judge
+    ]
     return Comparison(compared, pairs, verdict, notes, named, vote)
 
 
 def names_for(names: Sequence[str], runs: Sequence[Evaluation]) -> list[str]:
-    """The names given, or where none are what the runs ran. Raises UserError for names that do not fit."""
+    """The names given, or where none are what the runs ran. Raises UserError for names that do not
+    fit.
+    """
     if not names:
         return names_of(runs)
-    if isinstance(names, str) or len(names) != len(runs) or len(set(names)) != len(runs) or not all(names):
+    if (
+        isinstance(names, str)
+        or len(names) != len(runs)
+        or len(set(names)) != len(runs)
+        or not all(names)
+    ):
         raise UserError(
             f"the names {', '.join(names)} do not fit {len(runs)} runs: give each a name of its own"
         )
@@ -171,7 +199,10 @@ def names_for(names: Sequence[str], runs: Sequence[Evaluation]) -> list[str]:
 def names_of(runs: Sequence[Evaluation]) -> list[str]:
     """What each ran; where that is the same, with the LM, then the folder, then a number."""
     names = [run_name(run.summary.run) for run in runs]
-    lms = [", ".join(dict.fromkeys(lm["name"] for lm in run.summary.run["lms"].values())) for run in runs]
+    lms = [
+        ", ".join(dict.fromkeys(lm["name"] for lm in run.summary.run["lms"].values()))
+        for run in runs
+    ]
     for details in (lms, [run.folder.name for run in runs]):
         known = list(zip(names, details, strict=True))
         same = {name: {detail for other, detail in known if other == name} for name in names}
@@ -194,19 +225,23 @@ def _declared(run: Evaluation) -> str | None:
 def _clusters(
     field: str | None, declared: bool, ids: Sequence[str], answers: Sequence[QuestionAnswers]
 ) -> list[Hashable] | None:
-    """The cluster of each question; None without any. A question whose field names another one's id stands
-    with that one."""
+    """The cluster of each question; None without any. A question whose field names another one's id
+    stands with that one.
+    """
     if field is None or field == NO_CLUSTERS:
         return None
     lacking = [name for name, one in zip(ids, answers, strict=True) if one.cluster is None]
     if lacking and not declared:
         raise UserError(
-            f"{len(lacking):,} of the questions (the first is {lacking[0]!r}) have no {field!r} in their "
+            f"{len(lacking):,} of the questions (the first is {lacking[0]!r}) have no {field!r} "
+            f"in their "
             "meta to cluster by: name another field"
         )
     known = set(ids)
     found: list[Hashable] = [
-        min(name, str(one.cluster)) if str(one.cluster) in known else (one.cluster or ("alone", name))
+        min(name, str(one.cluster))
+        if str(one.cluster) in known
+        else (one.cluster or ("alone", name))
         for name, one in zip(ids, answers, strict=True)
     ]
     if len(set(found)) == 1 and not declared:
@@ -215,7 +250,8 @@ def _clusters(
 
 
 def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) -> list[str]:
-    """The ids that all runs have, in the first one's order; `asked` is what `asked_in` gives of each.
+    """The ids that all runs have, in the first one's order; `asked` is what `asked_in` gives of
+    each.
 
     Raises UserError where there is none, or where one is another question in one of the runs.
     """
@@ -226,8 +262,10 @@ def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) 
         differing = [name for name in ids if other[name] != asked[0][name]]
         if differing:
             raise UserError(
-                f"{len(differing)} of the questions that {titles[0]} and {title} share (the first is "
-                f"{differing[0]!r}) differ in text, options or gold answer: compare runs over the same data"
+                f"{len(differing)} of the questions that {titles[0]} and {title} share (the "
+                f"first is "
+                f"{differing[0]!r}) differ in text, options or gold answer: compare runs over "
+                f"the same data"
             )
     return ids
 
@@ -265,7 +303,9 @@ def _compared(name: str, run: Evaluation, shared: Sequence[QuestionAnswers]) -> 
 
 
 def _limits(metric: Mapping[str, Any] | None, scores: Sequence[Scores]) -> tuple[float, float]:
-    """The worst and best that an answer could have scored: the metric's limits, else the scores seen."""
+    """The worst and best that an answer could have scored: the metric's limits, else the scores
+    seen.
+    """
     seen = (min(FAILURE_SCORE, *(one.min() for one in scores)), max(one.max() for one in scores))
     known = (metric or {"low": 0.0, "high": 1.0}).get
     low, high = known("low"), known("high")
@@ -288,7 +328,9 @@ def _metrics_differ(
 ) -> str:
     """Why two runs with other metrics cannot be compared, without a full stop."""
     names = [metric_name({"metric": metrics[place]}) for place in (a, b)]
-    said = " and ".join(f"{titles[place]} by {name}" for place, name in zip((a, b), names, strict=True))
+    said = " and ".join(
+        f"{titles[place]} by {name}" for place, name in zip((a, b), names, strict=True)
+    )
     same = " (two functions of that name)" if names[0] == names[1] else ""
     return f"they were scored by different metrics, {said}{same}: evaluate both with the same one"
 
@@ -314,8 +356,9 @@ def _seconds(answers: Iterable[QuestionAnswers], of: int = 1) -> float | None:
 
 
 class _Test(NamedTuple):
-    """How two runs are tested: McNemar's test where each question is right or wrong in both, for scores and
-    for means over repeats the paired t-test, or with clusters the cluster-robust one."""
+    """How two runs are tested: McNemar's test where each question is right or wrong in both, for
+    scores and for means over repeats the paired t-test, or with clusters the cluster-robust one.
+    """
 
     exact: bool
     clusters: Sequence[Hashable] | None
@@ -351,9 +394,19 @@ def _pair(
     only_a = tuple(name for name, one, other in found if one.score > other.score)
     only_b = tuple(name for name, one, other in found if other.score > one.score)
     scores_a, scores_b = (np.array([one.score for one in side]) for side in (a, b))
-    spans = [(one.f1, other.f1) for _, one, other in found if one.f1 is not None and other.f1 is not None]
-    paid = [(one, other) for _, one, other in found if not one.usage.cached_calls + other.usage.cached_calls]
-    bought = used if len(paid) == len(found) else tuple(_used(pair[side] for pair in paid) for side in (0, 1))
+    spans = [
+        (one.f1, other.f1) for _, one, other in found if one.f1 is not None and other.f1 is not None
+    ]
+    paid = [
+        (one, other)
+        for _, one, other in found
+        if not one.usage.cached_calls + other.usage.cached_calls
+    ]
+    bought = (
+        used
+        if len(paid) == len(found)
+        else tuple(_used(pair[side] for pair in paid) for side in (0, 1))
+    )
     seconds = [_seconds(pair[side] for pair in paid) for side in (0, 1)]
     repeats_a, repeats_b = (sum(one.repeats for one in side) / len(side) for side in (a, b))
     asked_more = repeats_b / repeats_a  # ratios are of single answers
@@ -407,7 +460,8 @@ def _notes(runs: Sequence[Compared], summaries: Sequence[Summary], shared: int) 
         if cached:
             made = "" if calls is None else f"{calls:,} "
             notes.append(
-                f"{cached:,} of the {made}calls of {run.name} came from a record or cache: its tokens "
+                f"{cached:,} of the {made}calls of {run.name} came from a record or cache: its "
+                f"tokens "
                 "and cost are of the others, and their ratios leave such questions out."
             )
     return notes

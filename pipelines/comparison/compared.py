@@ -18,13 +18,14 @@ MOST_UNREAD = 0.05
 class Compared:
     """One run, as far as it is compared: every figure is over the shared questions alone.
 
-    `questions` were asked for and have `rows` in all; `left_out` questions with a row are not shared.
-    `score` by the `metric`, a share of right answers (`is_rate`) or a mean, and `f1` (None without span
-    questions) are `{"value", "low", "high", "n"}` with a 95% interval, n a number of questions. These have
-    `repeats` answers each, on average. Of the answers, `errors` failed, `cut_off` had a reply that ended at
-    the token limit, and `unread` are those and the `unreadable` ones. Tokens and cost in `usage` are those of
-    calls really made; `metric_usage` is what the metric itself asked for, over all its rows; `seconds` is the
-    mean of an answer, None where a log of others does not say it.
+    `questions` were asked for and have `rows` in all; `left_out` questions with a row are not
+    shared. `score` by the `metric`, a share of right answers (`is_rate`) or a mean, and `f1` (None
+    without span questions) are `{"value", "low", "high", "n"}` with a 95% interval, n a number of
+    questions. These have `repeats` answers each, on average. Of the answers, `errors` failed,
+    `cut_off` had a reply that ended at the token limit, and `unread` are those and the `unreadable`
+    ones. Tokens and cost in `usage` are those of calls really made; `metric_usage` is what the
+    metric itself asked for, over all its rows; `seconds` is the mean of an answer, None where a log
+    of others does not say it.
     """
 
     name: str
@@ -52,7 +53,9 @@ class Compared:
 
     @property
     def accuracy(self) -> dict[str, float] | None:
-        """The share of right answers; None where the metric's scores are neither right nor wrong."""
+        """The share of right answers; None where the metric's scores are neither right nor
+        wrong.
+        """
         return self.score if self.is_rate else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -70,5 +73,7 @@ class Compared:
 
     @property
     def mostly_unread(self) -> bool:
-        """Whether so many answers were cut off or could not be read that the score is not the program's."""
+        """Whether so many answers were cut off or could not be read that the score is not the
+        program's.
+        """
         return self.unread > MOST_UNREAD * self.answers

@@ -1,4 +1,6 @@
-"""What keeps a verdict off or confounds it (unread answers, other LMs, data), and whom a team must beat."""
+"""What keeps a verdict off or confounds it (unread answers, other LMs, data), and whom a team must
+beat.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,17 @@ SINGLE = "single"
 """The program of one agent, as manifests call it."""
 
 ROUGHLY = 0.8
-"""A bill is matched by a pilot of a few questions, which may misjudge what a sample takes by so much."""
+"""A bill is matched by a pilot of a few questions, which may misjudge what a sample takes by so
+much.
+"""
 
 ARMS = "alone"
 """In the settings of a matched baseline: the LMs that were tried alone, of which it is the best."""
 
 
 def confounds(names: tuple[str, str], runs: tuple[Evaluation, Evaluation]) -> list[str]:
-    """In what two runs differ beside their programs: LM (of any seat), data, prompt layout, sampling.
+    """In what two runs differ beside their programs: LM (of any seat), data, prompt layout,
+    sampling.
 
     Each as words that follow "they differ in", such as `LM (talk: a, b as judge; cot: a)`.
     """
@@ -31,7 +36,9 @@ def confounds(names: tuple[str, str], runs: tuple[Evaluation, Evaluation]) -> li
     if described[0]["data_fingerprint"] != described[1]["data_fingerprint"]:
         counts = [f"{run['questions']:,} questions" for run in described]
         same = counts[0] == counts[1]
-        found.append("data (their files are not the same)" if same else _each("data", names, counts))
+        found.append(
+            "data (their files are not the same)" if same else _each("data", names, counts)
+        )
     for what, key in (("prompt layout", "profile"), ("sampling", "settings")):
         one, other = (_by_lm(run["lms"], key) for run in described)
         apart = [lm for lm in one if lm in other and one[lm] != other[lm]]
@@ -78,7 +85,9 @@ def rivals_of(
 
 
 def _program(run: Evaluation) -> Mapping[str, Any]:
-    """What a run's manifest says of its program, or of the one that gets examples by nearest neighbours."""
+    """What a run's manifest says of its program, or of the one that gets examples by nearest
+    neighbours.
+    """
     program: Mapping[str, Any] = run.summary.run["program"]
     return program["of"] if isinstance(program.get("of"), Mapping) else program
 
@@ -92,11 +101,13 @@ def unread_cause(run: Compared, evaluation: Evaluation) -> str:
         limits = {(lm.get("settings") or {}).get("max_tokens") for lm in lms} - {None}
         limit = f"{limits.pop():,} tokens" if len(limits) == 1 else "the token limit"
         found.append(
-            f"{run.cut_off:,} of {n:,} replies of {run.name} were cut off at {limit}: raise max_tokens"
+            f"{run.cut_off:,} of {n:,} replies of {run.name} were cut off at {limit}: raise "
+            f"max_tokens"
         )
     if other:
         found.append(
-            f"{other:,} of {n:,} answers of {run.name} were empty or could not be read: look at them in "
+            f"{other:,} of {n:,} answers of {run.name} were empty or could not be read: look at "
+            f"them in "
             "results.jsonl, and raise max_tokens or choose another layout or answer form for its LM"
         )
     return "; ".join(found)
@@ -120,12 +131,17 @@ def _tried(run: Evaluation) -> set[str]:
 def _places(lms: Mapping[str, Any]) -> dict[str, str] | str:
     """Seat → LM, or the LM alone where all seats have the same one."""
     known = {str(lm["endpoint"]) for lm in lms.values()}
-    return known.pop() if len(known) == 1 else {seat: str(lm["endpoint"]) for seat, lm in lms.items()}
+    return (
+        known.pop() if len(known) == 1 else {seat: str(lm["endpoint"]) for seat, lm in lms.items()}
+    )
 
 
 def _seated(lms: Mapping[str, Any]) -> str:
     several = len({lm["endpoint"] for lm in lms.values()}) > 1
-    said = [f"{lm['name']} as {seat}" if several and seat != "*" else lm["name"] for seat, lm in lms.items()]
+    said = [
+        f"{lm['name']} as {seat}" if several and seat != "*" else lm["name"]
+        for seat, lm in lms.items()
+    ]
     return ", ".join(dict.fromkeys(said))
 
 
@@ -142,4 +158,6 @@ def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
 
 
 def _each(what: str, names: Sequence[str], said: Sequence[str]) -> str:
-    return f"{what} ({'; '.join(f'{name}: {each}' for name, each in zip(names, said, strict=True))})"
+    return (
+        f"{what} ({'; '.join(f'{name}: {each}' for name, each in zip(names, said, strict=True))})"
+    )

@@ -60,29 +60,30 @@ def match_budget(
     progress: bool | Show | None = None,
     told: Callable[[Match], None] | None = None,
 ) -> Evaluation:
-    """Self-consistency on the same questions, with as many samples as fit into what the evaluation spent.
+    """Self-consistency on the same questions, with as many samples as fit into what the evaluation
+    spent.
 
-    Args:
-        evaluation: the run to match, or its folder.
-        questions: those that it ran on.
-        lm: the LM to sample from, or its name; by rights one of those that the run used. Of several, in a
-            list, each is run alone for the whole bill, and the result is the one most often right: the fair
-            opponent of a team of unlike LMs. None takes DSPy's configured one.
-        metric: what the run was scored by, where that is a function of your own: as `evaluate` takes it.
-        out: folder for the pilot and the baseline; by default `match-budget` in that of the run. The same
-            call resumes.
-        pilot: how many questions are asked once to learn what a sample takes; they are spread evenly.
-        budget: ceilings such as `"2 USD, 500 calls"`, over all resumptions of the folder (time: for this
-            one). None takes what the run took, for each LM, and a fifth more. A baseline that it ends early
-            has `summary.stopped`.
+    Args: evaluation: the run to match, or its folder. questions: those that it ran on. lm: the LM
+        to sample from, or its name; by rights one of those that the run used. Of several, in a
+        list, each is run alone for the whole bill, and the result is the one most often right: the
+        fair opponent of a team of unlike LMs. None takes DSPy's configured one.
+        metric: what the run was scored by, where that is a function of your own: as `evaluate`
+            takes it.
+        out: folder for the pilot and the baseline; by default `match-budget` in that of the run.
+            The same call resumes.
+        pilot: how many questions are asked once to learn what a sample takes; they are spread
+            evenly.
+        budget: ceilings such as `"2 USD, 500 calls"`, over all resumptions of the folder (time: for
+            this one). None takes what the run took, for each LM, and a fifth more. A baseline that
+            it ends early has `summary.stopped`.
         concurrency, settings, progress: as in `evaluate`, of the baseline.
         tracking: log the baseline beside the run; None does where the run was tracked.
         told: called with the match after the pilot, before the baseline starts.
 
-    Raises:
-        UserError: other questions than those of the run, another LM or metric, unknown tokens (a replayed or
-            cached run), a sample that takes more than the run spent per question (unless a budget is given),
-            a budget that cannot be held or ends before there is a baseline, and whatever `evaluate` raises.
+    Raises: UserError: other questions than those of the run, another LM or metric, unknown tokens
+        (a replayed or cached run), a sample that takes more than the run spent per question (unless
+        a budget is given), a budget that cannot be held or ends before there is a baseline, and
+        whatever `evaluate` raises.
     """
     plan = plan_match(
         evaluation,
@@ -113,7 +114,8 @@ def plan_match(
     described = matched.summary.run
     if data.fingerprint(questions) != described["data_fingerprint"]:
         raise UserError(
-            f"the questions are not those that {matched.folder} ran on: give the same ones, in the same order"
+            f"the questions are not those that {matched.folder} ran on: give the same ones, in "
+            f"the same order"
         )
     if pilot < 1:
         raise UserError(f"pilot is {pilot}: give a number of questions from 1 up")
@@ -153,7 +155,11 @@ def run_match(
     baselines = []
     with open_books(account=plan.account()):
         for arm in plan.arms:
-            shared: dict[str, Any] = {"lm": arm.lm, "metric": plan.metric, "concurrency": plan.concurrency}
+            shared: dict[str, Any] = {
+                "lm": arm.lm,
+                "metric": plan.metric,
+                "concurrency": plan.concurrency,
+            }
             # From the cache, the pilot would not tell what a sample takes.
             pilot = evaluate(
                 sampling(1),
@@ -190,15 +196,18 @@ def run_match(
             baselines.append(baseline)
     if not baselines:
         raise UserError(
-            f"{match.amounts}, so not one sample fits the bill of {plan.run.folder}: match a run of more "
+            f"{match.amounts}, so not one sample fits the bill of {plan.run.folder}: match a run "
+            f"of more "
             "calls per question, or allow it with --budget"
         )
     best = max(baselines, key=lambda run: run.score)
-    return Evaluation(best.folder, best.summary, (plan.run, *baselines))  # the matched one may own the folder
+    # the matched one may own the folder
+    return Evaluation(best.folder, best.summary, (plan.run, *baselines))
 
 
 def made_match(run: Evaluation) -> Evaluation | None:
-    """The baseline that was matched to a run before, the most often right of its LMs'; None without one.
+    """The baseline that was matched to a run before, the most often right of its LMs'; None without
+    one.
 
     It is looked for in the run's folder and in those beside it.
     """
@@ -206,13 +215,23 @@ def made_match(run: Evaluation) -> Evaluation | None:
         return found
     beside = run.folder.resolve().parent
     # Unlike a Path's, this glob goes on where a folder of others vanishes or cannot be read.
-    homes = (Path(pilot).parent for each in ("*/pilot", "*/*/pilot") for pilot in glob(each, root_dir=beside))
-    places = (beside / home / place for home in homes for place in glob("*-samples", root_dir=beside / home))
+    homes = (
+        Path(pilot).parent
+        for each in ("*/pilot", "*/*/pilot")
+        for pilot in glob(each, root_dir=beside)
+    )
+    places = (
+        beside / home / place
+        for home in homes
+        for place in glob("*-samples", root_dir=beside / home)
+    )
     return _best_of(places, lambda one: _made_for(run, one))
 
 
 def run_or_match(run: Evaluation | str | Path) -> Evaluation:
-    """As `earlier`; the folder that a baseline and its pilot were sent to stands for the baseline."""
+    """As `earlier`; the folder that a baseline and its pilot were sent to stands for the
+    baseline.
+    """
     if isinstance(run, str | Path) and not (Path(run).expanduser() / MANIFEST).exists():
         home = Path(run).expanduser()
         return _best_of([*home.glob("*-samples"), *home.glob("*/*-samples")]) or earlier(run)
@@ -227,7 +246,11 @@ def _best_of(
     for place in sorted(places):
         with suppress(UserError, OSError):
             one = earlier(place)
-            if is_match(one) and one.summary.finished == one.summary.counts["questions"] and fits(one):
+            if (
+                is_match(one)
+                and one.summary.finished == one.summary.counts["questions"]
+                and fits(one)
+            ):
                 found.append(one)
     return max(found, key=lambda one: one.score, default=None)
 
@@ -238,14 +261,21 @@ def _made_for(run: Evaluation, baseline: Evaluation) -> bool:
     noted = made["settings"][MATCH]
     return (
         made["data_fingerprint"] == described["data_fingerprint"]
-        and all(any(same_lm(lm, one) for one in described["lms"].values()) for lm in made["lms"].values())
+        and all(
+            any(same_lm(lm, one) for one in described["lms"].values())
+            for lm in made["lms"].values()
+        )
         and isinstance(noted, dict)
         and (noted.get("tokens_per_question"), noted.get("rows")) == tokens_per_question(run.rows)
     )
 
 
-def with_matches(names: Sequence[str], runs: Sequence[Evaluation]) -> tuple[list[str], list[Evaluation]]:
-    """The runs, and after them the baselines that were matched to them before, if they are not among them."""
+def with_matches(
+    names: Sequence[str], runs: Sequence[Evaluation]
+) -> tuple[list[str], list[Evaluation]]:
+    """The runs, and after them the baselines that were matched to them before, if they are not
+    among them.
+    """
     known, new = {run.folder.resolve() for run in runs}, []
     for name, run in zip(names, runs, strict=True):
         found = made_match(run)
@@ -261,7 +291,12 @@ def is_match(run: Evaluation) -> bool:
     return MATCH in run.summary.run["settings"]
 
 
-_BASELINE = {"command": "compare", "program_spec": f"single:{SELF_CONSISTENCY}", "sets": [], "demos": 0}
+_BASELINE = {
+    "command": "compare",
+    "program_spec": f"single:{SELF_CONSISTENCY}",
+    "sets": [],
+    "demos": 0,
+}
 
 
 def _is_tracked(run: Evaluation) -> bool:
@@ -275,15 +310,20 @@ def evenly_spaced(questions: Sequence[Question], most: int) -> list[Question]:
 
 
 def _checked_lm(matched: Evaluation, program: SingleAgent, lm: Any) -> dict[str, Any]:
-    """What is known of the baseline's LM, which the run must have used: another one's tokens are another
-    currency."""
+    """What is known of the baseline's LM, which the run must have used: another one's tokens are
+    another currency.
+    """
     import dspy
 
     used: dict[str, Any] = lms_of(program, lm or dspy.settings.lm)["*"]
     known = matched.summary.run["lms"].values()
     if not any(same_lm(used, other) for other in known):
-        names = ", ".join(dict.fromkeys(str(other["endpoint"]) for other in known)) or "none that is known"
+        names = (
+            ", ".join(dict.fromkeys(str(other["endpoint"]) for other in known))
+            or "none that is known"
+        )
         raise UserError(
-            f"{used['endpoint']} is not an LM of {matched.folder}, which used {names}: match it with that one"
+            f"{used['endpoint']} is not an LM of {matched.folder}, which used {names}: match it "
+            f"with that one"
         )
     return used

@@ -1,4 +1,6 @@
-"""What a budget-matched baseline would take: how many samples the bill of a run pays for, and a ceiling."""
+"""What a budget-matched baseline would take: how many samples the bill of a run pays for, and a
+ceiling.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +26,19 @@ from ..lms.ledger import read_ledger, usage_of
 from ..lms.prices import Prices
 
 TOLERANCE = 1.2
-"""How many times the bill of the run that it matches a baseline may take: a pilot is no exact forecast."""
+"""How many times the bill of the run that it matches a baseline may take: a pilot is no exact
+forecast.
+"""
 
 
 @dataclass(frozen=True)
 class Match:
     """How many samples of `lm` the bill pays for: max(1, ⌊spent per question / taken by a sample⌋).
 
-    Both are in dollars where both are known, else in tokens, prompt and completion together: those of a
-    question are the mean over the `rows` of the matched run whose calls were all paid for, those of a sample
-    the mean over `pilot` questions asked once, or, where `pilot` is 0, an estimate.
+    Both are in dollars where both are known, else in tokens, prompt and completion together: those
+    of a question are the mean over the `rows` of the matched run whose calls were all paid for,
+    those of a sample the mean over `pilot` questions asked once, or, where `pilot` is 0, an
+    estimate.
     """
 
     tokens_per_question: float
@@ -67,20 +72,27 @@ class Match:
         """What was spent, and what a sample takes, in words."""
         spent, taken, form = self._amounts
         of = f" of {self.lm}" if self.lm else ""
-        return f"{form.format(spent)} per question were spent, and a sample{of} takes {form.format(taken)}"
+        return (
+            f"{form.format(spent)} per question were spent, and a sample{of} takes "
+            f"{form.format(taken)}"
+        )
 
     @property
     def sentence(self) -> str:
         samples = f"{SELF_CONSISTENCY} gets {counted(self.samples, 'sample')}"
-        return f"{self.amounts} (pilot of {self.pilot}): {samples if self.fits else 'not one sample fits'}"
+        return (
+            f"{self.amounts} (pilot of {self.pilot}): "
+            f"{samples if self.fits else 'not one sample fits'}"
+        )
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One LM alone: the folder of its pilot and its samples, and on how many questions both are still to be
-    asked.
+    """One LM alone: the folder of its pilot and its samples, and on how many questions both are
+    still to be asked.
 
-    `fewest` and `most` are the least and the most samples that it may get; the same once the pilot is asked.
+    `fewest` and `most` are the least and the most samples that it may get; the same once the pilot
+    is asked.
     """
 
     lm: Any
@@ -93,7 +105,9 @@ class Arm:
 
     @property
     def calls(self) -> tuple[int, int]:
-        low, high = (self.pilot_left + match.samples * self.left for match in (self.fewest, self.most))
+        low, high = (
+            self.pilot_left + match.samples * self.left for match in (self.fewest, self.most)
+        )
         return low, high
 
     @property
@@ -102,7 +116,8 @@ class Arm:
         few, many = self.fewest.cost_per_sample, self.most.cost_per_sample
         if few is None or many is None:
             return None
-        ends = (few * self.calls[0], many * self.calls[1])  # the more a sample takes, the fewer there are
+        # the more a sample takes, the fewer there are
+        ends = (few * self.calls[0], many * self.calls[1])
         return min(ends), max(ends)
 
 
@@ -110,8 +125,8 @@ class Arm:
 class MatchPlan:
     """A budget-matched baseline that is checked; no LM has been called.
 
-    `ceiling` is the budget that was given, or else what the run took on as many questions, those of the
-    `pilot` too, for each of the `arms`, and a fifth more.
+    `ceiling` is the budget that was given, or else what the run took on as many questions, those of
+    the `pilot` too, for each of the `arms`, and a fifth more.
     """
 
     run: Evaluation
@@ -139,16 +154,21 @@ class MatchPlan:
         costs = [arm.cost_usd for arm in self.arms if arm.cost_usd is not None]
         if len(costs) < len(self.arms):
             return None
-        low, high = (min(sum(ends), self.ceiling.usd or math.inf) for ends in zip(*costs, strict=True))
+        low, high = (
+            min(sum(ends), self.ceiling.usd or math.inf) for ends in zip(*costs, strict=True)
+        )
         return low, high
 
     def account(self) -> Account:
-        """What earlier attempts left of the ceiling. Raises UserError for a budget that cannot be held."""
+        """What earlier attempts left of the ceiling. Raises UserError for a budget that cannot be
+        held.
+        """
         spent = Usage()
         for arm in self.arms:
             for folder in (arm.folder / "pilot", *arm.folder.glob("*-samples")):
                 for entry in read_ledger(folder):
-                    # A call that a stop cut off is booked as the most that it may have taken: many of them
+                    # A call that a stop cut off is booked as the most that it may have taken: many
+                    # of them
                     # would end the next attempt at once.
                     if self.budget is not None or not entry.get("lost"):
                         spent.add(usage_of(entry))
@@ -184,7 +204,9 @@ def arm_of(
     pilot: Sequence[Question],
     metric: Metric,
 ) -> Arm:
-    """What an LM alone would take: as its pilot has shown, or estimated from the prompt of a sample."""
+    """What an LM alone would take: as its pilot has shown, or estimated from the prompt of a
+    sample.
+    """
     check_folder(folder / "pilot", sampling(1), pilot, lm, metric)
     pilot_left, _ = left_of(folder / "pilot", pilot)
     if not pilot_left:
@@ -198,18 +220,24 @@ def arm_of(
 
 def _estimated(spent: Match, sample: Forecast, end: int) -> Match:
     """The match if a sample takes what the low (0) or high (1) end of its forecast says."""
-    tokens = sum(ends[end] for ends in (sample.prompt_tokens, sample.completion_tokens) if ends is not None)
+    tokens = sum(
+        ends[end] for ends in (sample.prompt_tokens, sample.completion_tokens) if ends is not None
+    )
     cost = None if sample.cost_usd is None else sample.cost_usd[end] / sample.questions
     return replace(spent, tokens_per_sample=tokens / sample.questions, cost_per_sample=cost)
 
 
 def measured_match(spent: Match, pilot: Evaluation) -> Match:
-    """The match if a sample takes what it took in the pilot. Raises UserError where nobody counted that."""
+    """The match if a sample takes what it took in the pilot. Raises UserError where nobody counted
+    that.
+    """
     tokens, asked = tokens_per_question(pilot.rows)
     if tokens is None:
         raise UserError(
-            f"what a sample takes is not known, since no question of the pilot in {pilot.folder} was "
-            "answered by an LM that counts tokens: see the errors in its rows, and delete it to try again"
+            f"what a sample takes is not known, since no question of the pilot in {pilot.folder} "
+            f"was "
+            "answered by an LM that counts tokens: see the errors in its rows, and delete it to "
+            "try again"
         )
     cost = cost_per_question(pilot.rows)
     return replace(spent, tokens_per_sample=tokens, pilot=asked, cost_per_sample=cost)
@@ -220,27 +248,34 @@ def sampling(samples: int) -> SingleAgent:
 
 
 def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
-    """Mean tokens of the questions whose calls were all paid for, and how many those are; None for none.
+    """Mean tokens of the questions whose calls were all paid for, and how many those are; None for
+    none.
 
     Questions that failed are left out: what they spent before is no answer's price.
     """
-    counts = [tokens for row in rows if _paid(row) and (tokens := tokens_of(row["usage"])) is not None]
+    counts = [
+        tokens for row in rows if _paid(row) and (tokens := tokens_of(row["usage"])) is not None
+    ]
     total = sum(counts)
     return (total / len(counts) if total else None), len(counts)
 
 
 def cost_per_question(rows: Iterable[ResultRow], prices: Prices | None = None) -> float | None:
-    """Mean dollars of the same questions, as they were paid or at other `prices`; None where a price or a
-    number of tokens is not known, or nothing was paid."""
+    """Mean dollars of the same questions, as they were paid or at other `prices`; None where a
+    price or a number of tokens is not known, or nothing was paid.
+    """
     usages = [row["usage"] for row in rows if _paid(row)]
-    costs = [usage["cost_usd"] if prices is None else prices.cost(Usage.of(usage)) for usage in usages]
+    costs = [
+        usage["cost_usd"] if prices is None else prices.cost(Usage.of(usage)) for usage in usages
+    ]
     known = [cost for cost in costs if cost is not None]
     return sum(known) / len(known) if any(known) and len(known) == len(costs) else None
 
 
 def costliest(runs: Sequence[Evaluation]) -> int:
-    """The place of the run that spent most per question, in dollars where all are known, else tokens. Raises
-    UserError where nobody knows what any of them spent."""
+    """The place of the run that spent most per question, in dollars where all are known, else
+    tokens. Raises UserError where nobody knows what any of them spent.
+    """
     costs = [cost_per_question(run.rows) for run in runs]
     spent = [tokens_per_question(run.rows)[0] for run in runs] if None in costs else costs
     place = max(range(len(runs)), key=lambda place: spent[place] or 0.0)
@@ -249,11 +284,14 @@ def costliest(runs: Sequence[Evaluation]) -> int:
 
 
 def spent_by(run: Evaluation) -> Match:
-    """What a run spent per question, with nothing known of a sample. Raises UserError where nobody knows."""
+    """What a run spent per question, with nothing known of a sample. Raises UserError where nobody
+    knows.
+    """
     tokens, rows = tokens_per_question(run.rows)
     if tokens is None:
         raise UserError(
-            f"what {run.folder} spent is not known, since {_unknown_because(run.rows)}, or set the samples "
+            f"what {run.folder} spent is not known, since {_unknown_because(run.rows)}, or set "
+            f"the samples "
             f"of single:{SELF_CONSISTENCY} yourself"
         )
     return Match(tokens, rows)
@@ -267,7 +305,10 @@ def _unknown_because(rows: Iterable[ResultRow]) -> str:
     if any(usage["cached_calls"] for usage in usages):
         return "its answers came from a record or cache: match the run that paid for them"
     if any(usage["calls"] is None for usage in usages):
-        return "calls in threads of its program's own are nobody's: let the program ask where it is called"
+        return (
+            "calls in threads of its program's own are nobody's: let the program ask where it "
+            "is called"
+        )
     if any(usage["calls"] for usage in usages):
         return "its LM did not say how many tokens its calls took: take an LM that does"
     return "no call of an LM was seen in it: match a run that asks one"
@@ -276,7 +317,8 @@ def _unknown_because(rows: Iterable[ResultRow]) -> str:
 def dollars_per_question(run: Evaluation, lms: Sequence[Any]) -> float | None:
     """What the run spent per question; None where the price of one of these LMs is not known.
 
-    The tokens of a run of one LM cost what that LM is said to cost now, so that both sides are priced alike.
+    The tokens of a run of one LM cost what that LM is said to cost now, so that both sides are
+    priced alike.
     """
     prices = [billed_as(one).prices for one in lms]
     if None in prices:

@@ -1,4 +1,6 @@
-"""What a comparison of runs says: every run, every pair, a verdict in words, and where two runs part."""
+"""What a comparison of runs says: every run, every pair, a verdict in words, and where two runs
+part.
+"""
 
 from __future__ import annotations
 
@@ -48,33 +50,36 @@ SHOWN = 5  # discordant questions that are shown unless more are asked for
 MIDP, EXACT, CLUSTERS = "McNemar's mid-p", "McNemar's exact p", "cluster-robust p"
 PAIRED_T = "paired t-test"
 _POWER = 1.43
-"""Half a 95% interval times this is seen with a power of 80%: (1.96 + 0.84) / 1.96 standard errors."""
+"""Half a 95% interval times this is seen with a power of 80%: (1.96 + 0.84) / 1.96 standard errors.
+"""
 
 
 @dataclass(frozen=True, repr=False)
 class Pair:
-    """One run against another. Differences are `a` minus `b`, in 0 … 1, with a 95% paired bootstrap interval.
+    """One run against another. Differences are `a` minus `b`, in 0 … 1, with a 95% paired bootstrap
+    interval.
 
-    Right and wrong answers (`is_rate`) are tested as such, where a question has one answer. Where it has
-    several, its score is the mean over these repeats: `test` is the paired t-test of those means, low and
-    high are the ends of its interval, `only_a` and `only_b` are the questions on which one scores higher, and
-    there are no `odds`. So it is with other scores, but `difference` is one of means in the unit of their
-    `metric`, and there are no accuracies.
+    Right and wrong answers (`is_rate`) are tested as such, where a question has one answer. Where
+    it has several, its score is the mean over these repeats: `test` is the paired t-test of those
+    means, low and high are the ends of its interval, `only_a` and `only_b` are the questions on
+    which one scores higher, and there are no `odds`. So it is with other scores, but `difference`
+    is one of means in the unit of their `metric`, and there are no accuracies.
 
-    `outcome` is `a` or `b` for the better one, `undecided`, or `not_comparable`; `notes` say what keeps a
-    verdict off and what else than the programs differs, a sentence each. `p` is that of `test`: McNemar's
-    mid-p or exact test or, with `clustered`, the cluster-robust one over `clusters` of that field of `meta`;
-    `p_adjusted` is the same after Holm's correction over all pairs compared. The effect size is `odds`, the
-    odds ratio of the discordant questions (`only_a` over `only_b`, the ids of those that only one of them
-    answered right) with its interval by the same test. `f1` is the difference in F1 over span questions, None
-    without any. Ratios are a's over b's, None where b's is zero or unknown: `call_ratio` over all `n`
-    questions; tokens, cost and seconds over the `paid` ones, on which neither run had an answer from a record
-    or cache, and all ratios are of single answers, of which questions have `repeats_a` and `repeats_b` on
-    average. `failed_a` and `failed_b` of the answers failed and count as wrong; from half of them up the
-    figures are about the failure, and there is no verdict. Nor is there one with an `unread` cause: answers
-    that could not be read are above 5% of a run, or could undo the difference. `price_a` and `price_b` are
-    what a and b take per question in `price_unit`, the one that the whole comparison goes by (None: not
-    known).
+    `outcome` is `a` or `b` for the better one, `undecided`, or `not_comparable`; `notes` say what
+    keeps a verdict off and what else than the programs differs, a sentence each. `p` is that of
+    `test`: McNemar's mid-p or exact test or, with `clustered`, the cluster-robust one over
+    `clusters` of that field of `meta`; `p_adjusted` is the same after Holm's correction over all
+    pairs compared. The effect size is `odds`, the odds ratio of the discordant questions (`only_a`
+    over `only_b`, the ids of those that only one of them answered right) with its interval by the
+    same test. `f1` is the difference in F1 over span questions, None without any. Ratios are a's
+    over b's, None where b's is zero or unknown: `call_ratio` over all `n` questions; tokens, cost
+    and seconds over the `paid` ones, on which neither run had an answer from a record or cache, and
+    all ratios are of single answers, of which questions have `repeats_a` and `repeats_b` on
+    average. `failed_a` and `failed_b` of the answers failed and count as wrong; from half of them
+    up the figures are about the failure, and there is no verdict. Nor is there one with an `unread`
+    cause: answers that could not be read are above 5% of a run, or could undo the difference.
+    `price_a` and `price_b` are what a and b take per question in `price_unit`, the one that the
+    whole comparison goes by (None: not known).
     """
 
     a: str
@@ -145,14 +150,18 @@ class Pair:
 
     @property
     def failure(self) -> str | None:
-        """Which of the two failed, and what to do; None while there is a verdict. Without a full stop."""
+        """Which of the two failed, and what to do; None while there is a verdict. Without a full
+        stop.
+        """
         runs = ((self.b, self.failed_b, self.repeats_b), (self.a, self.failed_a, self.repeats_a))
         said = (run_failed(run, n, round(repeats * self.n), self.n) for run, n, repeats in runs)
         return "; ".join(filter(None, said)) or None
 
     @property
     def cause(self) -> str:
-        """Why there is no verdict, and what to do; empty while there is one. Without a full stop."""
+        """Why there is no verdict, and what to do; empty while there is one. Without a full
+        stop.
+        """
         return self.failure or self.other_metric or self.unread
 
     @property
@@ -184,7 +193,11 @@ class Pair:
 
     @property
     def notes(self) -> list[str]:
-        differ = f"{self.a} and {self.b} differ in {' and '.join(self.confounds)}" if self.confounds else ""
+        differ = (
+            f"{self.a} and {self.b} differ in {' and '.join(self.confounds)}"
+            if self.confounds
+            else ""
+        )
         notes = [f"{note}." for note in (self.cause, differ, self.judged) if note]
         return notes + ([self.few_clusters] if self.few_clusters else [])
 
@@ -194,14 +207,17 @@ class Pair:
         if self.clustered is None or self.clustered.clusters >= FEW:
             return ""
         return (
-            f"There are only {self.clustered.clusters} clusters of {self.cluster}: below {FEW} the interval "
+            f"There are only {self.clustered.clusters} clusters of {self.cluster}: below {FEW} "
+            f"the interval "
             "for new ones is too narrow."
         )
 
     @property
     def smallest(self) -> float:
-        """The smallest true difference (0 … 1) that as many questions, as often discordant, show at 80%
-        power; 1 where they are too few to show any. Of scores: as widely spread; infinite where unknown."""
+        """The smallest true difference (0 … 1) that as many questions, as often discordant, show at
+        80% power; 1 where they are too few to show any. Of scores: as widely spread; infinite where
+        unknown.
+        """
         if self.clustered is not None and self.clustered.high > self.clustered.low:
             found = _POWER * (self.clustered.high - self.clustered.low) / 2
             return min(1.0, found) if self.is_rate else found
@@ -227,7 +243,8 @@ class Pair:
             return said
         low, high = self.interval
         return (
-            f"{said} for these clusters of {self.cluster}, {self.amount(low)} to {self.amount(high)} for "
+            f"{said} for these clusters of {self.cluster}, {self.amount(low)} to "
+            f"{self.amount(high)} for "
             f"new ones, {self.clustered.clusters} clusters"
         )
 
@@ -244,7 +261,9 @@ class Pair:
 
     @property
     def figures(self) -> str:
-        """Both scores and their difference with its interval; where nothing is shown, the leader's first."""
+        """Both scores and their difference with its interval; where nothing is shown, the leader's
+        first.
+        """
         scores, ends = [self.score_a, self.score_b], [self.difference, *self.interval]
         if self.outcome == UNDECIDED and self.difference < 0:
             scores, ends = scores[::-1], [-ends[0], -ends[2], -ends[1]]
@@ -265,7 +284,11 @@ class Pair:
 
     def _short(self, value: float) -> str:
         """A signed difference without a decimal that is 0."""
-        return self.amount(round(value, 3) + 0.0).removesuffix(".0") if self.is_rate else self.amount(value)
+        return (
+            self.amount(round(value, 3) + 0.0).removesuffix(".0")
+            if self.is_rate
+            else self.amount(value)
+        )
 
     @property
     def details(self) -> str:
@@ -273,19 +296,25 @@ class Pair:
         sentences = [f"{self.figures}."]
         if self.outcome == UNDECIDED:
             up = f"show differences from about {self.detectable} up" if self.detectable else ""
-            sentences.append(f"{counted(self.n, 'question')} {up or 'can show no difference at all'}.")
+            sentences.append(
+                f"{counted(self.n, 'question')} {up or 'can show no difference at all'}."
+            )
         if self.confounds:
             sentences.append(f"But they differ in {' and '.join(self.confounds)}.")
         return " ".join([*sentences, *([f"{self.judged}."] if self.judged else [])])
 
     @property
     def verdict(self) -> str:
-        """The outcome in plain figures, no bolder than the interval allows, with what else differs."""
+        """The outcome in plain figures, no bolder than the interval allows, with what else
+        differs.
+        """
         if self.cause:
             return f"{self.headline}."
         if self.outcome != UNDECIDED or not self.difference:
             return f"{self.headline}: {self.details}"
-        return f"{self.headline}. Beside {self.b if self.difference > 0 else self.a}: {self.details}"
+        return (
+            f"{self.headline}. Beside {self.b if self.difference > 0 else self.a}: {self.details}"
+        )
 
     @property
     def sure(self) -> str:
@@ -301,7 +330,9 @@ class Pair:
 
     @property
     def price(self) -> str:
-        """What a takes beside b, by what *cheapest* goes by, and what a further right answer takes."""
+        """What a takes beside b, by what *cheapest* goes by, and what a further right
+        answer takes.
+        """
         if self.price_a is None or self.price_b is None:
             return f"What {self.a} takes beside {self.b} is not known."
         text = f"{self.price_a:,.4g} {self.price_unit} per question against {self.price_b:,.4g}"
@@ -315,7 +346,9 @@ class Pair:
     def to_dict(self) -> dict[str, Any]:
         """As JSON: tuples by name, and an odds ratio without a finite value as null."""
         known = {} if self.odds is None else self.odds._asdict()
-        odds = {key: value if math.isfinite(value) else None for key, value in known.items()} or None
+        odds = {
+            key: value if math.isfinite(value) else None for key, value in known.items()
+        } or None
         named = {
             key: None if value is None else value._asdict()
             for key, value in (("f1", self.f1), ("clustered", self.clustered))
@@ -327,23 +360,28 @@ class Pair:
             "verdict": self.verdict,
         }
         accuracies = {"accuracy_a": self.accuracy_a, "accuracy_b": self.accuracy_b}
-        unknown = dict.fromkeys(("difference", "low", "high", "p", "p_adjusted") if self.other_metric else ())
+        unknown = dict.fromkeys(
+            ("difference", "low", "high", "p", "p_adjusted") if self.other_metric else ()
+        )
         return {**asdict(self), **accuracies, "odds": odds, **named, **unknown, **said}
 
     def __repr__(self) -> str:
         return f"Pair({self.verdict})"
 
     def _repr_html_(self) -> str:
-        return html_result(f"{self.a} against {self.b}", {"verdict": self.verdict}, _pairs_table([self]))
+        return html_result(
+            f"{self.a} against {self.b}", {"verdict": self.verdict}, _pairs_table([self])
+        )
 
 
 class Comparison(Sequence[Pair]):
     """Runs compared over their shared questions: a sequence of all pairs.
 
-    First come those of the others, as `a`, against the reference, as `b`; then those among the others.
-    `runs` has every run, the reference first; `verdict` is what they come to, and every sentence and plot
-    rests on it; `notes` says what the figures leave out, a sentence each; `panel` (whether a majority vote of
-    some runs beats the best of them) is None where fewer than three can vote.
+    First come those of the others, as `a`, against the reference, as `b`; then those among the
+    others. `runs` has every run, the reference first; `verdict` is what they come to, and every
+    sentence and plot rests on it; `notes` says what the figures leave out, a sentence each; `panel`
+    (whether a majority vote of some runs beats the best of them) is None where fewer than three can
+    vote.
     """
 
     runs: list[Compared]
@@ -380,7 +418,9 @@ class Comparison(Sequence[Pair]):
 
     @property
     def lead(self) -> Pair | None:
-        """The pair that the headline is about; None where several others are all worse, or none is judged."""
+        """The pair that the headline is about; None where several others are all worse, or none is
+        judged.
+        """
         judged = [pair for pair in self.against if not pair.cause]
         if len(judged) < 2 and len(judged or self.against) == 1:
             return (judged or self.against)[0]
@@ -403,7 +443,9 @@ class Comparison(Sequence[Pair]):
         return f"Nothing here is as good as {reference}: all {worse} others{judged} do worse."
 
     def _beaten(self, lead: Pair) -> str:
-        """What the subject beats, and which of the rivals of a team it does not beat or has not met."""
+        """What the subject beats, and which of the rivals of a team it does not beat or has not
+        met.
+        """
         verdict, recommendation = self.verdict, self.recommendation
         beaten: list[str] = []
         unshown: list[str] = []
@@ -422,18 +464,23 @@ class Comparison(Sequence[Pair]):
         text += f", but is not shown to beat {' or '.join(unshown)}" if unshown else ""
         text += f"; not yet tried against {' or '.join(unmet)}" if unmet else ""
         if verdict.rival_usd is not None:
-            text += f" (about {verdict.rival_usd:{',.0f' if verdict.rival_usd >= 10 else '.2g'}} USD)"
+            text += (
+                f" (about {verdict.rival_usd:{',.0f' if verdict.rival_usd >= 10 else '.2g'}} USD)"
+            )
         text += f". Beside {lead.b}: {lead.details}"
         asked = list(verdict.rivals.values())[-1:] != [[]]
         return text if asked else f"{text} folkmoot compare RUN --match-budget asks it k times."
 
     @property
     def said(self) -> list[str]:
-        """The headline, which program to take, whether a vote of some runs would be better, and each other
-        run beside the reference whose figures alone would mislead."""
+        """The headline, which program to take, whether a vote of some runs would be better, and
+        each other run beside the reference whose figures alone would mislead.
+        """
         more = [self.recommendation.sentence] if self.recommendation else []
         more += [self.panel.sentence] if self.panel else []
-        others = [pair for pair in self.against if pair is not self.lead] if len(self.runs) > 2 else []
+        others = (
+            [pair for pair in self.against if pair is not self.lead] if len(self.runs) > 2 else []
+        )
         more += [pair.verdict for pair in others if pair.cause or pair.confounds or pair.judged]
         return [self.headline, *more]
 
@@ -471,17 +518,20 @@ class Comparison(Sequence[Pair]):
         return html_result("Comparison", said, html_table(columns, runs), _pairs_table(self.pairs))
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row a pair: what `Pair.to_dict` says, nested names joined by a dot, such as `odds.ratio`."""
+        """A row a pair: what `Pair.to_dict` says, nested names joined by a dot, such as
+        `odds.ratio`.
+        """
         import pandas as pd
 
         return pd.json_normalize([pair.to_dict() for pair in self.pairs])
 
     def discordant(self, pair: Pair, most: int = SHOWN) -> list[dict[str, Any]]:
-        """Questions that only one of the two answered right, its two kinds in turn and in the data's order.
+        """Questions that only one of the two answered right, its two kinds in turn and in the
+        data's order.
 
-        Dicts with id, question, choices, gold, `right` (the name of the run that had it, or did better),
-        `answers` by run's name, in one text where a question has several, and `errors` by the name of the run
-        that failed.
+        Dicts with id, question, choices, gold, `right` (the name of the run that had it, or did
+        better), `answers` by run's name, in one text where a question has several, and `errors` by
+        the name of the run that failed.
         """
         turns = chain.from_iterable(zip_longest(pair.only_a, pair.only_b))
         chosen = [name for name in turns if name is not None][:most]
@@ -494,7 +544,9 @@ class Comparison(Sequence[Pair]):
                     shown |= {key: row.get(key) for key in ("id", "question", "choices", "gold")}
                     shown["right"] = run if row["id"] in pair.only_of(run) else shown.get("right")
                     answers[row["id"], run].append(row["answer"])
-                    shown.setdefault("errors", {}).update({run: row["error"]} if row["error"] else {})
+                    shown.setdefault("errors", {}).update(
+                        {run: row["error"]} if row["error"] else {}
+                    )
         for (name, run), texts in answers.items():
             found[name]["answers"][run] = answers_text(texts)
         return list(found.values())

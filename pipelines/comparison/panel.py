@@ -19,12 +19,13 @@ MOST_MEMBERS = 5
 class Panel:
     """The panel of runs whose majority vote is most often right, and what choosing one gains.
 
-    `members` and `single` are names of runs: the best panel and the best run of all `n` questions. `seen` is
-    the panel's share right there, which flatters it, as it was chosen by it. `score` and `single_score` are
-    shares right where neither was chosen: the questions are halved in five ways, both are chosen anew on one
-    half and judged on the other. `difference` is the one less the other, `low` and `high` are the ends of its
-    95% interval, and `p` tests it against 0. `chosen` is the share of choices that fell on the same members.
-    `calls` and `cost_usd` are what all members together took for a question; None where one is not known.
+    `members` and `single` are names of runs: the best panel and the best run of all `n` questions.
+    `seen` is the panel's share right there, which flatters it, as it was chosen by it. `score` and
+    `single_score` are shares right where neither was chosen: the questions are halved in five ways,
+    both are chosen anew on one half and judged on the other. `difference` is the one less the
+    other, `low` and `high` are the ends of its 95% interval, and `p` tests it against 0. `chosen`
+    is the share of choices that fell on the same members. `calls` and `cost_usd` are what all
+    members together took for a question; None where one is not known.
     """
 
     members: tuple[str, ...]
@@ -58,7 +59,8 @@ class Panel:
         verdict = "beats" if self.better else "is not shown to beat"
         return (
             f"A majority vote of up to {self.most} runs {verdict} the best run alone: {held}. "
-            f"On all {counted(self.n, 'question')} the best panel is {names} ({self.seen:.1%} where it was "
+            f"On all {counted(self.n, 'question')} the best panel is {names} ({self.seen:.1%} "
+            f"where it was "
             f"chosen), the best run {self.single}."
         )
 
@@ -75,9 +77,10 @@ def panel_of(
 ) -> Panel | None:
     """The best panel of the runs; None for fewer than three runs or two members.
 
-    `votes[i][q]` are those of run i on question q, one for each repeat. All questions have as many ballots as
-    one has repeats at most; in the next ballot each run casts its next vote, and after the last the first
-    again. So each question counts once, and its ballots stay together as one cluster.
+    `votes[i][q]` are those of run i on question q, one for each repeat. All questions have as many
+    ballots as one has repeats at most; in the next ballot each run casts its next vote, and after
+    the last the first again. So each question counts once, and its ballots stay together as one
+    cluster.
     """
     if len(runs) < 3 or most < 2:
         return None

@@ -1,4 +1,6 @@
-"""What a comparison keeps of each question of a run: its score, the mean over repeats, and what it took."""
+"""What a comparison keeps of each question of a run: its score, the mean over repeats, and what it
+took.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ FREE = object()
 
 
 class VotedAnswer(NamedTuple):
-    """An answer as it votes: what it says (FREE where no two would be the same), and whether it is right."""
+    """An answer as it votes: what it says (FREE where no two would be the same), and whether it is
+    right.
+    """
 
     said: Hashable
     right: bool
@@ -25,9 +29,9 @@ class VotedAnswer(NamedTuple):
 class QuestionAnswers(NamedTuple):
     """What a run made of a question, summed over its repeats.
 
-    With 100,000 questions, whole rows would fill the memory. `asked` is the hash of all that makes the
-    question what it is. `unread` answers were cut off or could not be read, and `unread_total` is the sum of
-    their scores.
+    With 100,000 questions, whole rows would fill the memory. `asked` is the hash of all that makes
+    the question what it is. `unread` answers were cut off or could not be read, and `unread_total`
+    is the sum of their scores.
     """
 
     repeats: int
@@ -78,8 +82,8 @@ def answered_in(
 ) -> dict[str, QuestionAnswers]:
     """What a run made of each of its questions, by id: its rows, each question once.
 
-    `field` of `meta` says to which cluster a question belongs. Answers are kept where they are to have
-    `votes`.
+    `field` of `meta` says to which cluster a question belongs. Answers are kept where they are to
+    have `votes`.
     """
     least = (run.summary.run.get("metric") or {}).get("low") or FAILURE_SCORE
     found: dict[str, QuestionAnswers] = {}

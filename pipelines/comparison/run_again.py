@@ -18,7 +18,8 @@ from ..programs.seats import EVERY, Seating, parse_prices
 
 
 def questions_of(run: Evaluation, source: str | None = None) -> list[Question]:
-    """The questions that a run was made on, read again as its settings say, or from another `source`.
+    """The questions that a run was made on, read again as its settings say, or from another
+    `source`.
 
     Raises UserError when they cannot be had, or are no longer the same.
     """
@@ -41,14 +42,16 @@ def questions_of(run: Evaluation, source: str | None = None) -> list[Question]:
         raise UserError(f"the questions of {run.folder} cannot be read again: {problem}") from None
     if data.fingerprint(found) != run.summary.run["data_fingerprint"]:
         raise UserError(
-            f"{wanted} no longer gives the questions that {run.folder} ran on: give them with --data"
+            f"{wanted} no longer gives the questions that {run.folder} ran on: give them with "
+            f"--data"
         )
     return found
 
 
 def lms_of_run(run: Evaluation, lms: Seating, who: str) -> list[Any]:
-    """The LM that `lms` names, or else each different one of the run's, made again with its settings; see
-    `lm_of_run`."""
+    """The LM that `lms` names, or else each different one of the run's, made again with its
+    settings; see `lm_of_run`.
+    """
     known = dict.fromkeys(each["name"] for each in run.summary.run["lms"].values())
     wanted = [lms.seated[EVERY]] if EVERY in lms.seated else known
     return [lm_of_run(run, lms, who, name=name) for name in wanted]
@@ -57,18 +60,21 @@ def lms_of_run(run: Evaluation, lms: Seating, who: str) -> list[Any]:
 def lm_of_run(
     run: Evaluation, lms: Seating, who: str, *, other: bool = False, name: str | None = None
 ) -> Any:
-    """The LM of a run, made again with its settings and its price: that of most of its seats, or the one that
-    `lms` names.
+    """The LM of a run, made again with its settings and its price: that of most of its seats, or
+    the one that `lms` names.
 
-    Its address comes from the options or the environment, never from the run: a folder from elsewhere could
-    name one to send the key to. `who` has the one seat that it is for; with `other`, the name may be of an LM
-    that the run did not use. `name` takes the place of the one in `lms`. Raises UserError when there are
-    several LMs and no name, and when the LM made is not the one that the run used.
+    Its address comes from the options or the environment, never from the run: a folder from
+    elsewhere could name one to send the key to. `who` has the one seat that it is for; with
+    `other`, the name may be of an LM that the run did not use. `name` takes the place of the one in
+    `lms`. Raises UserError when there are several LMs and no name, and when the LM made is not the
+    one that the run used.
     """
     if {*lms.seated, *lms.addresses} - {EVERY}:
         raise UserError(f"{who} has one seat: give --lm and --api-base without a seat's name")
     known = run.summary.run["lms"]
-    used = {each["name"]: each for each in [*known.values(), *([known["*"]] if "*" in known else [])]}
+    used = {
+        each["name"]: each for each in [*known.values(), *([known["*"]] if "*" in known else [])]
+    }
     named = name or lms.seated.get(EVERY)
     if named is None and "*" not in known and len(used) > 1:
         raise UserError(f"{run.folder} used several LMs: choose {' or '.join(used)} with --lm")

@@ -1,4 +1,6 @@
-"""What a comparison concludes: which program to take, by one rule, on which every sentence and plot rests."""
+"""What a comparison concludes: which program to take, by one rule, on which every sentence and plot
+rests.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ DOLLARS, TOKENS, CALLS = "US dollars", "tokens", "calls"
 
 
 class QuestionPrices(NamedTuple):
-    """What programs are priced in, and what each takes per question, by name; infinite where unknown."""
+    """What programs are priced in, and what each takes per question, by name; infinite where
+    unknown.
+    """
 
     unit: str
     each: dict[str, float]
@@ -50,8 +54,10 @@ def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionP
 
 
 class Rivals(NamedTuple):
-    """Whom a team has to beat before it is called better: the runs that are one prompt, and those that are
-    one prompt asked as often as the team's bill allows, on its own LM or on the best of its `lms` LMs."""
+    """Whom a team has to beat before it is called better: the runs that are one prompt, and those
+    that are one prompt asked as often as the team's bill allows, on its own LM or on the best of
+    its `lms` LMs.
+    """
 
     one_prompt: list[str]
     k_times: list[str]
@@ -66,12 +72,12 @@ class Rivals(NamedTuple):
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The cheapest program that nothing is shown to beat: `run`. Of equally cheap ones the one most often
-    right, then the first.
+    """The cheapest program that nothing is shown to beat: `run`. Of equally cheap ones the one most
+    often right, then the first.
 
-    `unbeaten` are all that nothing is shown to beat, the cheapest first, and `leader` is the one most often
-    right. `front` has the recommended program and each cheaper one that is shown to beat all that are cheaper
-    still, by price. Prices are in `unit` per question, None where not known.
+    `unbeaten` are all that nothing is shown to beat, the cheapest first, and `leader` is the one
+    most often right. `front` has the recommended program and each cheaper one that is shown to beat
+    all that are cheaper still, by price. Prices are in `unit` per question, None where not known.
     """
 
     run: str
@@ -86,8 +92,13 @@ class Recommendation:
     def sentence(self) -> str:
         """Which program to take and why, and what the one that is ahead of it takes."""
         if self.price is None:
-            return f"Recommended: {self.run}. Nothing is shown to beat it, and what it takes is not known."
-        sentence = f"Recommended: {self.run}, the cheapest in {self.unit} that nothing is shown to beat"
+            return (
+                f"Recommended: {self.run}. Nothing is shown to beat it, and what it takes is "
+                f"not known."
+            )
+        sentence = (
+            f"Recommended: {self.run}, the cheapest in {self.unit} that nothing is shown to beat"
+        )
         if self.leader == self.run:
             return f"{sentence}."
         if self.leader_price is None:
@@ -106,15 +117,15 @@ class Recommendation:
 class Verdict:
     """What is shown of the programs beside the reference, and which one to take.
 
-    `outcome` is about the `subject`: `better` (the recommended program is a team that is shown to beat one
-    prompt and one prompt asked as often as the team's bill allows), `beats` (it is shown to beat the
-    reference), `undecided` (nothing is shown to beat the reference; the subject is the most often right of
-    those that may), `worse` (the reference is shown to beat all others) or `not_comparable` (there is no
-    subject). `beaten` are all that the subject is shown to beat. Of a team that beats the reference, `rivals`
-    has these two kinds of rival and the runs of each; without a run of the second kind, one takes about
-    `rival_usd` dollars (None: not known). `recommendation` is None where nothing can be compared with the
-    reference, or metrics differ. `unit` and `prices`, by program and per question, are what *cheapest* goes
-    by.
+    `outcome` is about the `subject`: `better` (the recommended program is a team that is shown to
+    beat one prompt and one prompt asked as often as the team's bill allows), `beats` (it is shown
+    to beat the reference), `undecided` (nothing is shown to beat the reference; the subject is the
+    most often right of those that may), `worse` (the reference is shown to beat all others) or
+    `not_comparable` (there is no subject). `beaten` are all that the subject is shown to beat. Of a
+    team that beats the reference, `rivals` has these two kinds of rival and the runs of each;
+    without a run of the second kind, one takes about `rival_usd` dollars (None: not known).
+    `recommendation` is None where nothing can be compared with the reference, or metrics differ.
+    `unit` and `prices`, by program and per question, are what *cheapest* goes by.
     """
 
     outcome: str
@@ -140,8 +151,8 @@ def conclude(
 ) -> Verdict:
     """The verdict on runs, the first of which is the reference.
 
-    `usable` are those that can be judged and recommended; `outcomes` is that of each pair (a, b), and
-    `rivals` has those of each run that is known to be a team.
+    `usable` are those that can be judged and recommended; `outcomes` is that of each pair (a, b),
+    and `rivals` has those of each run that is known to be a team.
     """
     beats = {(a, b) if won == A else (b, a) for (a, b), won in outcomes.items() if won in (A, B)}
     recommendation = _recommended(usable, prices, beats) if usable else None
@@ -181,7 +192,8 @@ def _recommended(
     by_price = sorted(usable, key=lambda run: (prices.each[run.name], -run.score["value"]))
     order = [run.name for run in by_price]
     beaten = {loser for _, loser in beats}
-    # A winner has the higher score, so the most often right is never beaten and this is never empty.
+    # A winner has the higher score, so the most often right is never beaten and this is never
+    # empty.
     unbeaten = [name for name in order if name not in beaten]
     chosen = unbeaten[0]
     leader = max(by_price, key=lambda run: run.score["value"]).name

@@ -47,8 +47,9 @@ BEFORE, AFTER = "before", "after"
 class Compiling:
     """Where a running compilation stands: handed to `progress`.
 
-    `phase` is `before`, `optimize` or `after`; `evaluation` is the state of the evaluation in the first and
-    the last; `best` is the best selection score so far (0 to 1), `given` that of the program as it was given.
+    `phase` is `before`, `optimize` or `after`; `evaluation` is the state of the evaluation in the
+    first and the last; `best` is the best selection score so far (0 to 1), `given` that of the
+    program as it was given.
     """
 
     phase: str
@@ -94,7 +95,11 @@ class Attempt:
     after: Evaluation | None = None
 
     def __post_init__(self) -> None:
-        self.program, self.metric, self.chosen = self.plan.program, self.plan.metric, self.plan.chosen
+        self.program, self.metric, self.chosen = (
+            self.plan.program,
+            self.plan.metric,
+            self.plan.chosen,
+        )
         self.folder, self.books = self.under_way.folder, self.under_way.books
         self.about, self.tracker = self.under_way.about, self.under_way.tracker
         self.usage = Usage()
@@ -109,16 +114,24 @@ class Attempt:
             closing(Lines(self.folder / CANDIDATES, "key")) as self._lines,
             closing(Proposals(self.folder)) as proposals,
         ):
-            self.candidates = Candidates(given, self.plan.select, lambda one: self._found(one, True))
+            self.candidates = Candidates(
+                given, self.plan.select, lambda one: self._found(one, True)
+            )
             try:
                 self._compare_and_optimize(given, proposals)
             except (KeyboardInterrupt, UserError) as problem:
                 self.problem = problem
             except Exception as problem:
-                problem.add_note(f"This ended the compilation in {self.folder}; what was found is kept.")
+                problem.add_note(
+                    f"This ended the compilation in {self.folder}; what was found is kept."
+                )
                 self.problem = problem
             for candidate in self.candidates:
-                if candidate.scores and not self.candidates.complete(candidate) and self.problem is None:
+                if (
+                    candidate.scores
+                    and not self.candidates.complete(candidate)
+                    and self.problem is None
+                ):
                     self._found(candidate, False)
 
     def _compare_and_optimize(self, given: Program, proposals: Proposals) -> None:
@@ -132,7 +145,9 @@ class Attempt:
         counts = self.before.summary.counts if self.before is not None else {"rows": 0, "errors": 0}
         if self.before is not None and 0 < counts["rows"] == counts["errors"]:
             error = self.before.rows[0]["error"]
-            raise UserError(f"every held-out question failed, the first because {error}: mend the cause")
+            raise UserError(
+                f"every held-out question failed, the first because {error}: mend the cause"
+            )
         if total is not None and self._share is not None:
             spent_after = Usage()
             for folder in (self.folder / AFTER).glob("*/"):
@@ -152,7 +167,9 @@ class Attempt:
                     self.stopped = self.stopped or self.after.summary.stopped
 
     def _pay_from(self, own: Account | None) -> None:
-        """The calls from here on are paid from an account of their own, if any, and from that of all."""
+        """The calls from here on are paid from an account of their own, if any, and from that of
+        all.
+        """
         self._accounts = tuple(each for each in (own, self.books.account) if each is not None)
 
     def _evaluate(
@@ -209,7 +226,8 @@ class Attempt:
         whole = {question.id: question for question in self.plan.train}
 
         def grade(gold: Question, *told: Any) -> Graded:
-            with control.working(), asking(seat=METRIC):  # a metric that gives no score ends the compilation
+            # a metric that gives no score ends the compilation
+            with control.working(), asking(seat=METRIC):
                 return self.metric.grade_now(whole[gold.id], *told)
 
         metric = OptimizerMetric(self._scored, names, None if self.metric.default else grade)
@@ -254,13 +272,21 @@ class Attempt:
             self.problem = control.problem
 
     def _spent(self, problem: BudgetSpent) -> str:
-        """Why the optimizer was stopped; its part of the budget is nothing that the user has named."""
+        """Why the optimizer was stopped; its part of the budget is nothing that the user
+        has named.
+        """
         share, total = self._share, self.books.account
-        if share is None or total is None or share.uncounted or str(total.budget) == str(share.budget):
+        if (
+            share is None
+            or total is None
+            or share.uncounted
+            or str(total.budget) == str(share.budget)
+        ):
             return str(problem)
         return (
             f"budget {total.budget} spent ({counted(total.spent.calls, 'call')} so far) but for "
-            f"{kept_back(total.budget, share.budget)} kept back to ask the result the held-out questions: "
+            f"{kept_back(total.budget, share.budget)} kept back to ask the result the held-out "
+            f"questions: "
             "the best so far is kept; a larger budget goes on from there"
         )
 
@@ -269,7 +295,9 @@ class Attempt:
         self._show()
 
     def _found(self, candidate: PromptCandidate, complete: bool) -> None:
-        row = candidate_row(self.candidates.selected(candidate) if complete else candidate, complete)
+        row = candidate_row(
+            self.candidates.selected(candidate) if complete else candidate, complete
+        )
         self._lines.add(row)
         self._rows.append(row)
         self.tracker.live(lambda: candidates_of(self._rows, self.about))
@@ -281,11 +309,15 @@ class Attempt:
         scores = [known.selected(one).score for one in known if one.scores and known.complete(one)]
         given = known.selected(first).score if first.scores else None
         self.progress(
-            Compiling("optimize", len(known), known.scorings, max(scores, default=None), given, self.usage)
+            Compiling(
+                "optimize", len(known), known.scorings, max(scores, default=None), given, self.usage
+            )
         )
 
     def finish(self) -> Program:
-        """Save the best program and all there is to say of it, and log the end; the program is returned."""
+        """Save the best program and all there is to say of it, and log the end; the program is
+        returned.
+        """
         candidates, about = self.candidates, self.about
         best, first = candidates.best(), candidates[candidates.first]
         program = _open_copy(best.program)
@@ -298,7 +330,10 @@ class Attempt:
             pair,
             kept,
             about["questions"]["validation"],
-            tried=sum(one.name != first.name and bool(candidates.selected(one).scores) for one in candidates),
+            tried=sum(
+                one.name != first.name and bool(candidates.selected(one).scores)
+                for one in candidates
+            ),
             answered=self.before.summary.counts["rows"] if self.before is not None else 0,
             stopped=self.stopped is not None,
         )
@@ -310,7 +345,11 @@ class Attempt:
             winner="given" if kept else "compiled",
             verdict=verdict,
             gain=gain,
-            selection={"given": self._score(first), "winner": self._score(best), "candidate": best.name},
+            selection={
+                "given": self._score(first),
+                "winner": self._score(best),
+                "candidate": best.name,
+            },
             before=summed(self.before),
             after=summed(self.after),
             comparison=None if pair is None else pair.to_dict(),
@@ -354,7 +393,9 @@ class Attempt:
 
 
 def _open_copy(program: Program) -> Program:
-    """A copy without compiled parts, whose predictors DSPy would hide and leave out of its states."""
+    """A copy without compiled parts, whose predictors DSPy would hide and leave out of its
+    states.
+    """
     copied: Program = program.deepcopy()
     for _, part in copied.named_sub_modules(dspy.Module):
         part._compiled = False

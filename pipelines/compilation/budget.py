@@ -1,4 +1,6 @@
-"""How a compilation shares out its budget: a comparison before, one after, and an optimizer between."""
+"""How a compilation shares out its budget: a comparison before, one after, and an optimizer
+between.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from ..base.budget import Budget
 from ..base.wording import counted
 
 AFTERWARDS = 1.5
-"""The second comparison is taken to cost so many times the first: demonstrations make prompts longer."""
+"""The second comparison is taken to cost so many times the first: demonstrations make prompts
+longer.
+"""
 
 
 def first_share(budget: Budget) -> Budget:
@@ -19,7 +23,8 @@ def first_share(budget: Budget) -> Budget:
 
 
 def without_reserve(budget: Budget, before: Usage, seconds: float) -> Budget:
-    """What comparison before and optimizer may take together: all but what the comparison after will need.
+    """What comparison before and optimizer may take together: all but what the comparison after
+    will need.
 
     That is AFTERWARDS times what the one before took (`before`, in `seconds`), at most a third.
     """
@@ -36,7 +41,9 @@ def without_reserve(budget: Budget, before: Usage, seconds: float) -> Budget:
 def _each(budget: Budget, changed: Callable[[str, float], float]) -> Budget:
     """The budget with every ceiling changed; calls and tokens stay whole numbers from 1 up."""
     found: dict[str, Any] = {
-        name: changed(name, ceiling) for name, ceiling in vars(budget).items() if ceiling is not None
+        name: changed(name, ceiling)
+        for name, ceiling in vars(budget).items()
+        if ceiling is not None
     }
     for name in found.keys() & {"calls", "tokens"}:
         found[name] = max(1, int(found[name]))
@@ -50,5 +57,7 @@ def kept_back(total: Budget, shared: Budget) -> str:
         whole, part = getattr(total, name), getattr(shared, name)
         if whole is not None and part is not None and whole > part:
             left = whole - part
-            parts.append(counted(left, unit) if name in ("calls", "tokens") else f"{left:.4g} {unit}")
+            parts.append(
+                counted(left, unit) if name in ("calls", "tokens") else f"{left:.4g} {unit}"
+            )
     return ", ".join(parts)

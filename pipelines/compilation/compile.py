@@ -1,4 +1,6 @@
-"""Improves a program's prompts with a DSPy optimizer, on a budget and with a held-out comparison."""
+"""Improves a program's prompts with a DSPy optimizer, on a budget and with a held-out
+comparison.
+"""
 
 from __future__ import annotations
 
@@ -34,26 +36,29 @@ COMPILATION = RunFolder(
     "compilation",
     COMPILE,
     {name: f"its {what} differs" for name, what in _FIELDS.items()},
-    dict.fromkeys(("calls.jsonl", "results.jsonl", "run.json"), "something else than a compilation"),
+    dict.fromkeys(
+        ("calls.jsonl", "results.jsonl", "run.json"), "something else than a compilation"
+    ),
 )
 
 
 @entry(CompileRequest)
 def compile(request: CompileRequest) -> Any:
-    """Let an optimizer improve instructions and demonstrations; the program that was given stays as it is.
+    """Let an optimizer improve instructions and demonstrations; the program that was given stays as
+    it is.
 
-    The metric chooses and compares candidates. What it says of an answer with a trace decides whether that
-    may be shown as a demonstration (a number: from 0.8 up), and what it says to GEPA's five arguments may
-    have `feedback`. Without one it is accuracy, of spans their F1.
+    The metric chooses and compares candidates. What it says of an answer with a trace decides
+    whether that may be shown as a demonstration (a number: from 0.8 up), and what it says to GEPA's
+    five arguments may have `feedback`. Without one it is accuracy, of spans their F1.
 
-    Returns a new program, or a module of the class that was given, with the result as its `compilation`.
-    When the budget is spent, that is the best so far, and `compilation.stopped` says so. The same call with
-    the same folder goes on where it was stopped, and asks nothing again that was answered.
+    Returns a new program, or a module of the class that was given, with the result as its
+    `compilation`. When the budget is spent, that is the best so far, and `compilation.stopped` says
+    so. The same call with the same folder goes on where it was stopped, and asks nothing again that
+    was answered.
 
-    Raises:
-        UserError: an unknown optimizer or preset, unusable questions, training questions that are held out,
-            too, a budget, seed or concurrency of another type, a folder of another compilation, and as
-            `evaluate`. The best so far is in the folder.
+    Raises: UserError: an unknown optimizer or preset, unusable questions, training questions that
+        are held out, too, a budget, seed or concurrency of another type, a folder of another
+        compilation, and as `evaluate`. The best so far is in the folder.
         KeyboardInterrupt: likewise.
     """
     plan = plan_compilation(request)

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..runs.summary import score_words
 from ..tracking.uploads import STOPPED_TAG, Child, Upload, Uploads, existing
-from ..tracking.values import begun_name, bill, ended_name, experiment_name, rounded, run_name, with_ends
+from ..tracking.values import (
+    begun_name,
+    bill,
+    ended_name,
+    experiment_name,
+    rounded,
+    run_name,
+    with_ends,
+)
 from .record import CANDIDATES, PROMPTS, prompts_page
 
 if TYPE_CHECKING:
@@ -37,7 +45,9 @@ def compilation_run(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def candidates_of(rows: Iterable[Mapping[str, Any]], about: Mapping[str, Any]) -> Upload:
-    """Each candidate as a run of its own, with its score on the selection questions and its prompts."""
+    """Each candidate as a run of its own, with its score on the selection questions and its
+    prompts.
+    """
     return Upload(children=[_candidate(row, about) for row in rows])
 
 
@@ -50,7 +60,8 @@ def _candidate(row: Mapping[str, Any], about: Mapping[str, Any]) -> Child:
         path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
     return Child(
-        name=f"{who} · {row['score']:.1%}, {row['low']:.1%} to {row['high']:.1%} on {row['questions']:,}",
+        name=f"{who} · {row['score']:.1%}, {row['low']:.1%} to {row['high']:.1%} on "
+        f"{row['questions']:,}",
         key=_KEY,
         holds=Upload(
             metrics=rounded({key: row[key] for key in ("score", "low", "high", "questions")}),
@@ -91,12 +102,16 @@ def compilation_uploads(
 
 def _text(prompt: Mapping[str, Any]) -> str:
     """Instructions, and demonstrations as JSON."""
-    demos = (json.dumps(demo, ensure_ascii=False, indent=2, default=str) for demo in prompt["demos"])
+    demos = (
+        json.dumps(demo, ensure_ascii=False, indent=2, default=str) for demo in prompt["demos"]
+    )
     return "\n\n".join([prompt["instructions"], *demos])
 
 
 def _name(result: Compilation, about: Mapping[str, Any]) -> str | None:
-    """By the score on questions that the optimizer did not see, else by that which it was chosen for."""
+    """By the score on questions that the optimizer did not see, else by that which it was chosen
+    for.
+    """
     if result.after is not None:
         name = next(iter(result.after["scores"]))
         said, interval = score_words(name, result.after["scores"][name])
@@ -118,25 +133,32 @@ def compilation_note(result: Compilation) -> str:
     if scores:
         parts.append(", ".join(scores) + " on questions that the optimizer did not see.")
     parts.append(
-        f"{result.candidates:,} candidates; {result.calls_made:,} calls were made, {result.calls_saved:,} "
+        f"{result.candidates:,} candidates; {result.calls_made:,} calls were made, "
+        f"{result.calls_saved:,} "
         "saved. The prompts: `prompts.md` under Artifacts."
     )
     return "\n\n".join(parts)
 
 
 def compilation_metrics(result: Compilation) -> dict[str, float]:
-    """Held-out scores and their difference with their interval's ends, selection scores, and the bill."""
+    """Held-out scores and their difference with their interval's ends, selection scores, and the
+    bill.
+    """
     found: dict[str, float] = {}
     for phase, summary in (("before", result.before), ("after", result.after)):
         for name, score in (summary["scores"] if summary is not None else {}).items():
             found |= with_ends(f"{name}_{phase}", score)
-            if phase == "after":  # under the name that evaluations have, so that tables sort them together
+            # under the name that evaluations have, so that tables sort them together
+            if phase == "after":
                 found |= with_ends(name, score)
     if (pair := result.comparison) is not None:
         found |= with_ends("difference", {**pair, "value": pair["difference"]}) | {"p": pair["p"]}
         if pair["f1"] is not None:
             found |= with_ends("difference_f1", {**pair["f1"], "value": pair["f1"]["difference"]})
-    for program, chosen in (("given", result.selection["given"]), ("winner", result.selection["winner"])):
+    for program, chosen in (
+        ("given", result.selection["given"]),
+        ("winner", result.selection["winner"]),
+    ):
         if chosen is not None:
             found[f"selection_{program}"] = chosen["value"]
     found |= {name: getattr(result, name) for name in ("candidates", "calls_made", "calls_saved")}

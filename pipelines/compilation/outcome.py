@@ -21,7 +21,9 @@ COMPILE, PROGRAM = "compile.json", "program"
 
 
 class SelectionScores(TypedDict):
-    """Scores on the selection questions with `value`, `low`, `high` and `n`; None without an answer."""
+    """Scores on the selection questions with `value`, `low`, `high` and `n`; None without an
+    answer.
+    """
 
     given: dict[str, float] | None
     winner: dict[str, float] | None
@@ -40,11 +42,11 @@ class HeldOut(TypedDict):
 class Compilation:
     """How a compilation went: the content of `compile.json` beside what it was of.
 
-    `winner` is `compiled`, or `given` where no candidate did better on the selection questions; `selection`
-    has the scores of both on those, `comparison` the difference on held-out questions (None without any), and
-    `gain` whether it is one beyond chance (None: not known). Scores have `value`, `low` and `high` in 0 … 1.
-    `verdict` says all that in a sentence. `calls_made` were paid for, over all attempts; `calls_saved` of
-    this attempt came from records or cache.
+    `winner` is `compiled`, or `given` where no candidate did better on the selection questions;
+    `selection` has the scores of both on those, `comparison` the difference on held-out questions
+    (None without any), and `gain` whether it is one beyond chance (None: not known). Scores have
+    `value`, `low` and `high` in 0 … 1. `verdict` says all that in a sentence. `calls_made` were
+    paid for, over all attempts; `calls_saved` of this attempt came from records or cache.
     """
 
     folder: Path
@@ -134,16 +136,23 @@ def verdict_on(
 ) -> tuple[bool | None, str]:
     """Whether there is a gain beyond chance (None: not known), and what to do, in a sentence.
 
-    `tried` is how many candidates besides the given program have a score on selection questions, `answered`
-    how many of the `held_out` questions have an answer of the given program.
+    `tried` is how many candidates besides the given program have a score on selection questions,
+    `answered` how many of the `held_out` questions have an answer of the given program.
     """
     if kept:
         gain, why = _kept(tried, stopped)
         few = f" ({answered:,} of {counted(held_out, 'held-out question')} answered)"
         return gain, why + (few if answered < held_out else "")
     if pair is None:
-        why = "no held-out questions were given" if not held_out else "none was answered by both programs"
-        return None, f"a candidate did better on the selection questions, but {why}: a gain is not shown"
+        why = (
+            "no held-out questions were given"
+            if not held_out
+            else "none was answered by both programs"
+        )
+        return (
+            None,
+            f"a candidate did better on the selection questions, but {why}: a gain is not shown",
+        )
     if pair.cause:
         return None, f"{pair.cause}: whether there is a gain is not known"
     spans = pair.f1 is not None and pair.metric == ACCURACY
@@ -167,14 +176,16 @@ def _kept(tried: int, stopped: bool) -> tuple[bool | None, str]:
     rest = "so the given program is kept"
     if not tried and stopped:
         return None, (
-            f"nothing could be tried: it was stopped before a candidate was scored, {rest}, and whether "
+            f"nothing could be tried: it was stopped before a candidate was scored, {rest}, and "
+            f"whether "
             "there is something to gain is not known"
         )
     if not tried:
         return False, f"no gain: the optimizer made no other prompts to try, {rest}"
     if stopped:
         return False, (
-            f"no gain so far: of {counted(tried, 'candidate')} tried before it was stopped none did better "
+            f"no gain so far: of {counted(tried, 'candidate')} tried before it was stopped none "
+            f"did better "
             f"on the selection questions, {rest}"
         )
     return False, f"no gain: no candidate did better on the selection questions, {rest}"

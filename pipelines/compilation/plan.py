@@ -44,7 +44,9 @@ _MISSING = {
 
 
 class Work(TypedDict):
-    """What a compilation takes at most; None of a program whose calls nobody knows before it has run."""
+    """What a compilation takes at most; None of a program whose calls nobody knows before it has
+    run.
+    """
 
     summary: str
     learn: int
@@ -60,8 +62,8 @@ class Work(TypedDict):
 class CompilationPlan:
     """A compilation that is checked; no LM has been called.
 
-    `task_lm` is the one of a program's seats that DSPy's optimizers run with, `learn` and `select` are the
-    parts of `train`.
+    `task_lm` is the one of a program's seats that DSPy's optimizers run with, `learn` and `select`
+    are the parts of `train`.
     """
 
     request: CompileRequest
@@ -101,7 +103,9 @@ class CompilationPlan:
                 "prompt_lm": proposer if self.chosen.proposes else None,
                 "metric": self.metric.identity(),
                 "train_fingerprint": data.fingerprint(self.train),
-                "validation_fingerprint": data.fingerprint(self.validation) if self.validation else None,
+                "validation_fingerprint": data.fingerprint(self.validation)
+                if self.validation
+                else None,
                 **request.named("optimizer", "preset", "seed"),
                 "questions": {
                     "learn": len(self.learn),
@@ -119,7 +123,9 @@ class CompilationPlan:
         """What one evaluation on the held-out questions takes and shows; None without any."""
         if not self.validation:
             return None
-        return forecast(self.program, self.validation, self.lm, concurrency=self.request.concurrency)
+        return forecast(
+            self.program, self.validation, self.lm, concurrency=self.request.concurrency
+        )
 
     @cached_property
     def work(self) -> Work:
@@ -147,7 +153,8 @@ class CompilationPlan:
             select=len(self.select),
             predictors=len(self.program.predictors()),
         )
-        return runs + 2 * len(self.select), proposals  # the given program and the result are scored, too
+        # the given program and the result are scored, too
+        return runs + 2 * len(self.select), proposals
 
     @property
     def cost(self) -> tuple[float, float] | None:
@@ -162,8 +169,10 @@ class CompilationPlan:
         calls = UNKNOWN
         if work["calls"] is not None:
             calls = (
-                f"at most {work['calls'][1]:,} calls: {work['comparison_calls']:,} to compare before and "
-                f"after, {work['optimizer_calls']:,} by the optimizer, {work['proposals']:,} of them "
+                f"at most {work['calls'][1]:,} calls: {work['comparison_calls']:,} to compare "
+                f"before and "
+                f"after, {work['optimizer_calls']:,} by the optimizer, {work['proposals']:,} of "
+                f"them "
                 "proposals; equal requests are paid for once"
             )
         shows = []
@@ -206,14 +215,18 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     split_of_validation = request.validation_split
     if request.validation is not None:
         limits = (request.validation_split, request.validation_limit, request.seed)
-        validation, split_of_validation = data.load_part(request.validation, "validation", *limits, **how)
+        validation, split_of_validation = data.load_part(
+            request.validation, "validation", *limits, **how
+        )
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
     metric = metric_given(request.metric, judge_lm)
     warnings = noted(program, [*train, *validation])
     warnings += check_input(program, train, validation, chosen, request.concurrency)
     for questions in (train, validation):
         check_metric(metric, questions)
-    asked = [program.example(question) for question in train] if isinstance(program, Foreign) else train
+    asked = (
+        [program.example(question) for question in train] if isinstance(program, Foreign) else train
+    )
     learn, select = split(asked, chosen, request.preset, request.seed)
     program, lm = seating.seat(program)
     lms_of(program, lm)  # refused here where a seat has no LM
@@ -234,7 +247,8 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         settings=_settings(request, train_split, split_of_validation),
         warnings=warnings + advice(program, chosen, lm),
     )
-    account_of(request.budget, plan.engines, *([out] if out is not None else []))  # refused now, if at all
+    # refused now, if at all
+    account_of(request.budget, plan.engines, *([out] if out is not None else []))
     return plan
 
 
@@ -271,7 +285,9 @@ def _prompt_lm(request: CompileRequest, seating: Seating) -> Any:
 def split(
     train: Sequence[Question], chosen: PromptOptimizer, preset: str, seed: int
 ) -> tuple[list[Question], list[Question]]:
-    """The questions to learn from and those to select by, drawn by the seed; no question is both."""
+    """The questions to learn from and those to select by, drawn by the seed; no question is
+    both.
+    """
     order = [Question(question, meta={}) for question in train]
     random.Random(seed).shuffle(order)
     most = MOST_QUESTIONS[preset]
@@ -288,11 +304,14 @@ def check_input(
     chosen: PromptOptimizer,
     concurrency: int,
 ) -> list[str]:
-    """Warnings about the input. Raises UserError for what cannot be used, before anything is spent."""
+    """Warnings about the input. Raises UserError for what cannot be used, before anything
+    is spent.
+    """
     if isinstance(program, Foreign):
         if chosen.name == "knn":
             raise UserError(
-                "knn chooses demonstrations anew for each question, which folkmoot's programs alone can do: "
+                "knn chooses demonstrations anew for each question, which folkmoot's programs "
+                "alone can do: "
                 "choose another optimizer"
             )
         if not predictors_of(program):
@@ -303,7 +322,8 @@ def check_input(
     least = 2 if chosen.learns else 1
     if len(train) < least:
         raise UserError(
-            f"{chosen.name} needs at least {least} training questions, and there are {len(train)}: give more"
+            f"{chosen.name} needs at least {least} training questions, and there are "
+            f"{len(train)}: give more"
         )
     for questions in (train, validation):
         data.check_labelled(questions)
@@ -325,4 +345,7 @@ def advice(program: Program, chosen: PromptOptimizer, lm: Any) -> list[str]:
     if not plain:
         return []
     rest = "only its demonstrations count" if chosen.demonstrates else "it cannot change any answer"
-    return [f"{', '.join(sorted(plain))} is asked without instructions, which {chosen.name} writes: {rest}"]
+    return [
+        f"{', '.join(sorted(plain))} is asked without instructions, which {chosen.name} writes: "
+        f"{rest}"
+    ]

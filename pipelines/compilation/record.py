@@ -1,4 +1,6 @@
-"""What a compilation keeps in its folder beside calls: proposals, candidates, prompts to read, a log."""
+"""What a compilation keeps in its folder beside calls: proposals, candidates, prompts to read, a
+log.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,18 @@ from typing import Any
 from ...modules.base.fence import clean
 from ..base.journal import Journal, records
 
-CANDIDATES, PROPOSALS, LOG, PROMPTS = "candidates.jsonl", "proposals.jsonl", "optimizer.log", "prompts.md"
+CANDIDATES, PROPOSALS, LOG, PROMPTS = (
+    "candidates.jsonl",
+    "proposals.jsonl",
+    "optimizer.log",
+    "prompts.md",
+)
 
 
 class Lines:
-    """A journal with one line a name, the first one that was written. Thread-safe; raises as `Journal`."""
+    """A journal with one line a name, the first one that was written. Thread-safe; raises as
+    `Journal`.
+    """
 
     def __init__(self, path: Path, name: str) -> None:
         self._name = name
@@ -57,7 +66,9 @@ class Proposals:
 
 @contextmanager
 def logged(folder: Path) -> Iterator[None]:
-    """Send what DSPy's optimizers print, draw and log to `optimizer.log`: they do a lot of all three."""
+    """Send what DSPy's optimizers print, draw and log to `optimizer.log`: they do a lot of all
+    three.
+    """
     with open(folder / LOG, "a", encoding="utf-8", errors="backslashreplace", buffering=1) as log:
         handler = logging.StreamHandler(log)
         changed: list[tuple[logging.Logger, list[logging.Handler], bool]] = []
@@ -75,7 +86,9 @@ def logged(folder: Path) -> Iterator[None]:
 
 
 def prompts_page(title: str, prompts: Mapping[str, Mapping[str, Any]]) -> str:
-    """Instructions and demonstrations by predictor, in Markdown; what LMs wrote stands in code blocks."""
+    """Instructions and demonstrations by predictor, in Markdown; what LMs wrote stands in code
+    blocks.
+    """
     parts = [f"# {title}\n"]
     for name, prompt in prompts.items():
         parts.append(f"## {name}\n\n{_block(prompt['instructions'])}")

@@ -33,13 +33,14 @@ from ..base.request import (
 class CompileRequest(Columned, LMs, Spending):
     """Improve a program's prompts, and say on held-out questions what that gained.
 
-    Run the same command again to resume one that was stopped: nothing that was answered is asked again.
-    folkmoot evaluate OUT/program uses the result.
+    Run the same command again to resume one that was stopped: nothing that was answered is asked
+    again. folkmoot evaluate OUT/program uses the result.
     """
 
     example: ClassVar[str] = (
         "compile single:cot --train train.jsonl --validation held-out.jsonl "
-        '--optimizer mipro --preset light --budget "500 calls" --out runs/compiled --lm openai/gpt-4o-mini'
+        '--optimizer mipro --preset light --budget "500 calls" --out runs/compiled --lm '
+        "openai/gpt-4o-mini"
     )
 
     program: ProgramSpec
@@ -47,8 +48,10 @@ class CompileRequest(Columned, LMs, Spending):
         AnyQuestions,
         str | None,
         source(
-            "Labelled questions, all that the optimizer sees: half of them are learned from, the others "
-            "choose between candidates (of an optimizer that only rewrites instructions by score: all "
+            "Labelled questions, all that the optimizer sees: half of them are learned from, the "
+            "others "
+            "choose between candidates (of an optimizer that only rewrites instructions by "
+            "score: all "
             "choose)."
         ),
     ] = None
@@ -62,13 +65,20 @@ class CompileRequest(Columned, LMs, Spending):
     judge_lm: JudgeLM = None
     optimizer: Annotated[
         str,
-        Option(metavar="NAME", help=f"{', '.join(OPTIMIZERS)}.", autocompletion=completed_optimizers),
+        Option(
+            metavar="NAME", help=f"{', '.join(OPTIMIZERS)}.", autocompletion=completed_optimizers
+        ),
     ] = "mipro"
-    preset: Annotated[str, Option(metavar="light|medium|heavy", help="How much is tried.")] = "light"
+    preset: Annotated[str, Option(metavar="light|medium|heavy", help="How much is tried.")] = (
+        "light"
+    )
     out: Annotated[
         str | Path | None,
         Path | None,
-        folder("Folder of the result; the same command resumes it. In Python by default a temporary one."),
+        folder(
+            "Folder of the result; the same command resumes it. In Python by default a temporary "
+            "one."
+        ),
     ] = None
     train_split: TrainSplit = None
     train_limit: Annotated[int | None, sampled("training")] = None
@@ -76,7 +86,9 @@ class CompileRequest(Columned, LMs, Spending):
         str | None, Option(help="Split of the held-out questions. Default: validation.")
     ] = None
     validation_limit: Annotated[int | None, sampled("held-out")] = None
-    seed: Annotated[int, Option(min=0, help="Of the samples, the split and the optimizer's draws.")] = 0
+    seed: Annotated[
+        int, Option(min=0, help="Of the samples, the split and the optimizer's draws.")
+    ] = 0
     prompt_lm: Annotated[
         AnyLM | None,
         str | None,
@@ -86,5 +98,7 @@ class CompileRequest(Columned, LMs, Spending):
         str | None, Option(metavar="URL", help="Its address, where that is not the others'.")
     ] = None
     tracking: Annotated[bool, tracked()] = True
-    settings: Annotated[Mapping[str, Any] | None, Doc("what to note beside the run (data, split, …).")] = None
+    settings: Annotated[
+        Mapping[str, Any] | None, Doc("what to note beside the run (data, split, …).")
+    ] = None
     progress: ProgressOption = None

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from ...modules.base.errors import UserError
 from ...modules.reading.question import FIELDS
 
-# What public data sets and people call each field; the first that a table has is taken, of two in the same
+# What public data sets and people call each field; the first that a table has is taken, of two in
+# the same
 # group neither.
 ALIASES = {
     "id": ["qid question_id example_id uid _id", "idx index uuid guid row_id item_id"],
@@ -36,7 +37,9 @@ _OPTION = re.compile(
     r"(?P<of>(?i:choices?|options?|opt|op|alternative|ending|sol|solution|answer|ans|candidate)[\s_.-]*)?"
     r"[\[(]?(?P<label>[A-Za-z]|(?<=[A-Za-z\s_.[(-])\d{1,2})[\])]?[.:]?"
 )
-LIKE_OPTIONS = re.compile(r"choice|option|alternativ|ending|distract|candidate|incorrect|wrong", re.I)
+LIKE_OPTIONS = re.compile(
+    r"choice|option|alternativ|ending|distract|candidate|incorrect|wrong", re.I
+)
 
 
 def folded(name: str) -> str:
@@ -48,12 +51,15 @@ def _squeezed(name: str) -> str:
 
 
 _GROUPS = {
-    field: [frozenset(map(_squeezed, group.split())) for group in groups] for field, groups in ALIASES.items()
+    field: [frozenset(map(_squeezed, group.split())) for group in groups]
+    for field, groups in ALIASES.items()
 }
 
 
 def column_of(field: str, names: Iterable[str]) -> str | None:
-    """The column of that name, or of another name for it. Raises UserError for two that are as good."""
+    """The column of that name, or of another name for it. Raises UserError for two that are as
+    good.
+    """
     by_rank: dict[int, list[str]] = {}
     for name in names:
         ranks = [rank for rank, group in enumerate(_GROUPS[field], 1) if _squeezed(name) in group]
@@ -64,7 +70,8 @@ def column_of(field: str, names: Iterable[str]) -> str | None:
     found = by_rank[min(by_rank)]
     if len(found) > 1:
         raise UserError(
-            f"the columns {' and '.join(found)} could both be the {field}; say which {naming(field)}"
+            f"the columns {' and '.join(found)} could both be the {field}; say which "
+            f"{naming(field)}"
         )
     return found[0]
 
@@ -72,11 +79,14 @@ def column_of(field: str, names: Iterable[str]) -> str | None:
 def known(name: str) -> bool:
     """Whether a column of that name is one of a table of questions."""
     names = _squeezed(name)
-    return folded(name) in FIELDS or any(names in group for groups in _GROUPS.values() for group in groups)
+    return folded(name) in FIELDS or any(
+        names in group for groups in _GROUPS.values() for group in groups
+    )
 
 
 def option_columns(names: Sequence[str], *, strict: bool) -> dict[str, str]:
-    """Column → label of the columns that hold an option each: `A`, `B`, … or `option_a`, `choice_1`, ….
+    """Column → label of the columns that hold an option each: `A`, `B`, … or `option_a`,
+    `choice_1`, ….
 
     Raises UserError, if `strict`, where columns look like options and cannot be read as such.
     """
@@ -107,7 +117,9 @@ def option_columns(names: Sequence[str], *, strict: bool) -> dict[str, str]:
 
 
 def _lettered(bare: dict[str, str]) -> dict[str, str]:
-    """Without columns whose names happen to be letters, such as `n`: of another case, or far behind."""
+    """Without columns whose names happen to be letters, such as `n`: of another case, or far
+    behind.
+    """
     first = next((name for name, label in bare.items() if label == "A"), None)
     found, last = set(), "A"
     for label, name in sorted((label, name) for name, label in bare.items()):
@@ -120,7 +132,8 @@ def _lettered(bare: dict[str, str]) -> dict[str, str]:
 
 def _unlike(names: Iterable[str], why: str) -> UserError:
     return UserError(
-        f"the columns {', '.join(names)} look like options, {why}; name them A, B, … (with the label as the "
+        f"the columns {', '.join(names)} look like options, {why}; name them A, B, … (with the "
+        f"label as the "
         "answer), or say the kind if they are none"
     )
 

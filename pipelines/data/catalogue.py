@@ -20,7 +20,9 @@ SAMPLES = Path(__file__).parent / "samples"
 
 @dataclass(frozen=True)
 class Hub:
-    """A data set's place on the Hugging Face hub: its id, the commit that is read, and the folder in it."""
+    """A data set's place on the Hugging Face hub: its id, the commit that is read, and the folder
+    in it.
+    """
 
     id: str
     revision: str
@@ -31,12 +33,13 @@ class Hub:
 class DatasetSpec:
     """One data set that `load` knows by name.
 
-    `splits` maps each split to its number of questions, None where it is not known. `file` is the name of its
-    file in FOLKMOOT_DATA, with `{split}` for the split. `closed_book` drops the passage; `evidence` says
-    that a list in `context` holds ids of corpus documents, which no agent may see; `balance` names the
-    `meta` field whose values a seeded sample holds in equal numbers; `partner` names the `meta` field with
-    the id of a question's partner, which a seeded sample takes along; `cluster` names the `meta` field that
-    says which questions belong together, by a value that they share or by a partner's id.
+    `splits` maps each split to its number of questions, None where it is not known. `file` is the
+    name of its file in FOLKMOOT_DATA, with `{split}` for the split. `closed_book` drops the
+    passage; `evidence` says that a list in `context` holds ids of corpus documents, which no agent
+    may see; `balance` names the `meta` field whose values a seeded sample holds in equal numbers;
+    `partner` names the `meta` field with the id of a question's partner, which a seeded sample
+    takes along; `cluster` names the `meta` field that says which questions belong together, by a
+    value that they share or by a partner's id.
     """
 
     name: str
@@ -56,12 +59,18 @@ class DatasetSpec:
     shipped: bool = False
 
     def split(self, wanted: str | None) -> str:
-        """The split of that name, or the default one. Raises UserError if there is no such split."""
+        """The split of that name, or the default one. Raises UserError if there is no such
+        split.
+        """
         split = (
-            self.default_split if wanted is None else SPLIT_ALIASES.get(wanted.casefold(), wanted.casefold())
+            self.default_split
+            if wanted is None
+            else SPLIT_ALIASES.get(wanted.casefold(), wanted.casefold())
         )
         if split not in self.splits:
-            raise UserError(f"{self.name} has no split {wanted!r}; its splits are {', '.join(self.splits)}")
+            raise UserError(
+                f"{self.name} has no split {wanted!r}; its splits are {', '.join(self.splits)}"
+            )
         return split
 
     @property
@@ -100,7 +109,8 @@ def find(name: str) -> DatasetSpec | None:
 
 
 def of_file(path: Path) -> DatasetSpec | None:
-    """The data set whose file has this name (of the samples: this place too); None if there is none.
+    """The data set whose file has this name (of the samples: this place too); None if there is
+    none.
 
     A passage in the file stays: the closed-book sets are asked for by name.
     """

@@ -1,4 +1,6 @@
-"""What the columns of a table mean: found by name, settled by what the answers are, and said in one line."""
+"""What the columns of a table mean: found by name, settled by what the answers are, and said in one
+line.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,12 @@ from .aliases import LIKE_OPTIONS, column_of, naming, naming_all, option_columns
 from .tables import DECODER, TableRow
 
 READINGS = ("from0", "from1", "text", "label")
-"""How the numbers in a column of answers are meant: places of options, their texts or their labels."""
+"""How the numbers in a column of answers are meant: places of options, their texts or their labels.
+"""
 _NUMBER = re.compile(r"-?\d+")
 _LABELLED = re.compile(
-    r"(?:(?:option|choice|answer)[\s_:-]*)?[(\[]?\s*([a-z]|\d{1,2})\s*(?:[)\].:]+\s*(.*)|$)", re.I | re.S
+    r"(?:(?:option|choice|answer)[\s_:-]*)?[(\[]?\s*([a-z]|\d{1,2})\s*(?:[)\].:]+\s*(.*)|$)",
+    re.I | re.S,
 )
 _EMPTY = frozenset(("nan", "<na>", "nat", "#n/a"))
 _NONE = _EMPTY | {"none", "null"}  # words, which an option may be
@@ -62,22 +66,27 @@ class _UnreadError(UserError):
 class Columns:
     """Turns rows as they stand into rows with `Question`'s fields; other columns keep their names.
 
-    A field is found under the name that `columns` gives ({"question": "q_text"}; for the choices also
-    "COLUMN,COLUMN,…", for the answer "COLUMN:from0" and the like), else its own, else one of ALIASES. Options
-    in columns of their own become `choices`. Numbers as answers of choices are read in the one way that fits
-    all rows. `kind` is that of all rows, if it is known. With `cells`, nested values may be text, and words
-    such as `nan` are empty cells.
+    A field is found under the name that `columns` gives ({"question": "q_text"}; for the choices
+    also "COLUMN,COLUMN,…", for the answer "COLUMN:from0" and the like), else its own, else one of
+    ALIASES. Options in columns of their own become `choices`. Numbers as answers of choices are
+    read in the one way that fits all rows. `kind` is that of all rows, if it is known. With
+    `cells`, nested values may be text, and words such as `nan` are empty cells.
     """
 
     def __init__(
-        self, columns: Mapping[str, str] | None = None, *, kind: str | None = None, cells: bool = False
+        self,
+        columns: Mapping[str, str] | None = None,
+        *,
+        kind: str | None = None,
+        cells: bool = False,
     ) -> None:
         self._columns = dict(columns or {})
         self._kind, self._cells = kind, cells
         self._answers = _Answers(kind)
         self._places = _Places()
         self._plans: dict[tuple[str, ...], tuple[dict[str, str], dict[str, str]]] = {}
-        self._said: dict[str, str] = {}  # field → the words for how it is read, where that was a guess
+        # field → the words for how it is read, where that was a guess
+        self._said: dict[str, str] = {}
         self._more: Counter[str] = Counter()
 
     def read(self, rows: Iterable[TableRow]) -> Iterator[TableRow]:
@@ -103,7 +112,8 @@ class Columns:
             try:
                 self._answers.decide(self._said.get("_answer", "answer"))
             except UserError:
-                yield from (row for row in waiting if row.fault)  # all that is wrong is said at once
+                # all that is wrong is said at once
+                yield from (row for row in waiting if row.fault)
                 raise
         yield from map(self._finished, waiting)
 
@@ -113,8 +123,10 @@ class Columns:
         if options:
             columns = {**self._columns, "choices": ",".join(options)}
             raise UserError(
-                f"the answer always stands in one of `{options[0]}` … `{options[-1]}`: are these the "
-                f"options? If so, say it {naming_all(columns)}, else give the kind, such as --kind span"
+                f"the answer always stands in one of `{options[0]}` … `{options[-1]}`: are these "
+                f"the "
+                f"options? If so, say it {naming_all(columns)}, else give the kind, such as "
+                f"--kind span"
             )
 
     def said(self) -> str:
@@ -125,7 +137,9 @@ class Columns:
             parts[parts.index(self._said["answer"])] += f" ({how})"
         elif how:
             parts.append(f"`{self._said.get('_answer', 'answer')}` as answer ({how})")
-        return ", ".join([*parts, *(f"{words} ({counted(n, 'row')})" for words, n in self._more.items())])
+        return ", ".join(
+            [*parts, *(f"{words} ({counted(n, 'row')})" for words, n in self._more.items())]
+        )
 
     def _mapped(self, row: TableRow) -> TableRow:
         if row.fault:
@@ -157,9 +171,13 @@ class Columns:
         fields["choices"] = _shaped(fields.get("choices"))
         if options:
             texts = ((label, self._emptied(cells[name], _EMPTY)) for name, label in options.items())
-            fields["choices"] = {label: text for label, text in texts if text not in (None, "")} or None
+            fields["choices"] = {
+                label: text for label, text in texts if text not in (None, "")
+            } or None
             if fields["choices"] is None and (self._kind or fields.get("kind")) in (None, "choice"):
-                raise UserError(f"no option in {', '.join(options)}; add them, or say the row's kind")
+                raise UserError(
+                    f"no option in {', '.join(options)}; add them, or say the row's kind"
+                )
         fields["context"] = _passages(fields.get("context"))
         self._open_answer(fields, sources.get("answer"))
         used = {*sources.values(), *options}
@@ -205,9 +223,13 @@ class Columns:
         if isinstance(value, list):
             many = len(value) > 1 and all(isinstance(member, str) for member in value)
             letter = isinstance(answer, str) and len(answer.strip(" ().")) == 1
-            like = many and (bool(LIKE_OPTIONS.search(name)) or (letter and answer.strip(" ().").isalpha()))
+            like = many and (
+                bool(LIKE_OPTIONS.search(name)) or (letter and answer.strip(" ().").isalpha())
+            )
         else:
-            like = isinstance(value, Mapping) and bool({"choices", "options", "endings"} & set(value))
+            like = isinstance(value, Mapping) and bool(
+                {"choices", "options", "endings"} & set(value)
+            )
         if like:
             raise _UnreadError(
                 f"the column {name!r} looks like options and was not read as such; say so "
@@ -259,7 +281,8 @@ class Columns:
             )
         if "question" not in sources:
             raise UserError(
-                f"no question; the columns are {', '.join(names) or 'none'}, so add one named 'question' or "
+                f"no question; the columns are {', '.join(names) or 'none'}, so add one named "
+                f"'question' or "
                 f"say which {naming('question')}"
             )
         for field, column in sources.items():
@@ -272,9 +295,14 @@ class Columns:
         return sources, options
 
     def _not_there(self, missing: Iterable[tuple[str, str]], names: Sequence[str]) -> UserError:
-        """The error for columns that no row has, with a command that names those which were meant."""
+        """The error for columns that no row has, with a command that names those which were
+        meant.
+        """
         said = ", ".join(f"{column!r} for {field}" for field, column in missing)
-        likely = {field: closest(name, names) or closest(field, names) or "NAME" for field, name in missing}
+        likely = {
+            field: closest(name, names) or closest(field, names) or "NAME"
+            for field, name in missing
+        }
         return UserError(
             f"no column {said}; the columns are {', '.join(names)}, so name them "
             f"{naming_all({**self._columns, **likely})}"
@@ -292,7 +320,9 @@ class Columns:
                 if field == "context":
                     return value
                 raise UserError(f"{field} is not readable as JSON ({error}); correct it") from None
-            is_passages = isinstance(parsed, list) and all(isinstance(passage, str) for passage in parsed)
+            is_passages = isinstance(parsed, list) and all(
+                isinstance(passage, str) for passage in parsed
+            )
             return parsed if field != "context" or is_passages else value
         return (_without_empty(value) or None) if self._cells and isinstance(value, dict) else value
 
@@ -323,25 +353,36 @@ class _Places:
             if name not in FIELDS and isinstance(value, str | int | float)
         }
         inside = [name for name, text in others.items() if text == _text(answer).strip().casefold()]
-        if len(inside) == 1 and not fields.get("choices") and fields.get("kind") in (None, "choice"):
+        if (
+            len(inside) == 1
+            and not fields.get("choices")
+            and fields.get("kind") in (None, "choice")
+        ):
             self._names |= dict.fromkeys(others)
             self._columns.add(inside[0])
         else:
             self._columns = None  # options of a question differ, and one of them is right
 
     def options(self) -> list[str]:
-        """The columns in one of which each answer stands, and those named like them; none where it is one."""
+        """The columns in one of which each answer stands, and those named like them; none where it
+        is one.
+        """
         if self._columns is None or len(self._columns) < 2:
             return []
         words = {name: set(re.findall(r"[^\W\d_]+", name.casefold())) for name in self._names}
         common = set.intersection(*(words[name] for name in self._columns))
-        return [name for name in self._names if name in self._columns or (common and common <= words[name])]
+        return [
+            name
+            for name in self._names
+            if name in self._columns or (common and common <= words[name])
+        ]
 
 
 class _Answers:
     """How the answers of all rows are meant: found by looking at rows until one reading is left.
 
-    With choices: `label` (as it stands), `text`, `from0`, `from1`. Without: words, or 0 and 1 as no and yes.
+    With choices: `label` (as it stands), `text`, `from0`, `from1`. Without: words, or 0 and 1 as no
+    and yes.
     """
 
     def __init__(self, kind: str | None) -> None:
@@ -352,7 +393,8 @@ class _Answers:
         self._apart: set[frozenset[str]] = set()  # readings that differ on a row that both fit
         self._seen, self._chosen, self._words = False, 0, 0
         self._labels = True  # whether all answers without choices look like the labels of some
-        self._short: set[str] | None = set() if kind is None else None  # answers without choices so far
+        # answers without choices so far
+        self._short: set[str] | None = set() if kind is None else None
 
     @property
     def settled(self) -> bool:
@@ -379,7 +421,9 @@ class _Answers:
                 bare = text.strip("().")
                 self._short.add(bare.casefold())
                 self._labels &= text.isupper() or text != bare
-                free = not any(self._short <= known for known in (_LETTERS, set("01"), set("yn"), set("tf")))
+                free = not any(
+                    self._short <= known for known in (_LETTERS, set("01"), set("yn"), set("tf"))
+                )
                 self._short = None if free else self._short
             return
         self._chosen += 1
@@ -388,7 +432,9 @@ class _Answers:
         if not _is_number(answer):
             self.settle("label")
             return
-        read = {reading: _label(answer, choices, reading) for reading in self._fit if self._fit[reading]}
+        read = {
+            reading: _label(answer, choices, reading) for reading in self._fit if self._fit[reading]
+        }
         if not any(read.values()):
             return  # a fault of the row under any reading
         self._fit |= {reading: label is not None for reading, label in read.items()}
@@ -400,7 +446,9 @@ class _Answers:
         }
 
     def decide(self, column: str) -> None:
-        """Take what is left when all rows have been seen. Raises UserError where that is more than one."""
+        """Take what is left when all rows have been seen. Raises UserError where that is more than
+        one.
+        """
         if self._chosen and self._reading is None:
             left = [reading for reading, fits in self._fit.items() if fits]
             clash = [pair for pair in self._apart if pair <= set(left)]
@@ -420,11 +468,14 @@ class _Answers:
             return
         if self._short in ({"0", "1"}, {"y", "n"}, {"t", "f"}):
             self._truths = True
-            yes, no = (next(word for word in self._short if _TRUTHS[word] in ways) for ways in _WAYS)
+            yes, no = (
+                next(word for word in self._short if _TRUTHS[word] in ways) for ways in _WAYS
+            )
             self.said = f"{yes} is {_TRUTHS[yes]}, {no} is {_TRUTHS[no]}"
         elif self._short <= _LETTERS and self._labels:
             raise UserError(
-                f"the answers in {column!r} are letters, but there are no options; put the options into "
+                f"the answers in {column!r} are letters, but there are no options; put the "
+                f"options into "
                 "columns named A, B, …, or say --kind span if the letters are what is asked for"
             )
 
@@ -440,7 +491,8 @@ class _Answers:
             label = _label(answer, choices, self._reading)
             if label is None and self._reading != "text":
                 raise UserError(
-                    f"the answer {_text(answer)} is the place of no option, counted {self._reading[:4]} "
+                    f"the answer {_text(answer)} is the place of no option, counted "
+                    f"{self._reading[:4]} "
                     f"{self._reading[-1]} as the others are; correct it"
                 )
             return answer if label is None else label
@@ -476,7 +528,9 @@ def _label(answer: Any, choices: Mapping[str, Any], reading: str) -> str | None:
 
 
 def _canonical(answer: Any, choices: Mapping[str, Any]) -> Any:
-    """`(D)`, `D.` and `D. the text` as D, unless that is itself a label or the text of an option."""
+    """`(D)`, `D.` and `D. the text` as D, unless that is itself a label or the text of an
+    option.
+    """
     if not isinstance(answer, str):
         return answer
     stripped = answer.strip()
@@ -492,7 +546,9 @@ def _canonical(answer: Any, choices: Mapping[str, Any]) -> Any:
 
 
 def _shaped(choices: Any) -> Any:
-    """Options in one of the shapes that data sets use, as label → text; labels in their texts are cut off."""
+    """Options in one of the shapes that data sets use, as label → text; labels in their texts are
+    cut off.
+    """
     if isinstance(choices, list) and choices and all(isinstance(one, Mapping) for one in choices):
         if not all({"label", "text"} <= set(one) for one in choices):
             raise UserError("each of the choices needs a label and a text; correct them")
@@ -500,12 +556,17 @@ def _shaped(choices: Any) -> Any:
     if isinstance(choices, list):
         while choices and (choices[-1] is None or not str(choices[-1]).strip()):
             choices = choices[:-1]
-        own = [re.fullmatch(r"\(?([A-Za-z])[).:]\s*(\S.*)", str(one).strip(), re.S) for one in choices]
-        if choices and [match and match[1].upper() for match in own] == list(_ALPHABET[: len(choices)]):
+        own = [
+            re.fullmatch(r"\(?([A-Za-z])[).:]\s*(\S.*)", str(one).strip(), re.S) for one in choices
+        ]
+        if choices and [match and match[1].upper() for match in own] == list(
+            _ALPHABET[: len(choices)]
+        ):
             choices = [match[2] for match in own if match]
     if isinstance(choices, str):
         raise UserError(
-            f"choices of type str ({choices[:40]!r}); give a list of texts, or a column for each option"
+            f"choices of type str ({choices[:40]!r}); give a list of texts, or a column for each "
+            f"option"
         )
     return choices_by_label(choices)
 
@@ -515,7 +576,9 @@ def _passages(context: Any) -> Any:
     if isinstance(context, Mapping) and {"title", "sentences"} <= set(context):
         context = list(zip(context["title"], context["sentences"], strict=False))
     if isinstance(context, list) and context and all(_is_titled(one) for one in context):
-        return [f"{title}: {' '.join(sentence.strip() for sentence in text)}" for title, text in context]
+        return [
+            f"{title}: {' '.join(sentence.strip() for sentence in text)}" for title, text in context
+        ]
     return context
 
 
@@ -537,7 +600,9 @@ def _parsed(text: str) -> Any:
 
 
 def _plain(value: Any, column: str) -> Any:
-    """`value` with only what JSON can hold: not-a-number cells are empty, dates and decimals become text."""
+    """`value` with only what JSON can hold: not-a-number cells are empty, dates and decimals become
+    text.
+    """
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):

@@ -1,4 +1,6 @@
-"""Sentence embeddings of questions: where a model's weights are found, and a cache of vectors on disk."""
+"""Sentence embeddings of questions: where a model's weights are found, and a cache of vectors on
+disk.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +42,12 @@ Vectors = npt.NDArray[np.float32]
 class Embedder:
     """Turns texts into unit vectors with a sentence-transformers model.
 
-    Args:
-        model: a folder, or a model's name, found among the installed packages (the extra
-            `minilm`; for all-mpnet-base-v2 see docs/dependencies.md) and then on the Hugging Face hub.
+    Args: model: a folder, or a model's name, found among the installed packages (the extra
+        `minilm`; for all-mpnet-base-v2 see docs/dependencies.md) and then on the Hugging Face hub.
         cache: folder of the vectors made so far; None takes that of the settings.
 
-    A model is loaded when a vector is first missing from the cache. Only safetensors weights are read. Raises
-    UserError when the model is nowhere to be found.
+    A model is loaded when a vector is first missing from the cache. Only safetensors weights are
+    read. Raises UserError when the model is nowhere to be found.
     """
 
     def __init__(self, model: str = DEFAULT_MODEL, *, cache: str | Path | None = None) -> None:
@@ -59,12 +60,18 @@ class Embedder:
         with closing(self._vectors()) as cache:
             keys = {text: key_of_texts(self.identity, text) for text in distinct}
             kept = {text: cache.get(key) for text, key in keys.items()}
-            known = {text: np.frombuffer(v, np.float32) for text, v in kept.items() if v is not None}
+            known = {
+                text: np.frombuffer(v, np.float32) for text, v in kept.items() if v is not None
+            }
             missing = [text for text in distinct if text not in known]
             for text, vector in zip(missing, self._encode(missing) if missing else (), strict=True):
                 known[text] = vector
                 cache.put(keys[text], vector.tobytes())
-        return np.stack([known[text] for text in texts]) if texts else np.zeros((0, self.width), np.float32)
+        return (
+            np.stack([known[text] for text in texts])
+            if texts
+            else np.zeros((0, self.width), np.float32)
+        )
 
     def _vectors(self) -> KeyValue:
         path, without = self._folder / "vectors.sqlite", "vectors are made again"
@@ -81,8 +88,16 @@ class Embedder:
         folder = Path(self.model).expanduser()
         if not folder.is_dir():
             return _key(self.model)
-        stat = (folder / "model.safetensors").stat() if (folder / "model.safetensors").is_file() else None
-        return f"{folder.resolve()}:{stat.st_size}:{stat.st_mtime_ns}" if stat else str(folder.resolve())
+        stat = (
+            (folder / "model.safetensors").stat()
+            if (folder / "model.safetensors").is_file()
+            else None
+        )
+        return (
+            f"{folder.resolve()}:{stat.st_size}:{stat.st_mtime_ns}"
+            if stat
+            else str(folder.resolve())
+        )
 
     def _encode(self, texts: Sequence[str]) -> Vectors:
         found = self._loaded.encode(
@@ -111,7 +126,9 @@ class Embedder:
             raise self._refused("cannot be loaded", problem) from None
 
     def _reach(self, name: str) -> None:
-        """Ask the hub once whether it has a model: loading one that it has not tries for minutes."""
+        """Ask the hub once whether it has a model: loading one that it has not tries for
+        minutes.
+        """
         from httpx import HTTPError
         from huggingface_hub import HfApi
         from huggingface_hub.errors import HFValidationError
@@ -119,7 +136,9 @@ class Embedder:
         try:
             HfApi().model_info(_on_hub(name), timeout=_REACH_SECONDS)
         except (HTTPError, HFValidationError, OSError) as problem:  # the hub's own errors are both
-            raise self._refused("is not on this machine and the hub does not give it", problem) from None
+            raise self._refused(
+                "is not on this machine and the hub does not give it", problem
+            ) from None
 
     def _refused(self, what: str, problem: Exception) -> UserError:
         why = next(iter(str(problem).strip().splitlines()), type(problem).__name__)
@@ -187,12 +206,16 @@ def _installed_parts() -> list[Path] | None:
             files = metadata.distribution(name).files or []
         except metadata.PackageNotFoundError:
             return None
-        found += [Path(str(file.locate())) for file in files if re.search(r"\.zip\.\d{3}$", file.name)]
+        found += [
+            Path(str(file.locate())) for file in files if re.search(r"\.zip\.\d{3}$", file.name)
+        ]
     return sorted(found, key=lambda path: path.name) if len(found) == len(_PARTS) else None
 
 
 def _joined(parts: Sequence[Path], folder: Path) -> Path:
-    """The model that the parts hold, unpacked once into `folder`. Raises UserError for damaged parts."""
+    """The model that the parts hold, unpacked once into `folder`. Raises UserError for damaged
+    parts.
+    """
     if (folder / "model.safetensors").is_file():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,6 @@
-"""Rows of the known data sets from the Hugging Face hub, at pinned commits, in the shape of rows on disk."""
+"""Rows of the known data sets from the Hugging Face hub, at pinned commits, in the shape of rows on
+disk.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +15,14 @@ from .catalogue import DatasetSpec, Hub
 from .tables import TableRow
 
 # Com2Sense is not on the hub; its authors' repository is read at one commit.
-_COM2SENSE = (
-    "https://raw.githubusercontent.com/PlusLabNLP/Com2Sense/15864a7c0637b950b5f28dc3556f71be01133d47/data/"
-)
+_COM2SENSE = "https://raw.githubusercontent.com/PlusLabNLP/Com2Sense/15864a7c0637b950b5f28dc3556f71be01133d47/data/"
 
 Converter = Callable[[dict[str, Any], str, int], dict[str, Any] | None]
 
 
 def fetch(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
-    """The rows of one split, converted; from the local hub cache if they are in it, with no network then.
+    """The rows of one split, converted; from the local hub cache if they are in it, with no network
+    then.
 
     Only data files are downloaded, never code. Raises UserError, at once, if they cannot be had.
     """
@@ -54,8 +55,10 @@ def _pattern(place: Hub, split: str) -> str:
 
 def _unreachable(spec: DatasetSpec, split: str, error: Exception) -> UserError:
     return UserError(
-        f"{spec.name} ({split}) cannot be fetched from {spec.source} ({type(error).__name__}); connect to "
-        f"the network, or put {spec.file.format(split=split)} into a folder and set FOLKMOOT_DATA to it"
+        f"{spec.name} ({split}) cannot be fetched from {spec.source} ({type(error).__name__}); "
+        f"connect to "
+        f"the network, or put {spec.file.format(split=split)} into a folder and set "
+        f"FOLKMOOT_DATA to it"
     )
 
 
@@ -86,7 +89,9 @@ def _parquet_rows(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
 
 
 def _complete(files: list[Path]) -> bool:
-    """Whether every part of a split is there: names end in `-00000-of-00002`, some with a hash after it."""
+    """Whether every part of a split is there: names end in `-00000-of-00002`, some with a hash
+    after it.
+    """
     if not files:
         return False
     parts = files[0].stem.partition("-of-")[2].partition("-")[0]
@@ -124,7 +129,8 @@ def _commonsenseqa(row: dict[str, Any], split: str, index: int) -> dict[str, Any
 
 
 def _arc_challenge(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
-    # Some rows are labelled 1 to 4; A to D like the rest, so that prompts and votes see one alphabet.
+    # Some rows are labelled 1 to 4; A to D like the rest, so that prompts and votes see one
+    # alphabet.
     labels = row["choices"]["label"]
     return {
         "id": row["id"],
@@ -148,7 +154,9 @@ def _gsm(name: str, row: dict[str, Any], split: str, index: int) -> dict[str, An
 def _hotpotqa(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
     # The paragraphs that come with a row are left out: agents must find the evidence themselves.
     return {
-        "id": f"hotpotqa-dev-{index:04d}" if split == "validation" else f"hotpotqa-{split}-{row['id']}",
+        "id": f"hotpotqa-dev-{index:04d}"
+        if split == "validation"
+        else f"hotpotqa-{split}-{row['id']}",
         "question": row["question"],
         "answer": row["answer"],
         "meta": {

@@ -44,20 +44,21 @@ def load(
 ) -> list[Question]:
     """The questions of a known data set, of a file, or of what Python holds.
 
-    A name (any case, dashes or underscores, or the hub's own id) is searched for among the shipped samples,
-    then as NAME-SPLIT.jsonl in `data_dir` (default: FOLKMOOT_DATA), then on the Hugging Face hub. A path is
-    that of delimited text (CSV, TSV, …), JSON (an object a line, or an array), Parquet, Excel, or a saved
-    `datasets` folder. Or give an open file, a DataFrame, a `datasets.Dataset`, or a list of dicts,
-    `dspy.Example`s or questions. `split` defaults to the one the data set is evaluated on; of a workbook it
-    names the sheet, and other files have none. `limit` keeps the first questions, or with a `seed` a random
-    sample in the order of the file; samples of one seed are nested. For HotpotQA a seeded sample holds as
-    many bridge as comparison questions.
+    A name (any case, dashes or underscores, or the hub's own id) is searched for among the shipped
+    samples, then as NAME-SPLIT.jsonl in `data_dir` (default: FOLKMOOT_DATA), then on the Hugging
+    Face hub. A path is that of delimited text (CSV, TSV, …), JSON (an object a line, or an array),
+    Parquet, Excel, or a saved `datasets` folder. Or give an open file, a DataFrame, a
+    `datasets.Dataset`, or a list of dicts, `dspy.Example`s or questions. `split` defaults to the
+    one the data set is evaluated on; of a workbook it names the sheet, and other files have none.
+    `limit` keeps the first questions, or with a `seed` a random sample in the order of the file;
+    samples of one seed are nested. For HotpotQA a seeded sample holds as many bridge as comparison
+    questions.
 
-    `columns` names columns ({"question": "q_text"}; {"choices": "first,second"} for options in columns of
-    their own; {"answer": "gold:from0"} for places of options counted from 0); `kind` overrides the kind of
-    every row. What was guessed is said in one line to the log `folkmoot`. A question without an id gets a
-    hash of its content, and `meta.row`, its row. Raises UserError, naming the source and each line (the first
-    20), for anything that is not right.
+    `columns` names columns ({"question": "q_text"}; {"choices": "first,second"} for options in
+    columns of their own; {"answer": "gold:from0"} for places of options counted from 0); `kind`
+    overrides the kind of every row. What was guessed is said in one line to the log `folkmoot`. A
+    question without an id gets a hash of its content, and `meta.row`, its row. Raises UserError,
+    naming the source and each line (the first 20), for anything that is not right.
     """
     reading = understand(name_or_path, split, limit, seed, columns, kind, data_dir)
     found, spec = _checked(reading), reading.spec
@@ -69,7 +70,9 @@ def load(
 
 
 def _checked(reading: Understood) -> list[Question]:
-    """Its questions, once what was guessed is said. Raises UserError where any is wrong, or none is there."""
+    """Its questions, once what was guessed is said. Raises UserError where any is wrong, or none is
+    there.
+    """
     if reading.said:
         _LOG.warning("%s: %s", reading.name, reading.said)
     if reading.count:
@@ -99,7 +102,9 @@ def listed(
         raise UserError(f"{name} is one question: give a list, [question]")
     if isinstance(questions, Iterator):
         questions = list(questions)
-    if not (isinstance(questions, Sequence) and all(isinstance(one, Question) for one in questions)):
+    if not (
+        isinstance(questions, Sequence) and all(isinstance(one, Question) for one in questions)
+    ):
         reading = understand(questions, split, None, seed, columns, kind, called=name)
         questions = _checked(reading)
     if limit is None:
@@ -108,7 +113,8 @@ def listed(
 
 
 class DataError(UserError):
-    """What is wrong with a source of questions: `faults`, the first of `count`, each with its place.
+    """What is wrong with a source of questions: `faults`, the first of `count`, each with its
+    place.
 
     `lines` are the message as lines of a terminal.
     """
@@ -117,7 +123,9 @@ class DataError(UserError):
         self.name, self.faults, self.count = name, list(faults), count
         more = [f"and {count - len(faults)} more"] if count > len(faults) else []
         self.lines = (
-            [f"{name}, {faults[0]}"] if count == 1 else [f"{name} has {count} faults", *faults, *more]
+            [f"{name}, {faults[0]}"]
+            if count == 1
+            else [f"{name} has {count} faults", *faults, *more]
         )
         first, *others = self.lines
         super().__init__(first + (f": {'; '.join(others)}" if others else ""))
@@ -128,7 +136,9 @@ class DataError(UserError):
 
 @dataclass
 class Understood:
-    """What a source was understood as: its questions, what was guessed, and its faults (the first 20)."""
+    """What a source was understood as: its questions, what was guessed, and its faults (the first
+    20).
+    """
 
     name: str
     spec: DatasetSpec | None = None
@@ -159,17 +169,23 @@ def understand(
 ) -> Understood:
     """What `load` reads, with all faults of rows instead of an error for them.
 
-    Raises UserError for what has no rows to look at: an unknown name, an unreadable file, columns that do not
-    say what is what. `called` is what errors call a source in Python.
+    Raises UserError for what has no rows to look at: an unknown name, an unreadable file, columns
+    that do not say what is what. `called` is what errors call a source in Python.
     """
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
-        raise UserError(f"limit is {limit}; give a number of questions from 1 up, or none for all of them")
+        raise UserError(
+            f"limit is {limit}; give a number of questions from 1 up, or none for all of them"
+        )
     if seed is not None and not isinstance(seed, int):
         raise UserError(f"seed is {seed!r}; give a whole number")
     if kind is not None and kind not in KINDS:
         raise UserError(f"kind is {kind!r}; the kinds are {', '.join(KINDS)}")
     columns = check_columns(columns)
-    wanted = [part for name in columns.values() for part in (name, name.rpartition(":")[0], *name.split(","))]
+    wanted = [
+        part
+        for name in columns.values()
+        for part in (name, name.rpartition(":")[0], *name.split(","))
+    ]
     spec = None
     if isinstance(source, str | Path):
         table, spec = _table(source, split, data_dir, wanted)
@@ -180,7 +196,8 @@ def understand(
     reading = Understood(table.name, spec)
     mapper = Columns(columns, kind=kind or (spec.kind if spec else None), cells=table.cells)
     try:
-        # Without a seed nothing past the limit is read: of millions of rows only the first ones cost time.
+        # Without a seed nothing past the limit is read: of millions of rows only the first ones
+        # cost time.
         for question in islice(
             _questions(mapper.read(table.rows), kind, reading), None if seed is not None else limit
         ):
@@ -189,7 +206,9 @@ def understand(
     except UserError as error:
         if not reading.questions and not reading.count:
             said = str(error)
-            raise UserError(said if said.startswith(table.name) else f"{table.name}, {said}") from None
+            raise UserError(
+                said if said.startswith(table.name) else f"{table.name}, {said}"
+            ) from None
         reading.fault("", str(error))  # such as a line too long to read, where the reading ends
     guessed = ", ".join(filter(None, (*table.notes, mapper.said(), _mixed(reading, kind))))
     reading.said = f"read {guessed}" if guessed else ""
@@ -206,9 +225,11 @@ def load_part(
     columns: Mapping[str, str | Sequence[str]] | None = None,
     kind: str | None = None,
 ) -> tuple[list[Question], str | None]:
-    """The questions of a part ("train", "validation") as `load` gives them, and the split they are from.
+    """The questions of a part ("train", "validation") as `load` gives them, and the split they are
+    from.
 
-    A known data set is read from the split with the part's name if none is given; `columns` are a file's.
+    A known data set is read from the split with the part's name if none is given; `columns` are a
+    file's.
     """
     if not isinstance(source, str | Path):
         drawn = None if limit is None else seed
@@ -229,10 +250,11 @@ def sample(
 ) -> list[Question]:
     """At most `limit` questions drawn at random, in their old order.
 
-    `balance` names a `meta` field of whose values there are equally many, `partner` one that holds the id of
-    a question's partner: the two are drawn together (at an odd limit all but the last).
-    The sample of one seed and a smaller limit is part of that of a larger one. When `limit` does not divide
-    evenly, the values first in the alphabet get one more. Raises UserError if there are too few of a value.
+    `balance` names a `meta` field of whose values there are equally many, `partner` one that holds
+    the id of a question's partner: the two are drawn together (at an odd limit all but the last).
+    The sample of one seed and a smaller limit is part of that of a larger one. When `limit` does
+    not divide evenly, the values first in the alphabet get one more. Raises UserError if there are
+    too few of a value.
     """
     order = list(range(len(questions)))
     random.Random(seed).shuffle(order)
@@ -248,8 +270,10 @@ def sample(
         share = limit // len(groups) + (place < limit % len(groups))
         if share > len(groups[value]):
             raise UserError(
-                f"a balanced sample of {limit} needs {share} questions with {balance} {value}, but there are "
-                f"{len(groups[value])}; ask for at most {len(groups) * min(map(len, groups.values()))}"
+                f"a balanced sample of {limit} needs {share} questions with {balance} {value}, "
+                f"but there are "
+                f"{len(groups[value])}; ask for at most "
+                f"{len(groups) * min(map(len, groups.values()))}"
             )
         chosen += groups[value][:share]
     return [questions[index] for index in sorted(chosen)]
@@ -274,7 +298,9 @@ def describe(
     limit: int | None = None,
     seed: int | None = None,
 ) -> dict[str, Any]:
-    """What to record of a load with a run: its arguments, how it sampled, counts, and the fingerprint."""
+    """What to record of a load with a run: its arguments, how it sampled, counts, and the
+    fingerprint.
+    """
     spec = catalogue.find(source) if source is not None else None
     how = "all" if limit is None else "first" if seed is None else "random"
     if how == "random" and spec is not None and spec.balance is not None:
@@ -290,22 +316,32 @@ def describe(
         "rows": len(questions),
         "unlabelled": sum(question.answer is None for question in questions),
         "kinds": dict(Counter(question.kind for question in questions)),
-        "types": dict(Counter(question.meta["type"] for question in questions if "type" in question.meta)),
+        "types": dict(
+            Counter(question.meta["type"] for question in questions if "type" in question.meta)
+        ),
         "fingerprint": fingerprint(questions),
     }
 
 
 def recorded(
-    questions: Sequence[Question], source: str, split: str | None, limit: int | None, seed: int | None
+    questions: Sequence[Question],
+    source: str,
+    split: str | None,
+    limit: int | None,
+    seed: int | None,
 ) -> dict[str, Any]:
-    """What a run's settings say of a load: all of `describe` that the run does not record elsewhere."""
+    """What a run's settings say of a load: all of `describe` that the run does not record
+    elsewhere.
+    """
     known = describe(questions, source, split, limit, seed)
     elsewhere = ("source", "fingerprint", "rows", "unlabelled")
     return {"data": known["source"], **{key: known[key] for key in known if key not in elsewhere}}
 
 
 def fingerprint(questions: Iterable[Question]) -> str:
-    """SHA-256 (hex) over every field of every question, in order; the order of the options counts too."""
+    """SHA-256 (hex) over every field of every question, in order; the order of the options counts
+    too.
+    """
     digest = hashlib.sha256()
     for question in questions:
         row = question.toDict()
@@ -339,35 +375,44 @@ def check_labelled(questions: Iterable[Question]) -> None:
         where = f"at {place}, question {first.id!r}" if place else f"question {first.id!r}"
         has = "has" if len(unlabelled) == 1 else "have"
         raise UserError(
-            f"{counted(len(unlabelled), 'question')} {has} no answer (the first {where}); add the answers, "
+            f"{counted(len(unlabelled), 'question')} {has} no answer (the first {where}); add "
+            f"the answers, "
             f"or name the column that holds them, {naming('answer')}"
         )
 
 
 def overlap(train: Iterable[Question], test: Iterable[Question]) -> list[tuple[str, str]]:
-    """(train id, test id) of each test question whose text is in `train`, but for case and punctuation.
+    """(train id, test id) of each test question whose text is in `train`, but for case and
+    punctuation.
 
-    Of several training questions with that text, the first with the same options too, else the first.
+    Of several training questions with that text, the first with the same options too, else the
+    first.
     """
     first: dict[str, str] = {}
     exact: dict[tuple[str, frozenset[str]], str] = {}
     for question in train:
         first.setdefault(_normalised(question.question), question.id)
         exact.setdefault(_with_options(question), question.id)
-    pairs = ((exact.get(_with_options(q)) or first.get(_normalised(q.question)), q.id) for q in test)
+    pairs = (
+        (exact.get(_with_options(q)) or first.get(_normalised(q.question)), q.id) for q in test
+    )
     return [(train_id, test_id) for train_id, test_id in pairs if train_id is not None]
 
 
 def check_overlap(train: Sequence[Question], test: Sequence[Question]) -> str | None:
-    """One sentence, for a warning or an error, on the test questions whose text is in `train`, or None."""
+    """One sentence, for a warning or an error, on the test questions whose text is in `train`, or
+    None.
+    """
     pairs = overlap(train, test)
     if not pairs:
         return None
     seen = {_with_options(question) for question in train}
     same = sum(_with_options(question) in seen for question in test)
     return (
-        f"{len(pairs)} of {len(test)} test questions have the text of a training question, {same} the "
-        f"same options too (the first is {pairs[0][1]!r}, in training {pairs[0][0]!r}); take them out of one"
+        f"{len(pairs)} of {len(test)} test questions have the text of a training question, "
+        f"{same} the "
+        f"same options too (the first is {pairs[0][1]!r}, in training {pairs[0][0]!r}); take "
+        f"them out of one"
     )
 
 
@@ -377,14 +422,18 @@ def _with_options(question: Question) -> tuple[str, frozenset[str]]:
 
 
 def _normalised(text: str) -> str:
-    """Without case, punctuation and spacing; signs of arithmetic stay, as `3 - 4` is not `3 + 4`."""
+    """Without case, punctuation and spacing; signs of arithmetic stay, as `3 - 4` is not `3
+    + 4`.
+    """
     without_quotes = re.sub(r"['’`]", "", text.casefold())
     return " ".join(re.sub(r"[^\w\s+*/=<>^%-]|_|-(?!\s?\d)", " ", without_quotes).split()) or text
 
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """One line of `folkmoot datasets`: rows of each split (None: not known), and where each is, if here."""
+    """One line of `folkmoot datasets`: rows of each split (None: not known), and where each is, if
+    here.
+    """
 
     name: str
     kind: str | None
@@ -396,7 +445,9 @@ class DatasetInfo:
 
 
 def list_datasets(data_dir: str | Path | None = None) -> list[DatasetInfo]:
-    """The data sets that `load` knows by name, then the user's own in `data_dir` (default: FOLKMOOT_DATA)."""
+    """The data sets that `load` knows by name, then the user's own in `data_dir` (default:
+    FOLKMOOT_DATA).
+    """
     folder = _folder(data_dir)
     infos = [_info(spec, folder) for spec in catalogue.SPECS]
     own: dict[str, dict[str, str]] = defaultdict(dict)
@@ -418,7 +469,9 @@ def _info(spec: DatasetSpec, folder: Path | None) -> DatasetInfo:
                 splits[split] = sum(not line.isspace() for line in lines)
         elif hub.is_cached(spec, split):
             here[split] = "hub cache"
-    return DatasetInfo(spec.name, spec.kind, splits, spec.default_split, spec.licence, spec.source, here)
+    return DatasetInfo(
+        spec.name, spec.kind, splits, spec.default_split, spec.licence, spec.source, here
+    )
 
 
 def _folder(data_dir: str | Path | None) -> Path | None:
@@ -455,15 +508,21 @@ def _known(spec: DatasetSpec, split: str, folder: Path | None) -> tables.Source:
     if hub.can_fetch(spec):
         return tables.Source(f"{spec.name} ({split})", hub.fetch(spec, split))
     if spec.shipped:
-        raise UserError(f"{spec.name} ({split}) is missing from the package; install folkmoot again")
+        raise UserError(
+            f"{spec.name} ({split}) is missing from the package; install folkmoot again"
+        )
     file = spec.file.format(split=split)
     raise UserError(
         f"{spec.name} ({split}) is not here; put {file} into a folder and set FOLKMOOT_DATA to it"
     )
 
 
-def _path_of(name_or_path: str | Path, split: str | None, folder: Path | None) -> tuple[Path, str | None]:
-    """The file meant and the split to ask it for: a path, or a user's own NAME-SPLIT.jsonl in the folder."""
+def _path_of(
+    name_or_path: str | Path, split: str | None, folder: Path | None
+) -> tuple[Path, str | None]:
+    """The file meant and the split to ask it for: a path, or a user's own NAME-SPLIT.jsonl in the
+    folder.
+    """
     path = Path(name_or_path).expanduser()
     if (
         path.exists()
@@ -489,7 +548,9 @@ def _own_files(folder: Path | None) -> Iterator[tuple[str, str, Path]]:
             yield match[1], match[2], path
 
 
-def _questions(rows: Iterable[TableRow], kind: str | None, reading: Understood) -> Iterator[Question]:
+def _questions(
+    rows: Iterable[TableRow], kind: str | None, reading: Understood
+) -> Iterator[Question]:
     """Questions from mapped rows; what is wrong with a row goes to the reading's faults."""
     spec, seen = reading.spec, dict[str, str]()
     again: Counter[str] = Counter()
@@ -517,7 +578,8 @@ def _questions(rows: Iterable[TableRow], kind: str | None, reading: Understood) 
             question.meta.setdefault("row", number)
         if question.id in seen:
             reading.fault(
-                where, f"the id {question.id!r} already stands at {seen[question.id]}; make ids unique"
+                where,
+                f"the id {question.id!r} already stands at {seen[question.id]}; make ids unique",
             )
             continue
         seen[question.id] = where
@@ -526,9 +588,11 @@ def _questions(rows: Iterable[TableRow], kind: str | None, reading: Understood) 
 
 
 def content_id(question: Question) -> str:
-    """12 hex digits of what is asked and what is right: the same in any file, format, order and version.
+    """12 hex digits of what is asked and what is right: the same in any file, format, order and
+    version.
 
-    Questions that differ in `meta` alone share it; `load` numbers the second and later ones (`…-2`).
+    Questions that differ in `meta` alone share it; `load` numbers the second and later ones
+    (`…-2`).
     """
     choices = None if question.choices is None else list(question.choices.items())
     content = [question.question, choices, question.context, question.answer]
@@ -550,7 +614,9 @@ def check_ids(questions: Sequence[Question]) -> None:
     seen: set[str] = set()
     for question in questions:
         if question.id in seen:
-            raise UserError(f"the question id {question.id!r} appears twice: give every question its own id")
+            raise UserError(
+                f"the question id {question.id!r} appears twice: give every question its own id"
+            )
         seen.add(question.id)
 
 
@@ -561,9 +627,13 @@ def check_asked(questions: Sequence[Question]) -> None:
 
 
 def check_contexts(questions: Sequence[Question]) -> None:
-    """Raises UserError for a passage longer than an agent is shown, which would be cut in every prompt."""
+    """Raises UserError for a passage longer than an agent is shown, which would be cut in every
+    prompt.
+    """
     for question in questions:
         passage = (
-            question.context if isinstance(question.context, str) else "\n\n".join(question.context or ())
+            question.context
+            if isinstance(question.context, str)
+            else "\n\n".join(question.context or ())
         )
         check_passage(passage, called(question))

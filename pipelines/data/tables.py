@@ -1,4 +1,6 @@
-"""Rows of whatever users bring: delimited text, JSON, Parquet, Excel, saved data sets, frames and lists."""
+"""Rows of whatever users bring: delimited text, JSON, Parquet, Excel, saved data sets, frames and
+lists.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from .unpacked import MOST_ROW, OBJECT, TOO_LONG, Unpacked, lines_of
 
 
 class TableRow(NamedTuple):
-    """One row as read, where it stands ("line 7"), and what keeps it from being read, if anything does."""
+    """One row as read, where it stands ("line 7"), and what keeps it from being read, if anything
+    does.
+    """
 
     where: str
     fields: dict[str, Any]
@@ -35,8 +39,8 @@ class TableRow(NamedTuple):
 class Source:
     """Rows, and what errors call them.
 
-    `cells` says that nested values may stand as text in a cell, and that absent ones are padded. `notes` says
-    what was guessed on the way; it is whole when the last row has been read.
+    `cells` says that nested values may stand as text in a cell, and that absent ones are padded.
+    `notes` says what was guessed on the way; it is whole when the last row has been read.
     """
 
     name: str
@@ -57,12 +61,17 @@ _SPACE = re.compile(r"\s*")
 def read(path: Path, split: str | None = None, wanted: Iterable[str] = ()) -> Source:
     """The rows of a file or a saved `datasets` folder, one at a time, by its extension.
 
-    A `split` is one of such a folder, or a sheet of a workbook. `wanted` are columns that must be there: they
-    help to find the delimiter. Raises UserError, here or from the rows, for what cannot be read.
+    A `split` is one of such a folder, or a sheet of a workbook. `wanted` are columns that must be
+    there: they help to find the delimiter. Raises UserError, here or from the rows, for what cannot
+    be read.
     """
     suffix = path.suffix.casefold()
     if not path.exists():
-        ask = ", or, to ask one question, call the program: program(question=…)" if " " in str(path) else ""
+        ask = (
+            ", or, to ask one question, call the program: program(question=…)"
+            if " " in str(path)
+            else ""
+        )
         raise UserError(f"there is no file {str(path)!r}; correct the path{ask}")
     table = Source(str(path), iter(()), cells=suffix not in _JSON)
     if path.is_dir():
@@ -70,7 +79,9 @@ def read(path: Path, split: str | None = None, wanted: Iterable[str] = ()) -> So
     elif suffix in _EXCEL:
         table.rows = _excel(path, split, table.notes)
     elif suffix in (".xls", ".ods", ".numbers"):
-        raise UserError(f"{path} is a spreadsheet of a kind that is not read; save it as .xlsx or .csv")
+        raise UserError(
+            f"{path} is a spreadsheet of a kind that is not read; save it as .xlsx or .csv"
+        )
     elif suffix not in (*_JSON, *_TEXT, ".parquet"):
         kinds = ", ".join((*_JSON, *_TEXT, ".parquet", *_EXCEL))
         raise UserError(f"{path} is of no known type; give {kinds} or a saved datasets folder")
@@ -87,8 +98,12 @@ def read(path: Path, split: str | None = None, wanted: Iterable[str] = ()) -> So
 
 
 def read_stream(stream: IO[Any], wanted: Iterable[str] = (), name: str | None = None) -> Source:
-    """The rows of an open file, such as standard input: JSON if it begins like JSON, else delimited text."""
-    name = name or str(getattr(stream, "name", "") or "the stream").replace("<stdin>", "standard input")
+    """The rows of an open file, such as standard input: JSON if it begins like JSON, else delimited
+    text.
+    """
+    name = name or str(getattr(stream, "name", "") or "the stream").replace(
+        "<stdin>", "standard input"
+    )
     unpacked = Unpacked(name)
     raw = unpacked.read(stream)
     table = Source(name, iter(()))
@@ -99,7 +114,8 @@ def read_stream(stream: IO[Any], wanted: Iterable[str] = (), name: str | None = 
 
 
 def read_held(given: Any, split: str | None = None, called: str | None = None) -> Source:
-    """The rows of a DataFrame, a `datasets.Dataset` or a list of dicts, `dspy.Example`s or questions.
+    """The rows of a DataFrame, a `datasets.Dataset` or a list of dicts, `dspy.Example`s or
+    questions.
 
     Raises UserError for anything else.
     """
@@ -116,7 +132,8 @@ def read_held(given: Any, split: str | None = None, called: str | None = None) -
     if isinstance(given, Mapping | str | bytes) or not isinstance(given, Iterable):
         what = "None" if given is None else f"a {kind}"
         raise UserError(
-            f"{called or 'what is to be loaded'} is {what}: pass a list of fm.Question, of dicts or of "
+            f"{called or 'what is to be loaded'} is {what}: pass a list of fm.Question, of dicts "
+            f"or of "
             "dspy.Examples, a DataFrame, a datasets.Dataset, a path, or the name of a data set"
         )
     return Source(name, _members(given, name))
@@ -131,17 +148,22 @@ def _members(given: Iterable[Any], name: str) -> Iterator[TableRow]:
         else:
             what = "None" if row is None else f"a {type(row).__name__}"
             raise UserError(
-                f"{name}[{number - 1}] is {what} and no fm.Question: pass dicts or dspy.Examples otherwise"
+                f"{name}[{number - 1}] is {what} and no fm.Question: pass dicts or dspy.Examples "
+                f"otherwise"
             )
         yield TableRow(f"row {number}", fields)
 
 
 def _frame(frame: Any, name: str) -> Iterator[TableRow]:
-    named = [level for level in frame.index.names if level is not None and level not in frame.columns]
+    named = [
+        level for level in frame.index.names if level is not None and level not in frame.columns
+    ]
     if named:
-        frame = frame.reset_index(named)  # what has a name in an index is a column that was set aside
+        # what has a name in an index is a column that was set aside
+        frame = frame.reset_index(named)
     for column in frame.columns[[str(kind) in ("float16", "float32") for kind in frame.dtypes]]:
-        frame = frame.assign(**{column: frame[column].astype(str).astype(float)})  # 1.1, not 1.10000002384
+        # 1.1, not 1.10000002384
+        frame = frame.assign(**{column: frame[column].astype(str).astype(float)})
     header = _header([str(column) for column in frame.columns], name)
     for start in range(0, len(frame), _BATCH):
         part = frame.iloc[start : start + _BATCH]
@@ -152,10 +174,13 @@ def _frame(frame: Any, name: str) -> Iterator[TableRow]:
 def _dataset(loaded: Any) -> Iterator[TableRow]:
     import datasets
 
-    # A column of class numbers means their names: the numbers alone could be read as numbers or wrong labels.
+    # A column of class numbers means their names: the numbers alone could be read as numbers or
+    # wrong labels.
     features = loaded.features or {}
     names = {
-        column: kind.int2str for column, kind in features.items() if isinstance(kind, datasets.ClassLabel)
+        column: kind.int2str
+        for column, kind in features.items()
+        if isinstance(kind, datasets.ClassLabel)
     }
     for number, fields in enumerate(loaded, 1):
         for column, name_of in names.items():
@@ -167,7 +192,9 @@ def _dataset(loaded: Any) -> Iterator[TableRow]:
 def _split(parts: Mapping[str, Any], split: str | None, name: str) -> Any:
     chosen = split or (next(iter(parts)) if len(parts) == 1 else None)
     if chosen is None or chosen not in parts:
-        raise UserError(f"{name} has the splits {', '.join(parts)}; choose one of them, not {split!r}")
+        raise UserError(
+            f"{name} has the splits {', '.join(parts)}; choose one of them, not {split!r}"
+        )
     return parts[chosen]
 
 
@@ -178,13 +205,16 @@ def _saved_dataset(path: Path, split: str | None) -> Iterator[TableRow]:
         loaded = datasets.load_from_disk(str(path))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"{path} is a folder but not one that datasets.save_to_disk wrote ({_first_line(error)}); "
+            f"{path} is a folder but not one that datasets.save_to_disk wrote "
+            f"({_first_line(error)}); "
             "give such a folder or a file"
         ) from None
     if isinstance(loaded, datasets.DatasetDict):
         loaded = _split(loaded, split, str(path))
     elif split is not None:
-        raise UserError(f"{path} is a single data set and has no split {split!r}; leave the split out")
+        raise UserError(
+            f"{path} is a single data set and has no split {split!r}; leave the split out"
+        )
     yield from _dataset(loaded)
 
 
@@ -196,11 +226,13 @@ def _opened(path: Path, reader: Callable[[IO[bytes]], Iterator[TableRow]]) -> It
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-# Text ------------------------------------------------------------------------------------------------
+# Text
+# ------------------------------------------------------------------------------------------------
 
 
 class _Lines:
-    """The lines of a text, decoded one by one; `others` counts those that are Windows-1252, not UTF-8.
+    """The lines of a text, decoded one by one; `others` counts those that are Windows-1252, not
+    UTF-8.
 
     `where` is the place of the last one.
     """
@@ -226,13 +258,17 @@ class _Lines:
         if not western:
             raise UserError(f"{where}: not UTF-8; save the file as UTF-8")
         if not self._windows:
-            raise UserError(f"{where}: not UTF-8 but, it seems, cp1252 (Windows); save the file as UTF-8")
+            raise UserError(
+                f"{where}: not UTF-8 but, it seems, cp1252 (Windows); save the file as UTF-8"
+            )
         self.others += 1
         return text
 
 
 def _utf8(file: IO[bytes], unpacked: Unpacked) -> IO[bytes]:
-    """The file, or what it holds as UTF-8 where its first bytes say that it is UTF-16 ("Unicode text")."""
+    """The file, or what it holds as UTF-8 where its first bytes say that it is UTF-16 ("Unicode
+    text").
+    """
     marked = file.read(2) in (b"\xff\xfe", b"\xfe\xff")
     file.seek(0)
     if not marked:
@@ -300,7 +336,9 @@ def _unreadable(error: csv.Error) -> str:
 
 
 def _delimiter(first: str, wanted: set[str], usual: str) -> str:
-    """The delimiter under which the header has the most columns that are known, else the usual one."""
+    """The delimiter under which the header has the most columns that are known, else the
+    usual one.
+    """
 
     def told(delimiter: str) -> tuple[int, int]:
         try:
@@ -317,19 +355,23 @@ def _header(names: Sequence[str], where: str) -> list[str]:
     header = [name.strip() or f"column {place}" for place, name in enumerate(names, 1)]
     if len(set(header)) < len(header):
         raise UserError(
-            f"{where}: two columns have the same name; the header is {', '.join(header)}, so rename one"
+            f"{where}: two columns have the same name; the header is {', '.join(header)}, so "
+            f"rename one"
         )
     return header
 
 
-# JSON ------------------------------------------------------------------------------------------------
+# JSON
+# ------------------------------------------------------------------------------------------------
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):  # json itself silently keeps the last of them
         keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(k for k in keys if keys.count(k) > 1)!r} stands twice in one object")
+        raise ValueError(
+            f"the key {next(k for k in keys if keys.count(k) > 1)!r} stands twice in one object"
+        )
     return found
 
 
@@ -395,7 +437,9 @@ def _document(raw: bytes) -> Iterator[TableRow]:
         said = _not_json(error, "an array of objects, or one object a line")
         raise UserError(f"line {getattr(error, 'lineno', 1)}: {said}") from None
     if text[end:].strip():
-        raise UserError("line 1: objects over several lines; put them into an array, or each on one line")
+        raise UserError(
+            "line 1: objects over several lines; put them into an array, or each on one line"
+        )
     yield from _inside(whole)
 
 
@@ -427,7 +471,9 @@ def _array(text: str, at: int) -> Iterator[TableRow]:
         if text[at : at + 1] == ",":
             at += 1
         elif text[at : at + 1] != "]":
-            yield TableRow(where, {}, "not a JSON array (',' or ']' is missing after it); correct it")
+            yield TableRow(
+                where, {}, "not a JSON array (',' or ']' is missing after it); correct it"
+            )
             return
 
 
@@ -439,15 +485,20 @@ def _inside(whole: dict[str, Any]) -> Iterator[TableRow]:
     elif len(lists) == 1:
         for number, value in enumerate(next(iter(lists.values())), 1):
             yield _object(f"row {number}", value, "a list of objects")
-    elif whole and all(isinstance(v, dict) and v.keys() == _first(whole).keys() for v in whole.values()):
+    elif whole and all(
+        isinstance(v, dict) and v.keys() == _first(whole).keys() for v in whole.values()
+    ):
         for number, key in enumerate(_first(whole), 1):  # as DataFrame.to_json writes it
             yield TableRow(f"row {number}", {name: column[key] for name, column in whole.items()})
-    elif whole and all(isinstance(v, list) and len(v) == len(_first(whole)) for v in whole.values()):
+    elif whole and all(
+        isinstance(v, list) and len(v) == len(_first(whole)) for v in whole.values()
+    ):
         for number, cells in enumerate(zip(*whole.values(), strict=True), 1):
             yield TableRow(f"row {number}", dict(zip(whole, cells, strict=True)))
     else:
         raise UserError(
-            f"line 1: an object with {', '.join(islice(whole, 8)) or 'nothing'} and no list of rows; "
+            f"line 1: an object with {', '.join(islice(whole, 8)) or 'nothing'} and no list of "
+            f"rows; "
             "write an array of objects, or one object a line"
         )
 
@@ -469,7 +520,8 @@ def _not_json(error: Exception, wanted: str) -> str:
     return f"{error}; correct the row"
 
 
-# Packed files ----------------------------------------------------------------------------------------
+# Packed files
+# ----------------------------------------------------------------------------------------
 
 
 def _parquet(path: Path) -> Iterator[TableRow]:
@@ -484,7 +536,9 @@ def _parquet(path: Path) -> Iterator[TableRow]:
                     number += 1
                     yield TableRow(f"row {number}", fields)
     except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not readable as Parquet ({_first_line(error)}); write it again") from None
+        raise UserError(
+            f"{path} is not readable as Parquet ({_first_line(error)}); write it again"
+        ) from None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
 
@@ -492,8 +546,9 @@ def _parquet(path: Path) -> Iterator[TableRow]:
 def _rows_at_once(path: Path, file: Any) -> int:
     """How many rows of a Parquet file to unpack at once, from the lengths of all of them.
 
-    A text that repeats is stored once, so that a small file may hold it a million times: the texts are read
-    as the places of such texts first. Raises UserError where a row, or the file, is too long.
+    A text that repeats is stored once, so that a small file may hold it a million times: the texts
+    are read as the places of such texts first. Raises UserError where a row, or the file, is too
+    long.
     """
     import pyarrow.parquet as pq
 
@@ -501,9 +556,12 @@ def _rows_at_once(path: Path, file: Any) -> int:
     texts = {column.path for column in file.schema if column.physical_type == "BYTE_ARRAY"}
     for group in map(groups.row_group, range(groups.num_row_groups)):
         with unpacked.row():
-            for column, chunk in zip(file.schema, map(group.column, range(group.num_columns)), strict=True):
+            for column, chunk in zip(
+                file.schema, map(group.column, range(group.num_columns)), strict=True
+            ):
                 each = column.length or 8
-                if "DELTA_BYTE_ARRAY" in chunk.encodings:  # a text is stored as what differs from the last
+                # a text is stored as what differs from the last
+                if "DELTA_BYTE_ARRAY" in chunk.encodings:
                     texts -= {chunk.path_in_schema}
                     each = chunk.total_uncompressed_size
                 unpacked.hold(chunk.total_uncompressed_size + each * chunk.num_values)
@@ -538,7 +596,9 @@ def _unpacked_size(rows: Any) -> int:
             inside = column.flatten()
             size += _unpacked_size(inside if isinstance(inside, list) else [inside])
         elif pa.types.is_dictionary(column.type):
-            size += pc.sum(pc.take(pc.binary_length(column.dictionary), column.indices)).as_py() or 0
+            size += (
+                pc.sum(pc.take(pc.binary_length(column.dictionary), column.indices)).as_py() or 0
+            )
         else:
             size += column.nbytes
     return size
@@ -554,7 +614,9 @@ def _excel(path: Path, sheet: str | None, notes: list[str]) -> Iterator[TableRow
     except UserError:
         raise
     except Exception as error:  # openpyxl raises whatever a damaged part makes it raise
-        raise UserError(f"{path} is not readable as Excel ({_first_line(error)}); save it again") from None
+        raise UserError(
+            f"{path} is not readable as Excel ({_first_line(error)}); save it again"
+        ) from None
     try:
         yield from _sheet(book, sheet, path, notes)
     finally:
@@ -578,13 +640,17 @@ def _check_parts(path: Path) -> None:
 
 def _sheet(book: Any, sheet: str | None, path: Path, notes: list[str]) -> Iterator[TableRow]:
     filled = [
-        one.title for one in book.worksheets if any(any(_filled(row)) for row in islice(one.values, 50))
+        one.title
+        for one in book.worksheets
+        if any(any(_filled(row)) for row in islice(one.values, 50))
     ]
     chosen = sheet or (filled[0] if len(filled) == 1 else None)
     if not filled:
         return
     if chosen not in book.sheetnames:
-        raise UserError(f"{path} has the sheets {', '.join(filled)}; choose one as the split, not {sheet!r}")
+        raise UserError(
+            f"{path} has the sheets {', '.join(filled)}; choose one as the split, not {sheet!r}"
+        )
     if len(filled) > 1:
         notes.append(f"sheet `{chosen}`")
     header: list[str] | None = None
@@ -597,7 +663,9 @@ def _sheet(book: Any, sheet: str | None, path: Path, notes: list[str]) -> Iterat
             header = _header([str(cell or "") for cell in cells[:width]], where)
             continue
         if any(_filled(cells[len(header) :])):
-            yield TableRow(where, {}, f"cells beyond the {len(header)} columns of the header; name them")
+            yield TableRow(
+                where, {}, f"cells beyond the {len(header)} columns of the header; name them"
+            )
             continue
         if sum(len(cell) for cell in cells if isinstance(cell, str)) > MOST_ROW:
             yield TableRow(where, {}, TOO_LONG)

@@ -1,4 +1,6 @@
-"""What one file becomes while it is read: counted, so that no small file fills the memory or the disk."""
+"""What one file becomes while it is read: counted, so that no small file fills the memory or the
+disk.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ MOST_ROW = 8 * 2**20
 MOST_HELD = 2**30
 """Bytes of memory that a document, or one sample of a log, may take."""
 MOST_GROWTH, SMALL = 200, 2**26
-"""How many times its size a packed file may become in all, unless that is fewer bytes than `SMALL`."""
+"""How many times its size a packed file may become in all, unless that is fewer bytes than `SMALL`.
+"""
 OBJECT = 64
 """Bytes of memory of a small Python object."""
 TOO_LONG = f"longer than {MOST_ROW // 2**20} MB; shorten the row, or split it"
@@ -41,7 +44,9 @@ class Unpacked:
         """Count bytes that the file has been unpacked to, whether they are held or let go again."""
         self._left -= size
         if self._left <= 0:
-            raise UserError(f"{self.name} is far larger once unpacked than its size allows; split it")
+            raise UserError(
+                f"{self.name} is far larger once unpacked than its size allows; split it"
+            )
 
     def hold(self, size: int) -> None:
         """Count bytes of memory that are in use until the row ends."""
@@ -80,7 +85,8 @@ class Unpacked:
 
 
 def lines_of(file: IO[bytes], name: str = "") -> Iterator[tuple[str, bytes]]:
-    """The lines of an open file, each with where it stands ("line 7"), after the file's name if one is given.
+    """The lines of an open file, each with where it stands ("line 7"), after the file's name if one
+    is given.
 
     Raises UserError for a line longer than a row may be.
     """

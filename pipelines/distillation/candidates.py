@@ -1,4 +1,6 @@
-"""The single agents that may stand in for a team, and the demonstrations that its transcripts give them."""
+"""The single agents that may stand in for a team, and the demonstrations that its transcripts give
+them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ PLAIN = ("simple", "cot")
 
 @dataclass(frozen=True)
 class Parts:
-    """A run's questions: those `shown` as demonstrations, those to choose by, and those of the last test."""
+    """A run's questions: those `shown` as demonstrations, those to choose by, and those of the last
+    test.
+    """
 
     shown: list[Question]
     selection: list[Question]
@@ -52,8 +56,10 @@ class Candidate:
 
 
 def split_questions(questions: Sequence[Question], right: Mapping[str, bool], seed: int) -> Parts:
-    """Half of the questions, drawn by the seed, for the last test; of the others up to SHOWN that the team
-    got right as demonstrations, unless the text of one stands among the questions that are left."""
+    """Half of the questions, drawn by the seed, for the last test; of the others up to SHOWN that
+    the team got right as demonstrations, unless the text of one stands among the questions that are
+    left.
+    """
     order = random.Random(seed).sample(range(len(questions)), len(questions))
     held = {questions[place].id for place in order[: len(questions) // 2]}
     chosen: list[Question] = []
@@ -78,8 +84,8 @@ def candidates(
     shown: Sequence[tuple[Question, ResultRow]],
     lms: Sequence[Any] = (),
 ) -> list[Candidate]:
-    """The single agents that make fewer calls a question than the team, which makes so many: the fewest calls
-    first, and without demonstrations before with them.
+    """The single agents that make fewer calls a question than the team, which makes so many: the
+    fewest calls first, and without demonstrations before with them.
 
     Args:
         team: what the team's `describe()` says: its own roles and members are candidates, too.

@@ -1,4 +1,6 @@
-"""From a team's recorded run to the cheapest single agent as good, and a router that spares the team."""
+"""From a team's recorded run to the cheapest single agent as good, and a router that spares the
+team.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ _FIELDS = {
     "seed": "seed",
     "parts": "questions",
 }
-DISTILLATION = RunFolder("distillation", REPORT, {k: f"its {what} differs" for k, what in _FIELDS.items()})
+DISTILLATION = RunFolder(
+    "distillation", REPORT, {k: f"its {what} differs" for k, what in _FIELDS.items()}
+)
 
 
 class Distilling(NamedTuple):
@@ -60,9 +64,9 @@ def distilling_line(state: Distilling) -> ProgressLine:
 class Distilled:
     """What `distil` found. `report` is what `distil.json` in the folder says.
 
-    `keep` names what to use, `single`, `router` or `team`: the cheapest that the last test shows to be
-    non-inferior. `single` is None when every candidate was inferior to the team; both are None when a budget
-    stopped the search before there was a choice.
+    `keep` names what to use, `single`, `router` or `team`: the cheapest that the last test shows to
+    be non-inferior. `single` is None when every candidate was inferior to the team; both are None
+    when a budget stopped the search before there was a choice.
     """
 
     folder: Path
@@ -90,7 +94,10 @@ class Distilled:
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """What came out, a line each."""
-        return {"keep": self.keep, "verdict": " ".join(self.report["sentences"][: 1 if quiet else None])}
+        return {
+            "keep": self.keep,
+            "verdict": " ".join(self.report["sentences"][: 1 if quiet else None]),
+        }
 
     def to_dict(self) -> dict[str, Any]:
         return {"out": str(self.folder), **self.report}
@@ -105,17 +112,19 @@ class Distilled:
 
 @entry(DistilRequest)
 def distil(request: DistilRequest) -> Distilled:
-    """Find the cheapest single agent that is non-inferior to a team, and learn when to ask the team.
+    """Find the cheapest single agent that is non-inferior to a team, and learn when to ask the
+    team.
 
-    The questions of the team's run are split once. On one part the candidates (single agents that make fewer
-    calls than the team, without and with demonstrations from its transcripts) answer, the cheapest
-    non-inferior one is chosen, and a router's rule is learned; both are then tested once on the other part.
-    The team is never asked: its recorded answers count. The folder gets `distil.json`, the saved programs
-    `single/` and `router/`, and every evaluation; the same call resumes.
+    The questions of the team's run are split once. On one part the candidates (single agents that
+    make fewer calls than the team, without and with demonstrations from its transcripts) answer,
+    the cheapest non-inferior one is chosen, and a router's rule is learned; both are then tested
+    once on the other part. The team is never asked: its recorded answers count. The folder gets
+    `distil.json`, the saved programs `single/` and `router/`, and every evaluation; the same call
+    resumes.
 
-    Raises:
-        UserError: a run that is unfinished, too small, or makes one call per question; other questions than
-            its own; a team that cannot be built; an `out` folder of another distillation; and as `evaluate`.
+    Raises: UserError: a run that is unfinished, too small, or makes one call per question; other
+        questions than its own; a team that cannot be built; an `out` folder of another
+        distillation; and as `evaluate`.
     """
     return distil_as_planned(plan_distil(request))
 
@@ -123,7 +132,11 @@ def distil(request: DistilRequest) -> Distilled:
 def distil_as_planned(plan: DistillationPlan) -> Distilled:
     """Do what was planned."""
     request, team, about = plan.request, plan.run.folder, plan.report.to_dict()
-    asks: Any = {"budget": request.budget, "engines": map(billed_as, plan.lms), "spent": _spent(plan.out)}
+    asks: Any = {
+        "budget": request.budget,
+        "engines": map(billed_as, plan.lms),
+        "spent": _spent(plan.out),
+    }
     if (team / CALLS).is_file():
         asks["replayed"] = team  # what the team asked is not asked again
     with (
@@ -150,7 +163,9 @@ def _evaluated(
     part: str,
     questions: Sequence[Question],
 ) -> Evaluation:
-    """A candidate on a part of the questions, as a run under this one. Raises UserError if all fail."""
+    """A candidate on a part of the questions, as a run under this one. Raises UserError if all
+    fail.
+    """
     request, settings = plan.request, plan.run.summary.run["settings"]
     known = {key: settings.get(key) for key in ("data", "split", "kinds", "types")}
     found = evaluate(
@@ -181,7 +196,9 @@ def _evaluated(
 def _distilled(
     plan: DistillationPlan, run: Callable[[Candidate, str, Sequence[Question]], Evaluation]
 ) -> Distilled:
-    """The whole of it: candidates answer, one is chosen, a rule is learned, both meet new questions."""
+    """The whole of it: candidates answer, one is chosen, a rule is learned, both meet new
+    questions.
+    """
     used = [plan.lm, *(seat.predict.lm for seat in plan.team.seats().values())]
     engines = [engine for engine in map(engine_of, used) if engine is not None]
     prices = {engine.model: engine.prices for engine in engines if engine.prices is not None}
@@ -215,7 +232,9 @@ def _distilled(
     selection_report(report, search, chosen, routed)
     if routed is None or report.router is None:
         return finished()
-    needed = [one for one in (chosen, routed.tried if routed.rule != ALWAYS else None) if one is not None]
+    needed = [
+        one for one in (chosen, routed.tried if routed.rule != ALWAYS else None) if one is not None
+    ]
     answered: dict[str, Evaluation] = {}
     for tested in needed:
         name = tested.candidate.name

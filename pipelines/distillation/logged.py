@@ -13,11 +13,13 @@ from ..tracking.values import with_ends
 REPORT = "distil.json"
 
 
-def distillation_run(about: Mapping[str, Any], named: str, described: Mapping[str, Any]) -> dict[str, Any]:
+def distillation_run(
+    about: Mapping[str, Any], named: str, described: Mapping[str, Any]
+) -> dict[str, Any]:
     """What a distillation is of, as trackers take it.
 
-    `about` is what the report says from the start, `named` the team's name, and `described` the settings of
-    its run, whose experiment this one joins.
+    `about` is what the report says from the start, `named` the team's name, and `described` the
+    settings of its run, whose experiment this one joins.
     """
     return {
         "program": {"program": "distil", "team": about["team"]},
@@ -52,8 +54,8 @@ def distillation_uploads(report: Mapping[str, Any], folder: Path) -> Uploads:
 def distillation_metrics(report: Mapping[str, Any]) -> dict[str, float]:
     """The figures of the last test by program, such as `single/accuracy`, and the `share_routed`.
 
-    A program that there is not (`single` where all were inferior, `cheap` of a router that always asks the
-    team) has none.
+    A program that there is not (`single` where all were inferior, `cheap` of a router that always
+    asks the team) has none.
     """
     found: dict[str, float] = {}
     for program, figures in (report["programs"] or {}).items():
@@ -63,7 +65,9 @@ def distillation_metrics(report: Mapping[str, Any]) -> dict[str, float]:
         if (test := figures["against_team"]) is not None:
             figures_of |= with_ends("difference", {**test, "value": test["difference"]})
             figures_of["non_inferior"] = float(test["verdict"] == "non-inferior")
-        figures_of |= {key: float(value) for key, value in figures.items() if isinstance(value, int | float)}
+        figures_of |= {
+            key: float(value) for key, value in figures.items() if isinstance(value, int | float)
+        }
         found |= {f"{program}/{key}": value for key, value in figures_of.items()}
     if report["router"] is not None and report["router"]["share_routed"] is not None:
         found["share_routed"] = report["router"]["share_routed"]["value"]

@@ -74,9 +74,12 @@ class DistillationPlan:
         """The plan in words, with what the user must know before it runs."""
         parts, budget = self.parts, self.request.budget
         return [
-            f"team: {self.report.name} ({self.run.folder}); its recorded answers count, it is not asked",
-            f"{counted(len(self.candidates), 'candidate')} on {counted(len(parts.selection), 'question')}, "
-            f"the last test on {len(parts.held_out):,} others; {len(parts.shown)} shown as demonstrations",
+            f"team: {self.report.name} ({self.run.folder}); its recorded answers count, it is "
+            f"not asked",
+            f"{counted(len(self.candidates), 'candidate')} on "
+            f"{counted(len(parts.selection), 'question')}, "
+            f"the last test on {len(parts.held_out):,} others; {len(parts.shown)} shown as "
+            f"demonstrations",
             f"at most {counted(self.most_calls, 'call')} to "
             f"{', '.join(endpoint_of(lm)[1] for lm in self.lms)}",
             *([f"budget: {budget}"] if budget else []),
@@ -92,12 +95,15 @@ def plan_distil(request: DistilRequest) -> DistillationPlan:
     seating, margin, seed = Seating(request), request.margin, request.seed
     given, out = request.questions, request.out
     if isinstance(margin, bool) or not 0 < margin < 1:
-        raise UserError(f"the margin is {margin!r}: give a share of the questions, such as 0.02 for 2 points")
+        raise UserError(
+            f"the margin is {margin!r}: give a share of the questions, such as 0.02 for 2 points"
+        )
     matched = earlier(request.run)
     described = matched.summary.run
     if not matched.summary.default_metric:
         raise UserError(
-            f"{matched.folder} was scored by {matched.summary.metric}: distilling needs right and wrong "
+            f"{matched.folder} was scored by {matched.summary.metric}: distilling needs right "
+            f"and wrong "
             "answers, of a run that is scored by accuracy"
         )
     if given is None or isinstance(given, str | Path):
@@ -106,24 +112,29 @@ def plan_distil(request: DistilRequest) -> DistillationPlan:
         asked = data.listed(given)
     if data.fingerprint(asked) != described["data_fingerprint"]:
         raise UserError(
-            f"the questions are not those that {matched.folder} ran on: give the same ones, in the same order"
+            f"the questions are not those that {matched.folder} ran on: give the same ones, in "
+            f"the same order"
         )
     rows = {row["id"]: row for row in matched.rows if not row["repeat"]}
     left = len(asked) - len(rows)
     if left:
         raise UserError(
-            f"{matched.folder} is not finished: {left:,} of its {len(asked):,} questions have no row; give "
+            f"{matched.folder} is not finished: {left:,} of its {len(asked):,} questions have no "
+            f"row; give "
             "its evaluation's command again first"
         )
     usable = [question for question in asked if rows[question.id]["error"] is None]
     if len(usable) < FEWEST:
         raise UserError(
-            f"{matched.folder} has {len(usable)} answered questions, too few to split: at least {FEWEST} are "
-            f"needed, and about {2 * fewest_questions(margin):,} to show anything within this margin"
+            f"{matched.folder} has {len(usable)} answered questions, too few to split: at least "
+            f"{FEWEST} are "
+            f"needed, and about {2 * fewest_questions(margin):,} to show anything within this "
+            f"margin"
         )
     if any(rows[question.id]["usage"]["calls"] is None for question in usable):
         raise UserError(
-            f"{matched.folder} has calls in threads of its program's own, which are nobody's: what a "
+            f"{matched.folder} has calls in threads of its program's own, which are nobody's: "
+            f"what a "
             "question takes is not known, and so nothing can be cheaper"
         )
     calls = sum(rows[question.id]["usage"]["calls"] or 0 for question in usable) / len(usable)
@@ -142,17 +153,23 @@ def plan_distil(request: DistilRequest) -> DistillationPlan:
     found = candidates(described["program"], calls, shown, others)
     if not found:
         raise UserError(
-            f"{matched.folder} took {calls:.1f} calls a question, and no single agent takes fewer: distil "
+            f"{matched.folder} took {calls:.1f} calls a question, and no single agent takes "
+            f"fewer: distil "
             "the run of a team"
         )
     folder = matched.folder / DISTIL if out is None else Path(out).expanduser()
     notes = _notes(matched, parts, margin, len(asked) - len(usable), identity)
-    if others and any(getattr(engine_of(one), "prices", None) is None for one in (language_model, *others)):
+    if others and any(
+        getattr(engine_of(one), "prices", None) is None for one in (language_model, *others)
+    ):
         notes.append(
-            "Not all their prices are known, so tokens or calls count, whatever the LM: give --price."
+            "Not all their prices are known, so tokens or calls count, whatever the LM: give "
+            "--price."
         )
     report = opening(matched, parts, margin, seed, identity, notes)
-    return DistillationPlan(request, matched, rows, program, found, parts, language_model, folder, report)
+    return DistillationPlan(
+        request, matched, rows, program, found, parts, language_model, folder, report
+    )
 
 
 def _lm(request: DistilRequest, run: Evaluation, seating: Seating) -> Any:
@@ -164,7 +181,9 @@ def _lm(request: DistilRequest, run: Evaluation, seating: Seating) -> Any:
     return lm_of_run(run, seating, "a single agent", other=True)
 
 
-def _notes(run: Evaluation, parts: Parts, margin: float, failed: int, lm: Mapping[str, Any]) -> list[str]:
+def _notes(
+    run: Evaluation, parts: Parts, margin: float, failed: int, lm: Mapping[str, Any]
+) -> list[str]:
     """What a reader must know before any money is spent, a sentence each."""
     notes = []
     if failed:
@@ -175,14 +194,18 @@ def _notes(run: Evaluation, parts: Parts, margin: float, failed: int, lm: Mappin
     fewest = fewest_questions(margin, CONFIDENCE)
     if len(parts.held_out) < fewest:
         notes.append(
-            f"The last test has {len(parts.held_out):,} of the run's questions, too few to show a margin of "
-            f"{100 * margin:g} points even if the two programs are right on the very same ones: for that it "
-            f"takes {fewest:,}, so {2 * fewest:,} in the run, and more the oftener one alone is right."
+            f"The last test has {len(parts.held_out):,} of the run's questions, too few to show "
+            f"a margin of "
+            f"{100 * margin:g} points even if the two programs are right on the very same ones: "
+            f"for that it "
+            f"takes {fewest:,}, so {2 * fewest:,} in the run, and more the oftener one alone is "
+            f"right."
         )
     others = {used["name"] for used in run.summary.run["lms"].values()} - {lm["name"]}
     if others:
         notes.append(
-            f"The team ran on {', '.join(sorted(others))}, the candidates on {lm['name']}; simple and cot "
+            f"The team ran on {', '.join(sorted(others))}, the candidates on {lm['name']}; "
+            f"simple and cot "
             "also on each LM of the team alone."
         )
     return notes

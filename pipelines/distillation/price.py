@@ -1,4 +1,6 @@
-"""What a question took: calls, tokens and money of runs, whether their answers were paid for or on record."""
+"""What a question took: calls, tokens and money of runs, whether their answers were paid for or on
+record.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,8 @@ class Price(TypedDict):
 def price_of_run(run: Evaluation, prices: PerToken) -> Price:
     """The mean price of a run's questions, as if every answer had been paid for.
 
-    An answer from a record or cache counts the tokens that were recorded with it, and costs what `prices`
-    (by LM name) says. Each different request counts once.
+    An answer from a record or cache counts the tokens that were recorded with it, and costs what
+    `prices` (by LM name) says. Each different request counts once.
     """
     rows = [row["usage"] for row in run.rows]
     calls = sum(usage["calls"] or 0 for usage in rows) / len(rows)
@@ -76,7 +78,9 @@ def total_of(prices: Sequence[Price], questions: int) -> Price:
 
 
 def unit_of(prices: Iterable[Price]) -> Unit:
-    """What all of them can be compared in: money where it is known and asked for, else tokens, else calls."""
+    """What all of them can be compared in: money where it is known and asked for, else tokens, else
+    calls.
+    """
     known = list(prices)
     for unit in UNITS:
         values = [price[unit] for price in known]

@@ -1,4 +1,6 @@
-"""What a distillation decides and says: the candidate chosen, the rule learned, the last test, in words."""
+"""What a distillation decides and says: the candidate chosen, the rule learned, the last test, in
+words.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ class ProgramsTested(TypedDict):
 
 
 class RouterFigures(TypedDict):
-    """The rule that was learned, what cross-validation says of it, and what the last test says by branch."""
+    """The rule that was learned, what cross-validation says of it, and what the last test says by
+    branch.
+    """
 
     cheap: str
     rule: Rule
@@ -75,7 +79,9 @@ class RouterFigures(TypedDict):
 
 
 class DistilParts(TypedDict):
-    """Ids of the questions shown as demonstrations, and how many to choose by and for the last test."""
+    """Ids of the questions shown as demonstrations, and how many to choose by and for the last
+    test.
+    """
 
     shown: list[str]
     selection: int
@@ -118,7 +124,9 @@ class DistilReport:
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate after it has answered: its rows by question, its price, and the test against the team."""
+    """A candidate after it has answered: its rows by question, its price, and the test against the
+    team.
+    """
 
     candidate: Candidate
     rows: Rows
@@ -148,7 +156,9 @@ class Routed:
 
 @dataclass
 class Search:
-    """The candidates that have answered the questions to choose by, beside what the team made of them."""
+    """The candidates that have answered the questions to choose by, beside what the team made of
+    them.
+    """
 
     team: Rows
     price: Price
@@ -159,7 +169,9 @@ class Search:
 
     def add(self, candidate: Candidate, evaluation: Evaluation) -> None:
         rows = {row["id"]: row for row in evaluation.rows}
-        test = non_inferiority(_right(rows, self.questions), _right(self.team, self.questions), self.margin)
+        test = non_inferiority(
+            _right(rows, self.questions), _right(self.team, self.questions), self.margin
+        )
         self.tried.append(Tried(candidate, rows, price_of_run(evaluation, self.prices), test))
 
     @property
@@ -175,35 +187,42 @@ class Search:
         return [one for one in self.tried if self.cost(one) < in_unit(self.price, self.unit)]
 
     def passed(self, lm: Any = None) -> list[Tried]:
-        """Those that pass at a price that can be compared with that of a candidate on this LM, None for the
-        LM of all. Without prices an LM of the team's may cost more than its tokens say."""
+        """Those that pass at a price that can be compared with that of a candidate on this LM, None
+        for the LM of all. Without prices an LM of the team's may cost more than its tokens say.
+        """
         alike = {None, getattr(lm, "model", None)}
         return [
             one
             for one in self.cheaper
-            if one.passed and (self.unit == "cost_usd" or getattr(one.candidate.lm, "model", None) in alike)
+            if one.passed
+            and (self.unit == "cost_usd" or getattr(one.candidate.lm, "model", None) in alike)
         ]
 
     def needless(self, candidate: Candidate) -> bool:
-        """Whether one that has passed is cheaper than a candidate can be: with several samples, or longer
-        prompts than the same agent without demonstrations. Or whether its samples will cost as much as the
-        team."""
+        """Whether one that has passed is cheaper than a candidate can be: with several samples, or
+        longer prompts than the same agent without demonstrations. Or whether its samples will cost
+        as much as the team.
+        """
         passed = self.passed(candidate.lm)
         turns = candidate.program.most_turns()
         if turns > 1 and passed:
             return True
-        samples = [turns * self.cost(one) for one in self.tried if one.candidate.name == candidate.once]
+        samples = [
+            turns * self.cost(one) for one in self.tried if one.candidate.name == candidate.once
+        ]
         if any(cost >= in_unit(self.price, self.unit) for cost in samples):
             return True
-        plain = [one for one in self.tried if candidate.demos and candidate.plain == one.candidate.name]
+        plain = [
+            one for one in self.tried if candidate.demos and candidate.plain == one.candidate.name
+        ]
         return any(self.cost(one) <= self.cost(same) for one in passed for same in plain)
 
     def chosen(self) -> Tried | None:
-        """The cheapest non-inferior candidate, where prices are unknown first of those on the LM that was
-        named; without one, that which is closest to it and not shown inferior.
+        """The cheapest non-inferior candidate, where prices are unknown first of those on the LM
+        that was named; without one, that which is closest to it and not shown inferior.
 
-        Candidates that cost as much as the team do not count. The last test is of one program alone,
-        whichever it is, so it holds for the closest one as well.
+        Candidates that cost as much as the team do not count. The last test is of one program
+        alone, whichever it is, so it holds for the closest one as well.
         """
         passed = self.passed() or [one for one in self.cheaper if one.passed]
         if passed:
@@ -212,11 +231,14 @@ class Search:
         return max(open_yet, key=lambda one: (one.test.low, -self.cost(one)), default=None)
 
     def routed(self, seed: int) -> Routed:
-        """The cheapest rule over all candidates; `always` with the most accurate of them where none holds."""
+        """The cheapest rule over all candidates; `always` with the most accurate of them where none
+        holds.
+        """
         holding = [
             found
             for one in self.cheaper
-            if (found := Routed(one, learn_rule(self.answered(one), self.margin, seed=seed))).rule != ALWAYS
+            if (found := Routed(one, learn_rule(self.answered(one), self.margin, seed=seed))).rule
+            != ALWAYS
         ]
         if holding:
             return min(holding, key=lambda one: one.learnt.cost)
@@ -229,7 +251,12 @@ class Search:
 
 
 def opening(
-    run: Evaluation, parts: Parts, margin: float, seed: int, lm: Mapping[str, Any], notes: Sequence[str]
+    run: Evaluation,
+    parts: Parts,
+    margin: float,
+    seed: int,
+    lm: Mapping[str, Any],
+    notes: Sequence[str],
 ) -> DistilReport:
     """The report before anything is known."""
     described = run.summary.run
@@ -276,7 +303,11 @@ def selection_report(
         report.router = {
             "cheap": routed.tried.candidate.name,
             "rule": routed.rule,
-            "selection": {"accuracy": learnt.accuracy, "cost": learnt.cost, "share_routed": learnt.share},
+            "selection": {
+                "accuracy": learnt.accuracy,
+                "cost": learnt.cost,
+                "share_routed": learnt.share,
+            },
             "share_routed": None,
             "branches": None,
         }
@@ -293,8 +324,8 @@ def last_test(
 ) -> None:
     """Enter what the held-out questions say of each program, and which of them to keep.
 
-    Where the single agent and the router are two programs, both tests have half the error, so that the chance
-    of calling either non-inferior wrongly stays below 1 - CONFIDENCE (Bonferroni).
+    Where the single agent and the router are two programs, both tests have half the error, so that
+    the chance of calling either non-inferior wrongly stays below 1 - CONFIDENCE (Bonferroni).
     """
     n, team = len(questions), search.team
     rows = {name: {row["id"]: row for row in one.rows} for name, one in answered.items()}
@@ -355,36 +386,48 @@ def sentences_of(report: DistilReport) -> list[str]:
         ratio = _ratio(kept, programs["team"])
         said.append(
             f"Use {what} ({kept['name']})"
-            + (f": {ratio:.0%} of the team's {report.unit} a question." if ratio is not None else ".")
+            + (
+                f": {ratio:.0%} of the team's {report.unit} a question."
+                if ratio is not None
+                else "."
+            )
         )
     if single is None:
         said.append(
-            f"No single agent: all {len(report.candidates)} candidates are inferior to the team, or cost "
+            f"No single agent: all {len(report.candidates)} candidates are inferior to the team, "
+            f"or cost "
             "as much."
         )
     else:
         said.append(f"{single['name']} {_tested(single)}.")
     if router["rule"] == ALWAYS:
         said.append(
-            "Routing does not pay: no rule that spares the team is shown to be as good (rule: always)."
+            "Routing does not pay: no rule that spares the team is shown to be as good (rule: "
+            "always)."
         )
     elif router["rule"] == NEVER:
-        said.append(f"The router never asks the team (rule: never): {router['cheap']} alone is as good.")
+        said.append(
+            f"The router never asks the team (rule: never): {router['cheap']} alone is as good."
+        )
     elif programs["router"] is not None and router["share_routed"] is not None:
         share = router["share_routed"]["value"]
         said.append(
-            f"The router sends {share:.0%} of the questions to the team and {_tested(programs['router'])}."
+            f"The router sends {share:.0%} of the questions to the team and "
+            f"{_tested(programs['router'])}."
         )
     if report.errors:
         said.append(
-            f"{report.errors:,} answers of single agents failed and count as wrong; the same command asks "
+            f"{report.errors:,} answers of single agents failed and count as wrong; the same "
+            f"command asks "
             "for them again."
         )
     return said
 
 
 def _tested(program: ProgramFigures) -> str:
-    """The verdict; where nothing is shown, also what the number of questions that it names assumes."""
+    """The verdict; where nothing is shown, also what the number of questions that it names
+    assumes.
+    """
     test = program["against_team"] or {}
     if test["verdict"] != NOT_SHOWN:
         return str(test["sentence"])
@@ -392,18 +435,25 @@ def _tested(program: ProgramFigures) -> str:
     share = f"{max(apart, 1) / test['n']:.1%} of the questions" + (", as here" if apart else "")
     fewest = fewest_questions(test["margin"], test["confidence"])
     return (
-        f"{test['sentence']} in the last test, so {2 * test['needed']:,} in the run, to show it four times "
+        f"{test['sentence']} in the last test, so {2 * test['needed']:,} in the run, to show it "
+        f"four times "
         f"in five if the two are equally good and one alone is right on {share} (on none, at this "
         f"confidence: {fewest:,}, so {2 * fewest:,})"
     )
 
 
 def _kept(programs: ProgramsTested) -> str:
-    """The cheapest program that the last test shows to be non-inferior, and cheaper than the team."""
+    """The cheapest program that the last test shows to be non-inferior, and cheaper than
+    the team.
+    """
     good = {}
     for name, one in (("single", programs["single"]), ("router", programs["router"])):
         ratio = _ratio(one, programs["team"]) or 0.0 if one is not None else 1.0
-        if ratio < 1 and one is not None and (one["against_team"] or {}).get("verdict") == NON_INFERIOR:
+        if (
+            ratio < 1
+            and one is not None
+            and (one["against_team"] or {}).get("verdict") == NON_INFERIOR
+        ):
             good[name] = ratio
     return min(good, key=lambda name: good[name], default="team")
 
@@ -426,9 +476,16 @@ def _figures(name: str, correct: Sequence[bool], took: Price) -> ProgramFigures:
 
 
 def answered_by(
-    rows: Rows, price: Price, team: Rows, questions: Sequence[Question], team_price: Price, unit: Unit
+    rows: Rows,
+    price: Price,
+    team: Rows,
+    questions: Sequence[Question],
+    team_price: Price,
+    unit: Unit,
 ) -> Answered:
-    """What both made of the questions; one that failed is wrong whether or not the team is asked."""
+    """What both made of the questions; one that failed is wrong whether or not the team is
+    asked.
+    """
     signs, together = [], []
     for question in questions:
         row, other = rows[question.id], team[question.id]

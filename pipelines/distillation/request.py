@@ -26,17 +26,20 @@ from ..base.request import (
 
 @dataclass
 class DistilRequest(Seats, Spending):
-    """Find the cheapest single agent that is as good as a team, and learn when the team is worth asking.
+    """Find the cheapest single agent that is as good as a team, and learn when the team is worth
+    asking.
 
-    The team is never asked: its recorded answers count. --lm is the single agents' LM, by default the run's.
-    The same command goes on after any stop.
+    The team is never asked: its recorded answers count. --lm is the single agents' LM, by default
+    the run's. The same command goes on after any stop.
     """
 
     example: ClassVar[str] = "distil runs/talk --margin 2 --out runs/distil"
     own_defaults: ClassVar[tuple[str, ...]] = ("lm", "api_base")
 
     run: Annotated[
-        Any, str, Argument(metavar="RUN", help="Folder that evaluate wrote for the team, or its result.")
+        Any,
+        str,
+        Argument(metavar="RUN", help="Folder that evaluate wrote for the team, or its result."),
     ]
     questions: Annotated[
         AnyQuestions | None,
@@ -50,7 +53,8 @@ class DistilRequest(Seats, Spending):
             metavar="POINTS",
             parser=share_of_points,
             show_default="2",
-            help="How much less accurate still counts as as good: in points, in Python as a share (0.02).",
+            help="How much less accurate still counts as as good: in points, in Python as a "
+            "share (0.02).",
         ),
     ] = 0.02
     team: Annotated[
@@ -58,7 +62,8 @@ class DistilRequest(Seats, Spending):
         str | None,
         Option(
             metavar="PROGRAM",
-            help="The team, where the run does not say how to build it again (changed prompts). Default: as "
+            help="The team, where the run does not say how to build it again (changed prompts). "
+            "Default: as "
             "the run notes.",
         ),
     ] = None

@@ -18,7 +18,9 @@ from ..programs.resolve import MakeLM, parse_sets, program_of
 
 
 def team_of(run: Evaluation, given: Program | None) -> Program:
-    """The team's program with the prompts that it had. Raises UserError when it cannot be built again."""
+    """The team's program with the prompts that it had. Raises UserError when it cannot be built
+    again.
+    """
     described = run.summary.run
     if given is not None:
         if hashes(given)["program_hash"] != described["program_hash"]:
@@ -40,12 +42,15 @@ def team_of(run: Evaluation, given: Program | None) -> Program:
         if hashes(built)["program_hash"] == described["program_hash"]:
             return built
     raise UserError(
-        f"the team of {run.folder} cannot be built again from what the run notes (it is your own code, its "
+        f"the team of {run.folder} cannot be built again from what the run notes (it is your own "
+        f"code, its "
         "prompts were changed, or its files have moved): give it with --team"
     )
 
 
-def seat_team(team: Program, run: Evaluation, lm: Any, identity: Mapping[str, Any], make_lm: MakeLM) -> None:
+def seat_team(
+    team: Program, run: Evaluation, lm: Any, identity: Mapping[str, Any], make_lm: MakeLM
+) -> None:
     """Give the team's seats the LMs that they had, unless the candidates' LM sat in all of them."""
     known, same = run.summary.run["lms"], as_json(identity)
     if all(used == same for used in known.values()):

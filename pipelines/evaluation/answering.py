@@ -38,9 +38,13 @@ _HOPELESS = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedMod
 
 
 async def each_in_turn(
-    questions: Sequence[Question], in_flight: int, work: Callable[[Iterable[Question]], Awaitable[None]]
+    questions: Sequence[Question],
+    in_flight: int,
+    work: Callable[[Iterable[Question]], Awaitable[None]],
 ) -> None:
-    """A fixed number of workers take questions in order; the first problem ends them all and is raised."""
+    """A fixed number of workers take questions in order; the first problem ends them all and is
+    raised.
+    """
     waiting = iter(questions)
     try:
         async with asyncio.TaskGroup() as group:
@@ -51,7 +55,9 @@ async def each_in_turn(
 
 
 async def answer_row(program: Program, question: Question, metric: Metric) -> ResultRow:
-    """The row of a question, answered and scored, or failed. Raises what every other would meet, too."""
+    """The row of a question, answered and scored, or failed. Raises what every other would meet,
+    too.
+    """
     began = time.monotonic()
     meter = METERING.get()
     strays = meter and meter.strays
@@ -66,15 +72,20 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> Re
             except LMError as problem:
                 said = without_keys(said_by(problem), seated_lms(program))
                 if isinstance(problem, _HOPELESS):  # of an LM that is not ours
-                    raise UserError(f"the LM cannot be used ({said}): check its name and key") from None
+                    raise UserError(
+                        f"the LM cannot be used ({said}): check its name and key"
+                    ) from None
                 row = error_row(question, said, usage.to_dict(), time.monotonic() - began)
             except Exception as problem:
                 if isinstance(problem, UserError) and not isinstance(program, Foreign):
                     raise  # such as an index that is not there: all questions would meet it
-                said = without_keys(f"{type(problem).__name__}: {said_by(problem)}", lms_in(program))
+                said = without_keys(
+                    f"{type(problem).__name__}: {said_by(problem)}", lms_in(program)
+                )
                 row = error_row(question, said, usage.to_dict(), time.monotonic() - began)
         if refused and isinstance(program, Foreign):
-            raise refused[0]  # whatever it made of that, its answer is not the one it would have given
+            # whatever it made of that, its answer is not the one it would have given
+            raise refused[0]
         seconds, stray = time.monotonic() - began, meter is not None and meter.strays != strays
         if prediction is not None:
             graded, judging = await _graded(metric, question, prediction)
@@ -103,7 +114,9 @@ async def _graded(
 
 
 def useful_concurrency(concurrency: int, program: Program, language_model: Any) -> int:
-    """At most so many questions in flight, and no more than any LM of the program gets calls at once."""
+    """At most so many questions in flight, and no more than any LM of the program gets calls at
+    once.
+    """
     engines = seat_engines(program, language_model)
     return min(concurrency, max((one.concurrency for one in engines), default=CONCURRENCY))
 
@@ -115,11 +128,15 @@ def seat_engines(program: Program, language_model: Any) -> list[Any]:
 
 def seated_lms(program: Program, language_model: Any = None) -> list[Any]:
     """The LM of every seat: its own, the given one, or the one that DSPy is set to."""
-    return [seat.predict.lm or language_model or dspy.settings.lm for seat in program.seats().values()]
+    return [
+        seat.predict.lm or language_model or dspy.settings.lm for seat in program.seats().values()
+    ]
 
 
 def lms_in(program: Program, language_model: Any = None) -> list[Any]:
-    """Every LM that may be asked: those of the seats, of other predictors, the given one and DSPy's."""
+    """Every LM that may be asked: those of the seats, of other predictors, the given one and
+    DSPy's.
+    """
     own = [predictor.lm for predictor in predictors_of(program).values()]
     held = (
         vars(program.module).values()

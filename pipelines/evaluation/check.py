@@ -1,4 +1,6 @@
-"""What is checked before any LM is asked: program, questions, engine, the folder, and leaks of answers."""
+"""What is checked before any LM is asked: program, questions, engine, the folder, and leaks of
+answers.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ ASYNCIO, RAY = ENGINES = ("asyncio", "ray")
 
 
 def noted(program: Program, questions: Sequence[Question], lm: Any = None) -> list[str]:
-    """What to warn of before a program is asked: fields and prompts that its LMs never see, and an adapter
-    that it passes by.
+    """What to warn of before a program is asked: fields and prompts that its LMs never see, and an
+    adapter that it passes by.
 
     Raises UserError for a field that a program of the user's own needs and a question lacks.
     """
@@ -38,16 +40,20 @@ def noted(program: Program, questions: Sequence[Question], lm: Any = None) -> li
         if isinstance(seat, Seat)
     ):
         found.append(
-            "an untuned LM is asked in plain text, without instructions: prompts and prompt_layout change "
+            "an untuned LM is asked in plain text, without instructions: prompts and "
+            "prompt_layout change "
             "nothing in what it is asked"
         )
     adapter = dspy.settings.adapter
     passing = [
-        name for name, seat in program.seats().items() if isinstance(seat, Seat) and seat.adapter is None
+        name
+        for name, seat in program.seats().items()
+        if isinstance(seat, Seat) and seat.adapter is None
     ]
     if adapter is not None and passing:
         found.append(
-            f"DSPy is set to the {type(adapter).__name__}, but folkmoot's seats have an adapter of their own "
+            f"DSPy is set to the {type(adapter).__name__}, but folkmoot's seats have an adapter "
+            f"of their own "
             f"({', '.join(passing)}): program.seats()[{passing[0]!r}].adapter takes another one"
         )
     return found
@@ -68,7 +74,9 @@ def sampling_left_out(program: Program, lm: Any) -> list[str]:
 
 def check_concurrency(concurrency: Any) -> None:
     if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
-        raise UserError(f"concurrency is {concurrency!r}: give a number of questions in flight from 1 up")
+        raise UserError(
+            f"concurrency is {concurrency!r}: give a number of questions in flight from 1 up"
+        )
 
 
 def checked(questions: Any) -> list[Question]:
@@ -99,17 +107,26 @@ def check_engine(
             raise UserError("the engine ray runs folkmoot's programs alone: use the engine asyncio")
         check_ray(program, lm, workers)
         if metric is not None and not metric.builtin:
-            raise UserError("the engine ray takes metrics that have a name alone: use the engine asyncio")
+            raise UserError(
+                "the engine ray takes metrics that have a name alone: use the engine asyncio"
+            )
         if budget:
             raise UserError(
-                "a budget cannot be held by several processes yet: drop it, or use the engine asyncio"
+                "a budget cannot be held by several processes yet: drop it, or use the engine "
+                "asyncio"
             )
     elif workers is not None:
-        raise UserError("workers are processes of the engine ray: add --engine ray, or drop --workers")
+        raise UserError(
+            "workers are processes of the engine ray: add --engine ray, or drop --workers"
+        )
 
 
 def check_folder(
-    folder: Path, program: Program, questions: Sequence[Question], lm: Any, metric: Metric | None = None
+    folder: Path,
+    program: Program,
+    questions: Sequence[Question],
+    lm: Any,
+    metric: Metric | None = None,
 ) -> None:
     """Raises UserError for a folder that holds another run or cannot be written; writes nothing."""
     check_writable(folder)
@@ -117,7 +134,9 @@ def check_folder(
         open_run(folder, program, questions, lm, {}, metric)
     except OSError as problem:
         where = problem.filename or folder
-        raise UserError(f"{where} cannot be read ({problem.strerror}): choose another --out") from None
+        raise UserError(
+            f"{where} cannot be read ({problem.strerror}): choose another --out"
+        ) from None
 
 
 def check_writable(folder: Path, option: str = "--out") -> None:
@@ -125,7 +144,9 @@ def check_writable(folder: Path, option: str = "--out") -> None:
     try:
         place = next(place for place in (folder, *folder.parents) if place.exists())
     except OSError as problem:  # such as a name that is too long
-        raise UserError(f"{folder} cannot be written ({problem.strerror}): choose another {option}") from None
+        raise UserError(
+            f"{folder} cannot be written ({problem.strerror}): choose another {option}"
+        ) from None
     if not place.is_dir():
         raise UserError(f"{folder} cannot be written ({place} is a file): choose another {option}")
     if not os.access(place, os.W_OK | os.X_OK):
@@ -133,7 +154,9 @@ def check_writable(folder: Path, option: str = "--out") -> None:
 
 
 def check_train(train: Sequence[Question], questions: Sequence[Question]) -> list[str]:
-    """Warnings on training questions that are test questions, too; the same data twice is refused."""
+    """Warnings on training questions that are test questions, too; the same data twice is
+    refused.
+    """
     same = [test for learnt, test in data.overlap(train, questions) if learnt == test]
     if same:
         raise UserError(
@@ -159,7 +182,8 @@ def check_weighted(
 ) -> None:
     """Raises UserError when the folder of a run whose weights are to be fitted cannot be used.
 
-    Which program `out` is to hold, the weights decide; those are fitted in its sub-folder by majority.
+    Which program `out` is to hold, the weights decide; those are fitted in its sub-folder by
+    majority.
     """
     check_writable(out)
     with program.unweighed():

@@ -24,14 +24,17 @@ from ..tracking.values import run_name
 if TYPE_CHECKING:
     import pandas as pd
 
-DAMAGED_REPORT = "the protocol's report in it is damaged; the same evaluation, run again, writes it anew"
+DAMAGED_REPORT = (
+    "the protocol's report in it is damaged; the same evaluation, run again, writes it anew"
+)
 
 
 class Evaluation:
-    """A finished evaluation: its `summary`, and its `rows`, a sequence read from disk as it is asked for.
+    """A finished evaluation: its `summary`, and its `rows`, a sequence read from disk as it is
+    asked for.
 
-    `summary.scores["accuracy"]`, or that of the run's metric, has `value`, `low` and `high`, the ends of the
-    95% interval; `score` is the value alone; `folder` is where it all is.
+    `summary.scores["accuracy"]`, or that of the run's metric, has `value`, `low` and `high`, the
+    ends of the 95% interval; `score` is the value alone; `folder` is where it all is.
     """
 
     folder: Path
@@ -83,19 +86,29 @@ class Evaluation:
         if quiet:
             return dict([next(iter(lines.items()))])
         if learnt := self.training:
-            weights = ", ".join(f"{name} {weight:.2f}" for name, weight in learnt["weights"].items())
-            fitted = f"fitted on {counted(learnt['questions'], 'question')} with {used(learnt['usage'])}"
+            weights = ", ".join(
+                f"{name} {weight:.2f}" for name, weight in learnt["weights"].items()
+            )
+            fitted = (
+                f"fitted on {counted(learnt['questions'], 'question')} with {used(learnt['usage'])}"
+            )
             lines["weights"] = f"{weights}; {fitted}"
         lines["rows"] = str(self.folder / RESULTS)
         return lines | ({"look at it": "folkmoot ui"} if self.run_id or self._tracker else {})
 
     def to_dict(self) -> dict[str, Any]:
         training = {"training": self.training} if self.training else {}
-        return {"out": str(self.folder), **training, **self.summary.to_dict(), "stopped": self.stopped}
+        return {
+            "out": str(self.folder),
+            **training,
+            **self.summary.to_dict(),
+            "stopped": self.stopped,
+        }
 
     def wait_for_traces(self, seconds: float | None = None) -> bool:
-        """Wait until the tracking store has the traces, and say whether it does. Many are still on their way
-        when an evaluation ends; a process waits for them before it ends."""
+        """Wait until the tracking store has the traces, and say whether it does. Many are still on
+        their way when an evaluation ends; a process waits for them before it ends.
+        """
         return self._tracker is None or self._tracker.wait(seconds)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -115,7 +128,9 @@ class Evaluation:
 
     @property
     def accuracy(self) -> float:
-        """The share of right answers, 0 to 1. Raises UserError where the metric says nothing of that."""
+        """The share of right answers, 0 to 1. Raises UserError where the metric says nothing of
+        that.
+        """
         return self.summary.accuracy
 
     def __float__(self) -> float:
@@ -130,7 +145,9 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         lines = self.in_words() | {"folder": str(self.folder)}
-        return html_result(f"Evaluation of {run_name(self.summary.run)}", lines, self.rows._repr_html_())
+        return html_result(
+            f"Evaluation of {run_name(self.summary.run)}", lines, self.rows._repr_html_()
+        )
 
 
 def imported_runs(given: Iterable[Any]) -> list[Any]:
@@ -142,19 +159,22 @@ def imported_runs(given: Iterable[Any]) -> list[Any]:
         if folder is None or not isinstance(agents, dict):
             found.append(run)
             continue
-        names = [name for name in agents.values() if isinstance(name, str) and name == Path(name).name]
+        names = [
+            name for name in agents.values() if isinstance(name, str) and name == Path(name).name
+        ]
         found += [folder / name for name in names]
     return found
 
 
 def earlier(run: Evaluation | str | Path) -> Evaluation:
-    """The evaluation in a folder that `evaluate` wrote, finished or not; an evaluation is returned as it is.
+    """The evaluation in a folder that `evaluate` wrote, finished or not; an evaluation is returned
+    as it is.
 
-    Scores are summed up from the rows as they are now: the summary of a run that was killed lags behind them.
+    Scores are summed up from the rows as they are now: the summary of a run that was killed lags
+    behind them.
 
-    Raises:
-        UserError: neither an evaluation nor the name of a folder, no such folder, no run in it, a damaged
-            file, or no finished row yet.
+    Raises: UserError: neither an evaluation nor the name of a folder, no such folder, no run in it,
+        a damaged file, or no finished row yet.
     """
     if isinstance(run, Evaluation):
         return run
@@ -187,7 +207,9 @@ load_run = earlier
 
 
 def left_in(folder: Path | None) -> Evaluation | None:
-    """The evaluation that a stopped attempt left in a folder; None where no question is finished."""
+    """The evaluation that a stopped attempt left in a folder; None where no question is
+    finished.
+    """
     try:
         return None if folder is None else earlier(folder)
     except UserError:

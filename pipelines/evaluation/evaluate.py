@@ -1,4 +1,6 @@
-"""Runs a program over questions: concurrent, bounded, every row on disk, resumable after any death."""
+"""Runs a program over questions: concurrent, bounded, every row on disk, resumable after
+any death.
+"""
 
 from __future__ import annotations
 
@@ -61,13 +63,12 @@ UNREADABLE = 10
 def evaluate(request: EvaluateRequest) -> Evaluation:
     """Answer every question with the program and score the answers.
 
-    The same call with the same folder resumes: finished rows are kept, and answered calls are not made again.
-    With step limits, the evaluation returned is that of the deepest.
+    The same call with the same folder resumes: finished rows are kept, and answered calls are not
+    made again. With step limits, the evaluation returned is that of the deepest.
 
-    Raises:
-        UserError: no program, or something else than questions; no, unlabelled or repeated questions; an
-            `out` folder of another run; a wrong key or unknown model; too many failures; a disk that cannot
-            be written; Ray missing or not starting. What was finished is kept.
+    Raises: UserError: no program, or something else than questions; no, unlabelled or repeated
+        questions; an `out` folder of another run; a wrong key or unknown model; too many failures;
+        a disk that cannot be written; Ray missing or not starting. What was finished is kept.
         KeyboardInterrupt: likewise, after the summary so far has been written.
     """
     if request.step_limits:
@@ -78,16 +79,20 @@ def evaluate(request: EvaluateRequest) -> Evaluation:
     return carry_out(plan)
 
 
-_ASYNC = """Do what `evaluate` does, for async code, with the same arguments: `await fm.aevaluate(…)`.
+_ASYNC = """Do what `evaluate` does, for async code, with the same arguments:
+`await fm.aevaluate(…)`.
 
-Cancelling it keeps what is finished, as Ctrl-C does: the same call with the same `out` goes on from there.
+Cancelling it keeps what is finished, as Ctrl-C does: the same call with the same `out` goes on from
+there.
 """
 
 aevaluate = from_caller(awaitable(evaluate, _ASYNC))
 
 
 def carry_out(plan: EvaluationPlan, show: Callable[[Evaluation], None] | None = None) -> Evaluation:
-    """Do what was planned. `show` gets a result that ended well before it is sent to the tracking store."""
+    """Do what was planned. `show` gets a result that ended well before it is sent to the tracking
+    store.
+    """
     if not plan.fits_weights or not isinstance(plan.program, Ensemble):
         return _evaluated(plan, show)
     with open_books(account=plan.account()):
@@ -172,7 +177,9 @@ def _evaluated(
 
 
 @contextmanager
-def _files(run: Run, wanted: frozenset[str], plan: EvaluationPlan) -> Iterator[tuple[RowFile, TraceFile]]:
+def _files(
+    run: Run, wanted: frozenset[str], plan: EvaluationPlan
+) -> Iterator[tuple[RowFile, TraceFile]]:
     """The files of rows and traces, and `run.json`, written once both could be read back."""
     folder, manifest = run.folder, run.about
     if isinstance(plan.metric, JudgeMetric):
@@ -180,7 +187,9 @@ def _files(run: Run, wanted: frozenset[str], plan: EvaluationPlan) -> Iterator[t
         manifest["judge"] = earlier.get("judge") or unchecked(plan.metric)
     with ExitStack() as held:
         try:
-            rows = held.enter_context(closing(RowFile(folder, retry_errors=plan.request.retry_errors)))
+            rows = held.enter_context(
+                closing(RowFile(folder, retry_errors=plan.request.retry_errors))
+            )
             traced = held.enter_context(closing(TraceFile(folder, wanted, folder / RESULTS)))
             save_run(folder, manifest)
             _save_program(plan, folder)
@@ -252,7 +261,9 @@ class _Job:
         plan = self.plan
         if isinstance(plan.metric, JudgeMetric) and plan.judge_sample is not None:
             at_once = min(plan.request.concurrency, CONCURRENCY)
-            self.manifest["judge"] = run_sync(agreement_with_people, plan.metric, plan.judge_sample, at_once)
+            self.manifest["judge"] = run_sync(
+                agreement_with_people, plan.metric, plan.judge_sample, at_once
+            )
             save_run(self.rows.path.parent, self.manifest)
 
     async def answer_all(self, questions: Sequence[Question], in_flight: int) -> None:
@@ -273,8 +284,11 @@ class _Job:
                 return
 
     def take(self, row: ResultRow, seen: Sequence[SeenCall] | None = None) -> None:
-        """Keep a finished row. Raises UserError when the disk takes no more or too many have failed."""
-        self.traced.keep(row, seen)  # first: a row on disk is never answered, and so never traced, again
+        """Keep a finished row. Raises UserError when the disk takes no more or too many have
+        failed.
+        """
+        # first: a row on disk is never answered, and so never traced, again
+        self.traced.keep(row, seen)
         self.rows.append(row)
         self.state.count(row)
         self.tracker.live(lambda: standing(self.state))
@@ -285,7 +299,8 @@ class _Job:
         if most is not None and self.state.errors >= most and row["error"]:
             raise UserError(
                 f"stopped after {counted(self.state.errors, 'failed question')}, the last because "
-                f"{row['error']}; finished rows are kept: fix the cause and run the same command with "
+                f"{row['error']}; finished rows are kept: fix the cause and run the same command "
+                f"with "
                 "--retry-errors"
             )
 
@@ -294,11 +309,15 @@ class _Job:
         self.progress(self.state)
 
     def summed_up(self, run: Run, problem: BaseException | None) -> Summary:
-        """The summary of what is finished, on disk. Raises what ended the run if the disk takes no more."""
+        """The summary of what is finished, on disk. Raises what ended the run if the disk takes no
+        more.
+        """
         questions, path = self.plan.questions, run.folder / RESULTS
         try:
             rewrite(path, [(question.id, 0) for question in questions])
-            summary = summarise(read_rows(path), len(questions), self.plan.program.report, run.about)
+            summary = summarise(
+                read_rows(path), len(questions), self.plan.program.report, run.about
+            )
             summary.paid, summary.lost = run.books.paid.to_dict(), run.books.lost.to_dict()
             summary.stopped = self.stopped or _why(problem)
             write_json(run.folder / SUMMARY, summary.to_dict())
@@ -317,10 +336,17 @@ def _none_readable(row: ResultRow, rows: int) -> str:
     """Say that no answer could be read, with the last reply, in a sentence."""
     turn: Mapping[str, Any] = row["transcript"][-1] if row["transcript"] else {}
     reply = str(row.get("raw") or turn.get("raw") or turn.get("text") or "")
-    shown = f"the last reply was {shortened(reply, 200)!r}" if reply.strip() else "the last reply was empty"
+    shown = (
+        f"the last reply was {shortened(reply, 200)!r}"
+        if reply.strip()
+        else "the last reply was empty"
+    )
     advice = "check the LM, and that the questions have the right kind"
     if row.get("truncated"):
-        shown, advice = f"{shown}, cut off at its token limit", "give a higher one, such as --max-tokens 2000"
+        shown, advice = (
+            f"{shown}, cut off at its token limit",
+            "give a higher one, such as --max-tokens 2000",
+        )
     return f"none of the first {counted(rows, 'answer')} can be read, and {shown}: {advice}"
 
 
@@ -337,6 +363,8 @@ def _why(problem: BaseException | None) -> str | None:
 def _save_program(plan: EvaluationPlan, folder: Path) -> None:
     """Keep the program beside its rows, so that the folder of a run is a program, too."""
     named = plan.request.parent is None and not (folder / "network.json").exists()
-    if named and (not isinstance(plan.program, Foreign) or isinstance(plan.program.module, dspy.Module)):
+    if named and (
+        not isinstance(plan.program, Foreign) or isinstance(plan.program.module, dspy.Module)
+    ):
         with suppress(UserError):  # such as an adapter of the user's own, which no file can hold
             plan.program.save(folder / SAVED)

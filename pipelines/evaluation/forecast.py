@@ -1,4 +1,6 @@
-"""The plan before spending: calls, tokens, cost and time of an evaluation, and what its sample can show."""
+"""The plan before spending: calls, tokens, cost and time of an evaluation, and what its sample can
+show.
+"""
 
 from __future__ import annotations
 
@@ -44,14 +46,15 @@ Range = tuple[float, float]
 class Forecast:
     """What an evaluation would take, each as (low, high): an estimate, but for the calls.
 
-    `calls` is the least, when all agree at once, and the most, when nobody does; `most_calls` if, on top,
-    every answer had to be asked for twice. Of a program that does not say its turns both are None, and so are
-    tokens and costs unless a `pilot` tells them. `cost_usd` is None when a price is unknown (`unpriced` names
-    those LMs), `seconds` when nothing tells how long a call takes. Tokens are what questions of the `pilot`
-    took, an earlier run of the same program and LMs; None: counted from the prompts. `smallest_difference` is
-    the true difference in accuracy, 0 to 1, that so many paired questions show with a power of 80% when two
-    programs are `apart` on as many of them as in former runs, both ends alike; or, without any, on 10% and on
-    35%. 1 where there are too few to show any. What records or the call cache answer costs nothing and is not
+    `calls` is the least, when all agree at once, and the most, when nobody does; `most_calls` if,
+    on top, every answer had to be asked for twice. Of a program that does not say its turns both
+    are None, and so are tokens and costs unless a `pilot` tells them. `cost_usd` is None when a
+    price is unknown (`unpriced` names those LMs), `seconds` when nothing tells how long a call
+    takes. Tokens are what questions of the `pilot` took, an earlier run of the same program and
+    LMs; None: counted from the prompts. `smallest_difference` is the true difference in accuracy, 0
+    to 1, that so many paired questions show with a power of 80% when two programs are `apart` on as
+    many of them as in former runs, both ends alike; or, without any, on 10% and on 35%. 1 where
+    there are too few to show any. What records or the call cache answer costs nothing and is not
     known to a plan.
     """
 
@@ -83,15 +86,12 @@ def forecast(
 ) -> Forecast:
     """Estimate an evaluation without calling an LM.
 
-    Args:
-        program: any folkmoot program.
-        questions: what it is to be evaluated on; at least one.
-        lm: the LM of every seat that has none of its own.
-        asked: the questions that are still to be asked, where these are not `questions`.
-        concurrency: most questions in flight.
-        seconds_per_call: how long a call takes, where that is known.
-        out: the folder of the run: what is in it already and the runs beside it say what a question takes,
-            and on how many two programs are apart.
+    Args: program: any folkmoot program. questions: what it is to be evaluated on; at least one. lm:
+        the LM of every seat that has none of its own. asked: the questions that are still to be
+        asked, where these are not `questions`. concurrency: most questions in flight.
+        seconds_per_call: how long a call takes, where that is known. out: the folder of the run:
+        what is in it already and the runs beside it say what a question takes, and on how many two
+        programs are apart.
     """
     todo = questions if asked is None else asked
     turns = [(seat, low * len(todo), high * len(todo)) for seat, low, high in program.turns()]
@@ -124,7 +124,9 @@ def forecast(
     pilot = pilot_of(runs, program, lm)
     if pilot is not None:
         times = [len(todo) / pilot.factor, len(todo) * pilot.factor]
-        prompts, completions = ([some * n for n in times] for some in (pilot.prompt, pilot.completion))
+        prompts, completions = (
+            [some * n for n in times] for some in (pilot.prompt, pilot.completion)
+        )
         costs = costs if pilot.cost is None else [pilot.cost * n for n in times]
     apart = apart_of(runs, out, questions) if out is not None else None
     ours = bool(turns)
@@ -177,7 +179,9 @@ def _reply_tokens(seat: Seat, lm: Any) -> tuple[float, float]:
 
 
 def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:
-    """Tokens that a request has beyond a first one, on average: half of all that is said, and passages."""
+    """Tokens that a request has beyond a first one, on average: half of all that is said, and
+    passages.
+    """
     fields = seat.predict.signature.input_fields
     said = max(0.0, depth - 1) / 2 * reply if "discussion" in fields else 0.0
     found = end * PASSAGES * MAX_EVIDENCE_CHARS / CHARS_PER_TOKEN if "evidence" in fields else 0.0
@@ -209,11 +213,13 @@ def forecast_lines(plan: Forecast, budget: Any, *, is_rate: bool = True) -> list
     if plan.seconds is not None:
         time = f"{duration(plan.seconds[0])} to {duration(plan.seconds[1])}"
     return [
-        f"at most {counted(plan.calls[1], 'call')}, {plan.most_calls:,} if every answer has to be asked for "
+        f"at most {counted(plan.calls[1], 'call')}, {plan.most_calls:,} if every answer has to "
+        f"be asked for "
         "twice"
         if plan.calls is not None
         else UNKNOWN,
-        f"estimated{f' from {plan.pilot}' if plan.pilot else ''}: {prompt} prompt tokens, {completion} "
+        f"estimated{f' from {plan.pilot}' if plan.pilot else ''}: {prompt} prompt tokens, "
+        f"{completion} "
         f"completion tokens; {cost}; {time}",
         *([f"a run of {PILOT} questions (--limit {PILOT}) beside it narrows that"] if wide else []),
         *([f"budget: {budget}"] if budget else []),
@@ -221,11 +227,14 @@ def forecast_lines(plan: Forecast, budget: Any, *, is_rate: bool = True) -> list
     ]
 
 
-def account_of(budget: str | Budget | None, engines: Iterable[Any], *folders: Path) -> Account | None:
-    """What is left of a budget after what the ledgers of `folders` say was paid; None without a budget.
+def account_of(
+    budget: str | Budget | None, engines: Iterable[Any], *folders: Path
+) -> Account | None:
+    """What is left of a budget after what the ledgers of `folders` say was paid; None without a
+    budget.
 
-    `engines` are what the LMs are billed as that it is for. Raises UserError for a budget that cannot be
-    held.
+    `engines` are what the LMs are billed as that it is for. Raises UserError for a budget that
+    cannot be held.
     """
     if budget is None:
         return None
@@ -238,7 +247,8 @@ def account_of(budget: str | Budget | None, engines: Iterable[Any], *folders: Pa
 def left_of(
     folder: Path, questions: Sequence[Question], retry_errors: bool = False
 ) -> tuple[list[Question], float | None]:
-    """The questions that an earlier attempt in a folder left, and the seconds that one of its calls took.
+    """The questions that an earlier attempt in a folder left, and the seconds that one of its calls
+    took.
 
     Torn and foreign lines are passed over: it is for the run itself to say what is wrong with them.
     """

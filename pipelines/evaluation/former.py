@@ -1,4 +1,6 @@
-"""What runs made before tell a plan: what a question takes, and on how many two programs are apart."""
+"""What runs made before tell a plan: what a question takes, and on how many two programs
+are apart.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,9 @@ WIDEST = 3.0  # times less and times more, however few questions there are
 
 
 class Pilot(NamedTuple):
-    """What a question took, on average over some: tokens, dollars (None: not known), and how far off, as a
-    factor, the mean of others may be."""
+    """What a question took, on average over some: tokens, dollars (None: not known), and how far
+    off, as a factor, the mean of others may be.
+    """
 
     prompt: float
     completion: float
@@ -40,7 +43,9 @@ class Pilot(NamedTuple):
 
 
 def former_runs(out: Path) -> list[tuple[Path, Mapping[str, Any]]]:
-    """The run in a folder, if there is one, and those beside it, youngest first, each with its manifest."""
+    """The run in a folder, if there is one, and those beside it, youngest first, each with its
+    manifest.
+    """
     beside: list[Path] = []
     with suppress(OSError):
         beside = [path.parent for path in out.parent.glob(f"*/{MANIFEST}") if path.parent != out]
@@ -51,8 +56,12 @@ def former_runs(out: Path) -> list[tuple[Path, Mapping[str, Any]]]:
     return [(folder, run) for folder, run in found if "lms" in run][: MOST_RUNS + 1]
 
 
-def pilot_of(runs: Sequence[tuple[Path, Mapping[str, Any]]], program: Program, lm: Any) -> Pilot | None:
-    """What a question took in the first of the runs of the same program and LMs that paid for any."""
+def pilot_of(
+    runs: Sequence[tuple[Path, Mapping[str, Any]]], program: Program, lm: Any
+) -> Pilot | None:
+    """What a question took in the first of the runs of the same program and LMs that paid
+    for any.
+    """
     wanted = as_json({**hashes(program), "lms": lms_of(program, lm)}) if runs else {}
     for folder, run in runs:
         if any(run.get(name) != wanted[name] for name in ("program_hash", "lms")):
@@ -75,8 +84,10 @@ def pilot_of(runs: Sequence[tuple[Path, Mapping[str, Any]]], program: Program, l
 def apart_of(
     runs: Sequence[tuple[Path, Mapping[str, Any]]], out: Path, questions: Sequence[Question]
 ) -> Apart | None:
-    """On which share of the questions two runs of this data were apart: with the run itself, if it has
-    answered as many as it takes, else the mean over pairs of the others; None where there are no two."""
+    """On which share of the questions two runs of this data were apart: with the run itself, if it
+    has answered as many as it takes, else the mean over pairs of the others; None where there are
+    no two.
+    """
     asked = fingerprint(questions) if runs else ""
     right = {
         folder: {
@@ -91,7 +102,9 @@ def apart_of(
     for one, other in combinations(right, 2):
         shared = right[one].keys() & right[other].keys()
         if len(shared) >= FEWEST_SHARED:
-            shares[one, other] = sum(right[one][name] != right[other][name] for name in shared) / len(shared)
+            shares[one, other] = sum(
+                right[one][name] != right[other][name] for name in shared
+            ) / len(shared)
     own = {pair: share for pair, share in shares.items() if out in pair}
     chosen = own or shares
     if not chosen:
@@ -110,4 +123,9 @@ def _rows(folder: Path) -> Iterator[ResultRow]:
 
 def _paid(row: ResultRow) -> bool:
     usage = row["usage"]
-    return isinstance(usage, dict) and bool(usage["calls"]) and not usage["cached_calls"] and not row["error"]
+    return (
+        isinstance(usage, dict)
+        and bool(usage["calls"])
+        and not usage["cached_calls"]
+        and not row["error"]
+    )

@@ -29,11 +29,15 @@ _VERDICTS |= {"false": False, "no": False, "0": False, "wrong": False}
 
 
 def metric_given(metric: Any, judge_lm: Any = None, judge_sample: Any = None) -> Metric:
-    """As `metric_of`, and the judge with its LM. Raises UserError for an LM or a sample without a judge."""
+    """As `metric_of`, and the judge with its LM. Raises UserError for an LM or a sample without a
+    judge.
+    """
     if metric == JUDGE and judge_lm is not None:
         lm = lm_given(judge_lm)
         if not isinstance(lm, dspy.BaseLM):
-            raise UserError(f"judge_lm is a {type(lm).__name__} and no LM: pass fm.lm('…') or its name")
+            raise UserError(
+                f"judge_lm is a {type(lm).__name__} and no LM: pass fm.lm('…') or its name"
+            )
         return JudgeMetric(lm)
     found = metric_of(metric)
     for name, given in (("judge_lm", judge_lm), ("judge_sample", judge_sample)):
@@ -45,19 +49,25 @@ def metric_given(metric: Any, judge_lm: Any = None, judge_sample: Any = None) ->
 
 
 def sample_of(given: Any) -> list[Question]:
-    """What people graded: anything that `fm.load` takes, with the reference as `answer`, the answer that was
-    graded as `given`, and `verdict`, right or wrong. Raises UserError for a row without one of these."""
+    """What people graded: anything that `fm.load` takes, with the reference as `answer`, the answer
+    that was graded as `given`, and `verdict`, right or wrong. Raises UserError for a row without
+    one of these.
+    """
     rows = load(given, kind="open")
     for row in rows:
         if row.answer is None:
-            raise UserError(f"the judge's sample: {row.id!r} has no reference: put it into the column answer")
+            raise UserError(
+                f"the judge's sample: {row.id!r} has no reference: put it into the column answer"
+            )
         if not str(row.meta.get(GIVEN) or "").strip():
             raise UserError(
-                f"the judge's sample: {row.id!r} has no answer that was graded: add a column {GIVEN}"
+                f"the judge's sample: {row.id!r} has no answer that was graded: add a column "
+                f"{GIVEN}"
             )
         if _verdict(row) is None:
             raise UserError(
-                f"the judge's sample: {row.id!r} has the {VERDICT} {row.meta.get(VERDICT)!r}: give true "
+                f"the judge's sample: {row.id!r} has the {VERDICT} {row.meta.get(VERDICT)!r}: "
+                f"give true "
                 "or false"
             )
     return rows
@@ -66,8 +76,10 @@ def sample_of(given: Any) -> list[Question]:
 async def agreement_with_people(
     judge: JudgeMetric, sample: Iterable[Question], at_once: int
 ) -> dict[str, Any]:
-    """How far the judge agrees with people: share and Cohen's kappa, each with its interval, the questions on
-    which it is too kind, too strict or could not be read (which is no agreement), and what asking it took."""
+    """How far the judge agrees with people: share and Cohen's kappa, each with its interval, the
+    questions on which it is too kind, too strict or could not be read (which is no agreement), and
+    what asking it took.
+    """
     rows, places = list(sample), asyncio.Semaphore(at_once)
 
     async def verdict(row: Question) -> bool | None:

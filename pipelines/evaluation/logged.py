@@ -27,7 +27,18 @@ TABLE_ROWS = 2_000
 FIGURES = "figures.json"
 _COUNTS = ("rows", "errors", "unreadable", "truncated")
 ENDS = ("value", "low", "high", "n")
-COLUMNS = ["id", "question", "answer", "gold", "correct", "decided_by", "rounds", "calls", "seconds", "error"]
+COLUMNS = [
+    "id",
+    "question",
+    "answer",
+    "gold",
+    "correct",
+    "decided_by",
+    "rounds",
+    "calls",
+    "seconds",
+    "error",
+]
 
 
 def standing(state: Progress) -> Upload:
@@ -74,7 +85,9 @@ def _tables(summary: Summary, folder: Path, tracker: Tracker) -> Upload:
     return Upload(tags={"folkmoot.table_rows": cut}, files=files)
 
 
-def _tabled(rows: Iterable[Mapping[str, Any]], table: list[list[Any]]) -> Iterator[Mapping[str, Any]]:
+def _tabled(
+    rows: Iterable[Mapping[str, Any]], table: list[list[Any]]
+) -> Iterator[Mapping[str, Any]]:
     """Pass the rows on, and put the first TABLE_ROWS of them into the table."""
     for row in rows:
         if len(table) < TABLE_ROWS:
@@ -89,7 +102,9 @@ def evaluation_metrics(summary: Summary) -> dict[str, float]:
     for name, score in summary.scores.items():
         found |= with_ends(name, score)
     found |= {name: summary.counts.get(name, 0) for name in _COUNTS} | bill(summary.usage)
-    return found | {f"seconds_{name}": summary.seconds[name] for name in ("p50", "p90") if summary.seconds}
+    return found | {
+        f"seconds_{name}": summary.seconds[name] for name in ("p50", "p90") if summary.seconds
+    }
 
 
 def figures_table(summary: Summary) -> TableUpload:
@@ -122,10 +137,13 @@ def evaluation_note(summary: Summary) -> str:
     counts, usage = summary.counts, summary.usage
     tokens, cut_off = tokens_of(usage), counts.get("truncated", 0)
     said, interval = score_words(summary.metric, summary.main)
-    stopped = f" Stopped early: {one_line(str(scrubbed(summary.stopped)))}." if summary.stopped else ""
+    stopped = (
+        f" Stopped early: {one_line(str(scrubbed(summary.stopped)))}." if summary.stopped else ""
+    )
     return (
         f"**{said}** (95% interval {interval}) on {summary.finished:,} of {counts['questions']:,} "
-        f"questions; {counts['errors']:,} failed, {counts['unreadable']:,} unreadable, {cut_off:,} cut off. "
+        f"questions; {counts['errors']:,} failed, {counts['unreadable']:,} unreadable, "
+        f"{cut_off:,} cut off. "
         f"{calls_used(usage['calls'])}, {usage['cached_calls']:,} of them from record; "
         f"{'unknown' if tokens is None else f'{tokens:,}'} tokens; {cost_words(usage)}.{stopped}"
     )

@@ -1,4 +1,6 @@
-"""Plans an evaluation: reads and checks all input, and says what it is going to take and can show."""
+"""Plans an evaluation: reads and checks all input, and says what it is going to take and
+can show.
+"""
 
 from __future__ import annotations
 
@@ -125,10 +127,17 @@ class EvaluationPlan:
 
     def to_dict(self) -> dict[str, Any]:
         about = {"program": self.title, "lms": self.seated, "budget": self.request.budget}
-        return {"out": str(self.out), **about, "settings": self.settings, "plan": self.forecast.to_dict()}
+        return {
+            "out": str(self.out),
+            **about,
+            "settings": self.settings,
+            "plan": self.forecast.to_dict(),
+        }
 
     def account(self) -> Account | None:
-        """What earlier attempts left of the budget. Raises UserError for a budget that could not be held."""
+        """What earlier attempts left of the budget. Raises UserError for a budget that could not be
+        held.
+        """
         folders = () if self.out is None else (self.out, self.out / WEIGHTS)
         return account_of(self.request.budget, self.engines, *folders)
 
@@ -137,12 +146,16 @@ class EvaluationPlan:
         return manifest_of(self.program, self.questions, self.lm, self.settings, self.metric)
 
     def default_out(self) -> Path:
-        """A folder of its own for each run: the hash covers all that is compared before a run resumes."""
+        """A folder of its own for each run: the hash covers all that is compared before a run
+        resumes.
+        """
         learnt = self.settings.get("train_fingerprint")
         identity = [hashes(self.program), self.settings["sets"], self.seated]
         identity += [data.fingerprint(self.questions), learnt]
         identity += [] if self.metric.default else [self.metric.identity()]
-        digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=str).encode()).hexdigest()
+        digest = hashlib.sha256(
+            json.dumps(identity, sort_keys=True, default=str).encode()
+        ).hexdigest()
         spec = Path(self.title).stem if Path(self.title).suffix in (".yaml", ".yml") else self.title
         parts = [Path(str(self.settings.get("data") or "")).stem, self.settings.get("split"), spec]
         slug = "-".join(re.sub(r"[^\w.=]+", "-", str(part)).strip("-") for part in parts if part)
@@ -170,7 +183,9 @@ class EvaluationPlan:
         """The evaluation on the training questions, in a sub-folder and untracked."""
         request = replace(self.request, budget=None, tracking=False, judge_sample=None)
         out = None if self.out is None else self.out / part
-        return replace(self, request=request, questions=self.train, judge_sample=None, out=out, settings={})
+        return replace(
+            self, request=request, questions=self.train, judge_sample=None, out=out, settings={}
+        )
 
 
 def plan_evaluation(request: EvaluateRequest, *, stored: bool = False) -> EvaluationPlan:
@@ -222,13 +237,17 @@ def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, Any]) -
         raise UserError("sets are for a program that is named: set them where you make the program")
     program = program_given(given, request.input_fields())
     if isinstance(program, Foreign) and request.demos:
-        raise UserError("--demos are for folkmoot's programs: folkmoot compile gives yours demonstrations")
+        raise UserError(
+            "--demos are for folkmoot's programs: folkmoot compile gives yours demonstrations"
+        )
     if request.seed is not None and "seed" not in sets and isinstance(request.program, str | Path):
         for _, part in program.parts(Program):
             part.reseed(request.seed)
     for inner in (module for _, module in program.named_sub_modules(Ensemble)):
         if inner is not program and lacks_weights(inner):
-            raise UserError("a weighted ensemble inside the program has no weights: give them in the YAML")
+            raise UserError(
+                "a weighted ensemble inside the program has no weights: give them in the YAML"
+            )
     return program
 
 
@@ -242,15 +261,20 @@ def _train(request: EvaluateRequest, program: Program) -> list[Question]:
     if request.train is None:
         if weights:
             raise UserError(
-                "the weighted ensemble has no weights: give --train to fit them, or --set weights=[…]"
+                "the weighted ensemble has no weights: give --train to fit them, or --set "
+                "weights=[…]"
             )
         if request.demos:
-            raise UserError("--demos needs --train: name the data that the demonstrations come from")
+            raise UserError(
+                "--demos needs --train: name the data that the demonstrations come from"
+            )
         return []
     if not weights and not request.demos:
         raise UserError("--train is given, but nothing learns from it: add --demos N, or drop it")
     columns = request.column_names()
-    train, _ = data.load_part(request.train, "train", request.train_split, columns=columns, kind=request.kind)
+    train, _ = data.load_part(
+        request.train, "train", request.train_split, columns=columns, kind=request.kind
+    )
     data.check_asked(train)
     return train
 
@@ -258,8 +282,9 @@ def _train(request: EvaluateRequest, program: Program) -> list[Question]:
 def _with_demos(
     request: EvaluateRequest, program: Program, train: list[Question], questions: Sequence[Question]
 ) -> tuple[Program, list[Question]]:
-    """The program with the demonstrations that are asked for, and the training questions that are left:
-    those that agents are shown with their answers say nothing about an agent's weight."""
+    """The program with the demonstrations that are asked for, and the training questions that are
+    left: those that agents are shown with their answers say nothing about an agent's weight.
+    """
     if not request.demos:
         return program, train
     program = labelled_demos(program, train, request.demos, seed=request.demo_seed)
@@ -268,7 +293,8 @@ def _with_demos(
     left = [question for question in train if question.id not in shown]
     if lacks_weights(program) and not left:
         raise UserError(
-            "no training questions are left to fit weights on: take fewer --demos or more training data"
+            "no training questions are left to fit weights on: take fewer --demos or more "
+            "training data"
         )
     return program, left
 
@@ -289,7 +315,8 @@ def _settings(
         "command": "evaluate",
         **({"program_spec": program} if program else {}),
         "sets": [
-            f"{key}={json.dumps(value, default=str)}" for key, value in parse_sets(request.sets).items()
+            f"{key}={json.dumps(value, default=str)}"
+            for key, value in parse_sets(request.sets).items()
         ],
         **request.named("concurrency", "engine"),
     }

@@ -32,15 +32,18 @@ _OTHERS = {
 
 
 def push(folder: Path) -> list[str]:
-    """Log a finished run's folder, into the tracked run that it has or a new one; what was not taken.
+    """Log a finished run's folder, into the tracked run that it has or a new one; what was not
+    taken.
 
-    A folder that notes nothing as missing is logged whole. Raises UserError for a folder that holds no
-    finished run, such as that of a compilation or study, or one that another process is writing to.
+    A folder that notes nothing as missing is logged whole. Raises UserError for a folder that holds
+    no finished run, such as that of a compilation or study, or one that another process is writing
+    to.
     """
     for name, what in _OTHERS.items():
         if (folder / name).is_file() and not (folder / MANIFEST).exists():
             raise UserError(
-                f"{folder} holds a {what}, whose own MLflow run is logged by giving its command again, which "
+                f"{folder} holds a {what}, whose own MLflow run is logged by giving its command "
+                f"again, which "
                 "asks nothing anew"
             )
     about = unsent_in(folder) or {"status": "FINISHED", "key": None}
@@ -50,15 +53,19 @@ def push(folder: Path) -> list[str]:
         try:
             run = read_run(folder)
             found = read_object(folder / SUMMARY) or {}
-            known = {field.name: found[field.name] for field in fields(Summary) if field.name in found}
+            known = {
+                field.name: found[field.name] for field in fields(Summary) if field.name in found
+            }
             summary = Summary(**known, run=run)
         except (UserError, TypeError):
             raise UserError(
-                f"{folder} holds no finished run ({MANIFEST} or {SUMMARY} is missing or damaged): run its "
+                f"{folder} holds no finished run ({MANIFEST} or {SUMMARY} is missing or "
+                f"damaged): run its "
                 "command again"
             ) from None
         saved, model = folder / SAVED, None
-        if saved.is_dir() and not (saved / MODULE).exists():  # a user's own class, which is not imported here
+        # a user's own class, which is not imported here
+        if saved.is_dir() and not (saved / MODULE).exists():
             model = ModelUpload(load_program(saved))
         tracker = start_tracking(run, folder, key=about.get("key"))
         missing = tracker.end(

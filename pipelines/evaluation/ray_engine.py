@@ -1,4 +1,6 @@
-"""Evaluation on a Ray cluster: the driver keeps the run's folder, worker processes answer the questions."""
+"""Evaluation on a Ray cluster: the driver keeps the run's folder, worker processes answer the
+questions.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,9 @@ from .answering import seat_engines
 from .ray_worker import Call, Event, Finished, Known, Paid, Ready, Stop, Worker, raised_again
 
 MOST_DEATHS = 3
-"""A question that was in the hands of so many workers when they died is an error; the last of these times it
-was alone with its worker, so that its neighbours are not blamed."""
+"""A question that was in the hands of so many workers when they died is an error; the last of these
+times it was alone with its worker, so that its neighbours are not blamed.
+"""
 OBJECT_STORE_BYTES = 256 * 2**20
 NO_BUDGET = "the engine ray cannot hold a budget: drop --budget, or use the engine asyncio"
 
@@ -38,7 +41,9 @@ Take = Callable[[ResultRow], None]
 
 
 def check_ray(program: Program, lm: Any, workers: int | None) -> None:
-    """Raises UserError when the extra is missing, or workers, LMs or program cannot be used with Ray."""
+    """Raises UserError when the extra is missing, or workers, LMs or program cannot be used with
+    Ray.
+    """
     ray = _ray()
     if workers is not None and workers < 1:
         raise UserError(f"workers is {workers}: give a number of worker processes from 1 up")
@@ -46,7 +51,8 @@ def check_ray(program: Program, lm: Any, workers: int | None) -> None:
         used = seat.predict.lm or lm
         if used is not None and engine_of(used) is None:
             raise UserError(
-                f"the LM of the seat {name!r} was not made by fm.lm, so its key could travel to Ray's "
+                f"the LM of the seat {name!r} was not made by fm.lm, so its key could travel to "
+                f"Ray's "
                 "workers: make it with fm.lm, or use the engine asyncio"
             )
     try:
@@ -74,15 +80,15 @@ def answer_on_ray(
 ) -> None:
     """Answer every question on Ray's workers, and hand each row to `take` as it arrives.
 
-    Args:
-        stores: records of the run, read before the start and written as calls come in; workers need none of
-            these folders.
+    Args: stores: records of the run, read before the start and written as calls come in; workers
+        need none of these folders.
         metric: name of what scores the answers.
         concurrency: most questions in flight in all workers together.
         workers: worker processes; None takes one a CPU of the cluster.
 
-    Joins the Ray that runs in this process or the cluster that RAY_ADDRESS names, else starts one on this
-    machine and stops it at the end. Raises what `take` raises, and UserError for what ends the run.
+    Joins the Ray that runs in this process or the cluster that RAY_ADDRESS names, else starts one
+    on this machine and stops it at the end. Raises what `take` raises, and UserError for what ends
+    the run.
     """
     if ACCOUNTS.get():
         raise UserError(NO_BUDGET)
@@ -90,15 +96,21 @@ def answer_on_ray(
         return
     with _cluster(workers) as (ray, cpus):
         if workers is not None and workers > cpus:
-            raise UserError(f"the Ray cluster has {cpus} CPUs, one a worker: give at most --workers {cpus}")
+            raise UserError(
+                f"the Ray cluster has {cpus} CPUs, one a worker: give at most --workers {cpus}"
+            )
         engines = seat_engines(program, lm)
         shared = [engine for engine in engines if engine and not engine.model.startswith("local/")]
-        number = min(workers or cpus, len(questions), concurrency, *(one.concurrency for one in shared))
+        number = min(
+            workers or cpus, len(questions), concurrency, *(one.concurrency for one in shared)
+        )
         records = {key: line for store in stores for key, line in store.items()}
         # In a list, so that a worker unpacks them itself and can say what is wrong.
         parcel = [ray.put((program, lm, metric)), ray.put(records)]
         cacheable = {engine.model for engine in engines if engine and engine.cached}
-        driver = _Driver(ray, parcel, deque(questions), stores, cacheable, take, concurrency, number)
+        driver = _Driver(
+            ray, parcel, deque(questions), stores, cacheable, take, concurrency, number
+        )
         run_sync(driver.answer_all)
 
 
@@ -195,26 +207,35 @@ class _Driver:
             self.finished.set()
 
     def _deal(self) -> None:
-        """Give workers that have room what waits; a question that two died with gets one for itself."""
+        """Give workers that have room what waits; a question that two died with gets one for
+        itself.
+        """
         for worker in self.hired:
             given = []
             if not any(self.deaths[name] >= MOST_DEATHS - 1 for name in worker.has):
-                # A few more than it takes at once, so that none of its places waits for the next delivery.
+                # A few more than it takes at once, so that none of its places waits for the next
+                # delivery.
                 room = worker.in_flight + worker.in_flight // 8 - len(worker.has)
                 given = [self.waiting.popleft() for _ in range(min(room, len(self.waiting)))]
                 if not given and not worker.has and self.alone:
                     given = [self.alone.popleft()]
             if given:
                 worker.has.update((question.id, question) for question in given)
-                worker.actor.give.remote([Known(one, list(self.calls.get(one.id, ()))) for one in given])
+                worker.actor.give.remote(
+                    [Known(one, list(self.calls.get(one.id, ()))) for one in given]
+                )
 
     def _lose(self, worker: _Hired, problem: Exception) -> None:
-        """Put a dead worker's questions back; their calls that came in before are not made again."""
+        """Put a dead worker's questions back; their calls that came in before are not made
+        again.
+        """
         if worker not in self.hired:
             self.failed_starts += 1
             if self.failed_starts >= MOST_DEATHS:
                 said = " ".join(str(problem).split())[:300]
-                raise UserError(f"Ray's workers do not start ({said}): check the cluster with 'ray status'")
+                raise UserError(
+                    f"Ray's workers do not start ({said}): check the cluster with 'ray status'"
+                )
             return
         self.hired.remove(worker)
         for question in reversed(worker.has.values()):
@@ -247,7 +268,9 @@ def _cluster(workers: int | None) -> Iterator[tuple[Any, int]]:
                 ray.init("local", num_cpus=cpus, **store, **quiet)
         except (ConnectionError, RuntimeError, ValueError, OSError) as problem:
             said = " ".join(str(problem).split())[:300]
-            advice = "correct RAY_ADDRESS" if address else "see Ray's logs, or use the engine asyncio"
+            advice = (
+                "correct RAY_ADDRESS" if address else "see Ray's logs, or use the engine asyncio"
+            )
             raise UserError(f"Ray does not start ({said}): {advice}") from None
     try:
         yield ray, int(ray.cluster_resources().get("CPU", 0)) or 1

@@ -1,4 +1,6 @@
-"""What runs in a Ray worker: takes questions, answers them on its event loop, sends calls and rows back."""
+"""What runs in a Ray worker: takes questions, answers them on its event loop, sends calls and rows
+back.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ class Ready:
 
 @dataclass
 class Stop:
-    """What ends the run: the error's class as far as it matters, its text, and where it came from."""
+    """What ends the run: the error's class as far as it matters, its text, and where it
+    came from.
+    """
 
     kind: str
     text: str
@@ -90,7 +94,9 @@ class Worker:
     async def run(
         self, parcel: Sequence[Any], place: int, workers: int, concurrency: int, cached: bool
     ) -> AsyncIterator[list[Event]]:
-        """Answer what is given, until the process is ended; yields what has happened as soon as it has."""
+        """Answer what is given, until the process is ended; yields what has happened as soon as it
+        has.
+        """
         try:
             (program, lm, metric), records = await asyncio.gather(*parcel)
             scored = metric_of(metric)
@@ -106,7 +112,9 @@ class Worker:
             if cache is not None:
                 cache.readonly = True  # the driver writes what is new into its own
             ACTIVE_CACHE.set(cache)
-            tasks = [asyncio.create_task(self._work(program, relay, scored)) for _ in range(in_flight)]
+            tasks = [
+                asyncio.create_task(self._work(program, relay, scored)) for _ in range(in_flight)
+            ]
             try:
                 yield [Ready(in_flight)]
                 while True:
@@ -130,7 +138,9 @@ class Worker:
 
 
 class Relay:
-    """A worker's stand-in for the run's records and ledgers: knows what was recorded, sends what is new."""
+    """A worker's stand-in for the run's records and ledgers: knows what was recorded, sends what is
+    new.
+    """
 
     readonly = False
 
@@ -171,8 +181,12 @@ def share(total: int, place: int, workers: int) -> int:
 
 
 def raised_again(stop: Stop) -> Exception:
-    """The error of a worker as the driver raises it: a user's error as it was, a bug with its traceback."""
-    kinds: dict[str, type[Exception]] = {kind.__name__: kind for kind in (FatalCallError, UserError)}
+    """The error of a worker as the driver raises it: a user's error as it was, a bug with its
+    traceback.
+    """
+    kinds: dict[str, type[Exception]] = {
+        kind.__name__: kind for kind in (FatalCallError, UserError)
+    }
     problem = kinds.get(stop.kind, RuntimeError)(stop.text)
     if stop.kind not in kinds:
         problem.add_note(f"It happened in a Ray worker:\n{stop.trace}")
@@ -185,7 +199,8 @@ def _not_unpacked(problem: Exception) -> UserError:
         return cause
     text = " ".join(str(cause).split())
     return UserError(
-        f"Ray's worker cannot unpack the program ({type(cause).__name__}: {text}): install its modules on "
+        f"Ray's worker cannot unpack the program ({type(cause).__name__}: {text}): install its "
+        f"modules on "
         "every machine of the cluster"
     )
 

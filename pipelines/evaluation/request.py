@@ -33,7 +33,8 @@ from ..base.request import (
 class EvaluateRequest(Columned, LMs, Spending):
     """Answer labelled questions, score the answers, and keep a row for each.
 
-    Run the same command again to resume a run that was stopped: nothing that is finished is asked twice.
+    Run the same command again to resume a run that was stopped: nothing that is finished is asked
+    twice.
     """
 
     example: ClassVar[str] = (
@@ -48,7 +49,8 @@ class EvaluateRequest(Columned, LMs, Spending):
         Option(
             "--data",
             metavar="NAME|FILE",
-            help="Labelled questions: a data set's name, a file, or - for standard input; in Python also "
+            help="Labelled questions: a data set's name, a file, or - for standard input; in "
+            "Python also "
             "what fm.load takes.",
         ),
     ] = None
@@ -58,19 +60,25 @@ class EvaluateRequest(Columned, LMs, Spending):
     judge_sample: Annotated[
         Any,
         str | None,
-        source("Answers that people graded: columns question, answer (the reference), given, verdict."),
+        source(
+            "Answers that people graded: columns question, answer (the reference), given, verdict."
+        ),
     ] = None
     split: Annotated[str | None, Option(help="Split of the data set.")] = None
     limit: Annotated[int | None, Option(help="Only so many questions.")] = None
     seed: Annotated[
         int | None,
-        Option(help="Draw the limit at random (without it, the first ones); a program's own draws, too."),
+        Option(
+            help="Draw the limit at random (without it, the first ones); a program's own draws, "
+            "too."
+        ),
     ] = None
     out: Annotated[
         str | Path | None,
         Path | None,
         folder(
-            "Folder of the run, which the same command resumes. Default: one under runs/; in Python a "
+            "Folder of the run, which the same command resumes. Default: one under runs/; in "
+            "Python a "
             "temporary one."
         ),
     ] = None
@@ -85,10 +93,13 @@ class EvaluateRequest(Columned, LMs, Spending):
         list[str],
         Option(metavar="5,8,10,15", help="Once for each step limit of a team, the deepest first."),
     ] = None
-    max_failures: Annotated[int | None, Option(min=1, help="Stop after so many failed questions.")] = None
+    max_failures: Annotated[
+        int | None, Option(min=1, help="Stop after so many failed questions.")
+    ] = None
     retry_errors: RetryErrors = False
     engine: Annotated[
-        str, Option(metavar="asyncio|ray", help="Where to run: in this process, or on a Ray cluster.")
+        str,
+        Option(metavar="asyncio|ray", help="Where to run: in this process, or on a Ray cluster."),
     ] = "asyncio"
     workers: Workers = None
     record: Record = None
@@ -96,7 +107,9 @@ class EvaluateRequest(Columned, LMs, Spending):
     traces: Annotated[
         float | None,
         Option(
-            min=0, max=1, help="Share of the questions that MLflow gets as traces. Default: 20 questions."
+            min=0,
+            max=1,
+            help="Share of the questions that MLflow gets as traces. Default: 20 questions.",
         ),
     ] = None
     parent: Annotated[str | None, Doc("id of the MLflow run that this one is shown under.")] = None

@@ -1,4 +1,6 @@
-"""The same team evaluated at several step limits: EM and F1 against the limit, as JSON and as a plot."""
+"""The same team evaluated at several step limits: EM and F1 against the limit, as JSON and as a
+plot.
+"""
 
 from __future__ import annotations
 
@@ -84,16 +86,20 @@ class StepLimits:
 
 
 def plan_step_limits(request: EvaluateRequest, *, stored: bool = False) -> LimitsPlan:
-    """Plan the evaluation once for each limit; the call cache then answers the first steps of the lower ones.
-    Their folders are in the one that the evaluation would have without limits.
+    """Plan the evaluation once for each limit; the call cache then answers the first steps of the
+    lower ones. Their folders are in the one that the evaluation would have without limits.
 
     Raises UserError for limits that are not numbers and a program without steps.
     """
     try:
-        numbers = [int(one) if isinstance(one, str) else one for one in split_items(request.step_limits)]
+        numbers = [
+            int(one) if isinstance(one, str) else one for one in split_items(request.step_limits)
+        ]
     except ValueError:
         limits = ",".join(map(str, request.step_limits or ()))
-        raise UserError(f"--step-limits {limits!r} are not numbers: write for example 5,8,10,15") from None
+        raise UserError(
+            f"--step-limits {limits!r} are not numbers: write for example 5,8,10,15"
+        ) from None
     if "max_steps" in parse_sets(request.sets):
         raise UserError("--step-limits sets max_steps itself: drop --set max_steps")
     first = plan_evaluation(replace(request, step_limits=None), stored=stored)
@@ -103,28 +109,38 @@ def plan_step_limits(request: EvaluateRequest, *, stored: bool = False) -> Limit
     for limit in deepest_first(numbers):
         settings = {**first.settings, "step_limit": limit}
         one = replace(first, program=first.program.with_max_steps(limit), settings=settings)
-        plans.append((limit, one.kept_in(None if first.out is None else first.out / f"steps-{limit}")))
+        plans.append(
+            (limit, one.kept_in(None if first.out is None else first.out / f"steps-{limit}"))
+        )
     return LimitsPlan(plans)
 
 
 def deepest_first(limits: Sequence[int]) -> list[int]:
-    """The different limits, the largest first. Raises UserError when there is none, or one is no limit."""
+    """The different limits, the largest first. Raises UserError when there is none, or one is no
+    limit.
+    """
     for limit in limits:
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise UserError(
-                f"{limit!r} is not a step limit: give whole numbers of at least 1, such as 5,8,10,15"
+                f"{limit!r} is not a step limit: give whole numbers of at least 1, such as "
+                f"5,8,10,15"
             )
     if not limits:
-        raise UserError("there is not a step limit: give whole numbers of at least 1, such as 5,8,10,15")
+        raise UserError(
+            "there is not a step limit: give whole numbers of at least 1, such as 5,8,10,15"
+        )
     return sorted(set(limits), reverse=True)
 
 
-def write_curve(out: Path, summaries: Sequence[tuple[int, Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Write `step_limits.json` and, if there is a point, `step_limits.png`; returns the points, ascending.
+def write_curve(
+    out: Path, summaries: Sequence[tuple[int, Mapping[str, Any]]]
+) -> list[dict[str, Any]]:
+    """Write `step_limits.json` and, if there is a point, `step_limits.png`; returns the points,
+    ascending.
 
-    `summaries` are limits with what is in `summary.json`. A point has `limit`, `em` and `f1` with `value`,
-    `low` and `high` (where there is no F1, both are the score by the run's metric), `forced_rate` by worker,
-    and the `usage`.
+    `summaries` are limits with what is in `summary.json`. A point has `limit`, `em` and `f1` with
+    `value`, `low` and `high` (where there is no F1, both are the score by the run's metric),
+    `forced_rate` by worker, and the `usage`.
     """
     points = []
     for limit, summary in sorted(summaries, key=lambda pair: pair[0]):

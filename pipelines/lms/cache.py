@@ -27,8 +27,9 @@ WRITE_SECONDS = 0.2  # an answer is there for other processes after so long at m
 class CallCache:
     """Replies by call key in `DIR/calls.sqlite`.
 
-    Unlike a `CallStore`, which indexes a whole record in memory, it may be large and opens at once. It is a
-    `KeyValue` of at most `most_bytes`: trouble with the disk warns once, and calls are made.
+    Unlike a `CallStore`, which indexes a whole record in memory, it may be large and opens at once.
+    It is a `KeyValue` of at most `most_bytes`: trouble with the disk warns once, and calls are
+    made.
     """
 
     readonly = False
@@ -47,11 +48,15 @@ class CallCache:
         self._claims.close()
 
     def claim(self, key: str) -> bool:
-        """Whether a call is this process's to make: no other has it under way. Then `release` it."""
+        """Whether a call is this process's to make: no other has it under way. Then
+        `release` it.
+        """
         return self._claims.take(bytes.fromhex(key))
 
     def release(self, key: str) -> None:
-        """Let others have a call that has ended, once its answer is on disk if there is one to keep."""
+        """Let others have a call that has ended, once its answer is on disk if there is one to
+        keep.
+        """
         self._ended.add(bytes.fromhex(key))
         loop = asyncio.get_running_loop()
         if loop.time() >= self._write_at:
@@ -97,7 +102,8 @@ def open_cache(wanted: bool = True) -> Iterator[CallCache | None]:
         own_folder(folder)
     except OSError as problem:
         warnings.warn(
-            f"the call cache {folder} cannot be used ({problem.strerror}): calls are made without it; delete "
+            f"the call cache {folder} cannot be used ({problem.strerror}): calls are made "
+            f"without it; delete "
             "it, or set FOLKMOOT_CACHE to a folder of your own",
             RuntimeWarning,
             stacklevel=4,
@@ -112,4 +118,6 @@ def open_cache(wanted: bool = True) -> Iterator[CallCache | None]:
 
 
 ACTIVE_CACHE: ContextVar[CallCache | None] = ContextVar("folkmoot_call_cache", default=None)
-"""The cache of the run in progress: read after its records, for LMs whose answers do not depend on order."""
+"""The cache of the run in progress: read after its records, for LMs whose answers do not depend on
+order.
+"""

@@ -1,4 +1,6 @@
-"""Which calls processes have under way: one of them makes a call, the others wait for its answer."""
+"""Which calls processes have under way: one of them makes a call, the others wait for its
+answer.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,9 @@ from ...modules.base.files import open_regular
 class Claims:
     """The calls of this process, each a locked byte of a file that all processes open.
 
-    The system lets go of those of a process that ends, however it ends. Where the file cannot be made or
-    locked nobody waits. Two of one file in one process do not see each other's, and when one is closed the
-    other's may be taken: then a call is made twice, no more.
+    The system lets go of those of a process that ends, however it ends. Where the file cannot be
+    made or locked nobody waits. Two of one file in one process do not see each other's, and when
+    one is closed the other's may be taken: then a call is made twice, no more.
     """
 
     def __init__(self, path: Path) -> None:

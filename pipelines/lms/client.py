@@ -1,4 +1,6 @@
-"""Direct client for OpenAI-compatible chat endpoints: one pooled HTTP connection set per event loop."""
+"""Direct client for OpenAI-compatible chat endpoints: one pooled HTTP connection set per event
+loop.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,12 @@ from urllib.parse import unquote, urlsplit
 import aiohttp
 
 from ...modules.base.calls import FatalCallError
-from ...modules.base.connections import AnswerTooLargeError, LoopSessions, read_body, seconds_to_wait
+from ...modules.base.connections import (
+    AnswerTooLargeError,
+    LoopSessions,
+    read_body,
+    seconds_to_wait,
+)
 from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ..base.journal import to_json
@@ -68,7 +75,8 @@ class HttpEndpoint:
         self._headers = {"Content-Type": "application/json"}
         parts = urlsplit(base_url)
         self._url = f"{self.name}/chat/completions" + (f"?{parts.query}" if parts.query else "")
-        if parts.username is not None:  # what stands in the address is meant for it, a key may be another's
+        # what stands in the address is meant for it, a key may be another's
+        if parts.username is not None:
             user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
         elif api_key:
@@ -94,7 +102,8 @@ class HttpEndpoint:
             body.pop("response_format", None)
         status, headers, text = await self._post(body)
         if status == 400 and "response_format" in body and _about_schema(text):
-            # Perhaps the endpoint cannot hold answers to a schema; if it answers without one, the prompt's
+            # Perhaps the endpoint cannot hold answers to a schema; if it answers without one, the
+            # prompt's
             # own words must do from here on.
             body.pop("response_format")
             status, headers, text = await self._post(body)
@@ -132,7 +141,11 @@ class HttpEndpoint:
                 self._url, data=to_json(body), headers=self._headers, allow_redirects=False
             ) as response:
                 said = await read_body(response, self._most_bytes)
-                return response.status, response.headers, self._hide(said.decode("utf-8", "replace"))
+                return (
+                    response.status,
+                    response.headers,
+                    self._hide(said.decode("utf-8", "replace")),
+                )
         except (aiohttp.ConnectionTimeoutError, aiohttp.ClientConnectorError) as problem:
             raise self._broken(problem, "unreachable") from None
         except TimeoutError:
@@ -141,9 +154,12 @@ class HttpEndpoint:
             ) from None
         except AnswerTooLargeError as problem:
             raise TooLargeError(
-                f"the reply of {self.name} has {problem}: lower max_tokens, or raise FOLKMOOT_REPLY_MB"
+                f"the reply of {self.name} has {problem}: lower max_tokens, or raise "
+                f"FOLKMOOT_REPLY_MB"
             ) from None
-        except ValueError:  # what aiohttp says of a host or user info that cannot stand in an address
+        except (
+            ValueError
+        ):  # what aiohttp says of a host or user info that cannot stand in an address
             raise FatalCallError(
                 f"{self.name} is no address: give --api-base as http://HOST:PORT/v1"
             ) from None
@@ -152,11 +168,15 @@ class HttpEndpoint:
 
     def _broken(self, problem: Exception, kind: Trouble) -> TransientError:
         number = getattr(problem, "errno", None) or 0
-        said = os.strerror(number) if number > 0 else one_line(f"{type(problem).__name__}: {problem}")
+        said = (
+            os.strerror(number) if number > 0 else one_line(f"{type(problem).__name__}: {problem}")
+        )
         return TransientError(f"no connection to {self.name} ({said})", kind)
 
 
-def _made_again(base_url: str, model: str, keyed: bool, key_hint: str, timeout: float) -> HttpEndpoint:
+def _made_again(
+    base_url: str, model: str, keyed: bool, key_hint: str, timeout: float
+) -> HttpEndpoint:
     """The endpoint in another process. Raises UserError when its environment lacks the key."""
     key = settings().openai_key() if keyed else None
     if keyed and key is None:

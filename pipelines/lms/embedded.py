@@ -1,4 +1,6 @@
-"""The embedded llama.cpp server: one per model, process and setting, on the loopback, behind a random key."""
+"""The embedded llama.cpp server: one per model, process and setting, on the loopback, behind a
+random key.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ from .weights import Weights, progress_bar
 HOST = "127.0.0.1"
 CONTEXT_TOKENS = 8192
 WORKSPACE_BYTES = 300 << 20  # what llama.cpp takes beside weights and context, about
-# Earlier prompts whose beginnings a later one may share, such as those of the other seats of a dialogue.
+# Earlier prompts whose beginnings a later one may share, such as those of the other seats of a
+# dialogue.
 KEPT_PROMPTS_MIB = 512
 # Messages reach the model as they are, joined without anything in between.
 PASS_THROUGH = "{%- for message in messages %}{{ message['content'] }}{% endfor %}"
@@ -41,15 +44,12 @@ _LOG = logging.getLogger("folkmoot")
 class EmbeddedServer:
     """A GGUF model behind llama.cpp's OpenAI-compatible server, inside this process.
 
-    Nothing is loaded before `start`, or before the first use of `base_url` or `tokenize`. With one slot, the
-    same requests in the same order on a fresh server give the same answers bit for bit.
+    Nothing is loaded before `start`, or before the first use of `base_url` or `tokenize`. With one
+    slot, the same requests in the same order on a fresh server give the same answers bit for bit.
 
-    Args:
-        weights: the model.
-        cache_dir: where weights that come in parts are put together once.
-        threads: CPU threads of the model.
-        context: longest prompt and reply together, in tokens; None takes 8192, or the most of the model.
-        slots: calls that are answered side by side.
+    Args: weights: the model. cache_dir: where weights that come in parts are put together once.
+        threads: CPU threads of the model. context: longest prompt and reply together, in tokens;
+        None takes 8192, or the most of the model. slots: calls that are answered side by side.
         plain: messages reach the model as they are, instead of through its chat template.
     """
 
@@ -84,7 +84,10 @@ class EmbeddedServer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stop()
 
@@ -107,9 +110,8 @@ class EmbeddedServer:
     def start(self) -> None:
         """Load the weights and listen; nothing happens when the server runs already.
 
-        Raises:
-            UserError: the extra `local` is missing, the weights cannot be put together or loaded, the context
-                is larger than the model's, or main memory too small.
+        Raises: UserError: the extra `local` is missing, the weights cannot be put together or
+            loaded, the context is larger than the model's, or main memory too small.
         """
         with self._lock:
             if self._server is not None:
@@ -126,7 +128,8 @@ class EmbeddedServer:
                     bar.update(bar.total)
             except (RuntimeError, ValueError) as problem:
                 raise UserError(
-                    f"llama.cpp could not load {path} ({problem}): delete the file and fetch it again"
+                    f"llama.cpp could not load {path} ({problem}): delete the file and fetch it "
+                    f"again"
                 ) from None
             _LOG.info("loaded local/%s in %.1f s", self.weights.model, time.monotonic() - began)
             # An answer proves that the server's loop runs: ended before that, it would never end.
@@ -136,7 +139,9 @@ class EmbeddedServer:
             atexit.register(self.stop)
 
     def stop(self) -> None:
-        """End the server and its threads, and free its memory; does nothing when it is not running."""
+        """End the server and its threads, and free its memory; does nothing when it is not
+        running.
+        """
         with self._lock:
             if self._server is not None:
                 _hang_up(urlsplit(self._address).port)
@@ -177,10 +182,14 @@ class EmbeddedServer:
         if self.context is not None and 0 < most < self.context:
             raise UserError(f"{name} was made for {most} tokens: give a context of at most that")
         cache = header.bytes_a_token * self._tokens(header) * self.slots
-        needed, free = path.stat().st_size + cache + WORKSPACE_BYTES, psutil.virtual_memory().available
+        needed, free = (
+            path.stat().st_size + cache + WORKSPACE_BYTES,
+            psutil.virtual_memory().available,
+        )
         if needed > free:
             raise UserError(
-                f"{name} needs about {needed / 1e9:.1f} GB of main memory, {free / 1e9:.1f} GB are free: end "
+                f"{name} needs about {needed / 1e9:.1f} GB of main memory, {free / 1e9:.1f} GB "
+                f"are free: end "
                 "other programs, give a smaller context or fewer slots, or name a smaller model"
             )
 
@@ -196,7 +205,8 @@ class EmbeddedServer:
         params.kv_unified = False
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self.threads
         params.cache_prompt = True
-        # Without the full window Gemma's sliding-window layers forget the prefix, and nothing is reused.
+        # Without the full window Gemma's sliding-window layers forget the prefix, and nothing is
+        # reused.
         params.swa_full = True
         params.n_ctx_checkpoints = 0
         # Prompts kept for later in main memory would grow to 8 GiB.

@@ -1,4 +1,6 @@
-"""The protocol of endpoints, with replies and failures; `client`, `hosted` and `local` implement it."""
+"""The protocol of endpoints, with replies and failures; `client`, `hosted` and `local` implement
+it.
+"""
 
 from __future__ import annotations
 
@@ -21,20 +23,25 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")  # 6m0s, 250ms, 12
 _DURATIONS = re.compile(rf"(?:{_DURATION.pattern})+")
 _UNITS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600}
 _LIMITS = [
-    *((f"x-ratelimit-remaining{of}", f"x-ratelimit-reset{of}") for of in ("-requests", "-tokens", "")),
+    *(
+        (f"x-ratelimit-remaining{of}", f"x-ratelimit-reset{of}")
+        for of in ("-requests", "-tokens", "")
+    ),
     *(
         (f"anthropic-ratelimit-{of}-remaining", f"anthropic-ratelimit-{of}-reset")
         for of in ("requests", "tokens", "input-tokens", "output-tokens")
     ),
 ]
 """The headers that say what is left of a rate limit, and when it starts anew."""
-_NO_MODEL = ("model_not_found", "model not exist", "invalid model")  # said with a 400 by some providers
+# said with a 400 by some providers
+_NO_MODEL = ("model_not_found", "model not exist", "invalid model")
 
 
 Trouble = Literal["refused", "unreadable", "failed", "down", "cut off", "timed out", "unreachable"]
-"""Why a try failed: a 429; an answer, billed, that cannot be read; another status of 500 and above; one that
-a gateway gives for a server behind it; a connection that broke, or no answer in time, after the request was
-sent (the endpoint may bill these two); no connection at all."""
+"""Why a try failed: a 429; an answer, billed, that cannot be read; another status of 500 and above;
+one that a gateway gives for a server behind it; a connection that broke, or no answer in time,
+after the request was sent (the endpoint may bill these two); no connection at all.
+"""
 
 SILENT: frozenset[Trouble] = frozenset(("down", "cut off", "timed out", "unreachable"))
 """The troubles of an endpoint that may not be there."""
@@ -72,10 +79,12 @@ KEEPABLE = frozenset({"stop", "stop_sequence", "end_turn", "eos", "eos_token", "
 
 @dataclass(frozen=True)
 class Reply:
-    """One chat completion: its text, why it ended, and the tokens as the endpoint counted them (or None).
+    """One chat completion: its text, why it ended, and the tokens as the endpoint counted them (or
+    None).
 
-    `finish_reason` is the endpoint's own, or `refusal` for a text with which the model declined to answer.
-    Prompt tokens include those read from and written to the provider's cache, completion tokens reasoning.
+    `finish_reason` is the endpoint's own, or `refusal` for a text with which the model declined to
+    answer. Prompt tokens include those read from and written to the provider's cache, completion
+    tokens reasoning.
     """
 
     text: str
@@ -108,7 +117,9 @@ class Reply:
 
 
 class Endpoint(Protocol):
-    """Where requests go: one attempt a call, failures as TransientError, CallError or FatalCallError."""
+    """Where requests go: one attempt a call, failures as TransientError, CallError or
+    FatalCallError.
+    """
 
     @property
     def name(self) -> str: ...
@@ -125,7 +136,9 @@ class Endpoint(Protocol):
 
     @property
     def quiet_until(self) -> float:
-        """When, on the monotonic clock, the rate limit that the endpoint spoke of allows the next request."""
+        """When, on the monotonic clock, the rate limit that the endpoint spoke of allows the next
+        request.
+        """
         ...
 
     async def send(self, payload: Mapping[str, Any]) -> Reply: ...
@@ -144,11 +157,17 @@ def failure_of(
         kind: Trouble = "down" if status in (502, 503, 504) else "failed"
         return TransientError(f"{name} answered {status} ({said})", kind, retry_after=retry_after)
     if status in (401, 403):
-        return FatalCallError(f"{name} refused the key ({status}: {said}): set {key} to a valid key")
+        return FatalCallError(
+            f"{name} refused the key ({status}: {said}): set {key} to a valid key"
+        )
     if status == 404 or (status == 400 and any(mark in text.casefold() for mark in _NO_MODEL)):
-        return FatalCallError(f"{name} does not know the model {model!r} ({said}): check --lm and --api-base")
+        return FatalCallError(
+            f"{name} does not know the model {model!r} ({said}): check --lm and --api-base"
+        )
     if status == 429:
-        return FatalCallError(f"{name} has no quota left for this key ({said}): top it up or use another")
+        return FatalCallError(
+            f"{name} has no quota left for this key ({said}): top it up or use another"
+        )
     return CallError(f"{name} refused the request ({status}: {said})")
 
 
@@ -165,12 +184,15 @@ def read_completion(text: str, name: str) -> Reply:
         return Reply(said, reason, **tokens_in(body.get("usage"), said))
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise TransientError(
-            f"{name} answered 200 with something that is no chat completion ({error_in(text)})", "unreadable"
+            f"{name} answered 200 with something that is no chat completion ({error_in(text)})",
+            "unreadable",
         ) from None
 
 
 def _text(content: Any) -> str:
-    """The text of a message, whole or in parts, as valid Unicode. Raises TypeError for anything else."""
+    """The text of a message, whole or in parts, as valid Unicode. Raises TypeError for anything
+    else.
+    """
     if isinstance(content, list):
         content = "".join(part["text"] for part in content if part.get("type") == "text")
     if content is None:
@@ -203,18 +225,25 @@ def tokens_in(usage: Any, answer: str = "") -> TokenCounts:
     Counts that contradict one another, or say that the answer took none, are not known.
     """
     counts = usage if isinstance(usage, dict) else {}
-    prompt, completion = _tokens(counts.get("prompt_tokens")), _tokens(counts.get("completion_tokens"))
-    cached, written, reasoning = (_first(counts, places) for places in (_CACHED, _WRITTEN, _REASONING))
+    prompt, completion = (
+        _tokens(counts.get("prompt_tokens")),
+        _tokens(counts.get("completion_tokens")),
+    )
+    cached, written, reasoning = (
+        _first(counts, places) for places in (_CACHED, _WRITTEN, _REASONING)
+    )
     if prompt is not None and completion is not None:
         total = _tokens(counts.get("total_tokens"))
-        if reasoning and total == prompt + completion + reasoning:  # some, such as xAI, count them apart
+        # some, such as xAI, count them apart
+        if reasoning and total == prompt + completion + reasoning:
             completion += reasoning
         if (
             prompt == 0
             or (answer and completion == 0)
             or (reasoning or 0) > completion
             or (cached or 0) + (written or 0) > prompt
-            or total not in (None, 0, prompt + completion)  # LiteLLM says 0 where nobody has summed up
+            # LiteLLM says 0 where nobody has summed up
+            or total not in (None, 0, prompt + completion)
         ):
             prompt = completion = cached = written = reasoning = None
     return {
@@ -241,7 +270,9 @@ def _tokens(found: Any) -> int | None:
 
 
 def plain_address(base_url: str) -> str:
-    """Where it is, without user info or query: safe to log, and part of the cache key. Raises UserError."""
+    """Where it is, without user info or query: safe to log, and part of the cache key. Raises
+    UserError.
+    """
     parts = read_address(base_url, ("http", "https"), "--api-base as http://HOST:PORT/v1")
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
 
@@ -252,8 +283,9 @@ def origin(base_url: str) -> str:
 
 
 def rate_limit_pause(headers: Mapping[str, str]) -> float | None:
-    """Seconds until a used-up rate limit (`x-ratelimit-remaining-…: 0`, or `anthropic-ratelimit-…-remaining`)
-    starts anew, at most `MOST_PAUSE`."""
+    """Seconds until a used-up rate limit (`x-ratelimit-remaining-…: 0`, or
+    `anthropic-ratelimit-…-remaining`) starts anew, at most `MOST_PAUSE`.
+    """
     spent = [reset for left, reset in _LIMITS if headers.get(left, "").strip() == "0"]
     pause = max((_seconds_until(headers.get(reset, "").strip()) for reset in spent), default=0.0)
     return min(pause, MOST_PAUSE) if pause > 0 else None

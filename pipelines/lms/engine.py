@@ -1,4 +1,6 @@
-"""The engine behind every LM: key, record, single flight, in-flight limit, retries, and the bill."""
+"""The engine behind every LM: key, record, single flight, in-flight limit, retries, and the
+bill.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,15 @@ from ..base.budget import ACCOUNTS, Account, BudgetSpent
 from ..base.settings import settings as settings_now
 from .cache import ACTIVE_CACHE, WRITE_SECONDS, CallCache
 from .client import HttpEndpoint
-from .endpoint import MAY_BE_BILLED, MOST_PAUSE, SILENT, Endpoint, Reply, TooLargeError, TransientError
+from .endpoint import (
+    MAY_BE_BILLED,
+    MOST_PAUSE,
+    SILENT,
+    Endpoint,
+    Reply,
+    TooLargeError,
+    TransientError,
+)
 from .ledger import LEDGERS, Entry, Ledger, usage_of
 from .limits import MAX_RETRIES, gate_to
 from .local import ATTEMPT_SECONDS, DEFAULT_LM, LocalEndpoint
@@ -62,20 +72,19 @@ _KEY_TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, check_circular=
 class Engine:
     """DSPy's asynchronous engine of one LM (`dspy.LM(…, async_engine=Engine(…))`).
 
-    Args:
-        model: the full LM name, such as `openai/gpt-4o-mini`.
-        endpoint: where to send requests; None answers from records only.
-        profile: how the LM wants to be asked.
-        identity: what names this LM in call keys: endpoint and model, never a key.
-        concurrency: most calls in flight; the endpoint's 429s shrink it for a while.
-        prices: USD per token; None when unknown.
-        store: a record that this LM always reads first.
-        cached: whether the cache that runs share may answer: not where answers depend on earlier calls.
-        settings: further request fields, sent as they are.
+    Args: model: the full LM name, such as `openai/gpt-4o-mini`. endpoint: where to send requests;
+        None answers from records only. profile: how the LM wants to be asked. identity: what names
+        this LM in call keys: endpoint and model, never a key. concurrency: most calls in flight;
+        the endpoint's 429s shrink it for a while. prices: USD per token; None when unknown. store:
+        a record that this LM always reads first. cached: whether the cache that runs share may
+        answer: not where answers depend on earlier calls. settings: further request fields, sent as
+        they are.
     """
 
     supports_response_schema = True
-    supported_params = frozenset({"response_format", "temperature", "max_tokens", "top_p", "stop", "seed"})
+    supported_params = frozenset(
+        {"response_format", "temperature", "max_tokens", "top_p", "stop", "seed"}
+    )
 
     def __init__(
         self,
@@ -137,18 +146,28 @@ class Engine:
             yield event
 
     async def ask(
-        self, system: str | None, messages: list[tuple[str, str]], config: Config, extra: Mapping[str, Any]
+        self,
+        system: str | None,
+        messages: list[tuple[str, str]],
+        config: Config,
+        extra: Mapping[str, Any],
     ) -> str:
-        """The text of the reply to a request in its parts; what `complete` does, for callers of our own."""
+        """The text of the reply to a request in its parts; what `complete` does, for callers of our
+        own.
+        """
         said = [{"role": role, "content": text} for role, text in messages]
-        return (await self._reply(self._body(system, said, config, extra), extra.get("rollout"))).text
+        return (
+            await self._reply(self._body(system, said, config, extra), extra.get("rollout"))
+        ).text
 
     async def aclose(self) -> None:
         if self.endpoint is not None:
             await self.endpoint.aclose()
 
     def dump_state(self) -> dict[str, Any]:
-        """What makes this LM again as JSON, without a key: those come from the environment that loads it."""
+        """What makes this LM again as JSON, without a key: those come from the environment that
+        loads it.
+        """
         return {
             "model": self.model,
             "identity": self.identity,
@@ -162,7 +181,11 @@ class Engine:
     def _embedded(self) -> dict[str, int]:
         """What a saved LM in this process keeps: threads are the machine's affair."""
         given = self.endpoint.settings if isinstance(self.endpoint, LocalEndpoint) else {}
-        return {key: value for key, value in given.items() if key != "threads" and value not in (None, 1)}
+        return {
+            key: value
+            for key, value in given.items()
+            if key != "threads" and value not in (None, 1)
+        }
 
     @classmethod
     def reaching(
@@ -193,13 +216,15 @@ class Engine:
             close = closest(name, names)
             meant = "" if close is None else f" (did you mean {names[close]!r}?)"
             raise UserError(
-                f"{name!r} is not an LM name{meant}: give PROVIDER/MODEL, such as openai/gpt-4o-mini or "
+                f"{name!r} is not an LM name{meant}: give PROVIDER/MODEL, such as "
+                f"openai/gpt-4o-mini or "
                 f"{DEFAULT_LM}"
             )
         if provider == "local":
             if api_base or api_key:
                 raise UserError(
-                    f"{name} runs inside this process: drop {'--api-base' if api_base else 'api_key'}, or "
+                    f"{name} runs inside this process: drop "
+                    f"{'--api-base' if api_base else 'api_key'}, or "
                     "name the model openai/…"
                 )
             endpoint = local = LocalEndpoint(
@@ -225,7 +250,8 @@ class Engine:
             listed = endpoint.name == known.default_openai_base_url
             if key is None and api_base is None and base == known.default_openai_base_url:
                 raise UserError(
-                    f"{name} needs a key: set OPENAI_API_KEY, or give --api-base for an endpoint of your own"
+                    f"{name} needs a key: set OPENAI_API_KEY, or give --api-base for an endpoint "
+                    f"of your own"
                 )
         return cls(
             name,
@@ -240,8 +266,9 @@ class Engine:
 
     @classmethod
     def load_state(cls, state: Mapping[str, Any]) -> Engine:
-        """The engine of a saved LM. Raises UserError unless it is where this environment would find it:
-        a file that could name an address could send the key there."""
+        """The engine of a saved LM. Raises UserError unless it is where this environment would find
+        it: a file that could name an address could send the key there.
+        """
         model, profile = state["model"], Profile(**state["profile"])
         prices = Prices(*state["prices"]) if state["prices"] else None
         made = cls.reaching(
@@ -254,23 +281,32 @@ class Engine:
         )
         if made.identity != state["identity"]:
             raise UserError(
-                f"the saved LM ({state['identity']}) is not where this environment finds {model}: load the "
+                f"the saved LM ({state['identity']}) is not where this environment finds "
+                f"{model}: load the "
                 "program without its LMs and set them again"
             )
         return made
 
     def payload(self, request: Request) -> tuple[dict[str, Any], int | None]:
-        """The request body in OpenAI's chat form, and the rollout that tells repeated samples apart."""
+        """The request body in OpenAI's chat form, and the rollout that tells repeated samples
+        apart.
+        """
         config = request.config
         extra = dict((config.extensions or {}).get("folkmoot") or {})
-        messages = [{"role": message.role, "content": message.text or ""} for message in request.messages]
+        messages = [
+            {"role": message.role, "content": message.text or ""} for message in request.messages
+        ]
         system = request.system
         if system is not None and not isinstance(system, str):
             system = "".join(part.text for part in system)
         return self._body(system, messages, config, extra), extra.get("rollout")
 
     def _body(
-        self, system: str | None, messages: list[dict[str, str]], config: Config, extra: Mapping[str, Any]
+        self,
+        system: str | None,
+        messages: list[dict[str, str]],
+        config: Config,
+        extra: Mapping[str, Any],
     ) -> dict[str, Any]:
         if system is not None:
             messages = [{"role": "system", "content": system}, *messages]
@@ -326,11 +362,14 @@ class Engine:
                 finish_reason=reply.finish_reason,
             )
         )
-        own = first and key in asker.paid  # an earlier attempt paid: the row's bill is as without a stop
+        # an earlier attempt paid: the row's bill is as without a stop
+        own = first and key in asker.paid
         record_call(paid if own else usage, paid)
         return reply, usage
 
-    async def _answer(self, payload: Mapping[str, Any], rollout: int | None, key: str) -> tuple[Reply, bool]:
+    async def _answer(
+        self, payload: Mapping[str, Any], rollout: int | None, key: str
+    ) -> tuple[Reply, bool]:
         """The reply, and whether this very request paid for it."""
         cache = ACTIVE_CACHE.get() if self.cached else None
         given = (self.store, *ACTIVE.get(), cache)
@@ -352,11 +391,13 @@ class Engine:
         (reply, asked), first = await self._flights(key, call)
         made = asked and first
         if not made:
-            self._keep(stores, key, reply)  # the other request may belong to a run with other records
+            # the other request may belong to a run with other records
+            self._keep(stores, key, reply)
         return reply, made
 
     async def _of_others(self, cache: CallCache, key: str) -> Reply | None:
-        """The reply that another process is getting; None where the call is to be made, and is now claimed.
+        """The reply that another process is getting; None where the call is to be made, and is now
+        claimed.
 
         A process that takes longer than one attempt may, such as a stopped one, is not waited for.
         """
@@ -385,7 +426,10 @@ class Engine:
         began = clock()
         while True:
             try:
-                async with gate.limit.slot(self.concurrency), gate.attempt(self.endpoint.timeout) as began:
+                async with (
+                    gate.limit.slot(self.concurrency),
+                    gate.attempt(self.endpoint.timeout) as began,
+                ):
                     if (pause := self.endpoint.quiet_until - time.monotonic()) > 0:
                         await asyncio.sleep(pause)
                     reply = await self._attempt(self.endpoint, payload, key, attempt + 1)
@@ -396,10 +440,13 @@ class Engine:
                 )
                 return reply
             except TransientError as problem:
-                if problem.kind == "refused":  # other troubles say nothing about how much the endpoint takes
+                # other troubles say nothing about how much the endpoint takes
+                if problem.kind == "refused":
                     gate.limit.report(refused=True)
                 failed = max(attempt, gate.rounds - 1)
-                wait = back_off(failed, problem.retry_after and min(problem.retry_after, MOST_PAUSE))
+                wait = back_off(
+                    failed, problem.retry_after and min(problem.retry_after, MOST_PAUSE)
+                )
                 if problem.kind == "unreachable" and gate.answered_at is None:
                     wait = min(wait, LONGEST_UNREACHED)
                 spent += clock() - began + wait
@@ -415,11 +462,13 @@ class Engine:
                     gate.pause(wait)
                 await asyncio.sleep(wait)
 
-    async def _attempt(self, endpoint: Endpoint, payload: Mapping[str, Any], key: str, number: int) -> Reply:
+    async def _attempt(
+        self, endpoint: Endpoint, payload: Mapping[str, Any], key: str, number: int
+    ) -> Reply:
         """One paid try, if the budgets allow it.
 
-        The ledgers know that it is in flight before it is sent, and what it took before its reply is used.
-        What was sent and has no known end counts as spent.
+        The ledgers know that it is in flight before it is sent, and what it took before its reply
+        is used. What was sent and has no known end counts as spent.
         """
         admitted: list[Account] = []
         booked: Entry | None = None
@@ -433,7 +482,9 @@ class Engine:
                 sent.append((ledger, ledger.send(lost)))
             booked = lost
             try:
-                async with asyncio.timeout(min(_seconds_left(GRACE_SECONDS), default=None)) as time_budget:
+                async with asyncio.timeout(
+                    min(_seconds_left(GRACE_SECONDS), default=None)
+                ) as time_budget:
                     reply = await endpoint.send(payload)
                 booked = self._entry(key, reply, number)
                 return reply
@@ -462,8 +513,12 @@ class Engine:
                 ledger.settle(place, booked)
 
     def _most(self, payload: Mapping[str, Any]) -> Reply:
-        """What a call without a known end is booked as: a token for three bytes, and as long as it may be."""
-        prompt = sum(len(message["content"].encode("utf-8", "replace")) for message in payload["messages"])
+        """What a call without a known end is booked as: a token for three bytes, and as long as it
+        may be.
+        """
+        prompt = sum(
+            len(message["content"].encode("utf-8", "replace")) for message in payload["messages"]
+        )
         limits = (payload.get(name) for name in ("max_tokens", "max_completion_tokens"))
         most = next((most for most in limits if most), LONGEST_REPLY)
         return Reply("", "", prompt // 3 + 1, most, 0, 0, 0)
@@ -543,12 +598,16 @@ class SyncEngine:
 
 
 def checked_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that are sent as they are. Raises UserError for what is none, or could lead a request away."""
+    """Settings that are sent as they are. Raises UserError for what is none, or could lead a
+    request away.
+    """
     for key, value in given.items():
         kinds = _KINDS.get(key)
         if kinds is None or name.startswith("local/"):
             raise UserError(f"{name} takes no {key}: leave it out")
-        right = isinstance(value, kinds) and not isinstance(value, bool) and (value or float in kinds)
+        right = (
+            isinstance(value, kinds) and not isinstance(value, bool) and (value or float in kinds)
+        )
         if not right or (isinstance(value, int) and kinds == (int,) and value < 1):
             raise UserError(f"{key} of {name} is {value!r}: give {_WORDS[kinds[0]]}")
     taken = sorted(_OURS & set(given.get("extra_body", ())))

@@ -43,7 +43,8 @@ from .seen import WATCHED, SeenCall
 from .store import ACTIVE
 
 LAST_SECONDS = 5.0
-"""How long a run that is over waits for calls that are under way; then nobody knows how they end."""
+"""How long a run that is over waits for calls that are under way; then nobody knows how they end.
+"""
 
 
 @dataclass(frozen=True)
@@ -59,14 +60,18 @@ class ForeignLM:
 
 
 def billed_as(lm: Any) -> Engine | ForeignLM:
-    """What an LM's calls are counted and priced by: its engine, or what is known of one of others."""
+    """What an LM's calls are counted and priced by: its engine, or what is known of one of
+    others.
+    """
     model = str(getattr(lm, "model", lm))
     return engine_of(lm) or ForeignLM(model, price_per_token(model))
 
 
 @dataclass
 class _Call:
-    """A call under way: who pays, where it is booked, and the entry that DSPy makes of it for histories."""
+    """A call under way: who pays, where it is booked, and the entry that DSPy makes of it for
+    histories.
+    """
 
     lm: Any
     entry: Entry
@@ -91,11 +96,12 @@ METERING: ContextVar[ForeignMeter | None] = ContextVar("folkmoot_foreign_meter",
 class ForeignMeter(BaseCallback):  # type: ignore[misc]
     """Puts the calls of LMs that folkmoot did not make on the bill of the run that it is made in.
 
-    A call is one of DSPy's: what the LM itself tries again is not seen. Its tokens and cost are those of the
-    entry that DSPy makes for the LM's history, else unknown. A call that nobody counts where it is made, in a
-    thread of the user's own, is on the ledger alone; `strays` counts when such calls began and ended. A call
-    in a thread of DSPy's is its question's. Of folkmoot's own LMs, which keep the books themselves, only
-    those calls are seen to that are made in such threads.
+    A call is one of DSPy's: what the LM itself tries again is not seen. Its tokens and cost are
+    those of the entry that DSPy makes for the LM's history, else unknown. A call that nobody counts
+    where it is made, in a thread of the user's own, is on the ledger alone; `strays` counts when
+    such calls began and ended. A call in a thread of DSPy's is its question's. Of folkmoot's own
+    LMs, which keep the books themselves, only those calls are seen to that are made in such
+    threads.
 
     Args:
         everywhere: whether LMs that nobody knew of before they were called are metered, too.
@@ -109,13 +115,17 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         self._open: dict[str, _Call] = {}
         self._adopted: dict[str, Adopted] = {}
         self.met: WeakValueDictionary[int, Any] = WeakValueDictionary()
-        self._run = {one: one.get() for one in (LEDGERS, ACCOUNTS, ACTIVE, ACTIVE_CACHE)} | {METERING: self}
+        self._run = {one: one.get() for one in (LEDGERS, ACCOUNTS, ACTIVE, ACTIVE_CACHE)} | {
+            METERING: self
+        }
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ForeignMeter:
         return self
 
     def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        """Book the call before it is made. Raises RefusedCall where budget or disk do not allow it."""
+        """Book the call before it is made. Raises RefusedCall where budget or disk do not
+        allow it.
+        """
         if call_id in self._open or call_id in self._adopted:
             return  # heard of it twice, from the LM and from DSPy
         if self.over and METERING.get() is None:
@@ -135,7 +145,8 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         lost = Entry(
             endpoint="DSPy",
             model=str(instance.model),
-            key=hashlib.sha256(call_id.encode()).hexdigest(),  # asked again, the same request is paid again
+            # asked again, the same request is paid again
+            key=hashlib.sha256(call_id.encode()).hexdigest(),
             prompt_tokens=None,
             completion_tokens=None,
             cost_usd=None,
@@ -155,19 +166,32 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
             for account in accounts:
                 account.leave()
             _give_back(adopted)
-            reason = problem if isinstance(problem, FatalCallError) else FatalCallError(str(problem))
+            reason = (
+                problem if isinstance(problem, FatalCallError) else FatalCallError(str(problem))
+            )
             raise RefusedCall(reason) from None
         owned = bool(meters())
         if not owned:
             self._stray()
         watched = None
         if seen is not None:
-            asked = inputs.get("messages") or [{"role": "user", "content": str(inputs.get("prompt") or "")}]
+            asked = inputs.get("messages") or [
+                {"role": "user", "content": str(inputs.get("prompt") or "")}
+            ]
             watched = SeenCall(asker, str(instance.model), {"messages": asked})
             seen.append(watched)
         keeps, in_history = not dspy.settings.disable_history, dspy.context(disable_history=False)
         call = _Call(
-            instance, lost, accounts, booked, owned, watched, _CURRENT.get(), in_history, keeps, adopted
+            instance,
+            lost,
+            accounts,
+            booked,
+            owned,
+            watched,
+            _CURRENT.get(),
+            in_history,
+            keeps,
+            adopted,
         )
         if "update_history" not in vars(instance):
             instance.update_history = partial(_noted, instance)
@@ -206,7 +230,9 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
             _give_back(call.adopted)
 
     def wait(self) -> None:
-        """Wait a little for calls of a program's own threads, which end when the program has ended."""
+        """Wait a little for calls of a program's own threads, which end when the program
+        has ended.
+        """
         until = time.monotonic() + LAST_SECONDS
         while (self._open or self._adopted) and time.monotonic() < until:
             time.sleep(POLL_SECONDS)
@@ -217,12 +243,20 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
                 self.strays += 1
 
     def _adopt(self) -> Adopted:
-        """In a thread that does not know its run: what belongs to the run, and in DSPy's to the question."""
+        """In a thread that does not know its run: what belongs to the run, and in DSPy's to the
+        question.
+        """
         known: Mapping[ContextVar[Any], Any] = dspy.settings.get(CARRIED) or self._run
-        return [(one, one.set(value)) for one, value in known.items() if one.name.startswith("folkmoot_")]
+        return [
+            (one, one.set(value))
+            for one, value in known.items()
+            if one.name.startswith("folkmoot_")
+        ]
 
     def _of(self, instance: Any) -> ForeignMeter:
-        """Which of the meters on an LM counts a call: that of the run it is made in, else the innermost."""
+        """Which of the meters on an LM counts a call: that of the run it is made in, else the
+        innermost.
+        """
         meters = [each for each in instance.callbacks if isinstance(each, ForeignMeter)]
         current = METERING.get()
         if current is not None and (current.everywhere or current in meters):
@@ -236,12 +270,15 @@ def _give_back(adopted: Adopted) -> None:
 
 
 def _settled(call: _Call, exception: BaseException | None) -> tuple[Entry | None, Usage | None]:
-    """What a call was, for ledgers and for the asker's meter; None where there was nothing to pay for."""
+    """What a call was, for ledgers and for the asker's meter; None where there was nothing to pay
+    for.
+    """
     if call.found is None:
         lost = isinstance(exception, LMTimeoutError | LMTransportError | asyncio.CancelledError)
         if exception is not None and not lost:
             return None, None
-        return call.entry, usage_of(call.entry)  # somebody else's way to call, or nobody knows how it ended
+        # somebody else's way to call, or nobody knows how it ended
+        return call.entry, usage_of(call.entry)
     found, response = call.found, call.found.get("response")
     usage, choices = found.get("usage"), _get(response, "choices") or [None]
     reason = _get(response, "finish_reason") or _get(choices[0], "finish_reason")
@@ -249,7 +286,8 @@ def _settled(call: _Call, exception: BaseException | None) -> tuple[Entry | None
     cost = found.get("cost")
     known = _get(response, "usage")
     said = any(_get(known, name) for name in ("input_tokens", "prompt_tokens", "total_tokens"))
-    if not usage and (said or cost is not None):  # DSPy's cache gives the response of then, and no usage
+    # DSPy's cache gives the response of then, and no usage
+    if not usage and (said or cost is not None):
         return None, replace(ended, cached_calls=1)
     tokens = tokens_in(_plain(usage), _first_text(found.get("outputs")))
     spent = replace(ended, **tokens)
@@ -284,11 +322,17 @@ def _get(value: Any, name: str) -> Any:
 def _plain(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         value = value.model_dump()
-    return {name: _plain(part) for name, part in value.items()} if isinstance(value, Mapping) else value
+    return (
+        {name: _plain(part) for name, part in value.items()}
+        if isinstance(value, Mapping)
+        else value
+    )
 
 
 def _noted(lm: Any, entry: Mapping[str, Any]) -> None:
-    """In place of an LM's `update_history` while it is metered, also on copies that are made of it."""
+    """In place of an LM's `update_history` while it is metered, also on copies that are
+    made of it.
+    """
     call = _CURRENT.get()
     if call is not None:
         call.found, lm = entry, call.lm
@@ -298,14 +342,17 @@ def _noted(lm: Any, entry: Mapping[str, Any]) -> None:
 
 @contextmanager
 def metering(lms: Iterable[Any], everywhere: bool = False) -> Iterator[None]:
-    """Put the calls of those of the LMs that folkmoot did not make on the bill of the block's books.
+    """Put the calls of those of the LMs that folkmoot did not make on the bill of the block's
+    books.
 
-    Each gets a callback and hands on what it would keep in its history; both are taken away afterwards. So
-    does, with `everywhere`, any LM that a program of the user's own calls. One that cannot be awaited is
-    asked in threads meanwhile.
+    Each gets a callback and hands on what it would keep in its history; both are taken away
+    afterwards. So does, with `everywhere`, any LM that a program of the user's own calls. One that
+    cannot be awaited is asked in threads meanwhile.
     """
     known = {
-        id(lm): lm for lm in lms if isinstance(lm, dspy.BaseLM) and (everywhere or engine_of(lm) is None)
+        id(lm): lm
+        for lm in lms
+        if isinstance(lm, dspy.BaseLM) and (everywhere or engine_of(lm) is None)
     }
     meter = ForeignMeter(everywhere)
     for lm in known.values():

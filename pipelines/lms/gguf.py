@@ -21,9 +21,10 @@ _BASE = re.compile(r"(?<![a-z])(base|pt|pretrain(ed)?)(?![a-z])")
 class Header:
     """The head of a GGUF file.
 
-    `has_template`: whether it brings a chat template. `untuned`: whether it is a base model, which knows no
-    chat. `context_tokens`: the longest prompt and reply it was made for, 0 where it does not say.
-    `bytes_a_token`: main memory that its attention takes for each token of the context; 0 if unknown.
+    `has_template`: whether it brings a chat template. `untuned`: whether it is a base model, which
+    knows no chat. `context_tokens`: the longest prompt and reply it was made for, 0 where it does
+    not say. `bytes_a_token`: main memory that its attention takes for each token of the context; 0
+    if unknown.
     """
 
     name: str
@@ -35,18 +36,30 @@ class Header:
 
 
 def read_header(path: Path) -> Header:
-    """The head of the file. Raises UserError for a file that is missing, no GGUF, or no language model."""
+    """The head of the file. Raises UserError for a file that is missing, no GGUF, or no language
+    model.
+    """
     try:
         with path.open("rb") as file:
             said = dict(_pairs(file, path.stat().st_size))
     except (ValueError, struct.error, UnicodeDecodeError) as problem:
-        raise UserError(f"{path} is no GGUF file, or a damaged one ({problem}): fetch it again") from None
+        raise UserError(
+            f"{path} is no GGUF file, or a damaged one ({problem}): fetch it again"
+        ) from None
     except OSError as problem:
         reason = problem.strerror or problem
-        raise UserError(f"{path} cannot be read ({reason}): name a GGUF file as local/PATH.gguf") from None
+        raise UserError(
+            f"{path} cannot be read ({reason}): name a GGUF file as local/PATH.gguf"
+        ) from None
     kind = str(said.get("general.architecture"))
-    if f"{kind}.block_count" not in said or said.get("general.type", "model") != "model" or kind == "clip":
-        raise UserError(f"{path} holds no language model (it says {kind}): name the model's own GGUF file")
+    if (
+        f"{kind}.block_count" not in said
+        or said.get("general.type", "model") != "model"
+        or kind == "clip"
+    ):
+        raise UserError(
+            f"{path} holds no language model (it says {kind}): name the model's own GGUF file"
+        )
     name = str(said.get("general.name") or path.stem)
     words = " ".join(str(said.get(f"general.{key}", "")) for key in ("name", "finetune")).casefold()
     template = bool(said.get("tokenizer.chat_template"))
@@ -63,7 +76,9 @@ def read_header(path: Path) -> Header:
 def _cache_bytes(said: dict[str, Any], kind: str) -> int:
     heads = _number(said.get(f"{kind}.attention.head_count"))
     width = _number(said.get(f"{kind}.embedding_length")) // max(heads, 1)
-    both = sum(_number(said.get(f"{kind}.attention.{one}_length")) or width for one in ("key", "value"))
+    both = sum(
+        _number(said.get(f"{kind}.attention.{one}_length")) or width for one in ("key", "value")
+    )
     shared = _number(said.get(f"{kind}.attention.head_count_kv")) or heads
     return _number(said[f"{kind}.block_count"]) * shared * both * _BYTES_A_CACHED_NUMBER
 
@@ -74,7 +89,9 @@ def _number(found: Any) -> int:
 
 
 def _pairs(file: BinaryIO, size: int) -> Iterator[tuple[str, Any]]:
-    """The head's keys with their values, lists as their lengths. Raises ValueError or struct.error."""
+    """The head's keys with their values, lists as their lengths. Raises ValueError or
+    struct.error.
+    """
     if file.read(4) != b"GGUF":
         raise ValueError("it does not begin with GGUF")
     version, _, count = struct.unpack("<IQQ", file.read(20))

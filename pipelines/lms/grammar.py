@@ -1,4 +1,6 @@
-"""llama.cpp grammars (GBNF) that hold a plain-text reply to its fields: pure functions, text in, text out."""
+"""llama.cpp grammars (GBNF) that hold a plain-text reply to its fields: pure functions, text in,
+text out.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,14 @@ from typing import Any
 MAX_TEXT_CHARS = 120
 MAX_SPAN_CHARS = 80
 
-# "<" is left out of free text because the texts of special tokens, such as <eos>, start with it and would
+# "<" is left out of free text because the texts of special tokens, such as <eos>, start with it and
+# would
 # match like any other text.
 _FIRST = r"[^ \t\r\n<]"
 _FURTHER = r"[^\t\r\n<]"
 _END = r'"\n"'
-# After free text an untuned LM may want a blank line, which is one token of its own: were it not allowed, the
+# After free text an untuned LM may want a blank line, which is one token of its own: were it not
+# allowed, the
 # LM would go on talking.
 _FREE_END = r'("\n" | "\n\n")'
 
@@ -30,14 +34,14 @@ def reply_grammar(
 ) -> str:
     """The grammar of a reply that starts right after the label of its first field.
 
-    Args:
-        fields: the output fields in order, each with `name`, `type` (text, span, open, option, boolean,
-            number or action) and, for an option, its `options`.
+    Args: fields: the output fields in order, each with `name`, `type` (text, span, open, option,
+        boolean, number or action) and, for an option, its `options`.
         tokens: the token ids of each option with a space in front of it.
         max_text_chars: most characters of a field of type text.
 
-    Between two fields stand a newline, the second one's capitalised name and a colon; the reply ends with a
-    newline. Raises ValueError for no fields, an unknown type, or options without tokens.
+    Between two fields stand a newline, the second one's capitalised name and a colon; the reply
+    ends with a newline. Raises ValueError for no fields, an unknown type, or options without
+    tokens.
     """
     if not fields:
         raise ValueError("a reply needs at least one field")
@@ -53,9 +57,9 @@ def reply_grammar(
 def choice_rule(sequences: Iterable[Sequence[int]]) -> str:
     """One of these token sequences, exactly as tokenised.
 
-    A rule over characters would let greedy decoding start an option with a fragment that no text contains.
-    Equal sequences count once; one may be the beginning of another, since what follows the rule decides.
-    Raises ValueError when there is none, or an empty one.
+    A rule over characters would let greedy decoding start an option with a fragment that no text
+    contains. Equal sequences count once; one may be the beginning of another, since what follows
+    the rule decides. Raises ValueError when there is none, or an empty one.
     """
     distinct = list(dict.fromkeys(tuple(sequence) for sequence in sequences))
     if not distinct or not all(distinct):
@@ -73,7 +77,9 @@ def text_rule(max_chars: int) -> str:
     return f'" " {_FIRST} {_FURTHER}{{0,{max_chars - 1}}}'
 
 
-def _field_rule(field: Mapping[str, Any], tokens: Mapping[str, Sequence[int]], max_text_chars: int) -> str:
+def _field_rule(
+    field: Mapping[str, Any], tokens: Mapping[str, Sequence[int]], max_text_chars: int
+) -> str:
     match field["type"]:
         case "option":
             missing = [option for option in field["options"] if option not in tokens]

@@ -1,4 +1,6 @@
-"""What LiteLLM's HTTP clients may do in a call of ours: no redirects, and replies of limited size."""
+"""What LiteLLM's HTTP clients may do in a call of ours: no redirects, and replies of
+limited size.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from .endpoint import TooLargeError, rate_limit_pause
 
 
 class CallGuard:
-    """What is held against one call: the largest reply, and afterwards what was wrong with the answer."""
+    """What is held against one call: the largest reply, and afterwards what was wrong with the
+    answer.
+    """
 
     def __init__(self, name: str, most_bytes: int) -> None:
         self.name = name
@@ -31,7 +35,9 @@ GUARD: ContextVar[CallGuard | None] = ContextVar("folkmoot_litellm_guard", defau
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):
-    """Reads an answer up to the size allowed; what must not be followed or read on becomes an error 400."""
+    """Reads an answer up to the size allowed; what must not be followed or read on becomes an error
+    400.
+    """
 
     def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
         self.inner = inner
@@ -52,12 +58,14 @@ class GuardedTransport(httpx.AsyncBaseTransport):
             if 300 <= response.status_code < 400:
                 target = _origin(response.headers.get("Location", ""))
                 guard.problem = CallError(
-                    f"{guard.name} redirects to {target} ({response.status_code}), which is refused, since "
+                    f"{guard.name} redirects to {target} ({response.status_code}), which is "
+                    f"refused, since "
                     "key and prompt would go there: give that address as --api-base if you trust it"
                 )
             elif (body := await _body(response, guard.most_bytes)) is None:
                 guard.problem = TooLargeError(
-                    f"the reply of {guard.name} has more than {guard.most_bytes >> 20} MB: lower max_tokens, "
+                    f"the reply of {guard.name} has more than {guard.most_bytes >> 20} MB: lower "
+                    f"max_tokens, "
                     "or raise FOLKMOOT_REPLY_MB"
                 )
             else:
@@ -66,7 +74,10 @@ class GuardedTransport(httpx.AsyncBaseTransport):
                 for name in ("content-encoding", "content-length", "transfer-encoding"):
                     headers.pop(name, None)
                 return httpx.Response(
-                    response.status_code, headers=headers, content=body, extensions=response.extensions
+                    response.status_code,
+                    headers=headers,
+                    content=body,
+                    extensions=response.extensions,
                 )
         finally:
             await response.aclose()
@@ -98,14 +109,18 @@ async def _body(response: httpx.Response, most_bytes: int) -> bytes | None:
     if response.headers.get("content-encoding", "identity") == "identity":
         return bytes(raw)
     try:
-        unpacked = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32).decompress(bytes(raw), most_bytes + 1)
+        unpacked = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32).decompress(
+            bytes(raw), most_bytes + 1
+        )
     except zlib.error as problem:
         raise httpx.DecodingError(str(problem), request=response.request) from problem
     return unpacked if len(unpacked) <= most_bytes else None
 
 
 def guard_clients(litellm: Any) -> None:
-    """Let all of LiteLLM's asynchronous clients, those that it makes for OpenAI's package too, be guarded."""
+    """Let all of LiteLLM's asynchronous clients, those that it makes for OpenAI's package too, be
+    guarded.
+    """
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
     handler: Any = AsyncHTTPHandler

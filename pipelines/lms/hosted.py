@@ -17,13 +17,23 @@ from ...modules.base.connections import seconds_to_wait
 from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ..base.settings import settings
-from .endpoint import Reply, TransientError, Trouble, failure_of, origin, plain_address, read_completion
+from .endpoint import (
+    Reply,
+    TransientError,
+    Trouble,
+    failure_of,
+    origin,
+    plain_address,
+    read_completion,
+)
 from .guarded import GUARD, CallGuard, guard_clients
 from .secrets import hiding
 
 
 def _litellm() -> Any:
-    """LiteLLM, set to use the tables that it ships instead of fetching them, with guarded clients."""
+    """LiteLLM, set to use the tables that it ships instead of fetching them, with guarded
+    clients.
+    """
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # read by its import
     os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
     os.environ.setdefault(
@@ -41,8 +51,8 @@ def _litellm() -> Any:
 class LiteLLMEndpoint:
     """One model of any provider LiteLLM knows; a key that is not given comes from its own variable.
 
-    Raises UserError when LiteLLM does not know the provider, and for a name that holds an address, as one of
-    Hugging Face's endpoints could: a name may stand in somebody else's file.
+    Raises UserError when LiteLLM does not know the provider, and for a name that holds an address,
+    as one of Hugging Face's endpoints could: a name may stand in somebody else's file.
     """
 
     def __init__(
@@ -69,7 +79,8 @@ class LiteLLMEndpoint:
             litellm.get_llm_provider(model, api_base=api_base)
         except litellm.exceptions.BadRequestError:
             raise UserError(
-                f"there is no LM {model!r}: give PROVIDER/MODEL as LiteLLM does, such as openai/gpt-4o-mini "
+                f"there is no LM {model!r}: give PROVIDER/MODEL as LiteLLM does, such as "
+                f"openai/gpt-4o-mini "
                 "or anthropic/claude-sonnet-4-5, or local/gemma-3-270m"
             ) from None
         missing = litellm.validate_environment(model)
@@ -81,7 +92,9 @@ class LiteLLMEndpoint:
         supported = _litellm().get_supported_openai_params(model=self.model) or ()
         for key in given:
             if supported and key != "extra_body" and key not in supported:
-                raise UserError(f"{self.model} takes no {key}: leave it out, or send it in extra_body")
+                raise UserError(
+                    f"{self.model} takes no {key}: leave it out, or send it in extra_body"
+                )
 
     @property
     def name(self) -> str:
@@ -107,7 +120,9 @@ class LiteLLMEndpoint:
                 reply = await self._complete(payload)
         except TimeoutError:
             raise self._unanswered() from None
-        except _litellm().exceptions.openai.OpenAIError as problem:  # the base of LiteLLM's own errors
+        except (
+            _litellm().exceptions.openai.OpenAIError
+        ) as problem:  # the base of LiteLLM's own errors
             if guard.problem is not None:
                 raise guard.problem from None
             raise self._failure(problem, guard) from None
@@ -121,7 +136,9 @@ class LiteLLMEndpoint:
         return TransientError(f"no answer from {self.model} within {self.timeout:g} s", "timed out")
 
     def _failure(self, problem: Any, guard: CallGuard) -> Exception:
-        """What an error of LiteLLM's means, which says 500 of broken connections and unreadable answers."""
+        """What an error of LiteLLM's means, which says 500 of broken connections and unreadable
+        answers.
+        """
         errors = _litellm().exceptions
         said = one_line(self._hide(str(problem)))
         if guard.answered:

@@ -1,4 +1,6 @@
-"""Calls that were sent and have not ended, on disk: what a killed process had under way counts as spent."""
+"""Calls that were sent and have not ended, on disk: what a killed process had under way counts as
+spent.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,9 @@ _PREFIX = ".in-flight-"
 class InFlight:
     """A file in a folder that its process holds locked, with a line for each call under way.
 
-    A line is written before the call is sent and blanked when it has ended, so that the file is as long as
-    the most calls at once. When it is closed, it goes unless it still has a line: a call that the ledger
-    could not take. Thread-safe. Raises OSError when it cannot be made.
+    A line is written before the call is sent and blanked when it has ended, so that the file is as
+    long as the most calls at once. When it is closed, it goes unless it still has a line: a call
+    that the ledger could not take. Thread-safe. Raises OSError when it cannot be made.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -58,7 +60,9 @@ class InFlight:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def end(self, place: int) -> None:
-        """Blank the line of a call that has ended, once it is on the ledger or is known to cost nothing."""
+        """Blank the line of a call that has ended, once it is on the ledger or is known to cost
+        nothing.
+        """
         with suppress(OSError):
             os.pwrite(self._file, b" ", place * SLOT)
         with self._lock:

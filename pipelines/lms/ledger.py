@@ -33,12 +33,13 @@ class _Entry(TypedDict):
 
 
 class Entry(_Entry, total=False):
-    """One paid call: tokens as the endpoint counted them (or None), cost in USD (None: price unknown).
+    """One paid call: tokens as the endpoint counted them (or None), cost in USD (None: price
+    unknown).
 
-    `key` is the hash of the request, `attempts` counts the failed tries before it too, and `kept` says
-    whether the reply was complete, so that a record or cache may give it again. A `lost` call was sent and
-    has no known end: its tokens and cost are the most that it may have taken. Ledgers of earlier versions
-    lack the fields that are named here.
+    `key` is the hash of the request, `attempts` counts the failed tries before it too, and `kept`
+    says whether the reply was complete, so that a record or cache may give it again. A `lost` call
+    was sent and has no known end: its tokens and cost are the most that it may have taken. Ledgers
+    of earlier versions lack the fields that are named here.
     """
 
     cached_prompt_tokens: int | None
@@ -56,11 +57,12 @@ def usage_of(entry: Mapping[str, Any]) -> Usage:
 class Ledger:
     """`DIR/ledger.jsonl`, appended in one write a call.
 
-    `total` sums up what it held and what was added, and `lost` those of its calls whose end nobody knows.
+    `total` sums up what it held and what was added, and `lost` those of its calls whose end nobody
+    knows.
 
-    What is still under way when it is closed is booked as calls without a known end. What a full disk does
-    not let be booked stays in the file of the calls in flight, and whoever opens the ledger next books it.
-    Thread-safe. Raises OSError when it cannot be opened.
+    What is still under way when it is closed is booked as calls without a known end. What a full
+    disk does not let be booked stays in the file of the calls in flight, and whoever opens the
+    ledger next books it. Thread-safe. Raises OSError when it cannot be opened.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -77,7 +79,8 @@ class Ledger:
         self._in_flight = InFlight(folder)
 
     def send(self, entry: Entry) -> int:
-        """Write down a call that is about to be sent, as what it counts if its end is never known; its place.
+        """Write down a call that is about to be sent, as what it counts if its end is never known;
+        its place.
 
         Raises UserError when the disk takes no more.
         """
@@ -119,7 +122,9 @@ class Ledger:
             self.lost.add(usage)
 
     def bill(self) -> tuple[Usage, Usage]:
-        """What was paid for, and how much of it for calls without a known end, those under way among them."""
+        """What was paid for, and how much of it for calls without a known end, those under way
+        among them.
+        """
         with self._lock:
             paid, lost = replace(self.total), replace(self.lost)
             for entry in self._under_way.values():
@@ -145,7 +150,9 @@ def _lines(folder: Path) -> Iterator[Entry]:
 
 
 def _unsettled(folder: Path, calls: list[dict[str, Any]]) -> list[Entry]:
-    """Those of the calls in flight that did not get as far as the ledger before their process was killed."""
+    """Those of the calls in flight that did not get as far as the ledger before their process was
+    killed.
+    """
     settled = {(line["key"], line["attempts"]): line.get("time", "") for line in _lines(folder)}
     return [
         cast(Entry, call)
@@ -155,7 +162,9 @@ def _unsettled(folder: Path, calls: list[dict[str, Any]]) -> list[Entry]:
 
 
 def read_ledger(folder: Path) -> Iterator[Entry]:
-    """The ledger's lines in order, the torn ones left out, then the calls that a killed run lost."""
+    """The ledger's lines in order, the torn ones left out, then the calls that a killed run
+    lost.
+    """
     yield from _lines(folder)
     for calls in abandoned(folder):
         yield from _unsettled(folder, calls)
@@ -170,7 +179,9 @@ def totals(folder: Path) -> Usage:
 
 
 def answered_for(folder: Path, questions: Container[str | None]) -> dict[str, set[str]]:
-    """The keys of the requests of each of these questions that were paid for, and that records answer now."""
+    """The keys of the requests of each of these questions that were paid for, and that records
+    answer now.
+    """
     keys: dict[str, set[str]] = {}
     for entry in read_ledger(folder):
         if entry["kept"] and entry["question"] in questions:

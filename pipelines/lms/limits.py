@@ -25,18 +25,21 @@ TIMED_OUT = 3  # failed rounds that a time-out stands for: it costs as much time
 PATIENCE_SECONDS = 120.0
 REST_SECONDS = 30.0
 WORD_SECONDS = 2.5
-LINGER_SECONDS = 30.0  # for so long an address that nobody calls any more keeps its connections, at most
+# for so long an address that nobody calls any more keeps its connections, at most
+LINGER_SECONDS = 30.0
 SPARE_FILES = 128  # descriptors for all that is no connection to an LM
 
 _LOG = logging.getLogger("folkmoot")
 
 
 class AdaptiveLimit:
-    """At most `limit` calls in flight; 429s shrink it towards 1 and untroubled windows let it grow back.
+    """At most `limit` calls in flight; 429s shrink it towards 1 and untroubled windows let it grow
+    back.
 
-    A window is as many finished calls as the limit allows at once, and at least `WINDOW`. More than the share
-    `TOLERATED` of 429s in it means that the endpoint asks for less, and shrinks the limit as soon as it is
-    reached; fewer are chance, and must not starve a fast endpoint. One event loop only.
+    A window is as many finished calls as the limit allows at once, and at least `WINDOW`. More than
+    the share `TOLERATED` of 429s in it means that the endpoint asks for less, and shrinks the limit
+    as soon as it is reached; fewer are chance, and must not starve a fast endpoint. One event loop
+    only.
     """
 
     def __init__(self, maximum: int) -> None:
@@ -51,7 +54,9 @@ class AdaptiveLimit:
 
     @asynccontextmanager
     async def slot(self, most: float = float("inf")) -> AsyncIterator[None]:
-        """Wait for a place among the calls in flight, of which there are then `most` at most, and hold it."""
+        """Wait for a place among the calls in flight, of which there are then `most` at most, and
+        hold it.
+        """
         if self._waiting or not self._free(most):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((turn, most))
@@ -83,7 +88,9 @@ class AdaptiveLimit:
         self._wake()
 
     def raise_to(self, maximum: int) -> None:
-        """Let an LM that may have more calls in flight have them; a limit that 429s have shrunk stays."""
+        """Let an LM that may have more calls in flight have them; a limit that 429s have shrunk
+        stays.
+        """
         if maximum > self.maximum:
             self.limit += (maximum - self.maximum) * (self.limit == self.maximum)
             self.maximum = maximum
@@ -108,13 +115,14 @@ class AdaptiveLimit:
 
 
 class Gate:
-    """One event loop's calls to one address, whatever LMs stand behind it: a limit and a circuit breaker.
+    """One event loop's calls to one address, whatever LMs stand behind it: a limit and a circuit
+    breaker.
 
-    Failures without an answer in between are counted in rounds: attempts that ran side by side are one. From
-    `SUSPECT` rounds on one attempt at a time goes out, after a pause, and the others wait for what it finds.
-    After more than `MAX_RETRIES` rounds, and `PATIENCE_SECONDS` after the last answer, all of them fail; then
-    one attempt is made at once, and further ones every `REST_SECONDS`. An answer of any kind, a refusal too,
-    ends the count.
+    Failures without an answer in between are counted in rounds: attempts that ran side by side are
+    one. From `SUSPECT` rounds on one attempt at a time goes out, after a pause, and the others wait
+    for what it finds. After more than `MAX_RETRIES` rounds, and `PATIENCE_SECONDS` after the last
+    answer, all of them fail; then one attempt is made at once, and further ones every
+    `REST_SECONDS`. An answer of any kind, a refusal too, ends the count.
 
     Args:
         address: what is called so in messages; "" (the embedded LM) is never spoken of.
@@ -147,7 +155,9 @@ class Gate:
         loop = asyncio.get_running_loop()
         probe = await self._turn()
         began = loop.time()
-        word = None if self._spoken else loop.call_later(WORD_SECONDS, self._say_waiting, most_seconds)
+        word = (
+            None if self._spoken else loop.call_later(WORD_SECONDS, self._say_waiting, most_seconds)
+        )
         try:
             yield began
             self._answered()
@@ -204,11 +214,14 @@ class Gate:
         self._why = str(problem)
         self._round_ended = asyncio.get_running_loop().time()
         if self.given_up:
-            # The first call after that tries once more: perhaps only this one's request was at fault.
+            # The first call after that tries once more: perhaps only this one's request was at
+            # fault.
             self.next_try = self._round_ended + (REST_SECONDS if late else 0)
         elif self.address and before < SUSPECT <= self.rounds:
             self._spoken = True
-            _LOG.warning("no answer from %s, retrying %d times: %s", self.address, MAX_RETRIES, problem)
+            _LOG.warning(
+                "no answer from %s, retrying %d times: %s", self.address, MAX_RETRIES, problem
+            )
 
     def _gone(self) -> CallError:
         return CallError(f"{self._why}; given up after {MAX_RETRIES} retries")
@@ -217,7 +230,9 @@ class Gate:
         if self.address and not self._spoken:
             self._spoken = True
             _LOG.warning(
-                "no answer from %s yet: an attempt may take %g s (--timeout)", self.address, most_seconds
+                "no answer from %s yet: an attempt may take %g s (--timeout)",
+                self.address,
+                most_seconds,
             )
 
 
@@ -241,7 +256,9 @@ def gate_to(address: str, concurrency: int) -> Gate:
 
 
 def try_all_again() -> None:
-    """Give every address that was given up another chance: a run has begun, perhaps since it is mended."""
+    """Give every address that was given up another chance: a run has begun, perhaps since it is
+    mended.
+    """
     for gates in list(_GATES.values()):
         for gate in list(gates.values()):
             if gate.given_up:
@@ -265,7 +282,8 @@ def connections_for(concurrency: int, others: int, address: str) -> int:
         fitting = max(1, min(concurrency, soft - others - SPARE_FILES))
         if fitting < concurrency:
             _LOG.warning(
-                "%d calls in flight to %s instead of %d: this machine allows %d open files (ulimit -n)",
+                "%d calls in flight to %s instead of %d: this machine allows %d open files "
+                "(ulimit -n)",
                 *(fitting, address, concurrency, soft),
             )
             return fitting

@@ -1,4 +1,6 @@
-"""Embedded LMs as endpoints: their profiles, and the grammar that bounds the replies of base models."""
+"""Embedded LMs as endpoints: their profiles, and the grammar that bounds the replies of base
+models.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,14 @@ _LOCK = threading.Lock()
 
 
 class LocalEndpoint:
-    """A GGUF model in this process, a server for each model and setting. It starts with the first request.
+    """A GGUF model in this process, a server for each model and setting. It starts with the first
+    request.
 
-    Args:
-        model: what follows `local/`: a known name, PATH.gguf, or hf:ORG/REPO:FILE.gguf.
-        threads: CPU threads.
-        context: longest prompt and reply together, in tokens; None takes 8192, or the most of the model.
-        slots: calls that are answered side by side.
-        timeout: seconds that one attempt may take.
-        plain: messages reach the model as they are; always so for one without a chat template.
+    Args: model: what follows `local/`: a known name, PATH.gguf, or hf:ORG/REPO:FILE.gguf. threads:
+        CPU threads. context: longest prompt and reply together, in tokens; None takes 8192, or the
+        most of the model. slots: calls that are answered side by side. timeout: seconds that one
+        attempt may take. plain: messages reach the model as they are; always so for one without a
+        chat template.
 
     Raises UserError for weights that are not there.
     """
@@ -80,8 +81,11 @@ class LocalEndpoint:
         fields = body.pop("fields", None)
         if fields:
             options = [option for field in fields for option in field.get("options", ())]
-            # As the LM would write them after "Answer:"; asks the server only for options not seen before.
-            tokens = await asyncio.to_thread(self._server.tokenize, [f" {option}" for option in options])
+            # As the LM would write them after "Answer:"; asks the server only for options not seen
+            # before.
+            tokens = await asyncio.to_thread(
+                self._server.tokenize, [f" {option}" for option in options]
+            )
             body["grammar"] = reply_grammar(fields, dict(zip(options, tokens, strict=True)))
         try:
             return await http.send({**body, "cache_prompt": True})
@@ -89,7 +93,8 @@ class LocalEndpoint:
             if "context size" not in str(problem):
                 raise
             raise CallError(
-                f"a prompt does not fit into the context of local/{self.model} ({problem}): give a larger "
+                f"a prompt does not fit into the context of local/{self.model} ({problem}): give "
+                f"a larger "
                 "context, such as --lm-set context=16384, or shorter questions"
             ) from None
 
@@ -117,6 +122,9 @@ class LocalEndpoint:
             # Loading takes a second or two: not on the event loop.
             await asyncio.to_thread(self._server.start)
             self._http = HttpEndpoint(
-                self._server.base_url, self.model, api_key=self._server.api_key, timeout=self.timeout
+                self._server.base_url,
+                self.model,
+                api_key=self._server.api_key,
+                timeout=self.timeout,
             )
         return self._http

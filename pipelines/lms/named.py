@@ -21,7 +21,9 @@ from .store import CallStore, lm_record, read_lms
 REASONING_TAKES = ("seed",)
 EMBEDDED = ("threads", "context", "slots")
 LOCAL_MAX_TOKENS = 1024
-"""Tokens of an embedded LM's reply at most, unless told otherwise: nothing else ends one that repeats."""
+"""Tokens of an embedded LM's reply at most, unless told otherwise: nothing else ends one that
+repeats.
+"""
 """Settings of LMs in this process."""
 
 __all__ = ["DEFAULT_LM", "SAMPLING", "SETTINGS", "engine_of", "lm", "lm_identity", "settings_of"]
@@ -45,33 +47,35 @@ def lm(
 ) -> dspy.LM:
     """A language model by name, ready for any folkmoot or DSPy program.
 
-    Args:
-        name: `openai/MODEL` (the OpenAI API, or any OpenAI-compatible endpoint with `api_base`), any other
-            LiteLLM name, `local/MODEL` (embedded, see below), or `replay/DIR` (answers of a recorded run).
-            Default: FOLKMOOT_LM, else `local/gemma-3-270m`.
+    Args: name: `openai/MODEL` (the OpenAI API, or any OpenAI-compatible endpoint with `api_base`),
+        any other LiteLLM name, `local/MODEL` (embedded, see below), or `replay/DIR` (answers of a
+        recorded run). Default: FOLKMOOT_LM, else `local/gemma-3-270m`.
         api_base: the endpoint, up to and including `/v1`.
-        api_key: the key, where it is not to come from the environment (`OPENAI_API_KEY`, or the provider's
-            own variable). It is sent to the endpoint and kept nowhere: a saved program, and a process on
-            another machine, find theirs in the environment.
+        api_key: the key, where it is not to come from the environment (`OPENAI_API_KEY`, or the
+            provider's own variable). It is sent to the endpoint and kept nowhere: a saved program,
+            and a process on another machine, find theirs in the environment.
         concurrency: most calls in flight to this LM; an embedded LM has as many as `slots`.
         timeout: seconds that one attempt may take; None takes 120, and 1800 for an embedded LM.
         threads: CPU threads of an embedded LM; None takes FOLKMOOT_THREADS or 1.
-        context: longest prompt and reply of an embedded LM together, in tokens; None takes 8192, or what the
-            model was made for.
-        slots: calls that an embedded LM answers side by side; above 1 its answers do not repeat bit for bit.
-        profile: how the LM wants to be asked; `answer_form` and `list_options` change single settings of it.
-        price: USD per prompt token and per completion token, where the price table does not know the model; a
-            third price is that of prompt tokens from the provider's cache.
-        sampling: temperature (default 0), max_tokens (default: what the endpoint allows, since thoughts count
-            as tokens of a reply; an embedded LM has 1024), top_p, top_k, seed, stop. OpenAI's
-            reasoning models take a seed alone of these. What follows is sent as it is: reasoning_effort,
-            thinking (a budget, in the provider's words), max_completion_tokens, verbosity, service_tier,
-            frequency_penalty, presence_penalty, logit_bias, and extra_body for fields that only the endpoint
-            knows.
+        context: longest prompt and reply of an embedded LM together, in tokens; None takes 8192, or
+            what the model was made for.
+        slots: calls that an embedded LM answers side by side; above 1 its answers do not repeat bit
+            for bit.
+        profile: how the LM wants to be asked; `answer_form` and `list_options` change single
+            settings of it.
+        price: USD per prompt token and per completion token, where the price table does not know
+            the model; a third price is that of prompt tokens from the provider's cache.
+        sampling: temperature (default 0), max_tokens (default: what the endpoint allows, since
+            thoughts count as tokens of a reply; an embedded LM has 1024), top_p, top_k, seed, stop.
+            OpenAI's reasoning models take a seed alone of these. What follows is sent as it is:
+            reasoning_effort, thinking (a budget, in the provider's words), max_completion_tokens,
+            verbosity, service_tier, frequency_penalty, presence_penalty, logit_bias, and extra_body
+            for fields that only the endpoint knows.
 
-    `local/MODEL` runs inside this process: `gemma-3-270m`, `qwen2.5-coder-1.5b` and `qwen2.5-coder-0.5b`, a
-    `PATH.gguf`, or `hf:ORG/REPO:FILE.gguf` from the hub (`ORG/REPO@REVISION` pins it), which is fetched now.
-    `folkmoot lms get NAME` fetches the weights of the first three.
+    `local/MODEL` runs inside this process: `gemma-3-270m`, `qwen2.5-coder-1.5b` and
+    `qwen2.5-coder-0.5b`, a `PATH.gguf`, or `hf:ORG/REPO:FILE.gguf` from the hub
+    (`ORG/REPO@REVISION` pins it), which is fetched now. `folkmoot lms get NAME` fetches the weights
+    of the first three.
 
     Raises:
         UserError: unknown name, missing key, missing extra, unusable address or setting.
@@ -80,7 +84,8 @@ def lm(
     unknown = [key for key in sampling if key not in SETTINGS]
     if unknown:
         raise UserError(
-            f"{name} has no setting {unknown[0]!r}{did_you_mean(unknown[0], SETTINGS)}: the settings are "
+            f"{name} has no setting {unknown[0]!r}{did_you_mean(unknown[0], SETTINGS)}: the "
+            f"settings are "
             f"{', '.join(SETTINGS)}"
         )
     if concurrency < 1:
@@ -113,7 +118,8 @@ def lm(
     )
     limit = LOCAL_MAX_TOKENS if provider == "local" else None
     made = _dspy_lm(name, engine, {"temperature": 0.0, "max_tokens": limit, **sampling})
-    made.temperature_unset = "temperature" not in sampling  # agents that are copies are asked above 0
+    # agents that are copies are asked above 0
+    made.temperature_unset = "temperature" not in sampling
     made.addressed = api_base is not None  # a saved program says so, and not where
     return made
 
@@ -124,16 +130,22 @@ def default_lm() -> str:
 
 
 def lm_given(given: Any) -> Any:
-    """The LM that a user gives: one as it is, or the name of one; None takes the one that DSPy is set to."""
+    """The LM that a user gives: one as it is, or the name of one; None takes the one that DSPy is
+    set to.
+    """
     return lm(given) if isinstance(given, str) else given or dspy.settings.lm
 
 
 def replayed(folder: Path, seat: str) -> dspy.LM:
-    """The LM that sat in `seat` (`*`: in all others) of the run recorded in `folder`, which it names."""
+    """The LM that sat in `seat` (`*`: in all others) of the run recorded in `folder`, which it
+    names.
+    """
     recorded = read_lms(folder)
     known = recorded.get(seat) or recorded.get("*")
     if known is None:
-        raise UserError(f"{folder} has no record for the seat {seat!r}: it has {', '.join(recorded)}")
+        raise UserError(
+            f"{folder} has no record for the seat {seat!r}: it has {', '.join(recorded)}"
+        )
     engine = Engine(
         known["name"],
         None,
@@ -157,12 +169,16 @@ def engine_of(language_model: Any) -> Engine | None:
 
 
 def lm_identity(language_model: Any) -> dict[str, Any] | None:
-    """What a record needs to ask this LM again: name, endpoint, profile and settings; never a key."""
+    """What a record needs to ask this LM again: name, endpoint, profile and settings; never
+    a key.
+    """
     engine = engine_of(language_model)
     if engine is None:
         return None
     kwargs = {key: value for key, value in language_model.kwargs.items() if value is not None}
-    return lm_record(language_model.model, engine.identity, engine.profile, kwargs | engine.settings)
+    return lm_record(
+        language_model.model, engine.identity, engine.profile, kwargs | engine.settings
+    )
 
 
 def _prices(name: str, given: Sequence[float | None]) -> Prices:
@@ -183,7 +199,8 @@ def _check_embedded(name: str, given: Mapping[str, int | None]) -> None:
             continue
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise UserError(f"{key} is {value!r}: give a whole number of at least 1")
-        if key != "threads" and not name.startswith("local/"):  # --threads is said for all LMs of a run
+        # --threads is said for all LMs of a run
+        if key != "threads" and not name.startswith("local/"):
             raise UserError(f"{name} has no {key}, which is for embedded LMs: leave it out")
 
 
@@ -206,7 +223,8 @@ def _check_sampling(sampling: Mapping[str, Any]) -> None:
 def _dspy_lm(name: str, engine: Engine, sampling: dict[str, Any]) -> dspy.LM:
     takes: tuple[str, ...] = SAMPLING
     if _reasons(name):
-        # Reasoning models of OpenAI refuse a temperature and count their thinking in the token limit.
+        # Reasoning models of OpenAI refuse a temperature and count their thinking in the token
+        # limit.
         takes = REASONING_TAKES
         sampling = {key: value for key, value in sampling.items() if key in takes}
     made = dspy.LM(
@@ -215,17 +233,22 @@ def _dspy_lm(name: str, engine: Engine, sampling: dict[str, Any]) -> dspy.LM:
     made.profile = engine.profile
     made.takes = takes
     made.passed = engine.settings
-    made.direct = engine  # lets the adapter skip DSPy's bookkeeping when nothing of it is switched on
+    # lets the adapter skip DSPy's bookkeeping when nothing of it is switched on
+    made.direct = engine
     return made
 
 
 def thinks(name: str) -> bool:
-    """Whether its replies are known to begin with thoughts that count as tokens and that nobody sees."""
+    """Whether its replies are known to begin with thoughts that count as tokens and that nobody
+    sees.
+    """
     return _reasons(name) or bool(known_model(name).get("supports_reasoning"))
 
 
 def _reasons(name: str) -> bool:
-    """Whether it is one of OpenAI's reasoning models: DSPy calls the token limit of those by another name."""
+    """Whether it is one of OpenAI's reasoning models: DSPy calls the token limit of those by
+    another name.
+    """
     return "max_completion_tokens" in dspy.LM(name).kwargs
 
 

@@ -12,14 +12,20 @@ from typing import Any, NamedTuple, Protocol
 
 _NAMES = (
     *("input_cost_per_token", "output_cost_per_token"),
-    *("cache_read_input_token_cost", "cache_creation_input_token_cost", "output_cost_per_reasoning_token"),
+    *(
+        "cache_read_input_token_cost",
+        "cache_creation_input_token_cost",
+        "output_cost_per_reasoning_token",
+    ),
 )
 _ABOVE = re.compile(rf"(?:{'|'.join(_NAMES)})_above_(\d+)k_tokens")
 _TABLE = "model_prices_and_context_window_backup.json"
 
 
 class Counted(Protocol):
-    """The tokens of a call, None where they are not known: those of a `Reply`, say, or of a `Usage`."""
+    """The tokens of a call, None where they are not known: those of a `Reply`, say, or of a
+    `Usage`.
+    """
 
     @property
     def prompt_tokens(self) -> int | None: ...
@@ -36,7 +42,8 @@ class Counted(Protocol):
 class Prices(NamedTuple):
     """USD per token; None for those that cost what any other prompt or completion token does.
 
-    `steps` has numbers of prompt tokens, each with the prices of all tokens of a call that has more.
+    `steps` has numbers of prompt tokens, each with the prices of all tokens of a call that has
+    more.
     """
 
     prompt: float
@@ -83,18 +90,28 @@ def _table() -> dict[str, Any]:
 
 
 def known_model(model: str) -> dict[str, Any]:
-    """What the table has about a LiteLLM name such as `openai/gpt-4o-mini`; empty when it is not there."""
-    return next((found for name in (model, model.partition("/")[2]) if (found := _table().get(name))), {})
+    """What the table has about a LiteLLM name such as `openai/gpt-4o-mini`; empty when it is not
+    there.
+    """
+    return next(
+        (found for name in (model, model.partition("/")[2]) if (found := _table().get(name))), {}
+    )
 
 
 def full_names() -> dict[str, str]:
     """The LiteLLM name of each chat model that the table has without its provider."""
-    chats = {name: of for name, of in _table().items() if "/" not in name and of.get("mode") == "chat"}
-    return {name: f"{of['litellm_provider'].partition('-')[0]}/{name}" for name, of in chats.items()}
+    chats = {
+        name: of for name, of in _table().items() if "/" not in name and of.get("mode") == "chat"
+    }
+    return {
+        name: f"{of['litellm_provider'].partition('-')[0]}/{name}" for name, of in chats.items()
+    }
 
 
 def price_per_token(model: str) -> Prices | None:
-    """The prices of a LiteLLM name such as `openai/gpt-4o-mini`; None when the table does not price it."""
+    """The prices of a LiteLLM name such as `openai/gpt-4o-mini`; None when the table does not price
+    it.
+    """
     found = known_model(model)
     tiers = found.get("tiered_pricing") or ()
     known = _prices(tiers[0] if tiers else found)

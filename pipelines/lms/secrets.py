@@ -1,4 +1,6 @@
-"""Takes keys and passwords out of what servers say: some repeat in answers and errors what they were sent."""
+"""Takes keys and passwords out of what servers say: some repeat in answers and errors what they
+were sent.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,14 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from ..base.settings import settings
 
-SECRET_CHARS = 12  # shorter keys are the placeholders of local servers ("EMPTY") and may be ordinary words
+# shorter keys are the placeholders of local servers ("EMPTY") and may be ordinary words
+SECRET_CHARS = 12
 _NAMES = re.compile(r"(key|token|secret|password|signature|sig)$", re.IGNORECASE)
 
 
 def hiding(keys: Iterable[str | None], address: str | None = None) -> Callable[[str], str]:
-    """What replaces these keys, and the password and keys in the address, by `…` wherever they stand.
+    """What replaces these keys, and the password and keys in the address, by `…` wherever they
+    stand.
 
     A password is also hidden as it travels, which is in base64 together with its user name.
     """
@@ -31,13 +35,19 @@ def hiding(keys: Iterable[str | None], address: str | None = None) -> Callable[[
             secrets.update((value, quote(value, safe="")))
     if not secrets:
         return str
-    pattern = re.compile("|".join(re.escape(secret) for secret in sorted(secrets, key=len, reverse=True)))
+    pattern = re.compile(
+        "|".join(re.escape(secret) for secret in sorted(secrets, key=len, reverse=True))
+    )
     return lambda text: pattern.sub("…", text)
 
 
 def without_keys(said: str, lms: Iterable[Any]) -> str:
-    """What went wrong with LMs that are not ours, without the keys that they were given or found."""
+    """What went wrong with LMs that are not ours, without the keys that they were given or
+    found.
+    """
     for lm in lms:
         given = getattr(lm, "kwargs", {})
-        said = hiding([given.get("api_key"), *settings().provider_keys()], given.get("api_base"))(said)
+        said = hiding([given.get("api_key"), *settings().provider_keys()], given.get("api_base"))(
+            said
+        )
     return said

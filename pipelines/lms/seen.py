@@ -17,8 +17,9 @@ from .endpoint import Reply
 class SeenCall:
     """One call; times in nanoseconds since 1970. `usage` is None as long as there is no reply.
 
-    Calls with the same `asker` object were made by a seat at one time. `meters` are those that count the
-    call, the innermost first, and `written` is their usage where a transcript has it, which tells the turn.
+    Calls with the same `asker` object were made by a seat at one time. `meters` are those that
+    count the call, the innermost first, and `written` is their usage where a transcript has it,
+    which tells the turn.
     """
 
     asker: Asker
@@ -41,7 +42,10 @@ WATCHED: ContextVar[list[SeenCall] | None] = ContextVar("folkmoot_seen_calls", d
 
 
 async def watch(
-    seen: list[SeenCall], model: str, request: Mapping[str, Any], answering: Awaitable[tuple[Reply, Usage]]
+    seen: list[SeenCall],
+    model: str,
+    request: Mapping[str, Any],
+    answering: Awaitable[tuple[Reply, Usage]],
 ) -> Reply:
     """Await an answer and note the call, failed ones too."""
     call = SeenCall(ASKER.get(), model, request)

@@ -29,9 +29,10 @@ _NEEDED = frozenset(field.name for field in fields(Reply) if field.default is MI
 class CallStore:
     """Calls by key in `DIR/calls.jsonl`, one JSON object a line, appended in one write each.
 
-    Several processes may append to the same folder; a miss reads what others have added since. Only byte
-    positions are held in memory. Thread-safe. Replies that were cut off, refused or empty are in a file of
-    their own: a run that goes on asks for them anew, and a read-only store, which replays a run, gives them.
+    Several processes may append to the same folder; a miss reads what others have added since. Only
+    byte positions are held in memory. Thread-safe. Replies that were cut off, refused or empty are
+    in a file of their own: a run that goes on asks for them anew, and a read-only store, which
+    replays a run, gives them.
     """
 
     def __init__(self, folder: Path, *, readonly: bool = False, name: str = CALLS) -> None:
@@ -44,10 +45,13 @@ class CallStore:
         self._file: int | None = None
         self._journal: Journal | None = None
         if self._path.is_symlink():
-            raise UserError(f"{self._path} is a link to another place: name a folder with the file itself")
+            raise UserError(
+                f"{self._path} is a link to another place: name a folder with the file itself"
+            )
         if readonly and not any((folder / one).is_file() for one in (CALLS, INCOMPLETE)):
             raise UserError(
-                f"{folder} holds no recorded calls ({CALLS} is missing): name a folder written by --record"
+                f"{folder} holds no recorded calls ({CALLS} is missing): name a folder written "
+                f"by --record"
             )
         if not readonly:
             folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +89,9 @@ class CallStore:
                 yield key, os.pread(self._descriptor(), length, start)
 
     def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
-        """Append a reply, unless there is one for this key. Raises UserError when the disk takes no more."""
+        """Append a reply, unless there is one for this key. Raises UserError when the disk takes no
+        more.
+        """
         if self._rest is not None and not Reply(**reply).complete:
             self._rest.put(key, model, reply)
             return
@@ -100,7 +106,8 @@ class CallStore:
                 start, length = self._journal.write({"key": key, "model": model, "reply": reply})
             except OSError as problem:
                 raise unwritten(self._path, problem) from None
-            if start == self._read_to:  # nobody else has written in between: no need to read it back
+            # nobody else has written in between: no need to read it back
+            if start == self._read_to:
                 self._places[name] = start, length
                 self._read_to += length
 
@@ -142,14 +149,20 @@ def is_reply(found: Any) -> bool:
 
 
 def write_lms(folder: Path, lms: Mapping[str, Mapping[str, Any]]) -> None:
-    """Note which LM answered in which seat (`*`: all others), so that `replay/DIR` asks the same way."""
+    """Note which LM answered in which seat (`*`: all others), so that `replay/DIR` asks the same
+    way.
+    """
     if (folder / LMS).exists() and read_lms(folder) != as_json(lms):
-        raise UserError(f"{folder} is the record of a run with other LMs: choose another folder to record to")
+        raise UserError(
+            f"{folder} is the record of a run with other LMs: choose another folder to record to"
+        )
     write_json(folder / LMS, lms)
 
 
 def read_lms(folder: Path) -> dict[str, dict[str, Any]]:
-    """Seat → identity of its LM, as `write_lms` left it. Raises UserError when it is missing or damaged."""
+    """Seat → identity of its LM, as `write_lms` left it. Raises UserError when it is missing or
+    damaged.
+    """
     try:
         lms = json.loads((folder / LMS).read_text())
         for identity in lms.values():
@@ -159,13 +172,23 @@ def read_lms(folder: Path) -> dict[str, dict[str, Any]]:
             f"{folder} is no recorded run ({LMS} is missing): name a folder written by --record"
         ) from None
     except (ValueError, TypeError, KeyError, AttributeError) as problem:
-        raise UserError(f"{folder / LMS} cannot be read ({problem}): record the run again") from None
+        raise UserError(
+            f"{folder / LMS} cannot be read ({problem}): record the run again"
+        ) from None
     return dict(lms)
 
 
-def lm_record(name: str, endpoint: str, profile: Profile, settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {"name": name, "endpoint": endpoint, "profile": asdict(profile), "settings": dict(settings)}
+def lm_record(
+    name: str, endpoint: str, profile: Profile, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "endpoint": endpoint,
+        "profile": asdict(profile),
+        "settings": dict(settings),
+    }
 
 
 ACTIVE: ContextVar[tuple[CallStore, ...]] = ContextVar("folkmoot_call_stores", default=())
-"""The stores of the run in progress: read in order before a call is made, and all written after it."""
+"""The stores of the run in progress: read in order before a call is made, and all written after it.
+"""

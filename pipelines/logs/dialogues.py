@@ -10,9 +10,10 @@ from .answers import LogAnswer, json_lines, log_fault, log_name, log_repeat, log
 
 
 def dialogues(path: Path) -> Iterator[LogAnswer]:
-    """`{"question_id", "run", "gold", "final", "final_correct", "turns": [[round, agent, answer, text?], …],
-    "question"?, "repeat"?}`; `run` names the team. A question's text may stand on its first line only; a
-    first line with a `header` is left."""
+    """`{"question_id", "run", "gold", "final", "final_correct", "turns": [[round, agent, answer,
+    text?], …], "question"?, "repeat"?}`; `run` names the team. A question's text may stand on its
+    first line only; a first line with a `header` is left.
+    """
     asked: dict[str, str] = {}
     for where, row in json_lines(path):
         if "header" in row:
@@ -22,7 +23,9 @@ def dialogues(path: Path) -> Iterator[LogAnswer]:
             asked.setdefault(name, question)
         turns = row.get("turns")
         if not isinstance(turns, list) or not turns:
-            raise log_fault(where, "'turns' is no list of turns; give [round, agent, answer] for each")
+            raise log_fault(
+                where, "'turns' is no list of turns; give [round, agent, answer] for each"
+            )
         yield LogAnswer(
             where,
             name,
@@ -39,7 +42,8 @@ def dialogues(path: Path) -> Iterator[LogAnswer]:
 def _turn(turn: Any, where: str) -> tuple[int, str, str | None, str]:
     if not isinstance(turn, list) or len(turn) not in (3, 4) or type(turn[0]) is not int:
         raise log_fault(
-            where, "a turn is not [round, agent, answer] or [round, agent, answer, text]; correct it"
+            where,
+            "a turn is not [round, agent, answer] or [round, agent, answer, text]; correct it",
         )
     text = log_text(turn[3]) if len(turn) == 4 else None
     return turn[0], log_name(turn[1], "agent", where), log_text(turn[2]), text or ""

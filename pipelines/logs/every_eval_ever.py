@@ -24,10 +24,12 @@ _EPOCH = re.compile(r"[1-9]\d{0,8}")
 
 
 def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
-    """The answer is the last extracted value, or the last of what was said where nothing was extracted.
+    """The answer is the last extracted value, or the last of what was said where nothing was
+    extracted.
 
-    A sample has a row for each metric of its evaluation; the metric of the first row says what is right. Its
-    repeats are told apart by the `epoch` in the metadata, as Inspect counts them, from 1 on.
+    A sample has a row for each metric of its evaluation; the metric of the first row says what is
+    right. Its repeats are told apart by the `epoch` in the metadata, as Inspect counts them, from 1
+    on.
     """
     metrics: dict[tuple[Any, ...], Any] = {}
     asked_before: set[int] = set()
@@ -51,9 +53,13 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
             for name in ("answer_attribution", "messages")
         )
         final = [one for one in values if one.get("is_terminal", True)]
-        replies = output.get("raw") or [one.get("content") for one in talk if one.get("role") == "assistant"]
+        replies = output.get("raw") or [
+            one.get("content") for one in talk if one.get("role") == "assistant"
+        ]
         reference = asked.get("reference")
-        text = log_text((replies[-1] if replies else None) if isinstance(replies, list) else replies)
+        text = log_text(
+            (replies[-1] if replies else None) if isinstance(replies, list) else replies
+        )
         group = metadata.get("subject")
         latency = log_amount(took.get("latency_ms"), "latency_ms", where)
         error = log_text(row.get("error"))
@@ -64,7 +70,9 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
             log_text(final[-1].get("extracted_value")) if final else text,
             right(judged.get("is_correct"), "is_correct", where) and error is None,
             question=log_text(asked.get("raw")),
-            gold=log_text(reference[0] if isinstance(reference, list) and reference else reference or None),
+            gold=log_text(
+                reference[0] if isinstance(reference, list) and reference else reference or None
+            ),
             choices=lettered(asked.get("choices")),
             group=None if log_text(group) is None else log_name(group, "subject", where),
             task=log_name(row.get("evaluation_name"), "evaluation_name", where),

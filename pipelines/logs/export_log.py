@@ -27,17 +27,16 @@ def export_log(
 ) -> list[Path]:
     """Write runs as logs of other tools into a folder, without a call.
 
-    Args:
-        run: an evaluation, the folder of one, or a list of them; imported runs, too, or the folder of an
-            import for all its runs.
-        out: the folder to write to, or the `.eval` file of one run. The same export again replaces what it
-            wrote.
+    Args: run: an evaluation, the folder of one, or a list of them; imported runs, too, or the
+        folder of an import for all its runs.
+        out: the folder to write to, or the `.eval` file of one run. The same export again replaces
+            what it wrote.
         format: `inspect`: a `NAME.eval` a run, which `inspect view` opens. `jsonl`, `csv`: a table
             `NAME.jsonl` or `NAME.csv` a run, with a row an answer.
 
-    Returns the file of each run. `fm.import_log` reads logs of Inspect back as the rows and scores that they
-    were, and tables as answers without their dialogues. What is not known (tokens, cost, seconds) is left
-    out.
+    Returns the file of each run. `fm.import_log` reads logs of Inspect back as the rows and scores
+    that they were, and tables as answers without their dialogues. What is not known (tokens, cost,
+    seconds) is left out.
 
     Raises:
         UserError: an unknown format, no finished run, a folder that cannot be written.
@@ -52,7 +51,9 @@ def export_log(
     folder, names, written = Path(out).expanduser(), _names(saids), []
     if write is write_inspect and folder.suffix == ".eval":
         if len(saids) > 1:
-            raise UserError(f"{folder} names one log, and {len(saids)} runs are given: name a folder")
+            raise UserError(
+                f"{folder} names one log, and {len(saids)} runs are given: name a folder"
+            )
         folder, names = folder.parent, [folder.stem]
     try:
         for said, name in zip(saids, names, strict=True):

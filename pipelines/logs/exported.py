@@ -22,8 +22,8 @@ Json = TypeVar("Json")
 class RunSaid:
     """A run in the words that logs have for one.
 
-    `strategy` is the program that its LMs were used by, and `scored` what `run.json` says of its metric, with
-    its `rate` as seen in the scores.
+    `strategy` is the program that its LMs were used by, and `scored` what `run.json` says of its
+    metric, with its `rate` as seen in the scores.
     """
 
     run: Evaluation
@@ -58,7 +58,9 @@ def run_said(run: Evaluation) -> RunSaid:
         model=" + ".join(dict.fromkeys(str(lm["name"]) for lm in about["lms"].values()))[:MOST_NAME]
         or "unknown",
         strategy=origin.get("strategy") if origin else run_name(about)[:MOST_NAME],
-        task=str(first["meta"].get("task") or experiment_name(about)) if origin else experiment_name(about),
+        task=str(first["meta"].get("task") or experiment_name(about))
+        if origin
+        else experiment_name(about),
         at=datetime.fromtimestamp(int(run.rows.path.stat().st_mtime), UTC),
         metric=run.summary.metric,
         is_rate=run.summary.is_rate,
@@ -69,7 +71,9 @@ def run_said(run: Evaluation) -> RunSaid:
 
 
 def encodable(value: Json) -> Json:
-    """The same without halves of surrogate pairs, which LMs do write and other tools do not read."""
+    """The same without halves of surrogate pairs, which LMs do write and other tools do not
+    read.
+    """
     text = json.dumps(value, ensure_ascii=False)
     try:
         text.encode()
@@ -87,4 +91,6 @@ def asked_text(row: ResultRow) -> str:
 def turn_text(row: ResultRow, turn: Mapping[str, Any]) -> str:
     """What was said in a turn, in a dialogue of several turns under the name of who spoke."""
     text = str(turn.get("text") or "")
-    return text if len(row["transcript"]) < 2 else f"{turn['agent']}, round {turn['round']}:\n{text}"
+    return (
+        text if len(row["transcript"]) < 2 else f"{turn['agent']}, round {turn['round']}:\n{text}"
+    )

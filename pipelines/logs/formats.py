@@ -32,7 +32,12 @@ FORMATS = (
     Format("inspect", (".eval",), frozenset(), inspect_log),
     Format("inspect", (".json",), frozenset({"eval", "status"}), inspect_log),
     Format("lm-eval", _LINES, frozenset({"doc_id", "filtered_resps"}), lm_eval),
-    Format("every-eval-ever", _LINES, frozenset({"sample_id", "model_id", "evaluation"}), every_eval_ever),
+    Format(
+        "every-eval-ever",
+        _LINES,
+        frozenset({"sample_id", "model_id", "evaluation"}),
+        every_eval_ever,
+    ),
     Format("dialogues", _LINES, frozenset({"question_id", "run", "turns"}), dialogues),
     Format("wide", _LINES, frozenset({"header", "agents"}), wide),
     Format("dialogues", _LINES, frozenset({"header"}), dialogues),
@@ -62,7 +67,9 @@ def format_of(path: Path) -> Format:
 
 
 def logs_in(given: Path) -> list[Path]:
-    """The file itself, or the logs in a folder, not through links; of samples and other files the samples."""
+    """The file itself, or the logs in a folder, not through links; of samples and other files the
+    samples.
+    """
     if not given.is_dir():
         return [given]
     files = sorted(one for one in given.rglob("*") if one.is_file() and not one.is_symlink())

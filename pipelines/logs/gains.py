@@ -1,4 +1,6 @@
-"""What a team's dialogues gained: a vote of first answers over one of them, and the talk over that vote."""
+"""What a team's dialogues gained: a vote of first answers over one of them, and the talk over that
+vote.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ SEED, RESAMPLES = 0, 100_000
 class Gains:
     """Sums over the dialogues of a team, of which first answers are those of the first round.
 
-    A first answer counts as right on average over the agents, and a vote as expected where answers are even.
+    A first answer counts as right on average over the agents, and a vote as expected where answers
+    are even.
     """
 
     def __init__(self) -> None:
@@ -35,7 +38,9 @@ class Gains:
         self._talk.add(question, bool(answered.correct) - vote)
 
     def report(self) -> dict[str, dict[str, float]]:
-        """`first_answer` (a share), `vote_gain` and `talk_gain` (differences), each with its 95% interval."""
+        """`first_answer` (a share), `vote_gain` and `talk_gain` (differences), each with its 95%
+        interval.
+        """
         figures = {"first_answer": self._first, "vote_gain": self._vote, "talk_gain": self._talk}
         shown = {}
         for name, values in figures.items():

@@ -52,34 +52,38 @@ class Imported:
 
     @property
     def gains(self) -> dict[str, dict[str, dict[str, float]]]:
-        """Of each agent that is a team: how often one first answer is right, what a vote of first answers
-        gains over it, and what the talk gains over that vote; see `Gains`."""
-        found = {name: read_object(self.folder / of / SUMMARY) or {} for name, of in self.agents.items()}
+        """Of each agent that is a team: how often one first answer is right, what a vote of first
+        answers gains over it, and what the talk gains over that vote; see `Gains`.
+        """
+        found = {
+            name: read_object(self.folder / of / SUMMARY) or {} for name, of in self.agents.items()
+        }
         return {name: told["report"] for name, told in found.items() if told.get("report")}
 
     @cached_property
     def runs(self) -> dict[str, Evaluation]:
         """Each agent's run, as `fm.compare` and `fm.report` take it."""
         found = {name: earlier(self.folder / of) for name, of in self.agents.items()}
-        return {name: Evaluation(run.folder, run.summary, self._keep) for name, run in found.items()}
+        return {
+            name: Evaluation(run.folder, run.summary, self._keep) for name, run in found.items()
+        }
 
 
 def import_log(log: str | Path | Sequence[str | Path], out: str | Path | None = None) -> Imported:
     """Read logs of others into run folders and an outcome table, without a call.
 
-    Args:
-        log: files, or folders of files: logs of Inspect (`.eval`), samples of lm-eval, rows of Every Eval
-            Ever, results of promptfoo, evaluation tables of MLflow, dialogues, and plain tables with the
-            columns `question_id, agent, answer, correct` (CSV, JSONL or Parquet).
-        out: the folder to write to: `AGENT/results.jsonl` for each agent, and `outcomes.jsonl`. The same
-            import again changes nothing. None writes to a folder that goes with the result.
+    Args: log: files, or folders of files: logs of Inspect (`.eval`), samples of lm-eval, rows of
+        Every Eval Ever, results of promptfoo, evaluation tables of MLflow, dialogues, and plain
+        tables with the columns `question_id, agent, answer, correct` (CSV, JSONL or Parquet).
+        out: the folder to write to: `AGENT/results.jsonl` for each agent, and `outcomes.jsonl`. The
+            same import again changes nothing. None writes to a folder that goes with the result.
 
-    What a log does not say (tokens, cost, seconds, gold answers) is None. Right is what the log calls right;
-    a log of scores between makes a run of scores, whose answers are not in the outcome table.
+    What a log does not say (tokens, cost, seconds, gold answers) is None. Right is what the log
+    calls right; a log of scores between makes a run of scores, whose answers are not in the outcome
+    table.
 
-    Raises:
-        UserError: no log, a damaged or unknown one, the same answer twice, an answer neither right nor
-            wrong, a folder that holds something else; with file and line.
+    Raises: UserError: no log, a damaged or unknown one, the same answer twice, an answer neither
+        right nor wrong, a folder that holds something else; with file and line.
     """
     given = [log] if isinstance(log, str | Path) else list(log)
     paths = list(dict.fromkeys(path for one in given for path in logs_in(Path(one).expanduser())))
@@ -94,12 +98,17 @@ def import_log(log: str | Path | Sequence[str | Path], out: str | Path | None = 
         known = _known(folder, sources)
         if known is None:
             try:
-                answers = (one for path, kind in zip(paths, formats, strict=True) for one in kind.read(path))
+                answers = (
+                    one
+                    for path, kind in zip(paths, formats, strict=True)
+                    for one in kind.read(path)
+                )
                 known = _written(folder, answers, sources)
             except OSError as problem:
                 raise unwritable(problem, folder) from None
             finally:
-                if not (folder / IMPORT).exists():  # else it is whole, and the next import puts it in place
+                # else it is whole, and the next import puts it in place
+                if not (folder / IMPORT).exists():
                     shutil.rmtree(folder / _STAGE, ignore_errors=True)
     return Imported(folder, known["agents"], known["answers"], known["questions"], keep)
 
@@ -107,7 +116,8 @@ def import_log(log: str | Path | Sequence[str | Path], out: str | Path | None = 
 def _known(folder: Path, sources: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """What the folder says of an earlier import of the same; None for a new folder.
 
-    An import that was killed while its files were put in place is finished: they were whole by then.
+    An import that was killed while its files were put in place is finished: they were whole by
+    then.
     """
     stage, found = folder / _STAGE, read_object(folder / IMPORT)
     if found is None:
@@ -173,7 +183,9 @@ class _Run:
         self.metric: Mapping[str, Any] | None = None
 
     def repeat_of(self, answered: LogAnswer, place: int) -> int:
-        """Which of its repeats an answer is. Those that a log only labels are numbered as they come."""
+        """Which of its repeats an answer is. Those that a log only labels are numbered as they
+        come.
+        """
         if isinstance(answered.repeat, int):
             return answered.repeat
         labels = self._labels.setdefault(place, {})
@@ -206,7 +218,9 @@ class _Run:
         }
         save_run(self.folder, run)
         report: dict[str, Any] = dict(self.gains.report())
-        summary = summarise(read_rows(self.folder / RESULTS), len(self.questions), lambda _: report, run)
+        summary = summarise(
+            read_rows(self.folder / RESULTS), len(self.questions), lambda _: report, run
+        )
         summary.paid = summary.usage
         write_json(self.folder / SUMMARY, summary.to_dict())
 
@@ -235,13 +249,15 @@ def _written(
         place, text = questions.setdefault(name, (len(questions), asked))
         if text != asked:
             raise UserError(
-                f"{answered.where}: the question {name!r} has another text, options, gold answer or group "
+                f"{answered.where}: the question {name!r} has another text, options, gold answer "
+                f"or group "
                 "than before; give each question its own id"
             )
         row["repeat"] = run.repeat_of(answered, place)
         if (place, row["repeat"]) in run.done:
             raise UserError(
-                f"{answered.where}: {answered.agent!r} has answered {name!r} before; keep one row, or say "
+                f"{answered.where}: {answered.agent!r} has answered {name!r} before; keep one "
+                f"row, or say "
                 "which repeat of the question each is"
             )
         if answered.correct and answered.answer is None:
@@ -324,7 +340,8 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
         "decided_by": "error" if answered.error else None,
         "rounds": len({turn["round"] for turn in turns}) or 1,
         "consensus_round": None,
-        "transcript": turns or [alone | ({"strategy": answered.strategy} if answered.strategy else {})],
+        "transcript": turns
+        or [alone | ({"strategy": answered.strategy} if answered.strategy else {})],
         "usage": usage,
         "seconds": answered.seconds,
         "error": answered.error,
@@ -352,9 +369,13 @@ def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, Any]:
 def _gained(report: Mapping[str, Mapping[str, float]]) -> str:
     first = percent(report["first_answer"])
     vote, talk = (
-        points(one["value"], one["low"], one["high"]) for one in (report["vote_gain"], report["talk_gain"])
+        points(one["value"], one["low"], one["high"])
+        for one in (report["vote_gain"], report["talk_gain"])
     )
-    return f"one first answer {first}; a vote of them {vote} points; the talk over that vote {talk} points"
+    return (
+        f"one first answer {first}; a vote of them {vote} points; the talk over that vote "
+        f"{talk} points"
+    )
 
 
 def imported_lines(found: Imported) -> dict[str, str]:
@@ -363,7 +384,8 @@ def imported_lines(found: Imported) -> dict[str, str]:
         "answers": f"{found.answers:,} of {counted(len(found.agents), 'agent')} to "
         f"{counted(found.questions, 'question')}",
         **{name: _gained(report) for name, report in found.gains.items()},
-        "runs": ", ".join(list(found.agents.values())[:8]) + (", …" if len(found.agents) > 8 else ""),
+        "runs": ", ".join(list(found.agents.values())[:8])
+        + (", …" if len(found.agents) > 8 else ""),
         "outcomes": str(found.outcomes),
         "folder": str(found.folder),
     }

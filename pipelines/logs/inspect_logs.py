@@ -33,7 +33,9 @@ with suppress(ImportError):
     import zipfile_zstd  # noqa: F401  # teaches `zipfile` zstd where Python is older than 3.14
 
 _SAMPLE = re.compile(r"samples/.+_epoch_\d+(?P<shell>/sample)?\.json", re.DOTALL)
-"""An id may hold anything, slashes too; a chunked sample has a folder, in which its shell says most."""
+"""An id may hold anything, slashes too; a chunked sample has a folder, in which its shell says
+most.
+"""
 REFERS = "attachment://"
 """Begins a text that stands elsewhere in the log."""
 
@@ -66,14 +68,27 @@ def inspect_log(path: Path) -> Iterator[LogAnswer]:
                         raw, where = log.member(name)
                         sample = json_object(raw, where)
                         if found["shell"] is not None:
-                            log.fill(sample, name.removesuffix("/sample.json"), REFERS.encode() in raw)
+                            log.fill(
+                                sample, name.removesuffix("/sample.json"), REFERS.encode() in raw
+                            )
                         yield _sample(sample, header, where, log.unpacked)
     except UserError:
         raise
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, ValueError, RuntimeError) as problem:
+    except (
+        zipfile.BadZipFile,
+        NotImplementedError,
+        EOFError,
+        OSError,
+        ValueError,
+        RuntimeError,
+    ) as problem:
         if isinstance(problem, NotImplementedError):
-            raise UserError(f"{path} is packed with zstd, which needs zipfile-zstd: pip install it") from None
-        raise UserError(f"{path} is not readable as a log of Inspect ({problem}): copy it again") from None
+            raise UserError(
+                f"{path} is packed with zstd, which needs zipfile-zstd: pip install it"
+            ) from None
+        raise UserError(
+            f"{path} is not readable as a log of Inspect ({problem}): copy it again"
+        ) from None
 
 
 class _Packed:
@@ -88,13 +103,16 @@ class _Packed:
         """The JSON of a member, and what errors call it."""
         if name not in self.names:
             raise log_fault(
-                str(self._path), f"there is no {name} in it, so it is no log of Inspect; name another file"
+                str(self._path),
+                f"there is no {name} in it, so it is no log of Inspect; name another file",
             )
         with self._packed.open(name) as opened:
             return self.unpacked.read_json(opened), f"{self._path}, {name}"
 
     def fill(self, sample: dict[str, Any], home: str, attached: bool) -> None:
-        """Put into a chunked sample's shell what stands beside it: metadata, and texts it refers to."""
+        """Put into a chunked sample's shell what stands beside it: metadata, and texts it refers
+        to.
+        """
         place = f"{home}/metadata.json"
         if place in self.names:
             sample["metadata"] = json_object(*self.member(place))
@@ -108,7 +126,9 @@ class _Packed:
         sample["attachments"] = texts
 
 
-def _sample(row: Mapping[str, Any], header: Mapping[str, Any], where: str, unpacked: Unpacked) -> LogAnswer:
+def _sample(
+    row: Mapping[str, Any], header: Mapping[str, Any], where: str, unpacked: Unpacked
+) -> LogAnswer:
     told = log_object(header.get("eval"), "eval", where)
     attached = log_object(row.get("attachments"), "attachments", where)
 
@@ -125,7 +145,9 @@ def _sample(row: Mapping[str, Any], header: Mapping[str, Any], where: str, unpac
     error = log_text(problem.get("message") if isinstance(problem, Mapping) else problem)
     scorer = next((name for name in scorers if name in scores), next(iter(scores), None))
     if scorer is None and error is None:
-        raise log_fault(where, "the sample has no score; score the log (inspect score), or leave it out")
+        raise log_fault(
+            where, "the sample has no score; score the log (inspect score), or leave it out"
+        )
     score = log_object(scores.get(str(scorer)), "scores", where)
     output = log_object(row.get("output"), "output", where)
     said = text_of(output.get("completion"))
@@ -173,7 +195,8 @@ def _graded(value: Any, scorer: Any, where: str) -> float:
     if not isinstance(found, int | float) or not 0 <= found < math.inf:
         shown = shortened(repr(value), 60)
         raise log_fault(
-            where, f"the score {shown} of {scorer!r} is no number of at least 0; score the log again"
+            where,
+            f"the score {shown} of {scorer!r} is no number of at least 0; score the log again",
         )
     return float(found)
 
@@ -182,7 +205,11 @@ def _asked(asked: Any, text_of: Callable[[Any], str | None]) -> str | None:
     if not isinstance(asked, list):
         return text_of(asked)
     contents = [log_object(one, "input", "input").get("content") for one in asked]
-    parts = [part for content in contents for part in (content if isinstance(content, list) else [content])]
+    parts = [
+        part
+        for content in contents
+        for part in (content if isinstance(content, list) else [content])
+    ]
     said = [text_of(part.get("text") if isinstance(part, Mapping) else part) for part in parts]
     return "\n".join(filter(None, said)) or None
 

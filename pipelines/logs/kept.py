@@ -1,4 +1,6 @@
-"""What an exported log keeps of a run beyond the log's own fields, so that it is imported as it was."""
+"""What an exported log keeps of a run beyond the log's own fields, so that it is imported as it
+was.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,17 @@ KEPT = "folkmoot"
 """The name in a sample's metadata under which it stands."""
 
 _SAID = frozenset(("id", "repeat", "question", "answer", "gold", "correct", "seconds", "error"))
-"""Fields of a row that every log has fields for: what those say counts, since they may be edited there."""
+"""Fields of a row that every log has fields for: what those say counts, since they may be edited
+there.
+"""
 
 
-def kept_of(row: ResultRow, strategy: str | None, metric: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Of a row what else there is, what it was asked of, and how the run was scored (None: accuracy)."""
+def kept_of(
+    row: ResultRow, strategy: str | None, metric: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Of a row what else there is, what it was asked of, and how the run was scored (None:
+    accuracy).
+    """
     fields = {name: of for name, of in row.items() if name not in _SAID}
     return {"strategy": strategy, "metric": metric, "row": fields}
 
@@ -31,10 +39,13 @@ def with_kept(answered: LogAnswer, metadata: Mapping[str, Any]) -> LogAnswer:
     strategy, metric, where = kept.get("strategy"), kept.get("metric"), answered.where
     if metric is not None and (wrong := metric_misfit(metric)):
         raise log_fault(
-            where, f"the metric's {wrong} in its {KEPT!r} metadata is not as it must be; export again"
+            where,
+            f"the metric's {wrong} in its {KEPT!r} metadata is not as it must be; export again",
         )
     fields = {
-        name: of for name, of in kept["row"].items() if name in ResultRow.__annotations__.keys() - _SAID
+        name: of
+        for name, of in kept["row"].items()
+        if name in ResultRow.__annotations__.keys() - _SAID
     }
     answered = answered._replace(
         strategy=None if strategy is None else log_name(strategy, "strategy", where), kept=fields

@@ -8,7 +8,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .answers import LogAnswer, json_lines, lettered, log_fault, log_name, log_object, log_text, right
+from .answers import (
+    LogAnswer,
+    json_lines,
+    lettered,
+    log_fault,
+    log_name,
+    log_object,
+    log_text,
+    right,
+)
 
 METRICS = ("exact_match", "acc", "em", "pass@1")
 """Of several metrics the first of these says what is right; else the only one does."""
@@ -23,8 +32,8 @@ _FILE = re.compile(r"samples_(?P<task>.+)_\d{4}-\d\d-\d\dT[\d.:-]+\.jsonl")
 def lm_eval(path: Path) -> Iterator[LogAnswer]:
     """Answers of the model whose folder the file stands in; of several filters each is an agent.
 
-    A filter that keeps all responses to a question, with a score for each, gives its repeats; so does a
-    question that stands in the file several times.
+    A filter that keeps all responses to a question, with a score for each, gives its repeats; so
+    does a question that stands in the file several times.
     """
     named = _FILE.fullmatch(path.name)
     task = named["task"] if named else path.stem.removeprefix("samples_")
@@ -47,7 +56,9 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
                 model if filtered == "none" else log_name(f"{model} {filtered}", "filter", where),
                 answer,
                 right(row[metric], metric, where),
-                question=next((doc[name] for name in _QUESTIONS if isinstance(doc.get(name), str)), None)
+                question=next(
+                    (doc[name] for name in _QUESTIONS if isinstance(doc.get(name), str)), None
+                )
                 or _prompt(row),
                 gold=log_text(target),
                 choices=options,
@@ -65,8 +76,12 @@ def _responses(row: Mapping[str, Any], metric: str, where: str) -> list[Mapping[
         return [row]
     kept = kept[0] if isinstance(kept, list) and len(kept) == 1 else None
     if not isinstance(kept, list) or len(kept) != len(scores):
-        raise log_fault(where, f"{metric!r} has {len(scores)} scores, but of other than as many responses")
-    replies = said[0] if isinstance(said, list) and len(said) == 1 and isinstance(said[0], list) else []
+        raise log_fault(
+            where, f"{metric!r} has {len(scores)} scores, but of other than as many responses"
+        )
+    replies = (
+        said[0] if isinstance(said, list) and len(said) == 1 and isinstance(said[0], list) else []
+    )
     return [
         {**row, metric: score, "filtered_resps": [answer], "resps": replies[number : number + 1]}
         for number, (score, answer) in enumerate(zip(scores, kept, strict=True))
@@ -79,7 +94,9 @@ def _said(
     """The filtered answer, or of options the label of the likeliest one."""
     found = row.get("filtered_resps")
     if not isinstance(found, list) or not found:
-        raise log_fault(where, "there are no 'filtered_resps'; run lm_eval with --log_samples again")
+        raise log_fault(
+            where, "there are no 'filtered_resps'; run lm_eval with --log_samples again"
+        )
     if not isinstance(found[0], list):
         return None if found[0] == _UNREAD else log_text(found[0]), None
     try:

@@ -23,16 +23,20 @@ NEEDED = ("question_id", "agent", "answer", "correct")
 
 
 def plain(path: Path) -> Iterator[LogAnswer]:
-    """`question_id, agent, answer, correct[, strategy, question, group, gold, choices, text, tokens,
-    prompt_tokens, completion_tokens, cost, seconds, error, repeat | epoch | sample]`, in any order; other
-    columns are left. The last three say which of several answers to the question a row is."""
+    """`question_id, agent, answer, correct[, strategy, question, group, gold, choices, text,
+    tokens, prompt_tokens, completion_tokens, cost, seconds, error, repeat | epoch | sample]`, in
+    any order; other columns are left. The last three say which of several answers to the question a
+    row is.
+    """
     for row in _rows(path):
         where, cells = f"{path}, {row.where}", row.fields
         if row.fault:
             raise log_fault(where, row.fault)
         for name in NEEDED:
             if name not in cells:
-                raise log_fault(where, f"there is no {name!r}; a table of answers has {', '.join(NEEDED)}")
+                raise log_fault(
+                    where, f"there is no {name!r}; a table of answers has {', '.join(NEEDED)}"
+                )
         choices, strategy, group = cells.get("choices"), cells.get("strategy"), cells.get("group")
         yield LogAnswer(
             where,

@@ -30,8 +30,8 @@ FAILED_CALL = 2
 def promptfoo(path: Path) -> Iterator[LogAnswer]:
     """An agent a provider; where there are several prompts, each of them with each provider.
 
-    `promptfoo eval --repeat` runs a test again under a number of its own: tests with the same variables and
-    assertions are one question, numbered in the order of tests.
+    `promptfoo eval --repeat` runs a test again under a number of its own: tests with the same
+    variables and assertions are one question, numbered in the order of tests.
     """
     if path.suffix.casefold() != ".json":
         yield from _results(lambda: json_lines(path))
@@ -40,7 +40,9 @@ def promptfoo(path: Path) -> Iterator[LogAnswer]:
     for _ in range(2):
         found = found.get("results") if isinstance(found, dict) else found
     if not isinstance(found, list):
-        raise log_fault(str(path), "there is no list of 'results'; write it with promptfoo eval --output")
+        raise log_fault(
+            str(path), "there is no list of 'results'; write it with promptfoo eval --output"
+        )
     yield from _results(
         lambda: (
             (f"{path}, result {place}", dict(log_object(one, "results", str(path))))
@@ -50,7 +52,9 @@ def promptfoo(path: Path) -> Iterator[LogAnswer]:
 
 
 def _results(rows: Callable[[], Iterator[tuple[str, dict[str, Any]]]]) -> Iterator[LogAnswer]:
-    """`promptIdx` counts columns, of which each provider has one a prompt: a prompt's first is its place."""
+    """`promptIdx` counts columns, of which each provider has one a prompt: a prompt's first is its
+    place.
+    """
     columns: dict[str, int] = {}
     tests: dict[str, int] = {}
     places: dict[int, str] = {}
@@ -59,7 +63,9 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, Any]]]]) -> Iterat
         columns[_prompt(row)] = min(column, columns.get(_prompt(row), column))
         place, test = log_count(row.get("testIdx"), "testIdx", where) or 0, _test(row, where)
         places[place], tests[test] = test, min(place, tests.get(test, place))
-    numbers = {prompt: number for number, prompt in enumerate(sorted(columns, key=columns.__getitem__), 1)}
+    numbers = {
+        prompt: number for number, prompt in enumerate(sorted(columns, key=columns.__getitem__), 1)
+    }
     if len(places) > len(tests):
         tests = {test: number for number, test in enumerate(sorted(tests, key=tests.__getitem__))}
     for where, row in rows():
@@ -68,7 +74,10 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, Any]]]]) -> Iterat
             provider = log_text(provider.get("label")) or provider.get("id")
         case = log_object(row.get("testCase"), "testCase", where)
         said = log_object(row.get("response"), "response", where)
-        values = {**log_object(case.get("vars"), "vars", where), **log_object(row.get("vars"), "vars", where)}
+        values = {
+            **log_object(case.get("vars"), "vars", where),
+            **log_object(row.get("vars"), "vars", where),
+        }
         usage = log_object(row.get("tokenUsage") or said.get("tokenUsage"), "tokenUsage", where)
         prompt = row.get("prompt")
         asked = prompt.get("raw") if isinstance(prompt, Mapping) else prompt
@@ -84,18 +93,24 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, Any]]]]) -> Iterat
             agent if number == 1 else f"{agent} prompt {number}",
             None if failed else answer,
             right(row.get("success"), "success", where) and not failed and answer is not None,
-            question=next((values[name] for name in _QUESTIONS if isinstance(values.get(name), str)), None)
+            question=next(
+                (values[name] for name in _QUESTIONS if isinstance(values.get(name), str)), None
+            )
             or log_text(values)
             or log_text(asked),
             gold=next((log_text(values[name]) for name in _GOLDS if name in values), None),
             text=answer,
-            prompt_tokens=log_count(usage.get("prompt"), "prompt", where) if usage.get("prompt") else None,
+            prompt_tokens=log_count(usage.get("prompt"), "prompt", where)
+            if usage.get("prompt")
+            else None,
             completion_tokens=log_count(usage.get("completion"), "completion", where)
             if usage.get("prompt")
             else None,
             cost=log_amount(cost, "cost", where),
             seconds=None if latency is None else latency / 1000,
-            error=log_text(row.get("error") or said.get("error") or "the call failed") if failed else None,
+            error=log_text(row.get("error") or said.get("error") or "the call failed")
+            if failed
+            else None,
             repeat=str(row.get("testIdx")),
         )
 

@@ -37,12 +37,15 @@ _USAGE, _COST = ".trace.tokenUsage", ".trace.cost"
 
 
 def split_table(path: Path) -> Iterator[LogAnswer]:
-    """The agent is the column `agent` or `model`, else the folder that the table stands in; a question's id
-    is `question_id` or `id`, else its row."""
+    """The agent is the column `agent` or `model`, else the folder that the table stands in; a
+    question's id is `question_id` or `id`, else its row.
+    """
     table = json_document(path)
     columns, data = table.get("columns"), table.get("data")
     if not isinstance(columns, list) or not isinstance(data, list):
-        raise log_fault(str(path), "there are no 'columns' and 'data'; give an eval_results_table.json")
+        raise log_fault(
+            str(path), "there are no 'columns' and 'data'; give an eval_results_table.json"
+        )
     found = {name: place for place, name in reversed(list(enumerate(map(str, columns))))}
     score = next((name for name in _SCORES if name in found), None)
     if score is None:
@@ -59,7 +62,8 @@ def split_table(path: Path) -> Iterator[LogAnswer]:
         where = f"{path}, row {number}"
         if not isinstance(cells, list) or len(cells) != len(columns):
             raise log_fault(
-                where, f"not {len(columns)} cells under {len(columns)} columns; export the table again"
+                where,
+                f"not {len(columns)} cells under {len(columns)} columns; export the table again",
             )
         row = {name: cells[place] for name, place in found.items()}
 
@@ -70,7 +74,10 @@ def split_table(path: Path) -> Iterator[LogAnswer]:
         if isinstance(verdict, str):
             verdict = _VERDICTS.get(verdict.strip().lower(), verdict)
         failed = row.get("state") == "ERROR"
-        seconds, latency = row.get("latency"), log_amount(row.get("execution_duration"), "latency", where)
+        seconds, latency = (
+            row.get("latency"),
+            log_amount(row.get("execution_duration"), "latency", where),
+        )
         usage, cost = (_metadata(row.get("trace_metadata"), of, where) for of in (_USAGE, _COST))
         yield LogAnswer(
             where,
@@ -113,4 +120,6 @@ def _metadata(metadata: Any, name: str, where: str) -> Mapping[str, Any]:
     """The object under the key that ends with `name`."""
     known = log_object(metadata, "trace_metadata", where)
     said = next((known[key] for key in known if str(key).endswith(name)), None)
-    return log_object(json_value(said.encode(), where) if isinstance(said, str) else said, name, where)
+    return log_object(
+        json_value(said.encode(), where) if isinstance(said, str) else said, name, where
+    )

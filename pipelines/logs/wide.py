@@ -1,4 +1,6 @@
-"""Wide tables: a line a question with the answers of all agents, under a header that names the agents."""
+"""Wide tables: a line a question with the answers of all agents, under a header that names the
+agents.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ def wide(path: Path) -> Iterator[LogAnswer]:
     """First `{"header", "agents": [name, …] | {dataset: [name, …]}}`, then a line a question
     `{"question_id", "gold", "answers": [answer, …], "dataset"?, "question"?, "correct"?: "01-…"}`.
 
-    Where a line has no `correct`, an answer is right that is the same text as `gold`. What is `-` there and
-    has no answer was not asked. `dataset` is the group.
+    Where a line has no `correct`, an answer is right that is the same text as `gold`. What is `-`
+    there and has no answer was not asked. `dataset` is the group.
     """
     agents: Any = None
     for where, row in json_lines(path):
@@ -25,7 +27,9 @@ def wide(path: Path) -> Iterator[LogAnswer]:
         names = agents.get(dataset) if isinstance(agents, Mapping) else agents
         answers = log_list(row.get("answers"), "answers", where)
         if not isinstance(names, list) or len(names) != len(answers):
-            raise log_fault(where, "'answers' has not one entry for each agent of the header; correct it")
+            raise log_fault(
+                where, "'answers' has not one entry for each agent of the header; correct it"
+            )
         gold, marks = log_text(row.get("gold")), row.get("correct")
         if marks is not None and (not isinstance(marks, str) or len(marks) != len(names)):
             raise log_fault(where, "'correct' is no text with 0, 1 or - for each agent; correct it")

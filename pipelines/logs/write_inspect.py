@@ -27,8 +27,9 @@ _CONFIG = ("temperature", "max_tokens", "top_p", "seed", "reasoning_effort")
 
 
 def write_inspect(said: RunSaid, folder: Path, name: str) -> list[Path]:
-    """`NAME.eval`: a sample a row, with the dialogue as messages and, where the run has traces, its LM calls
-    as events. Right is `C`, wrong `I`, and an answer that could not be read `N`."""
+    """`NAME.eval`: a sample a row, with the dialogue as messages and, where the run has traces, its
+    LM calls as events. Right is `C`, wrong `I`, and an answer that could not be read `N`.
+    """
     path = folder / f"{name}.eval"
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -85,7 +86,13 @@ def _write(packed: zipfile.ZipFile, said: RunSaid) -> None:
 
 def _eval(said: RunSaid, samples: int, epochs: int) -> dict[str, Any]:
     about = said.about
-    parts = [about["program_hash"], about["data_fingerprint"], said.model, said.metric, said.run.folder.name]
+    parts = [
+        about["program_hash"],
+        about["data_fingerprint"],
+        said.model,
+        said.metric,
+        said.run.folder.name,
+    ]
     number = hashlib.sha256(to_json(parts)).hexdigest()
     lms = list(about["lms"].values())
     chosen = (lms[0].get("settings") or {}) if len(lms) == 1 else {}
@@ -98,13 +105,22 @@ def _eval(said: RunSaid, samples: int, epochs: int) -> dict[str, Any]:
         "solver": said.strategy,
         "dataset": {"name": said.task, "samples": samples},
         "model": said.model,
-        "model_generate_config": {name: chosen[name] for name in _CONFIG if chosen.get(name) is not None},
+        "model_generate_config": {
+            name: chosen[name] for name in _CONFIG if chosen.get(name) is not None
+        },
         "config": {"epochs": epochs, "score_on_error": True},
         "packages": {name: of for name, of in about["versions"].items() if of},
         "metadata": {
             KEPT: {
                 name: about.get(name)
-                for name in ("program", "program_hash", "lms", "data_fingerprint", "git_commit", "imported")
+                for name in (
+                    "program",
+                    "program_hash",
+                    "lms",
+                    "data_fingerprint",
+                    "git_commit",
+                    "imported",
+                )
             }
         },
         "scorers": [
@@ -149,7 +165,9 @@ def _sample(said: RunSaid, row: ResultRow, place: tuple[Path, int] | None) -> di
     reply = {"role": "assistant", "content": last, "source": "generate"}
     output: dict[str, Any] = {
         "model": said.model,
-        "choices": [{"message": reply, "stop_reason": _STOPS.get(str(stop), "unknown")}] if turns else [],
+        "choices": [{"message": reply, "stop_reason": _STOPS.get(str(stop), "unknown")}]
+        if turns
+        else [],
         "completion": last,
     }
     known = {"usage": usage} if usage else {}
@@ -174,7 +192,9 @@ def _sample(said: RunSaid, row: ResultRow, place: tuple[Path, int] | None) -> di
     trace = next((record for record, _ in read_traces(*place)), None) if place else None
     if trace is not None:
         found["started_at"], found["completed_at"] = _iso(trace["began"]), _iso(trace["ended"])
-        found["events"] = [_event(call, trace["began"]) for call in encodable(scrubbed(trace["calls"]))]
+        found["events"] = [
+            _event(call, trace["began"]) for call in encodable(scrubbed(trace["calls"]))
+        ]
     return found
 
 
@@ -193,7 +213,16 @@ def _sample_scores(said: RunSaid, row: ResultRow) -> dict[str, Any]:
 
 def _summary(sample: Mapping[str, Any]) -> dict[str, Any]:
     """The sample in the list of samples."""
-    same = ("id", "epoch", "target", "choices", "model_usage", "total_time", "started_at", "completed_at")
+    same = (
+        "id",
+        "epoch",
+        "target",
+        "choices",
+        "model_usage",
+        "total_time",
+        "started_at",
+        "completed_at",
+    )
     return {
         **{name: sample[name] for name in (*same, "scores") if name in sample},
         "input": sample["input"][:SHOWN],
@@ -230,7 +259,10 @@ def _event(call: Mapping[str, Any], began: int) -> dict[str, Any]:
     output: dict[str, Any] = {"model": call["model"], "time": (call["ended"] - call["began"]) / 1e9}
     if call["text"] is not None:
         reply = {"role": "assistant", "content": call["text"], "source": "generate"}
-        output |= {"choices": [{"message": reply, "stop_reason": "unknown"}], "completion": call["text"]}
+        output |= {
+            "choices": [{"message": reply, "stop_reason": "unknown"}],
+            "completion": call["text"],
+        }
     return {
         "event": "model",
         "timestamp": _iso(call["began"]),

@@ -1,4 +1,6 @@
-"""Writes a run as a plain table, JSONL or CSV, with a row an answer: the columns that `plain` reads."""
+"""Writes a run as a plain table, JSONL or CSV, with a row an answer: the columns that `plain`
+reads.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The dialogues most worth reading, as one HTML page; everything that a model or a file said is escaped."""
+"""The dialogues most worth reading, as one HTML page; everything that a model or a file said is
+escaped.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +24,17 @@ def most_informative(
 ) -> list[Mapping[str, Any]]:
     """Of all rows with a dialogue those worth reading, the best first; ties keep their order.
 
-    First come questions that were argued over and lost, of these the ones that somebody once had right, then
-    the other disagreements and the other wrong ones; among equals the one with more changes of mind. Holds
-    at most `most` rows at a time.
+    First come questions that were argued over and lost, of these the ones that somebody once had
+    right, then the other disagreements and the other wrong ones; among equals the one with more
+    changes of mind. Holds at most `most` rows at a time.
     """
     return heapq.nlargest(most, (row for row in rows if row["transcript"]), key=_interest)
 
 
 def _interest(row: Mapping[str, Any]) -> tuple[int, bool, int]:
     kind = row["kind"]
-    turns = [turn for turn in row["transcript"] if not turn.get("step")]  # the others give no answer
+    # the others give no answer
+    turns = [turn for turn in row["transcript"] if not turn.get("step")]
     answers = [turn["answer"] for turn in turns]
     argued = any(not same_answer(one, other, kind) for one, other in pairwise(answers))
     had_it = not row["correct"] and any(same_answer(said, row["gold"], kind) for said in answers)
@@ -48,7 +51,8 @@ def _changes(turns: Sequence[Mapping[str, Any]]) -> int:
 
 
 def dialogues_page(rows: Sequence[Mapping[str, Any]], title: str, total: int) -> str:
-    """A page without scripts or links: question, options, every turn, the decision and the gold answer.
+    """A page without scripts or links: question, options, every turn, the decision and the gold
+    answer.
 
     A worker's turn shows its steps, a supervisor's its decision and suggestion.
     """

@@ -11,7 +11,8 @@ from .figure import BLUE, GREY, ORANGE, two_axes
 
 
 def deliberation_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> bool:
-    """Draw a `deliberation_report`: when agents agreed, and how right each was at first and at last.
+    """Draw a `deliberation_report`: when agents agreed, and how right each was at first and at
+    last.
 
     Returns False, and writes nothing, when the report holds no dialogue.
     """
@@ -19,9 +20,14 @@ def deliberation_plot(report: Mapping[str, Any], path: Path, *, tall: bool = Fal
         return False
     figure, (rounds, roles) = two_axes(tall=tall)
     _consensus_bars(rounds, report["first_consensus_round"])
-    rounds.set(xlabel="round of first consensus", ylabel="questions", title="When the agents agreed")
+    rounds.set(
+        xlabel="round of first consensus", ylabel="questions", title="When the agents agreed"
+    )
 
-    found = {name: (role["accuracy_first"], role["accuracy_last"]) for name, role in report["role"].items()}
+    found = {
+        name: (role["accuracy_first"], role["accuracy_last"])
+        for name, role in report["role"].items()
+    }
     _bars_in_pairs(roles, found, {"first answer": GREY, "last answer": BLUE})
     group = report["accuracy_excluding_errors"]
     roles.axhline(group, color=ORANGE, linestyle="--", label=f"the group: {group:.0%}")
@@ -32,7 +38,8 @@ def deliberation_plot(report: Mapping[str, Any], path: Path, *, tall: bool = Fal
 
 
 def causal_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> bool:
-    """Draw a `causal_report`: when reasoners and evaluators agreed, and what evaluators' changes did.
+    """Draw a `causal_report`: when reasoners and evaluators agreed, and what evaluators' changes
+    did.
 
     Returns False, and writes nothing, when no evaluator was asked.
     """
@@ -55,14 +62,17 @@ def causal_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) ->
 
 
 def team_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> bool:
-    """Draw a `team_report`: workers beside team and best worker, and what each number of steps gave.
+    """Draw a `team_report`: workers beside team and best worker, and what each number of steps
+    gave.
 
     Returns False, and writes nothing, when no worker left a trace.
     """
     if not report.get("worker") or not report.get("best_worker"):
         return False
     figure, (bars, curve) = two_axes(tall=tall)
-    scores = {f"{name} alone": (found["em"], found["f1"]) for name, found in report["worker"].items()}
+    scores = {
+        f"{name} alone": (found["em"], found["f1"]) for name, found in report["worker"].items()
+    }
     scores["the team"] = (report["em_excluding_errors"], report["f1_excluding_errors"])
     scores["best worker\nin hindsight"] = (report["best_worker"]["em"], report["best_worker"]["f1"])
     _bars_in_pairs(bars, scores, {"EM": BLUE, "F1": ORANGE})
@@ -73,9 +83,14 @@ def team_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> b
     points = report.get("first_attempts") or {}
     steps = [int(limit) for limit in points]
     for key, label, colour in (("em", "EM", BLUE), ("f1", "F1", ORANGE), ("ended", "ended", GREY)):
-        curve.plot(steps, [points[str(step)][key] for step in steps], marker="o", color=colour, label=label)
+        curve.plot(
+            steps, [points[str(step)][key] for step in steps], marker="o", color=colour, label=label
+        )
     curve.set(
-        xlabel="steps", ylabel="share of first attempts", ylim=(0, 1.05), title="Done within so many steps"
+        xlabel="steps",
+        ylabel="share of first attempts",
+        ylim=(0, 1.05),
+        title="Done within so many steps",
     )
     curve.set_xticks(steps if len(steps) <= 10 else steps[:: len(steps) // 5])
     curve.legend(frameon=False)
@@ -86,8 +101,8 @@ def team_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> b
 def step_limit_plot(points: Sequence[Mapping[str, Any]], path: Path) -> bool:
     """Draw EM and F1 with their intervals against the step limit (Reasoning as a Team, figure 3).
 
-    `points` are dicts with `limit` and, under `em` and `f1`, `value`, `low` and `high`. Returns False, and
-    writes nothing, when there is none.
+    `points` are dicts with `limit` and, under `em` and `f1`, `value`, `low` and `high`. Returns
+    False, and writes nothing, when there is none.
     """
     if not points:
         return False
@@ -100,17 +115,24 @@ def step_limit_plot(points: Sequence[Mapping[str, Any]], path: Path) -> bool:
         axes.errorbar(limits, values, yerr=[below, above], marker="o", capsize=4, color=colour)
         axes.set_xticks(limits)
         axes.set(
-            xlabel="step limit", ylabel=key.upper(), ylim=(0, 1.05), title=f"{key.upper()} by step limit"
+            xlabel="step limit",
+            ylabel=key.upper(),
+            ylim=(0, 1.05),
+            title=f"{key.upper()} by step limit",
         )
     figure.savefig(path)
     return True
 
 
-def _bars_in_pairs(axes: Any, groups: Mapping[str, tuple[float, float]], colours: Mapping[str, str]) -> None:
+def _bars_in_pairs(
+    axes: Any, groups: Mapping[str, tuple[float, float]], colours: Mapping[str, str]
+) -> None:
     """Two bars side by side for each group, coloured by what they are."""
     for place, (label, colour) in enumerate(colours.items()):
         at = [group + 0.4 * place - 0.2 for group in range(len(groups))]
-        bars = axes.bar(at, [pair[place] for pair in groups.values()], width=0.4, color=colour, label=label)
+        bars = axes.bar(
+            at, [pair[place] for pair in groups.values()], width=0.4, color=colour, label=label
+        )
         axes.bar_label(bars, fmt="{:.0%}", fontsize=8)
     axes.set_xticks(range(len(groups)), list(groups))
 

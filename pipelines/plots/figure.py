@@ -24,5 +24,7 @@ def new_figure(
 
 
 def two_axes(*, tall: bool = False) -> tuple[Any, list[Any]]:
-    """A figure and its two axes side by side; one above the other when it is `tall`, for narrow screens."""
+    """A figure and its two axes side by side; one above the other when it is `tall`, for narrow
+    screens.
+    """
     return new_figure(5, 8, rows=2) if tall else new_figure(10, 4, columns=2)

@@ -1,4 +1,6 @@
-"""Plots of a strategy network as PNG files: how sure and how right, who used what, trust, graph, rewards."""
+"""Plots of a strategy network as PNG files: how sure and how right, who used what, trust, graph,
+rewards.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +37,11 @@ def network_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -
 
 
 def rewards_plot(curve: Sequence[Mapping[str, float]], path: Path) -> bool:
-    """Draw how a training went: reward and accuracy, then entropy and mean trust, a point for each batch.
+    """Draw how a training went: reward and accuracy, then entropy and mean trust, a point for each
+    batch.
 
-    `curve` has `questions` seen so far, `reward`, `individual`, `entropy` and `trust`; a name may be missing.
-    Returns False, and writes nothing, without a point.
+    `curve` has `questions` seen so far, `reward`, `individual`, `entropy` and `trust`; a name may
+    be missing. Returns False, and writes nothing, without a point.
     """
     if not curve:
         return False
@@ -51,7 +54,11 @@ def rewards_plot(curve: Sequence[Mapping[str, float]], path: Path) -> bool:
             steps, values = zip(*points, strict=True)
             axes.plot(steps, values, color=colour, alpha=0.25, linewidth=1)
             axes.plot(
-                steps, smoothed(values), color=colour, marker="o" if len(steps) == 1 else "", label=name
+                steps,
+                smoothed(values),
+                color=colour,
+                marker="o" if len(steps) == 1 else "",
+                label=name,
             )
         axes.set(xlabel="questions seen")
         if axes.has_data():
@@ -74,20 +81,25 @@ def trust_plot(trust: Numbers, agents: Sequence[str], path: Path) -> None:
     if len(agents) <= 12:
         for i, j in np.ndindex(*np.shape(trust)):
             colour = "white" if trust[i, j] > 0.6 else "black"
-            place.text(j, i, f"{trust[i, j]:.2f}", ha="center", va="center", fontsize=7, color=colour)
+            place.text(
+                j, i, f"{trust[i, j]:.2f}", ha="center", va="center", fontsize=7, color=colour
+            )
     place.set(title="Trust between agents")
     figure.savefig(path)
 
 
 def graphs_plot(moments: Sequence[tuple[int, npt.NDArray[np.bool_], Numbers]], path: Path) -> bool:
-    """Draw who is connected to whom at several moments: (questions seen, adjacency (N, N), trust (N, N)).
+    """Draw who is connected to whom at several moments: (questions seen, adjacency (N, N), trust
+    (N, N)).
 
-    Thicker lines mean more trust. Of many moments the first, the last and some between are drawn. Returns
-    False, and writes nothing, when there is none.
+    Thicker lines mean more trust. Of many moments the first, the last and some between are drawn.
+    Returns False, and writes nothing, when there is none.
     """
     if not moments:
         return False
-    places = np.unique(np.linspace(0, len(moments) - 1, min(MOST_GRAPHS, len(moments))).round().astype(int))
+    places = np.unique(
+        np.linspace(0, len(moments) - 1, min(MOST_GRAPHS, len(moments))).round().astype(int)
+    )
     columns = min(len(places), 3)
     rows = math.ceil(len(places) / columns)
     figure, axes = new_figure(3 * columns, 3 * rows, rows=rows, columns=columns)
@@ -103,7 +115,9 @@ def graphs_plot(moments: Sequence[tuple[int, npt.NDArray[np.bool_], Numbers]], p
 
 def smoothed(values: Sequence[float]) -> list[float]:
     """The mean of each value and up to 19 before it."""
-    return [float(np.mean(values[max(0, end - _SMOOTH) : end])) for end in range(1, len(values) + 1)]
+    return [
+        float(np.mean(values[max(0, end - _SMOOTH) : end])) for end in range(1, len(values) + 1)
+    ]
 
 
 def _reliability(axes: Any, bins: Mapping[str, Mapping[str, float]], ece: float | None) -> None:
@@ -115,7 +129,11 @@ def _reliability(axes: Any, bins: Mapping[str, Mapping[str, float]], ece: float 
         axes.annotate(f"{count:.0f}", point, textcoords="offset points", xytext=(8, -3), fontsize=8)
     title = "Confidence and accuracy" if ece is None else f"Confidence and accuracy (ECE {ece:.3f})"
     axes.set(
-        xlabel="confidence of the group", ylabel="share right", xlim=(0, 1.05), ylim=(0, 1.05), title=title
+        xlabel="confidence of the group",
+        ylabel="share right",
+        xlim=(0, 1.05),
+        ylim=(0, 1.05),
+        title=title,
     )
 
 
@@ -139,7 +157,9 @@ def _graph(axes: Any, adjacency: npt.NDArray[np.bool_], trust: Numbers) -> None:
     points = [(math.cos(angle), math.sin(angle)) for angle in angles]
     for i, j in np.argwhere(np.triu(adjacency | adjacency.T, 1)):
         xs, ys = zip(points[i], points[j], strict=True)
-        axes.plot(xs, ys, color=GREY, linewidth=0.5 + 3 * float(trust[i, j] + trust[j, i]) / 2, zorder=1)
+        axes.plot(
+            xs, ys, color=GREY, linewidth=0.5 + 3 * float(trust[i, j] + trust[j, i]) / 2, zorder=1
+        )
     axes.scatter(*zip(*points, strict=True), s=160, color=BLUE, zorder=2)
     for i, (x, y) in enumerate(points):
         axes.text(x, y, str(i), color="white", ha="center", va="center", fontsize=8, zorder=3)

@@ -10,16 +10,20 @@ from . import evaluation, network
 
 
 class Drawing(NamedTuple):
-    """What draws a protocol's report, (report, path, tall=False) → whether there was anything to show.
+    """What draws a protocol's report, (report, path, tall=False) → whether there was anything to
+    show.
 
-    `caption` says what that shows."""
+    `caption` says what that shows.
+    """
 
     draw: Callable[..., bool]
     caption: str
 
 
 def plot_of(program: Any) -> Drawing | None:
-    """The plot of the protocol of that name; None for one without, and for a protocol that nobody knows."""
+    """The plot of the protocol of that name; None for one without, and for a protocol that nobody
+    knows.
+    """
     protocol = PROTOCOLS.find(program)
     if protocol is None or protocol.plot is None:
         return None

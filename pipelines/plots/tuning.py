@@ -14,7 +14,9 @@ MOST_BARS = 15
 
 
 def history_plot(report: Mapping[str, Any], path: Path) -> bool:
-    """The first objective of every trial in order, and the best so far. False without a finished trial."""
+    """The first objective of every trial in order, and the best so far. False without a finished
+    trial.
+    """
     goal = report["objectives"][0]
     scored = [entry for entry in report["table"] if "scores" in entry and entry["scores"].get(goal)]
     if not scored:
@@ -33,7 +35,9 @@ def history_plot(report: Mapping[str, Any], path: Path) -> bool:
     for entry in scored:
         value = entry["scores"][goal]["value"] if entry["state"] != "pruned" else 0.0
         best.append(max([value, *best[-1:]]))
-    axes.step([entry["trial"] for entry in scored], best, where="post", color=BLUE, label="best so far")
+    axes.step(
+        [entry["trial"] for entry in scored], best, where="post", color=BLUE, label="best so far"
+    )
     axes.set(xlabel="trial", ylabel=f"{goal} in training", title="How the study went")
     axes.legend(frameon=False, fontsize=8)
     figure.savefig(path)
@@ -41,7 +45,9 @@ def history_plot(report: Mapping[str, Any], path: Path) -> bool:
 
 
 def front_plot(report: Mapping[str, Any], path: Path) -> bool:
-    """Every finished setting by its first two objectives, the front with its intervals. False with one."""
+    """Every finished setting by its first two objectives, the front with its intervals. False with
+    one.
+    """
     goals = report["objectives"]
     known = [e for e in report["table"] if e["state"] in ("complete", "told") and "scores" in e]
     if len(goals) < 2 or not known:
@@ -61,15 +67,23 @@ def front_plot(report: Mapping[str, Any], path: Path) -> bool:
             ends.append([[max(0.0, value - low)], [max(0.0, high - value)]])
         label = "" if place else "the front, with 95% intervals: none is better in both"
         axes.errorbar(x, y, xerr=ends[0], yerr=ends[1], fmt="o", color=BLUE, capsize=2, label=label)
-        axes.annotate(f"trial {entry['trial']}", (x, y), (5, 5), textcoords="offset points", fontsize=8)
-    axes.set(xlabel=f"{second} a question", ylabel=f"{first} in training", title=f"What more {first} takes")
+        axes.annotate(
+            f"trial {entry['trial']}", (x, y), (5, 5), textcoords="offset points", fontsize=8
+        )
+    axes.set(
+        xlabel=f"{second} a question",
+        ylabel=f"{first} in training",
+        title=f"What more {first} takes",
+    )
     axes.legend(frameon=False, fontsize=8)
     figure.savefig(path)
     return True
 
 
 def importance_plot(study: optuna.Study, path: Path) -> bool:
-    """How much of the variation in the first objective each parameter explains. False with too few trials."""
+    """How much of the variation in the first objective each parameter explains. False with too few
+    trials.
+    """
     goals = len(study.directions)
     try:
         found = optuna.importance.get_param_importances(

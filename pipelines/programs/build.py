@@ -26,13 +26,17 @@ from ..lms.named import SAMPLING
 
 MakeLM = Callable[..., Any]
 MakeEnvironment = Callable[..., Any]
-"""What stands after the environment's name and a colon → the environment; without that text, no argument."""
+"""What stands after the environment's name and a colon → the environment; without that text, no
+argument.
+"""
 
 _GIVEN = ("self", "lm", "lms", "embedder")
 """Parameters that are no user's to set: LMs have options of their own."""
 
 
-def made(where: str, name: str, parameters: Mapping[str, Any], protocol: Protocol | None = None) -> Program:
+def made(
+    where: str, name: str, parameters: Mapping[str, Any], protocol: Protocol | None = None
+) -> Program:
     """The protocol of that name with these parameters, members and environments made already.
 
     Raises UserError for a name that no protocol has, and parameters that it does not take.
@@ -51,7 +55,8 @@ def made(where: str, name: str, parameters: Mapping[str, Any], protocol: Protoco
         raise UserError(f"{where} cannot be built ({problem}): check its parameters") from None
     if parameters.get("environment") is not None and getattr(program, "retrieval", None) is None:
         raise UserError(
-            f"{where} has an environment but no retriever to use it: add the role or drop the environment"
+            f"{where} has an environment but no retriever to use it: add the role or drop the "
+            f"environment"
         )
     return program if isinstance(program, Program) else Foreign(program, spec=name)
 
@@ -82,7 +87,11 @@ def check_names(protocol: Protocol, parameters: Mapping[str, Any]) -> None:
                 f"{', '.join(known)}"
             )
     for key, parameter in _signature(protocol).items():
-        if key in known and parameter.default is inspect.Parameter.empty and not parameters.get(key):
+        if (
+            key in known
+            and parameter.default is inspect.Parameter.empty
+            and not parameters.get(key)
+        ):
             raise UserError(f"{protocol.name} needs {key}: write for example {protocol.example}")
 
 
@@ -130,7 +139,9 @@ def _wikipedia(address: str = "") -> WikipediaEnvironment:
 def _recording(rest: str) -> RecordingEnvironment:
     path, _, environment = rest.partition(":")
     if not path or not environment:
-        raise UserError(f"record:{rest} names no file or no environment: write record:pages.jsonl:wikipedia")
+        raise UserError(
+            f"record:{rest} names no file or no environment: write record:pages.jsonl:wikipedia"
+        )
     return RecordingEnvironment(environment_of(environment), path)
 
 
@@ -142,7 +153,9 @@ def _environment_maker(name: str, found: Any) -> MakeEnvironment:
         try:
             made = found(*rest)
         except TypeError as problem:
-            raise UserError(f"the environment {name} cannot be made ({problem}): correct {name}:…") from None
+            raise UserError(
+                f"the environment {name} cannot be made ({problem}): correct {name}:…"
+            ) from None
         if not isinstance(made, Environment):
             raise UserError(f"{name} made a {type(made).__name__}, which is no environment")
         return made
@@ -160,16 +173,20 @@ _BUILT_IN: dict[str, MakeEnvironment] = {
     "replay": ReplayEnvironment,
     "record": _recording,
 }
-_WIKIPEDIA = re.compile(r"wikipedia(?::(?:[a-z0-9-]+\.)*wikipedia\.org(?:/[\w./-]*)?)?", re.IGNORECASE)
+_WIKIPEDIA = re.compile(
+    r"wikipedia(?::(?:[a-z0-9-]+\.)*wikipedia\.org(?:/[\w./-]*)?)?", re.IGNORECASE
+)
 _NEED_MORE = ("corpus", "replay", "record")
-ENVIRONMENTS: Registry[MakeEnvironment] = Registry("environments", _environment_maker, lambda: _BUILT_IN)
+ENVIRONMENTS: Registry[MakeEnvironment] = Registry(
+    "environments", _environment_maker, lambda: _BUILT_IN
+)
 
 
 def environment_of(value: Any) -> Any:
     """An environment by its text form; None, or an environment that is made already, as it is.
 
-    Raises UserError for what is none, and where a file names code, or a wiki elsewhere than Wikipedia, which
-    would be asked what the questions are about.
+    Raises UserError for what is none, and where a file names code, or a wiki elsewhere than
+    Wikipedia, which would be asked what the questions are about.
     """
     if not isinstance(value, str):
         if value is None or hasattr(value, "source"):

@@ -29,12 +29,15 @@ class Unanswered(UserError):  # noqa: N818
     """A training cannot go on, since a question has no answer; `what` says which and why."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"{what}: what is finished is kept, and the same command goes on from there")
+        super().__init__(
+            f"{what}: what is finished is kept, and the same command goes on from there"
+        )
         self.what = what
 
 
 class Untrained(StrategyNetwork):
-    """A network by its settings alone: it has seats and takes turns, but learned nothing and answers nothing.
+    """A network by its settings alone: it has seats and takes turns, but learned nothing and
+    answers nothing.
 
     Args:
         settings: of network and training, by the names of `NetworkConfig` and `TrainingSettings`.
@@ -58,16 +61,21 @@ class Untrained(StrategyNetwork):
 
         if settings.get("full_information") or settings.get("epochs") == AUTO:
             raise UserError(
-                "full_information and epochs auto ask every agent for every strategy, which only a training "
+                "full_information and epochs auto ask every agent for every strategy, which only "
+                "a training "
                 "on recorded answers can afford: leave them out"
             )
         config, learning = configured(settings)
-        super().__init__(NetworkState.fresh(config, WIDTH), _nothing, samples=samples, sampling=sampling)
+        super().__init__(
+            NetworkState.fresh(config, WIDTH), _nothing, samples=samples, sampling=sampling
+        )
         self.word(prompts, prompt_layout)
         self.learning = learning
 
     def describe(self) -> dict[str, Any]:
-        """All settings, of training too: two trainings on the same questions are equal when these are."""
+        """All settings, of training too: two trainings on the same questions are equal when these
+        are.
+        """
         settings = {**self.state.config.to_dict(), **self.learning.to_dict()}
         told = {"samples": self.samples, "sampling": self.sampling, **self.wording()}
         return {"program": "network", **settings, **told}
@@ -77,7 +85,9 @@ class Untrained(StrategyNetwork):
         return min(int(self.learning.epochs), len(self.state.config.strategies)) * self.most_turns()
 
     def fresh(self) -> StrategyNetwork:
-        """The network as it is before training. Raises UserError when its embedding model cannot be had."""
+        """The network as it is before training. Raises UserError when its embedding model cannot be
+        had.
+        """
         from ...modules.network.state import NetworkState
 
         config = self.state.config
@@ -101,7 +111,11 @@ class _ToTrain:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        of = {field.name: field.type for kind in (NetworkConfig, TrainingSettings) for field in fields(kind)}
+        of = {
+            field.name: field.type
+            for kind in (NetworkConfig, TrainingSettings)
+            for field in fields(kind)
+        }
         kind = inspect.Parameter.KEYWORD_ONLY
         return inspect.Signature(
             [
@@ -135,7 +149,8 @@ def default_embedding() -> tuple[str, str | None]:
     if _here(MPNET) or not _here(MINILM):
         return MPNET, None
     return MINILM, (
-        f"{MPNET} is not on this machine: questions are embedded with {MINILM}; --embedding {MPNET} fetches "
+        f"{MPNET} is not on this machine: questions are embedded with {MINILM}; --embedding "
+        f"{MPNET} fetches "
         "the other"
     )
 

@@ -41,18 +41,19 @@ def program_of(
 ) -> Program:
     """The program that a spec names.
 
-    Args:
-        spec: a short spec (`single:cot`, `single:role=critic`, `ensemble:simple,cot:majority`,
-            `deliberation:intuitive,reasoner:strongest=intuitive`), a saved program's folder, the path of a
-            YAML file, or what such a file holds: `program` (a protocol's name or a short spec), any
-            constructor parameter, `lms` (seat, then LM name or the arguments of `lm`) and, for an ensemble,
-            `members` (specs of either form) or, for a router, `cheap` and `team`.
-        sets: constructor parameters that go before those of the spec; `environment` is `corpus:PATH`,
-            `wikipedia`, `wikipedia:HOST`, `record:PATH:ENVIRONMENT` or `replay:PATH`.
+    Args: spec: a short spec (`single:cot`, `single:role=critic`, `ensemble:simple,cot:majority`,
+        `deliberation:intuitive,reasoner:strongest=intuitive`), a saved program's folder, the path
+        of a YAML file, or what such a file holds: `program` (a protocol's name or a short spec),
+        any constructor parameter, `lms` (seat, then LM name or the arguments of `lm`) and, for an
+        ensemble, `members` (specs of either form) or, for a router, `cheap` and `team`.
+        sets: constructor parameters that go before those of the spec; `environment` is
+            `corpus:PATH`, `wikipedia`, `wikipedia:HOST`, `record:PATH:ENVIRONMENT` or
+            `replay:PATH`.
         make_lm: makes the LMs under `lms`.
         file: the file that a mapping was read from: what it names imports no code, unlike `sets`.
 
-    Raises UserError for anything that is not such a spec; a parameter's own error comes from its constructor.
+    Raises UserError for anything that is not such a spec; a parameter's own error comes from its
+    constructor.
     """
     if isinstance(spec, Mapping):
         return _build(file or "the program", spec, sets or {}, make_lm, file)
@@ -69,15 +70,18 @@ def program_of(
 
 
 def read_program(path: Path) -> dict[str, Any]:
-    """What a YAML file of a program or search space holds. Raises UserError, also for addresses and keys."""
+    """What a YAML file of a program or search space holds. Raises UserError, also for addresses and
+    keys.
+    """
     found = read_yaml(path, "program", "program: deliberation")
     check_document(found, str(path))
     return found
 
 
 def program_given(program: Any, inputs: Mapping[str, str] | None = None) -> Program:
-    """The program that a user gives, in Python: one of folkmoot's, a spec or folder, a `dspy.Module` of any
-    kind, or a callable; the last two take `inputs`, their field → the question's.
+    """The program that a user gives, in Python: one of folkmoot's, a spec or folder, a
+    `dspy.Module` of any kind, or a callable; the last two take `inputs`, their field → the
+    question's.
 
     Raises UserError for anything else.
     """
@@ -95,7 +99,8 @@ def program_given(program: Any, inputs: Mapping[str, str] | None = None) -> Prog
         raise UserError(f"{program.__name__} is a class: give an instance, {program.__name__}()")
     if not callable(program):
         raise UserError(
-            f"a {type(program).__name__} is no program: give one such as fm.SingleAgent(), a dspy.Module, a "
+            f"a {type(program).__name__} is no program: give one such as fm.SingleAgent(), a "
+            f"dspy.Module, a "
             "function of a question, or a spec such as 'single:cot'"
         )
     return Foreign(program, inputs)
@@ -108,15 +113,18 @@ def _is_written(name: str) -> bool:
 
 
 def parse_sets(pairs: Pairs) -> dict[str, Any]:
-    """Constructor parameters: `KEY=VALUE` pairs, each value read as YAML (`2`, `true`, `[a, b]`, `text`), or
-    a mapping as it is."""
+    """Constructor parameters: `KEY=VALUE` pairs, each value read as YAML (`2`, `true`, `[a, b]`,
+    `text`), or a mapping as it is.
+    """
     if isinstance(pairs, Mapping):
         return dict(pairs)
     found: dict[str, Any] = {}
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
-            raise UserError(f"--set {pair!r} is no KEY=VALUE pair: write for example --set max_rounds=2")
+            raise UserError(
+                f"--set {pair!r} is no KEY=VALUE pair: write for example --set max_rounds=2"
+            )
         if key.strip() in found:
             raise UserError(f"--set gives {key.strip()!r} twice: keep one of them")
         try:
@@ -129,9 +137,15 @@ def parse_sets(pairs: Pairs) -> dict[str, Any]:
 
 
 def _build(
-    where: str, given: Mapping[str, Any], sets: Mapping[str, Any], make_lm: MakeLM, file: str | None = None
+    where: str,
+    given: Mapping[str, Any],
+    sets: Mapping[str, Any],
+    make_lm: MakeLM,
+    file: str | None = None,
 ) -> Program:
-    """The program. Where its short spec is misspelled, the error has the right one, if there is one."""
+    """The program. Where its short spec is misspelled, the error has the right one, if there is
+    one.
+    """
     try:
         return _built(where, given, sets, make_lm, file)
     except UserError as problem:
@@ -170,12 +184,16 @@ def _built(
         parts = [part.strip() for part in rest.split(":", 1)] if rest else []
         fields = {**protocol.read(parts), **fields}
         check_names(protocol, {**fields, **sets})
-        fields = _made({key: value for key, value in fields.items() if key not in sets}, protocol, make_lm)
+        fields = _made(
+            {key: value for key, value in fields.items() if key not in sets}, protocol, make_lm
+        )
     parameters = fields | _made(sets, protocol, make_lm)
     seated = _seat_lms(where, lms, make_lm)
     if "folder" in protocol.fixed:  # the name of a saved program's protocol before its folder
         prompts = parameters.pop("prompts", None)
-        program = saved_program(parameters.pop("folder"), sets=parameters, lms=seated, make_lm=make_lm)
+        program = saved_program(
+            parameters.pop("folder"), sets=parameters, lms=seated, make_lm=make_lm
+        )
         program.word(prompts)
         return program
     program = made(where, found.name, parameters)
@@ -190,7 +208,9 @@ def _made(parameters: Mapping[str, Any], protocol: Protocol, make_lm: MakeLM) ->
     for part in {*protocol.holds} & found.keys():
         held = found[part]
         found[part] = (
-            [_member(one, make_lm) for one in held] if isinstance(held, list) else _member(held, make_lm)
+            [_member(one, make_lm) for one in held]
+            if isinstance(held, list)
+            else _member(held, make_lm)
         )
     if "environment" in found:
         found["environment"] = environment_of(found["environment"])
@@ -205,14 +225,17 @@ def _import_named(parameters: Mapping[str, Any]) -> None:
 
 
 def _member(member: Any, make_lm: MakeLM) -> str | Program:
-    """A member of an ensemble or a part of a router, which are left to read the bare name of a strategy."""
+    """A member of an ensemble or a part of a router, which are left to read the bare name of a
+    strategy.
+    """
     if isinstance(member, str) and PROTOCOLS.find(member) is None and ":" not in member:
         return member
     if isinstance(member, str | Mapping):
         return program_of(member, make_lm=make_lm)
     example = PROTOCOLS["deliberation"].example
     raise UserError(
-        f"{member!r} is no member: give a strategy, a spec such as {example}, or a mapping with 'program'"
+        f"{member!r} is no member: give a strategy, a spec such as {example}, or a mapping with "
+        f"'program'"
     )
 
 
@@ -221,7 +244,8 @@ def _seat_lms(where: str, lms: Any, make_lm: MakeLM) -> dict[str, Any]:
         return {}
     if not isinstance(lms, Mapping):
         raise UserError(
-            f"{where} has lms that are no mapping: write seats and LM names, such as {{judge: openai/gpt-4o}}"
+            f"{where} has lms that are no mapping: write seats and LM names, such as {{judge: "
+            f"openai/gpt-4o}}"
         )
     made = {}
     for seat, wanted in lms.items():
@@ -231,6 +255,7 @@ def _seat_lms(where: str, lms: Any, make_lm: MakeLM) -> dict[str, Any]:
             made[str(seat)] = make_lm(**{str(key): value for key, value in wanted.items()})
         else:
             raise UserError(
-                f"{where}: the LM of the seat {seat!r} is {wanted!r}; give a name such as openai/gpt-4o-mini"
+                f"{where}: the LM of the seat {seat!r} is {wanted!r}; give a name such as "
+                f"openai/gpt-4o-mini"
             )
     return made

@@ -47,23 +47,26 @@ def load_program(
     embedding: Any = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
 ) -> Any:
-    """The program that `program.save(folder)` wrote, or the module of your own that `fm.compile` did.
+    """The program that `program.save(folder)` wrote, or the module of your own that `fm.compile`
+    did.
 
-    Args:
-        folder: what it was saved in; also what compile, tune, distil or train wrote, whose result it is then.
-        lms: LMs, or their names, by seat, in place of the saved ones. Addresses and keys are never saved: a
-            seat whose LM had an address of its own needs one here, or by OPENAI_BASE_URL.
-        environment: where agents look things up, in place of what was saved: an environment or its text
-            form, such as `corpus:PATH`. Needed where the saved one exists in Python alone.
-        embedding: what embeds a strategy network's questions, as `fm.train` takes it. Needed where that was a
-            function, or a model in a folder.
+    Args: folder: what it was saved in; also what compile, tune, distil or train wrote, whose result
+        it is then. lms: LMs, or their names, by seat, in place of the saved ones. Addresses and
+        keys are never saved: a seat whose LM had an address of its own needs one here, or by
+        OPENAI_BASE_URL.
+        environment: where agents look things up, in place of what was saved: an environment or its
+            text form, such as `corpus:PATH`. Needed where the saved one exists in Python alone.
+        embedding: what embeds a strategy network's questions, as `fm.train` takes it. Needed where
+            that was a function, or a model in a folder.
         protocols: protocols of your own by the name that their `describe()` gives.
 
-    Warns when it was saved with other versions of what writes the prompts. Raises UserError, and loads
-    nothing, for what is no folder or a file that is damaged, newer, of an unknown
-    protocol, or not plainly a saved program.
+    Warns when it was saved with other versions of what writes the prompts. Raises UserError, and
+    loads nothing, for what is no folder or a file that is damaged, newer, of an unknown protocol,
+    or not plainly a saved program.
     """
-    found = saved_program(folder, lms=lms, environment=environment, embedding=embedding, protocols=protocols)
+    found = saved_program(
+        folder, lms=lms, environment=environment, embedding=embedding, protocols=protocols
+    )
     return found.module if isinstance(found, Foreign) else found
 
 
@@ -77,7 +80,8 @@ def saved_program(
     protocols: Mapping[str, Callable[..., Program]] | None = None,
     make_lm: MakeLM = lm,
 ) -> Program:
-    """`load_program` with constructor parameters changed (`sets`), and with what makes the LMs of seats.
+    """`load_program` with constructor parameters changed (`sets`), and with what makes the LMs of
+    seats.
 
     Raises UserError for a parameter that would change which seats there are.
     """
@@ -88,7 +92,9 @@ def saved_program(
     lms = {seat: make_lm(one) if isinstance(one, str) else one for seat, one in (lms or {}).items()}
     place = program_folder(Path(folder).expanduser())
     if place.suffix in (".pkl", ".pickle"):
-        raise UserError(f"{place} is a pickle, which could run anything: save with program.save('folder/')")
+        raise UserError(
+            f"{place} is a pickle, which could run anything: save with program.save('folder/')"
+        )
     if not place.is_dir():
         raise UserError(f"there is no folder {folder}: name one that program.save wrote")
     changed = dict(sets or {})
@@ -100,11 +106,14 @@ def saved_program(
         return saved_module(place, changed, protocols or {})
     saved = read_saved(place)
     where = str(place / FILE)
-    prompts = {name for known in PROTOCOLS.values() for name in ("prompts", *known.holds, *known.fixed)}
+    prompts = {
+        name for known in PROTOCOLS.values() for name in ("prompts", *known.holds, *known.fixed)
+    }
     fixed = [name for name in changed if name in prompts]
     if fixed:
         raise UserError(
-            f"{fixed[0]} cannot be set on the saved program {folder}: its prompts belong to what it was"
+            f"{fixed[0]} cannot be set on the saved program {folder}: its prompts belong to what "
+            f"it was"
         )
     try:
         builder = _Builder(place, saved, environment, embedding, protocols or {})
@@ -121,7 +130,8 @@ def saved_program(
         if not changed:
             raise
         raise UserError(
-            f"with {', '.join(changed)} set, the program in {folder} would have other seats than those whose "
+            f"with {', '.join(changed)} set, the program in {folder} would have other seats than "
+            f"those whose "
             "prompts are saved: leave it out"
         ) from None
     found, given = program.describe(), environment is not None
@@ -129,7 +139,8 @@ def saved_program(
     wrong = [key for key, value in kept.items() if not _same(found, {key: value}, given)]
     if wrong:
         raise UserError(
-            f"{where} describes a program with another {wrong[0]} than it can have: save the program again"
+            f"{where} describes a program with another {wrong[0]} than it can have: save the "
+            f"program again"
         )
     _seat(program, saved, where, lms or {}, make_lm)
     _warn_of_versions(saved, where)
@@ -137,8 +148,9 @@ def saved_program(
 
 
 def program_folder(folder: Path) -> Path:
-    """Where the program is in what a command wrote: the result of a compilation or study, what a distillation
-    says to keep; the folder itself, if it holds one. Raises UserError where there is none yet.
+    """Where the program is in what a command wrote: the result of a compilation or study, what a
+    distillation says to keep; the folder itself, if it holds one. Raises UserError where there is
+    none yet.
     """
     if (folder / FILE).exists():
         return folder
@@ -148,7 +160,9 @@ def program_folder(folder: Path) -> Path:
         if place is None:
             kept = (read_object(folder / file) or {}).get("keep")
             if kept == "team":
-                raise UserError(f"{folder} says to keep the team: name that, or {folder / 'router'}")
+                raise UserError(
+                    f"{folder} says to keep the team: name that, or {folder / 'router'}"
+                )
             place = kept if kept in ("single", "router") else "single"
         if not (folder / place).is_dir():
             raise UserError(f"{folder} has no program yet: run its folkmoot {command} to the end")
@@ -159,7 +173,8 @@ def program_folder(folder: Path) -> Path:
 def saved_module(
     folder: Path, changed: Mapping[str, Any], protocols: Mapping[str, Callable[..., Any]]
 ) -> Foreign:
-    """A user's own module that `fm.compile` or `Foreign.save` wrote, made again and with its prompts.
+    """A user's own module that `fm.compile` or `Foreign.save` wrote, made again and with its
+    prompts.
 
     Args:
         changed: may name the module's class as `program`.
@@ -173,12 +188,22 @@ def saved_module(
         raise UserError(f"the module in {folder} has no {min(others)!r} to set: load it in Python")
     try:
         protocol = PROTOCOLS.spec(str(changed["program"])) if changed else None
-        module = protocol.thing.make() if protocol else _module(name, known.get("signature"), protocols)
+        module = (
+            protocol.thing.make() if protocol else _module(name, known.get("signature"), protocols)
+        )
         module.load_state({key: value for key, value in state.items() if key != "metadata"})
         return Foreign(module, known.get("inputs"), known.get("spec"))
-    except (UserError, TypeError, ValueError, KeyError, AttributeError, NotImplementedError) as problem:
+    except (
+        UserError,
+        TypeError,
+        ValueError,
+        KeyError,
+        AttributeError,
+        NotImplementedError,
+    ) as problem:
         raise UserError(
-            f"the {name} in {folder} cannot be made here ({said_by(problem)}): name its class with --set "
+            f"the {name} in {folder} cannot be made here ({said_by(problem)}): name its class "
+            f"with --set "
             f"program={name} (protocols={{{name!r}: …}}), or make it in Python and call "
             f"module.load({str(folder / STATE)!r})"
         ) from None
@@ -206,7 +231,9 @@ def _check_lms(lms: Any) -> None:
         )
     for seat, given in (lms or {}).items():
         if given is not None and not isinstance(given, str | dspy.BaseLM):
-            raise UserError(f"lms has a {type(given).__name__} for the seat {seat!r}: pass fm.lm('…')")
+            raise UserError(
+                f"lms has a {type(given).__name__} for the seat {seat!r}: pass fm.lm('…')"
+            )
 
 
 class _Builder:
@@ -233,7 +260,9 @@ class _Builder:
         if inheriting is not None and name not in self.protocols:
             name = inheriting
         if not isinstance(name, str):
-            raise UserError(f"{self.where} does not say which protocol it is: save the program again")
+            raise UserError(
+                f"{self.where} does not say which protocol it is: save the program again"
+            )
         protocol = None if name in self.protocols else PROTOCOLS.find(name)
         if protocol is not None and "folder" in protocol.fixed:  # which says more than `describe()`
             fields = {key: value for key, value in fields.items() if key not in protocol.fixed}
@@ -252,17 +281,22 @@ class _Builder:
             raise UserError(
                 f"{self.where} is of the program {name[:80]!r}, which nobody here knows"
                 f"{did_you_mean(name, written())}: "
-                "install the package that registers it (entry point folkmoot.programs), or give its class to "
+                "install the package that registers it (entry point folkmoot.programs), or give "
+                "its class to "
                 "fm.load_program, with protocols={…}"
             )
         try:
             return self.protocols[name](**fields)
         except (TypeError, ValueError, AttributeError) as problem:
-            raise UserError(f"{self.where}: {name} cannot be built ({problem}): save it again") from None
+            raise UserError(
+                f"{self.where}: {name} cannot be built ({problem}): save it again"
+            ) from None
 
     def _inner(self, described: Mapping[str, Any]) -> Program:
         learned = str(described.get("learned"))
-        return self.build(described, self.folder / (learned if LEARNED.fullmatch(learned) else "network"))
+        return self.build(
+            described, self.folder / (learned if LEARNED.fullmatch(learned) else "network")
+        )
 
     def _environment(self, fingerprint: Any) -> Any:
         if self.given is not None:
@@ -270,15 +304,20 @@ class _Builder:
             self.given = environment_of(self.given)
             return self.given
         if not isinstance(fingerprint, str) or fingerprint not in self.saved.environments:
-            raise UserError(f"{self.where} does not say where its environment is: give environment=…")
+            raise UserError(
+                f"{self.where} does not say where its environment is: give environment=…"
+            )
         text = self.saved.environments[fingerprint]
         if text is None:
             raise UserError(
-                f"{self.where} was saved with an environment that Python alone can make ({fingerprint}): "
+                f"{self.where} was saved with an environment that Python alone can make "
+                f"({fingerprint}): "
                 "give it when loading, with environment=…"
             )
         if not text.startswith(("corpus:", "replay:", "wikipedia:")):
-            raise UserError(f"{self.where} has the environment {text[:80]!r}, which is none that is opened")
+            raise UserError(
+                f"{self.where} has the environment {text[:80]!r}, which is none that is opened"
+            )
         elsewhere = "environment=…, or --set environment=…"
         if text not in self.opened:
             try:
@@ -291,7 +330,8 @@ class _Builder:
         found = self.opened[text].fingerprint
         if found != fingerprint:
             raise UserError(
-                f"{text} is no longer what {self.where} was saved with ({found}, not {fingerprint}): give "
+                f"{text} is no longer what {self.where} was saved with ({found}, not "
+                f"{fingerprint}): give "
                 f"{elsewhere}, to use it all the same"
             )
         return self.opened[text]
@@ -318,20 +358,28 @@ def _same(found: Any, wanted: Any, elsewhere: bool) -> bool:
     return bool(found == wanted) and isinstance(found, bool) == isinstance(wanted, bool)
 
 
-def _seat(program: Program, saved: SavedProgram, where: str, lms: Mapping[str, Any], make_lm: MakeLM) -> None:
+def _seat(
+    program: Program, saved: SavedProgram, where: str, lms: Mapping[str, Any], make_lm: MakeLM
+) -> None:
     seats = program.seats()
     for name, known in saved.lms.items():
         if name not in seats:
-            raise UserError(f"{where} has an LM for the seat {name!r}, which there is not: save it again")
+            raise UserError(
+                f"{where} has an LM for the seat {name!r}, which there is not: save it again"
+            )
         if not any(name == given or name.startswith(f"{given}.") for given in lms):
             seats[name].predict.lm = lm_of(known, name, where, make_lm)
     program.assign(lms)
 
 
 def lm_of(known: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
-    """The LM that a file names, made by `make_lm`; one that takes `seat` gets it, and `addressed`."""
+    """The LM that a file names, made by `make_lm`; one that takes `seat` gets it, and
+    `addressed`.
+    """
     if "://" in known.name:
-        raise UserError(f"{where} has an address in the LM of the seat {seat!r}: give lms={{{seat!r}: …}}")
+        raise UserError(
+            f"{where} has an address in the LM of the seat {seat!r}: give lms={{{seat!r}: …}}"
+        )
     settings = known.settings.model_dump(exclude_unset=True)
     if known.profile is not None:
         settings["profile"] = _profile(known.profile, f"{where}: {seat}")
@@ -348,16 +396,21 @@ def _profile(known: Mapping[str, Any], where: str) -> Profile:
     try:
         return TypeAdapter(Profile).validate_python(asdict(Profile(**known)))
     except (TypeError, ValidationError):
-        raise UserError(f"{where} has an LM profile that cannot be: save the program again") from None
+        raise UserError(
+            f"{where} has an LM profile that cannot be: save the program again"
+        ) from None
 
 
 def check_address(name: str, seat: str) -> None:
-    """Raise UserError for an LM that had an address of its own, unless OPENAI_BASE_URL says where it is."""
+    """Raise UserError for an LM that had an address of its own, unless OPENAI_BASE_URL says where
+    it is.
+    """
     known = read_settings()
     if name.startswith("openai/") and known.openai_base_url != known.default_openai_base_url:
         return
     raise UserError(
-        f"the LM {name} of the seat {seat!r} had an address of its own, which is not saved: give it with "
+        f"the LM {name} of the seat {seat!r} had an address of its own, which is not saved: give "
+        f"it with "
         f"lms={{{seat!r}: fm.lm({name!r}, api_base=…)}}, --api-base {seat}=URL, or OPENAI_BASE_URL"
     )
 
@@ -373,5 +426,6 @@ def _warn_of_versions(saved: SavedProgram, where: str) -> None:
             other.append(f"{package} {then} (now {now})")
     if other:
         warnings.warn(
-            f"{where} was saved with {', '.join(other)}: prompts may be written in another way", stacklevel=4
+            f"{where} was saved with {', '.join(other)}: prompts may be written in another way",
+            stacklevel=4,
         )

@@ -27,7 +27,8 @@ T = TypeVar("T")
 EVERY = "*"
 _REPLAY = "replay/"
 _SETTINGS = (*SETTINGS, *EMBEDDED)
-# An LM name has a slash before any equals sign, an address a colon, so neither can be read as a seat.
+# An LM name has a slash before any equals sign, an address a colon, so neither can be read as a
+# seat.
 _SEATED = re.compile(r"([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)=(.+)", re.DOTALL)
 _USD = r"\s*\$?(\d+(?:\.\d+)?)\s*"
 _PRICE = re.compile(rf"{_USD},{_USD}(?:,{_USD})?")
@@ -36,10 +37,9 @@ _PRICE = re.compile(rf"{_USD},{_USD}(?:,{_USD})?")
 class Seating:
     """Makes the LMs that a request names, and puts them into seats.
 
-    Args:
-        options: a request with `lm`, `api_base` and, as far as its command has them, the settings that all
-            LMs share. What is among its `defaults` was not asked for in this run: where it has no use, it is
-            passed over.
+    Args: options: a request with `lm`, `api_base` and, as far as its command has them, the settings
+        that all LMs share. What is among its `defaults` was not asked for in this run: where it has
+        no use, it is passed over.
         keyless: for plans, which ask nobody: `openai/…` without a key is then no error.
     """
 
@@ -61,7 +61,9 @@ class Seating:
 
     @cached_property
     def seated(self) -> dict[str, Any]:
-        """`lm` as seat → name, or LM; `*` stands for every seat. Raises UserError, as the next three do."""
+        """`lm` as seat → name, or LM; `*` stands for every seat. Raises UserError, as the next
+        three do.
+        """
         return _lms_by_seat(self._of("lm"))
 
     @cached_property
@@ -86,13 +88,16 @@ class Seating:
             own = self.chosen.get(name, {}) | own
         return self.chosen.get(EVERY, {}) | own
 
-    def make(self, name: Any = None, *, seat: str = EVERY, addressed: bool = False, **settings: Any) -> Any:
+    def make(
+        self, name: Any = None, *, seat: str = EVERY, addressed: bool = False, **settings: Any
+    ) -> Any:
         """`lm` with these options; settings given here go first, and equal LMs are made once.
 
         An LM is returned as it is.
 
-        `seat` is the one of a saved program, with an address where its LM was `addressed`. None under
-        `--lm replay/DIR`: a replayed run brings all its LMs along; and for a seat that --lm names.
+        `seat` is the one of a saved program, with an address where its LM was `addressed`. None
+        under `--lm replay/DIR`: a replayed run brings all its LMs along; and for a seat that --lm
+        names.
         """
         if name is not None and not isinstance(name, str):
             return name
@@ -136,12 +141,16 @@ class Seating:
     def seat(self, program: Program) -> tuple[Program, Any]:
         """Give the program's seats the LMs that the request names.
 
-        Returns the program (a copy where a seat changes) and the LM of all seats without one of their own:
-        the one that DSPy is set to if the request names none, and None if every seat has its own. No LM is
-        called. Raises UserError for an unknown seat and for options that no LM takes.
+        Returns the program (a copy where a seat changes) and the LM of all seats without one of
+        their own: the one that DSPy is set to if the request names none, and None if every seat has
+        its own. No LM is called. Raises UserError for an unknown seat and for options that no LM
+        takes.
         """
         names, bases, seats = self.seated, self.addresses, program.seats()
-        lms, addresses = _lms_by_seat(self.asked("lm")), by_seat(self.asked("api_base"), "--api-base")
+        lms, addresses = (
+            _lms_by_seat(self.asked("lm")),
+            by_seat(self.asked("api_base"), "--api-base"),
+        )
         for name in [*lms, *addresses, *parse_settings(self.asked("lm_set"))]:
             if name != EVERY and not any(name in _called(seat) for seat in seats):
                 raise UserError(
@@ -152,7 +161,9 @@ class Seating:
         fallback = names.get(EVERY) or dspy.settings.lm
         used = [fallback, *names.values(), *_models(program)]
         if EVERY in addresses and not any(map(_has_address, used)):
-            raise UserError("--api-base is for an LM behind an address: name it, such as --lm openai/MODEL")
+            raise UserError(
+                "--api-base is for an LM behind an address: name it, such as --lm openai/MODEL"
+            )
         changed = [
             name
             for name in seats
@@ -169,7 +180,12 @@ class Seating:
             known = wanted or (own.model if own else fallback)
             seat.predict.lm = self._made_for(name, known, base, {} if own is None else _kept(own))
         rest = None
-        if isinstance(program, Foreign) and EVERY not in lms and EVERY not in bases and dspy.settings.lm:
+        if (
+            isinstance(program, Foreign)
+            and EVERY not in lms
+            and EVERY not in bases
+            and dspy.settings.lm
+        ):
             rest = dspy.settings.lm  # its module has set it
         elif (
             isinstance(names.get(EVERY), dspy.BaseLM)
@@ -181,7 +197,8 @@ class Seating:
         for name in parse_prices(self.asked("price")):
             if name not in models:
                 raise UserError(
-                    f"--price names {name!r}, which sits in no seat: the LMs are {', '.join(models)}"
+                    f"--price names {name!r}, which sits in no seat: the LMs are "
+                    f"{', '.join(models)}"
                 )
         return as_recorded(program, rest), rest
 
@@ -204,9 +221,13 @@ class Seating:
         for name, value in asked.items():
             if value is not None:
                 option = "--" + name.replace("_", "-")
-                raise UserError(f"{_REPLAY}{folder} answers as recorded in every seat: drop {option}")
+                raise UserError(
+                    f"{_REPLAY}{folder} answers as recorded in every seat: drop {option}"
+                )
         if len(_lms_by_seat(self.asked("lm"))) > 1:
-            raise UserError(f"{_REPLAY}{folder} answers as recorded in every seat: drop the second --lm")
+            raise UserError(
+                f"{_REPLAY}{folder} answers as recorded in every seat: drop the second --lm"
+            )
         program = program.deepcopy()
         for seat in program.seats().values():
             seat.predict.lm = None
@@ -214,8 +235,10 @@ class Seating:
 
 
 def as_recorded(program: Program, language_model: Any) -> Program:
-    """The program itself; where the LM is that of a recorded run in which several answered, a copy whose
-    seats without an LM have theirs. Raises UserError for a seat that the record does not know."""
+    """The program itself; where the LM is that of a recorded run in which several answered, a copy
+    whose seats without an LM have theirs. Raises UserError for a seat that the record does not
+    know.
+    """
     folder = getattr(language_model, "recorded", None)
     if folder is None or read_lms(folder).keys() == {EVERY}:
         return program
@@ -225,7 +248,9 @@ def as_recorded(program: Program, language_model: Any) -> Program:
 
 
 def _seat_as_recorded(program: Program, folder: Path) -> Any:
-    """Give seats without an LM the one that sat there in a recorded run; returns that of all others."""
+    """Give seats without an LM the one that sat there in a recorded run; returns that of all
+    others.
+    """
     recorded = read_lms(folder)
     free = {name: seat for name, seat in program.seats().items() if seat.predict.lm is None}
     for name in free.keys() & recorded.keys():
@@ -237,7 +262,11 @@ def _seat_as_recorded(program: Program, folder: Path) -> Any:
 def _lms_by_seat(given: AnyLM | None) -> dict[str, Any]:
     """The LMs of a request as seat → name, or LM; `*` stands for every seat."""
     if given is None or isinstance(given, str | Sequence):
-        if isinstance(given, list | tuple) and len(given) > 1 and not any("=" in str(one) for one in given):
+        if (
+            isinstance(given, list | tuple)
+            and len(given) > 1
+            and not any("=" in str(one) for one in given)
+        ):
             raise UserError(
                 "lm is a list of LMs without their seats: give one LM, or seat → LM, such as "
                 "{'judge': 'openai/gpt-4o-mini'} (--lm judge=openai/gpt-4o-mini)"
@@ -247,25 +276,32 @@ def _lms_by_seat(given: AnyLM | None) -> dict[str, Any]:
 
 
 def by_seat(values: str | Sequence[str] | None, option: str) -> dict[str, str]:
-    """`[SEAT=]VALUE` options as seat → value, `*` for every seat. Raises UserError for a seat named twice."""
+    """`[SEAT=]VALUE` options as seat → value, `*` for every seat. Raises UserError for a seat named
+    twice.
+    """
     found: dict[str, str] = {}
     for value in [values] if isinstance(values, str) else values or ():
         if not isinstance(value, str):
             raise UserError(
-                f"{option.removeprefix('--')} is a list that holds a {type(value).__name__}: give one LM, or "
+                f"{option.removeprefix('--')} is a list that holds a {type(value).__name__}: "
+                f"give one LM, or "
                 "seat → LM, such as {'judge': fm.lm('…')}"
             )
         match = _SEATED.fullmatch(value)
         seat, rest = (match[1], match[2]) if match else (EVERY, value)
         if seat in found:
             where = "every seat" if seat == EVERY else f"the seat {seat!r}"
-            raise UserError(f"{option} is given twice for {where}: keep one of {found[seat]!r} and {rest!r}")
+            raise UserError(
+                f"{option} is given twice for {where}: keep one of {found[seat]!r} and {rest!r}"
+            )
         found[seat] = rest
     return found
 
 
 def parse_settings(values: Pairs) -> dict[str, dict[str, Any]]:
-    """`[SEAT.]KEY=VALUE` options as seat → settings; a value is JSON, or else a word. Raises UserError."""
+    """`[SEAT.]KEY=VALUE` options as seat → settings; a value is JSON, or else a word. Raises
+    UserError.
+    """
     found: dict[str, dict[str, Any]] = {}
     if isinstance(values, Mapping):
         values = [f"{place}={json.dumps(value)}" for place, value in values.items()]
@@ -298,15 +334,21 @@ def parse_prices(values: Pairs) -> dict[str, Prices]:
         match = _PRICE.fullmatch(amounts.strip())
         if not model.strip() or match is None or model.strip() in found:
             raise UserError(
-                f"--price {value!r} is no MODEL=IN,OUT in USD per million tokens, or its model stands twice: "
-                "write for example openai/my-model=0.15,0.60, or 0.15,0.60,0.075 with cached prompts"
+                f"--price {value!r} is no MODEL=IN,OUT in USD per million tokens, or its model "
+                f"stands twice: "
+                "write for example openai/my-model=0.15,0.60, or 0.15,0.60,0.075 with cached "
+                "prompts"
             )
-        found[model.strip()] = Prices(*(float(one) / 1e6 for one in match.groups() if one is not None))  # type: ignore[arg-type]
+        found[model.strip()] = Prices(
+            *(float(one) / 1e6 for one in match.groups() if one is not None)  # type: ignore[arg-type]
+        )
     return found
 
 
 def _kept(language_model: Any) -> dict[str, Any]:
-    """What an LM that only gets another address keeps: its settings, and how it wants to be asked."""
+    """What an LM that only gets another address keeps: its settings, and how it wants to be
+    asked.
+    """
     profile = {} if profile_of(language_model) is None else {"profile": language_model.profile}
     return settings_of(language_model) | profile
 
@@ -322,7 +364,9 @@ def _find(values: Mapping[str, T], seat: str) -> T | None:
 
 
 def _models(program: Program) -> list[str]:
-    return [seat.predict.lm.model for seat in program.seats().values() if seat.predict.lm is not None]
+    return [
+        seat.predict.lm.model for seat in program.seats().values() if seat.predict.lm is not None
+    ]
 
 
 def _has_address(name: Any) -> bool:

@@ -37,7 +37,9 @@ class Text:
 
     @classmethod
     def of(cls, value: Any, longest: int = LONGEST_TEXT) -> Text:
-        text = clean(value if isinstance(value, str) else "" if value is None else str(value)).strip()
+        text = clean(
+            value if isinstance(value, str) else "" if value is None else str(value)
+        ).strip()
         return cls(text[:longest], max(0, len(text) - longest))
 
     def __str__(self) -> str:
@@ -51,10 +53,11 @@ class Text:
 
 @dataclass(frozen=True)
 class ShownTurn:
-    """A turn: who, when, which answer (with its state: right, wrong, unreadable, none) and the argument.
+    """A turn: who, when, which answer (with its state: right, wrong, unreadable, none) and the
+    argument.
 
-    `turned` says what became of the agent's own answer, where it left it: `to right`, `to wrong` or `to
-    another wrong answer`; `note` says so in a sentence, with who held the new answer.
+    `turned` says what became of the agent's own answer, where it left it: `to right`, `to wrong` or
+    `to another wrong answer`; `note` says so in a sentence, with who held the new answer.
     """
 
     agent: str
@@ -70,8 +73,9 @@ class ShownTurn:
 
 @dataclass(frozen=True)
 class ShownDialogue:
-    """A question with its options (label, text, whether gold), its turns, how it ended, and what `CASES`
-    it is."""
+    """A question with its options (label, text, whether gold), its turns, how it ended, and what
+    `CASES` it is.
+    """
 
     id: str
     why: str
@@ -90,9 +94,9 @@ class ShownDialogue:
 class Picked:
     """The rows worth reading of a run, found in one pass that holds a few of each sort.
 
-    `cases` names the kinds of `CASES` to keep to; empty for all, and for what else is worth reading.
-    `program` is what `Program.describe` says of the run. `dialogues` counts rows of several agents, `found`
-    the case studies among them by kind.
+    `cases` names the kinds of `CASES` to keep to; empty for all, and for what else is worth
+    reading. `program` is what `Program.describe` says of the run. `dialogues` counts rows of
+    several agents, `found` the case studies among them by kind.
     """
 
     most: int
@@ -116,7 +120,9 @@ class Picked:
             self._seen += 1
             self.dialogues += len({turn.get("agent") for turn in row["transcript"]}) > 1
             self.found.update(kinds)
-            for sort in [kind for kind in kinds if kind in self.cases] if self.cases else [*kinds, why]:
+            for sort in (
+                [kind for kind in kinds if kind in self.cases] if self.cases else [*kinds, why]
+            ):
                 kept = self._kept.setdefault(sort, [])
                 entry = (rank, -self._seen, row, kinds)  # of equals the earlier
                 if len(kept) < self.most:
@@ -126,14 +132,16 @@ class Picked:
         return self
 
     def best(self) -> list[tuple[Sequence[str], ResultRow]]:
-        """What each row is, and the row: one case study of each kind in turn, then lost and won questions in
-        turn, then those argued over, then other wrong ones; `most` in all.
+        """What each row is, and the row: one case study of each kind in turn, then lost and won
+        questions in turn, then those argued over, then other wrong ones; `most` in all.
 
         Of the last, which are no turning points, at most half as many.
         """
         found: dict[int, tuple[Sequence[str], ResultRow]] = {}
         for sorts in (tuple(CASES), (LOST, WON), (ARGUED,), (WRONG,)):
-            room = min(self.most, len(found) + max(1, self.most // 2)) if WRONG in sorts else self.most
+            room = (
+                min(self.most, len(found) + max(1, self.most // 2)) if WRONG in sorts else self.most
+            )
             ranked = [sorted(self._kept.get(sort, []), reverse=True) for sort in sorts]
             for place in range(self.most):
                 for sort, rows in zip(sorts, ranked, strict=True):
@@ -143,7 +151,9 @@ class Picked:
         return list(found.values())
 
 
-def _interest(row: ResultRow, reading: Reading, turned: Sequence[Move]) -> tuple[str, tuple[int, int]]:
+def _interest(
+    row: ResultRow, reading: Reading, turned: Sequence[Move]
+) -> tuple[str, tuple[int, int]]:
     """Why a row is worth reading, and how much: turning points, then changes of mind."""
     said = [turn.get("answer") for turn in row["transcript"] if not turn.get("step")]
     rank = (sum(move.was != move.now for move in turned), len(turned))
@@ -163,8 +173,9 @@ def question_name(row: ResultRow) -> str:
 
 
 def shown(row: ResultRow, whys: Sequence[str], longest: int = LONGEST_TEXT) -> ShownDialogue:
-    """A row as a report shows it, with what it is: kinds of `CASES`, or a sentence; turns of so many
-    characters at most."""
+    """A row as a report shows it, with what it is: kinds of `CASES`, or a sentence; turns of so
+    many characters at most.
+    """
     reading = Reading(row)
     turned = {move.turn: move for move in moves(row, reading)}
     choices = row.get("choices") or {}
@@ -175,7 +186,9 @@ def shown(row: ResultRow, whys: Sequence[str], longest: int = LONGEST_TEXT) -> S
         id=question_name(row) + (f", repeat {repeat}" if repeat else ""),
         why="; ".join(CASES.get(why, why) for why in whys),
         cases=[why for why in whys if why in CASES],
-        question=Text.of(row.get("question") or "(the question is not in the row)", LONGEST_QUESTION),
+        question=Text.of(
+            row.get("question") or "(the question is not in the row)", LONGEST_QUESTION
+        ),
         options=[
             (str(label), Text.of(text, 300), label == row["gold"])
             for label, text in list(choices.items())[:20]
@@ -193,7 +206,11 @@ def shown(row: ResultRow, whys: Sequence[str], longest: int = LONGEST_TEXT) -> S
 
 
 def _turn(
-    turn: Mapping[str, Any], move: Move | None, reading: Reading, choices: Mapping[str, str], longest: int
+    turn: Mapping[str, Any],
+    move: Move | None,
+    reading: Reading,
+    choices: Mapping[str, str],
+    longest: int,
 ) -> ShownTurn:
     step, answer = turn.get("step"), turn.get("answer")
     trace = [step for step in turn.get("trace") or () if isinstance(step, Mapping)]

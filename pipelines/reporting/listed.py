@@ -30,8 +30,9 @@ WITHIN = ("match-budget", "distil")  # runs that commands put into a run's folde
 class ListedRun:
     """A run as `folkmoot runs` shows it; what is not known is None.
 
-    `score` has `name`, `value`, `low`, `high` and `n`; `when` is the time of the last change (ISO, UTC);
-    `state` is finished, stopped, running, failed (every question) or damaged; `problem` says why.
+    `score` has `name`, `value`, `low`, `high` and `n`; `when` is the time of the last change (ISO,
+    UTC); `state` is finished, stopped, running, failed (every question) or damaged; `problem` says
+    why.
     """
 
     folder: str
@@ -66,7 +67,9 @@ def _places(folder: Path) -> Iterator[tuple[Path, str]]:
     for root, within, files in os.walk(folder):
         tracked = _TRACKED.fullmatch(Path(root).name)  # the tracking store keeps copies
         within[:] = sorted(
-            name for name in within if not name.startswith(".") and not (tracked and name == "artifacts")
+            name
+            for name in within
+            if not name.startswith(".") and not (tracked and name == "artifacts")
         )
         file = next((name for name in KINDS if name in files), None)
         if file is not None:
@@ -78,7 +81,9 @@ def _listed(folder: Path, file: str) -> ListedRun:
     kind, read = KINDS[file]
     files = [folder / name for name in (file, RESULTS, SUMMARY)]
     changed = max(path.lstat().st_mtime for path in files if os.path.lexists(path))
-    found = ListedRun(str(folder), kind, datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds"))
+    found = ListedRun(
+        str(folder), kind, datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds")
+    )
     said = read_object(folder / file)
     try:
         if said is None and file != JOURNAL:
@@ -87,8 +92,16 @@ def _listed(folder: Path, file: str) -> ListedRun:
         _check(found)
     except UserError as problem:
         found = ListedRun(str(folder), kind, found.when, "damaged", str(problem))
-    except (OSError, TypeError, ValueError, KeyError, AttributeError) as problem:  # a file may say anything
-        found = ListedRun(str(folder), kind, found.when, "damaged", f"{file} lacks or breaks {problem}")
+    except (
+        OSError,
+        TypeError,
+        ValueError,
+        KeyError,
+        AttributeError,
+    ) as problem:  # a file may say anything
+        found = ListedRun(
+            str(folder), kind, found.when, "damaged", f"{file} lacks or breaks {problem}"
+        )
     if found.state == "stopped" and _is_held(folder):
         found.state = "running"
     return found
@@ -121,7 +134,11 @@ def _evaluated(run: ListedRun, folder: Path, said: Document) -> None:
                 raise
             run.problem = str(problem)
     _paid(run, (summary or {}).get("paid") or totals(folder).to_dict())
-    counts = (summary or {}).get("counts") or {"rows": 0, "questions": said["questions"], "errors": 0}
+    counts = (summary or {}).get("counts") or {
+        "rows": 0,
+        "questions": said["questions"],
+        "errors": 0,
+    }
     finished = 0
     if counts["rows"]:
         scores = summary["scores"]  # type: ignore[index]
@@ -132,7 +149,9 @@ def _evaluated(run: ListedRun, folder: Path, said: Document) -> None:
         run.state, run.problem = "failed", "every question failed"
     elif finished < counts["questions"]:
         run.state = "stopped"
-        run.problem = (summary or {}).get("stopped") or f"{finished:,} of {counts['questions']:,} rows"
+        run.problem = (summary or {}).get(
+            "stopped"
+        ) or f"{finished:,} of {counts['questions']:,} rows"
 
 
 def _compiled(run: ListedRun, folder: Path, said: Document) -> None:
@@ -167,7 +186,10 @@ def _distilled(run: ListedRun, folder: Path, said: Document) -> None:
 def _trained(run: ListedRun, folder: Path, said: Document) -> None:
     run.program, run.data, run.lm = "network", said["data"], _lms(said)
     _paid(
-        run, totals(folder / "training").to_dict() if said["kind"] == "live" else {"calls": 0, "cost_usd": 0}
+        run,
+        totals(folder / "training").to_dict()
+        if said["kind"] == "live"
+        else {"calls": 0, "cost_usd": 0},
     )
     if not (folder / "network.json").exists():
         run.state, run.problem = "stopped", "not finished"
@@ -186,7 +208,9 @@ def _about(run: ListedRun, said: Document, settings: Document) -> None:
 
 
 def _lms(said: Document) -> str | None:
-    names = (f"{'' if seat == '*' else f'{seat}='}{known['name']}" for seat, known in said["lms"].items())
+    names = (
+        f"{'' if seat == '*' else f'{seat}='}{known['name']}" for seat, known in said["lms"].items()
+    )
     return ", ".join(names) or None
 
 
@@ -219,4 +243,6 @@ KINDS: dict[str, tuple[str, Callable[[ListedRun, Path, Document], None]]] = {
     "training.json": ("train", _trained),
     MANIFEST: ("evaluate", _evaluated),
 }
-"""What a run of each kind is known by, and what reads it; a network's test has its training's folder."""
+"""What a run of each kind is known by, and what reads it; a network's test has its training's
+folder.
+"""

@@ -43,7 +43,9 @@ MOST_PAIRS = 20
 
 @dataclass(frozen=True)
 class RunGroup:
-    """Runs over the same data, the first of them the baseline; one alone has nothing to be compared with."""
+    """Runs over the same data, the first of them the baseline; one alone has nothing to be compared
+    with.
+    """
 
     names: list[str]
     runs: list[Evaluation]
@@ -51,8 +53,9 @@ class RunGroup:
 
     @cached_property
     def failure(self) -> str:
-        """What to do about the only run, if most of its questions failed or its answers could not be read;
-        without a full stop."""
+        """What to do about the only run, if most of its questions failed or its answers could not
+        be read; without a full stop.
+        """
         if self.comparison is not None:
             return ""
         summary = self.runs[0].summary
@@ -69,7 +72,9 @@ class RunGroup:
         return next((pair for pair in pairs if {pair.a, pair.b} == {one, other}), None)
 
     def about(self, traces: Mapping[str, str]) -> dict[str, list[str | None]]:
-        """What the page's script has to know of the runs: their names, and the address of their traces."""
+        """What the page's script has to know of the runs: their names, and the address of their
+        traces.
+        """
         return {
             "runs": [clean(name) for name in self.names],
             "traces": [traces.get(run.run_id or "") for run in self.runs],
@@ -78,7 +83,9 @@ class RunGroup:
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of another command: what kind, what it says, and which runs in it failed, in words."""
+    """A folder of another command: what kind, what it says, and which runs in it failed, in
+    words.
+    """
 
     path: Path
     kind: str
@@ -101,8 +108,9 @@ class Folder:
 
 @dataclass(frozen=True)
 class ShownRun:
-    """A run as the page shows it: its place's anchor, plots, forensics and dialogues worth reading, `picked`
-    where it was looked for any."""
+    """A run as the page shows it: its place's anchor, plots, forensics and dialogues worth reading,
+    `picked` where it was looked for any.
+    """
 
     name: str
     anchor: str
@@ -120,9 +128,11 @@ class ShownRun:
 
     @cached_property
     def cases(self) -> dict[str, Any] | None:
-        """The case studies as JSON: how many there are of each kind, and those that are shown, whole.
+        """The case studies as JSON: how many there are of each kind, and those that are shown,
+        whole.
 
-        None where nothing is known of dialogues: one agent answered, or its log holds no transcripts.
+        None where nothing is known of dialogues: one agent answered, or its log holds no
+        transcripts.
         """
         if self.picked is None or not self.picked.dialogues:
             return None
@@ -155,7 +165,9 @@ class ShownRun:
     def sways(self) -> list[tuple[str, str, Mapping[str, int]]]:
         """Speaker, listener and how often, the most frequent first."""
         sway = self.forensics.get("sway", {})
-        pairs = [(speaker, *heard) for speaker, listeners in sway.items() for heard in listeners.items()]
+        pairs = [
+            (speaker, *heard) for speaker, listeners in sway.items() for heard in listeners.items()
+        ]
         return sorted(pairs, key=lambda pair: -sum(pair[2].values()))[:MOST_PAIRS]
 
     @property
@@ -180,7 +192,10 @@ class ShownRun:
         return list(_leaves(scrubbed(self.evaluation.summary.report)))[:MOST_LEAVES]
 
 
-_PARTS = {"revisions": "Talk (revised answers)", "decider": "The decider (judge, tie-break or other rule)"}
+_PARTS = {
+    "revisions": "Talk (revised answers)",
+    "decider": "The decider (judge, tie-break or other rule)",
+}
 
 
 def _gains(counts: Mapping[str, int]) -> dict[str, float]:
@@ -189,14 +204,19 @@ def _gains(counts: Mapping[str, int]) -> dict[str, float]:
     return {"gained": gained, "lost": lost, "p": mcnemar_exact(gained, lost)}
 
 
-def runs_of(groups: Sequence[RunGroup], cases: Sequence[str], most: int | None) -> list[list[ShownRun]]:
-    """The runs of each group as the page shows them, with `most` dialogues each, of the kinds in `cases`."""
+def runs_of(
+    groups: Sequence[RunGroup], cases: Sequence[str], most: int | None
+) -> list[list[ShownRun]]:
+    """The runs of each group as the page shows them, with `most` dialogues each, of the kinds in
+    `cases`.
+    """
     evaluations = [run for group in groups for run in group.runs]
     talked = any(run.summary.forensics for run in evaluations)
     most = most or (FEW if len(evaluations) > 2 else MOST)
     return [
         [
-            # One agent's answers are no dialogue: they are shown where there is nothing else to read. What a
+            # One agent's answers are no dialogue: they are shown where there is nothing else to
+            # read. What a
             # dialogue did to right and wrong answers is known of accuracy alone.
             _shown(
                 *(name, run, f"run-{place}-{number}"),
@@ -218,8 +238,9 @@ def page_of(
     headline: str,
     traces: Mapping[str, str],
 ) -> str:
-    """The whole page: one script of its own, no request to anywhere, every text from outside cleaned and
-    escaped. `traces` has the address of the traces of MLflow runs."""
+    """The whole page: one script of its own, no request to anywhere, every text from outside
+    cleaned and escaped. `traces` has the address of the traces of MLflow runs.
+    """
     everything = [run for shown_runs in runs for run in shown_runs]
     return _template().render(
         headline=headline,
@@ -265,7 +286,9 @@ def _shown(name: str, run: Evaluation, anchor: str, picked: Picked | None) -> Sh
 
 
 def _settings(runs: Sequence[ShownRun]) -> list[tuple[str, list[str], bool]]:
-    """Every setting with its value in each run, and whether they differ; those that differ first."""
+    """Every setting with its value in each run, and whether they differ; those that differ
+    first.
+    """
     settings = [params_of(scrubbed(run.evaluation.summary.run)) for run in runs]
     names = list(dict.fromkeys(name for params in settings for name in params))
     found = []
@@ -280,7 +303,12 @@ def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         for name, value in tree.items():
             yield from _leaves(value, f"{path}.{name}" if path else str(name))
     else:
-        yield path, tree if isinstance(tree, int | float) and not isinstance(tree, bool) else _cut(str(tree))
+        yield (
+            path,
+            tree
+            if isinstance(tree, int | float) and not isinstance(tree, bool)
+            else _cut(str(tree)),
+        )
 
 
 def _cut(text: str) -> str:
@@ -297,7 +325,11 @@ def _seconds(value: float | None) -> str:
 @cache
 def _template() -> Template:
     environment = Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=_cleaned
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        finalize=_cleaned,
     )
     environment.filters |= {
         "percent": lambda share: f"{100 * share:.1f}%",
@@ -305,7 +337,9 @@ def _template() -> Template:
         "interval": _interval,
         "points": lambda share: f"{100 * share:+.1f}",
         "number": _number,
-        "tokens": lambda used: "unknown tokens" if (n := tokens_of(used)) is None else f"{n:,} tokens",
+        "tokens": lambda used: (
+            "unknown tokens" if (n := tokens_of(used)) is None else f"{n:,} tokens"
+        ),
         "money": lambda cost: "unknown" if cost is None else f"${cost:,.4f}" if cost else "$0",
         "pairs": lambda line: list(pairwise(line)),
         "json": json_in_page,
@@ -343,5 +377,7 @@ def _number(value: Any) -> str:
 
 
 def _cleaned(value: Any) -> Any:
-    """Everything that the template shows passes here: without control, bidi and invisible characters."""
+    """Everything that the template shows passes here: without control, bidi and invisible
+    characters.
+    """
     return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value

@@ -1,4 +1,6 @@
-"""The plots of a report, in the page itself: accuracy against price, and each protocol's own as PNG."""
+"""The plots of a report, in the page itself: accuracy against price, and each protocol's own as
+PNG.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ _COLOURS = (GREY, *COLOURS[:-1])
 
 
 class Picture(NamedTuple):
-    """A plot as a data URI, what it shows in words, and the same for narrow screens where there is one."""
+    """A plot as a data URI, what it shows in words, and the same for narrow screens where there is
+    one.
+    """
 
     uri: str
     alt: str
@@ -30,7 +34,9 @@ class Picture(NamedTuple):
 
 
 class PricePoint(NamedTuple):
-    """A run in the chart: its place in % of the width, the heights of its score and interval, what it is."""
+    """A run in the chart: its place in % of the width, the heights of its score and interval, what
+    it is.
+    """
 
     name: str
     x: float
@@ -42,10 +48,11 @@ class PricePoint(NamedTuple):
 
 
 class PriceChart(NamedTuple):
-    """Accuracy against price, drawn by the page itself; `picture` is the same as PNG, to put elsewhere.
+    """Accuracy against price, drawn by the page itself; `picture` is the same as PNG, to put
+    elsewhere.
 
-    Places are in % of the width and in pixels from the top, `HEIGHT` in all. Ticks have a place and a label,
-    `line` the corners of the front.
+    Places are in % of the width and in pixels from the top, `HEIGHT` in all. Ticks have a place and
+    a label, `line` the corners of the front.
     """
 
     points: list[PricePoint]
@@ -63,8 +70,9 @@ MOST_TICKS = 5
 
 
 def ticks(low: float, high: float, *, log: bool = False) -> list[float]:
-    """Round numbers between two others, a few of them; of a logarithmic axis the powers of 10, with 2 and 5
-    times those where they are few."""
+    """Round numbers between two others, a few of them; of a logarithmic axis the powers of 10, with
+    2 and 5 times those where they are few.
+    """
     if log:
         ends = math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1
         powers = [10.0**power for power in range(*ends)]
@@ -80,7 +88,8 @@ def ticks(low: float, high: float, *, log: bool = False) -> list[float]:
 def price_chart(compared: Sequence[Compared], verdict: Verdict) -> PriceChart | None:
     """Accuracy with its interval against price per question; a line joins the verdict's front.
 
-    Runs that failed are left out, as their failures would pass for cheap answers; None when all did.
+    Runs that failed are left out, as their failures would pass for cheap answers; None when all
+    did.
     """
     runs = [run for run in compared if not run.failed]
     if not runs or len({run.metric for run in runs}) > 1:
@@ -96,7 +105,9 @@ def price_chart(compared: Sequence[Compared], verdict: Verdict) -> PriceChart | 
     best = [names.index(name) for name in front]
     known = [value for value in prices if value > 0]
     log = len(known) == len(runs) and max(known) > 10 * min(known)
-    first, last = (min(known) / 1.5, max(known) * 1.5) if log else (0.0, max(known, default=1.0) * 1.15)
+    first, last = (
+        (min(known) / 1.5, max(known) * 1.5) if log else (0.0, max(known, default=1.0) * 1.15)
+    )
     bottom, top = min(low for _, low, _ in scores), max(high for _, _, high in scores)
     room = 0.08 * (top - bottom) or 0.5 * scale / 100
     bottom, top = bottom - room, top + room
@@ -124,7 +135,9 @@ def price_chart(compared: Sequence[Compared], verdict: Verdict) -> PriceChart | 
             )
             + f" for {each:,.4g} {unit}",
         )
-        for place, (run, each, (value, low, high)) in enumerate(zip(runs, prices, scores, strict=True))
+        for place, (run, each, (value, low, high)) in enumerate(
+            zip(runs, prices, scores, strict=True)
+        )
     ]
     line: list[tuple[float, float]] = []
     for place in best:
@@ -134,7 +147,8 @@ def price_chart(compared: Sequence[Compared], verdict: Verdict) -> PriceChart | 
     caption = f"Up is {better}, left is cheaper; bars are 95% intervals."
     if front:
         caption += (
-            " Circles are the program to take, and each cheaper one that is shown to beat all that are "
+            " Circles are the program to take, and each cheaper one that is shown to beat all "
+            "that are "
             f"cheaper still: {', '.join(front)}."
         )
     failed = [run.name for run in compared if run.failed]
@@ -176,7 +190,9 @@ def _drawn(
             drawstyle="steps-post",
             zorder=1,
         )
-        for place, (point, each, (value, low, high)) in enumerate(zip(points, prices, scores, strict=True)):
+        for place, (point, each, (value, low, high)) in enumerate(
+            zip(points, prices, scores, strict=True)
+        ):
             axes.errorbar(
                 each,
                 value,
@@ -204,7 +220,9 @@ def _drawn(
 
 
 def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Picture]:
-    """The plot of the run's protocol, where it has one and something to show; the trust map of a network."""
+    """The plot of the run's protocol, where it has one and something to show; the trust map of a
+    network.
+    """
     kind = str(run["program"].get("program"))
     found = []
     if (plot := plot_of(kind)) is not None:

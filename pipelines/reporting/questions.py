@@ -1,4 +1,6 @@
-"""All questions of a report's runs, as data for the page's table: answers at once, dialogues packed."""
+"""All questions of a report's runs, as data for the page's table: answers at once, dialogues
+packed.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +33,20 @@ from .dialogues import (
 )
 
 PACK = 200_000
-"""Dialogues are packed together until they have so many characters: one pack is unpacked in no time."""
+"""Dialogues are packed together until they have so many characters: one pack is unpacked in no
+time.
+"""
 
 MOST_BYTES = 60_000_000
-"""Of rows on disk: where there are more, the texts of dialogues are cut shorter, down to SHORTEST_TEXT."""
+"""Of rows on disk: where there are more, the texts of dialogues are cut shorter, down to
+SHORTEST_TEXT.
+"""
 
 SHORTEST_TEXT = 150
 MOST_ANSWER = 300
 STATES = ("wrong", "right", "unreadable", "failed", "scored")
-"""What became of a question in a run, by its number on the page; scored is neither right nor wrong."""
+"""What became of a question in a run, by its number on the page; scored is neither right nor wrong.
+"""
 
 TURN_STATES = ("wrong", "right", "unreadable", "none")
 TURNED = (None, "to right", "to wrong", "to another wrong answer")
@@ -49,11 +56,12 @@ TURNED = (None, "to right", "to wrong", "to another wrong answer")
 class QuestionTable:
     """The questions of runs over the same data, as the page's script reads them.
 
-    `questions` is JSON, a list a question: id, text, options (label, text), right answer, what else is known
-    of it as text, and for each run None or [state (a place in `STATES`), answer, score, and the id of its
-    trace where it has one], of all repeats in one. `dialogues` is a JSON list of packs, of deflate in
-    base64, and of the number of questions in each; the lines of an unpacked one are JSON lists, for each run
-    None or [how it was decided, bill, error, turns (see `_turn`), how many turns more].
+    `questions` is JSON, a list a question: id, text, options (label, text), right answer, what else
+    is known of it as text, and for each run None or [state (a place in `STATES`), answer, score,
+    and the id of its trace where it has one], of all repeats in one. `dialogues` is a JSON list of
+    packs, of deflate in base64, and of the number of questions in each; the lines of an unpacked
+    one are JSON lists, for each run None or [how it was decided, bill, error, turns (see `_turn`),
+    how many turns more].
     """
 
     count: int
@@ -66,7 +74,10 @@ def traced(run: Evaluation) -> dict[str, str]:
     path, run_id = run.folder / TRACES, run.run_id
     if not run_id or not path.exists():
         return {}
-    return {name: trace_id(run_id, name) for name in (record["row"]["id"] for record, _ in read_traces(path))}
+    return {
+        name: trace_id(run_id, name)
+        for name in (record["row"]["id"] for record, _ in read_traces(path))
+    }
 
 
 def table_of(runs: Sequence[Evaluation]) -> QuestionTable:
@@ -94,18 +105,24 @@ def _joined(runs: Sequence[Rows]) -> Iterator[list[list[ResultRow]]]:
             known[row["id"]].append(place)
     for name in dict.fromkeys(name for known in places for name in known):
         yield [
-            [rows[place] for place in known.get(name, ())] for rows, known in zip(runs, places, strict=True)
+            [rows[place] for place in known.get(name, ())]
+            for rows, known in zip(runs, places, strict=True)
         ]
 
 
-def _question(runs: Sequence[Sequence[ResultRow]], traces: Sequence[Mapping[str, str]]) -> list[Any]:
+def _question(
+    runs: Sequence[Sequence[ResultRow]], traces: Sequence[Mapping[str, str]]
+) -> list[Any]:
     row = next(rows[0] for rows in runs if rows)
     choices = row["choices"] or {}
     about = [f"{name}: {value}" for name, value in scrubbed(row.get("meta") or {}).items()]
     return [
         clean(question_name(row)),
         str(Text.of(row.get("question"), LONGEST_QUESTION)),
-        [[clean(str(label)), str(Text.of(text, MOST_ANSWER))] for label, text in list(choices.items())[:20]],
+        [
+            [clean(str(label)), str(Text.of(text, MOST_ANSWER))]
+            for label, text in list(choices.items())[:20]
+        ],
         clean(str(row["gold"] or "")),
         shortened(clean("; ".join(about)), LONGEST_NOTE),
         *[
@@ -150,10 +167,17 @@ def _dialogue(rows: Sequence[ResultRow], longest: int) -> list[Any]:
 
 
 def _turn(turn: ShownTurn) -> list[Any]:
-    """Agent, round, answer, state (a place in `TURN_STATES`), text, what it turned (a place in `TURNED`),
-    note, and steps (thought, action, observation) with how many there are more."""
+    """Agent, round, answer, state (a place in `TURN_STATES`), text, what it turned (a place in
+    `TURNED`), note, and steps (thought, action, observation) with how many there are more.
+    """
     steps = [[str(part) for part in step] for step in turn.steps]
-    known = [clean(turn.agent), turn.round, clean(turn.answer), TURN_STATES.index(turn.state), str(turn.text)]
+    known = [
+        clean(turn.agent),
+        turn.round,
+        clean(turn.answer),
+        TURN_STATES.index(turn.state),
+        str(turn.text),
+    ]
     return [*known, TURNED.index(turn.turned), turn.note or "", steps, turn.more_steps]
 
 
@@ -162,7 +186,10 @@ def _packed(lines: Iterable[str]) -> Iterator[list[Any]]:
     held: list[str] = []
 
     def pack() -> list[Any]:
-        return [len(held), base64.b64encode(zlib.compress("\n".join(held).encode(), 6)).decode("ascii")]
+        return [
+            len(held),
+            base64.b64encode(zlib.compress("\n".join(held).encode(), 6)).decode("ascii"),
+        ]
 
     size = 0
     for line in lines:

@@ -1,4 +1,6 @@
-"""Reports on runs: one HTML page that opens anywhere, verdict first, and the same figures as JSON."""
+"""Reports on runs: one HTML page that opens anywhere, verdict first, and the same figures
+as JSON.
+"""
 
 from __future__ import annotations
 
@@ -64,35 +66,39 @@ def report(
     cases: Sequence[str] = (),
     most: int | None = None,
 ) -> Report:
-    """Write one self-contained HTML page about runs: which is best, how sure that is, and at what price.
+    """Write one self-contained HTML page about runs: which is best, how sure that is, and at what
+    price.
 
-    Args:
-        runs: evaluations, or folders that `evaluate`, `compile`, `tune` or `import` wrote; at least one. The
-            first is what the others over the same data are measured against; runs over other data are shown
-            apart.
+    Args: runs: evaluations, or folders that `evaluate`, `compile`, `tune` or `import` wrote; at
+        least one. The first is what the others over the same data are measured against; runs over
+        other data are shown apart.
         out: the page's file; None writes `report.html` into the first folder.
         names: what to call the runs, one each; by default what they ran.
-        tracking: also add the page to the runs' MLflow runs, where they have one, and link questions to
-            their traces. A store that is down gives a warning.
+        tracking: also add the page to the runs' MLflow runs, where they have one, and link
+            questions to their traces. A store that is down gives a warning.
         seed, exact, cluster, panel: as in `compare`.
-        cases: show these case studies only: `spoiled` and `rescued` by talk, `overruled` (the judge against
-            the majority), `overturned` (an evaluator against what most reasoners agreed on), `advised` (the
-            supervisor's advice helped). By default the best of each kind, and other turning points.
-        most: how many dialogues of each run to show; by default 6, and 3 where there are more than two runs.
+        cases: show these case studies only: `spoiled` and `rescued` by talk, `overruled` (the judge
+            against the majority), `overturned` (an evaluator against what most reasoners agreed
+            on), `advised` (the supervisor's advice helped). By default the best of each kind, and
+            other turning points.
+        most: how many dialogues of each run to show; by default 6, and 3 where there are more than
+            two runs.
 
     A baseline that `match_budget` made of one of the runs is shown beside it.
 
-    Raises:
-        UserError: no run, what is none, a folder that holds none, none with a finished row, names that do
-            not fit, or a file that cannot be written.
+    Raises: UserError: no run, what is none, a folder that holds none, none with a finished row,
+        names that do not fit, or a file that cannot be written.
     """
-    given = list(runs) if isinstance(runs, Iterable) and not isinstance(runs, str | Path) else [runs]
+    given = (
+        list(runs) if isinstance(runs, Iterable) and not isinstance(runs, str | Path) else [runs]
+    )
     if not given:
         raise UserError("a report needs a run: name a folder that an evaluation wrote")
     for kind in cases:
         if kind not in CASES:
             raise UserError(
-                f"there are no case studies {kind!r}{did_you_mean(kind, CASES)}: there are {', '.join(CASES)}"
+                f"there are no case studies {kind!r}{did_you_mean(kind, CASES)}: there are "
+                f"{', '.join(CASES)}"
             )
     if most is not None and most < 1:
         raise UserError(f"most is {most}: give a number of dialogues from 1 up")
@@ -101,7 +107,8 @@ def report(
     how = {"seed": seed, "exact": exact, "cluster": cluster, "panel": panel}
     groups, apart = _grouped(evaluations, titles, how)
     notes += apart + [note for group in groups for note in _warnings(group)]
-    # By default in the folder that was named first: also of a compilation or a study, not of a run within.
+    # By default in the folder that was named first: also of a compilation or a study, not of a run
+    # within.
     home = given[0].folder if isinstance(given[0], Evaluation) else given[0]
     path = (Path(home) / REPORT if out is None else Path(out)).expanduser()
     headline = _headline(groups, folders, len(folders) == len(given))
@@ -112,13 +119,22 @@ def report(
     _write(path, page_of(groups, shown, folders, notes, headline, traces))
     if tracked and (problem := add_to_runs(tracked, path)):
         warnings.warn(
-            f"MLflow did not take the report ({problem}): {path} has it", RuntimeWarning, stacklevel=2
+            f"MLflow did not take the report ({problem}): {path} has it",
+            RuntimeWarning,
+            stacklevel=2,
         )
-    figures = {"out": str(path), "headline": headline, **_figures(groups, shown, folders), "warnings": notes}
+    figures = {
+        "out": str(path),
+        "headline": headline,
+        **_figures(groups, shown, folders),
+        "warnings": notes,
+    }
     return Report(path, headline, scrubbed(figures))
 
 
-def _opened(given: Sequence[Evaluation | str | Path]) -> tuple[list[Evaluation], list[Folder], list[str]]:
+def _opened(
+    given: Sequence[Evaluation | str | Path],
+) -> tuple[list[Evaluation], list[Folder], list[str]]:
     evaluations: list[Evaluation] = []
     folders: list[Folder] = []
     empty: list[Path] = []
@@ -144,12 +160,17 @@ def _opened(given: Sequence[Evaluation | str | Path]) -> tuple[list[Evaluation],
         folders += [replace(one, failure=_failure(within)) for one in results]
     if not evaluations and not folders:
         raise UserError(f"{empty[0]} has no finished row yet: run its evaluation first")
-    return evaluations, folders, [f"Left out: {folder} has no finished row yet." for folder in empty]
+    return (
+        evaluations,
+        folders,
+        [f"Left out: {folder} has no finished row yet." for folder in empty],
+    )
 
 
 def _places(folder: Path, results: Sequence[Folder]) -> list[Path]:
-    """The runs within: of a compilation the one before and that of the winner after it; of a study the
-    validation of the default and of the winner."""
+    """The runs within: of a compilation the one before and that of the winner after it; of a study
+    the validation of the default and of the winner.
+    """
     found = [folder / "before"]
     after = folder / "after"  # where the winner was before each candidate had a folder of its own
     for one in results:
@@ -192,7 +213,9 @@ def _results(folder: Path) -> list[Folder]:
 def _grouped(
     runs: Sequence[Evaluation], names: Sequence[str], how: Mapping[str, Any]
 ) -> tuple[list[RunGroup], list[str]]:
-    """Each run with the first group whose questions it shares; and, in words, which are not compared."""
+    """Each run with the first group whose questions it shares; and, in words, which are not
+    compared.
+    """
     if len(runs) == 1:
         return [RunGroup(list(names), list(runs))], []
     groups: list[tuple[list[str], list[Evaluation], dict[str, int]]] = []
@@ -220,11 +243,15 @@ def _grouped(
 
 
 def _headline(groups: Sequence[RunGroup], folders: Sequence[Folder], alone: bool) -> str:
-    """What the folders of other commands say themselves, if nothing else is shown; else what is compared."""
+    """What the folders of other commands say themselves, if nothing else is shown; else what is
+    compared.
+    """
     own = [one.verdict for one in folders]
     if alone and all(own):
         several = len(own) > 1
-        return "; ".join(f"{one.name}: {one.verdict}" if several else one.verdict for one in folders)
+        return "; ".join(
+            f"{one.name}: {one.verdict}" if several else one.verdict for one in folders
+        )
     headlines = [group.comparison.headline for group in groups if group.comparison is not None]
     if headlines:
         return " ".join(headlines)
@@ -247,7 +274,8 @@ def _warnings(group: RunGroup) -> list[str]:
             found += run_notes(name, counts, run.summary.finished)
         if counts["unreadable"]:
             found.append(
-                f"{counts['unreadable']:,} of the {counted(counts['rows'], 'answer')} of {name} could not be "
+                f"{counts['unreadable']:,} of the {counted(counts['rows'], 'answer')} of {name} "
+                f"could not be "
                 f"read and {'counts' if counts['unreadable'] == 1 else 'count'} as wrong."
             )
         if run.summary.stopped:
@@ -255,12 +283,18 @@ def _warnings(group: RunGroup) -> list[str]:
     for what, key in (("folkmoot", "folkmoot"), ("DSPy", "dspy")):
         known = {str((run.summary.run.get("versions") or {}).get(key)) for run in group.runs}
         if len(known) > 1:
-            found.append(f"The runs were made with different versions of {what}: {', '.join(sorted(known))}.")
+            found.append(
+                f"The runs were made with different versions of {what}: {', '.join(sorted(known))}."
+            )
     pairs: Sequence[Pair] = group.comparison or ()
     if group.comparison is not None and len(group.runs) > MOST_NOTED:
         found.append(f"Notes on pairs without {group.names[0]} are in the JSON output alone.")
         pairs = group.comparison.against
-    told = [f"{pair.cause}." for pair in group.comparison.against] if group.comparison is not None else []
+    told = (
+        [f"{pair.cause}." for pair in group.comparison.against]
+        if group.comparison is not None
+        else []
+    )
     for note in (note for pair in pairs for note in pair.notes):
         found += [] if note in found or note in told else [note]
     return found
@@ -297,7 +331,9 @@ def _figures(
             }
             for group, runs in zip(groups, shown, strict=True)
         ],
-        "folders": [{"folder": str(one.path), "kind": one.kind, "told": one.content} for one in folders],
+        "folders": [
+            {"folder": str(one.path), "kind": one.kind, "told": one.content} for one in folders
+        ],
     }
 
 

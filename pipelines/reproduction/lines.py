@@ -16,14 +16,15 @@ CELLS = ("published", "measured [95%]", "n", "lost", "difference", "published in
 class Line:
     """A published figure beside the measured one, both in per cent.
 
-    `low` and `high` are the ends of the measured one's 95% interval, over `n` questions; `difference` is
-    measured less published, in points; `inside` says whether the published figure lies in that interval, or,
-    where the paper only says that its figure lies `above` the published one, whether it reaches above that.
-    Of the `rows` that the figure is about, `errors` failed, `unreadable` have no readable answer and in
-    `truncated` a reply was cut off at a token limit; errors and unreadable answers are wrong. All four are
-    None where nothing was run. With more than 2% errors there is neither `difference` nor `inside`, and with
-    errors alone nothing was measured. `why` says why something is missing. `run` is the folder of the row's
-    run, `lm` whom it asked.
+    `low` and `high` are the ends of the measured one's 95% interval, over `n` questions;
+    `difference` is measured less published, in points; `inside` says whether the published figure
+    lies in that interval, or, where the paper only says that its figure lies `above` the published
+    one, whether it reaches above that. Of the `rows` that the figure is about, `errors` failed,
+    `unreadable` have no readable answer and in `truncated` a reply was cut off at a token limit;
+    errors and unreadable answers are wrong. All four are None where nothing was run. With more than
+    2% errors there is neither `difference` nor `inside`, and with errors alone nothing was
+    measured. `why` says why something is missing. `run` is the folder of the row's run, `lm` whom
+    it asked.
     """
 
     row: str
@@ -55,7 +56,9 @@ class Line:
 
     @property
     def lost(self) -> str:
-        """The failed questions in words, and the unreadable and cut-off answers where there are any."""
+        """The failed questions in words, and the unreadable and cut-off answers where there are
+        any.
+        """
         if self.errors is None:
             return ""
         others = {"unreadable": self.unreadable, "cut off": self.truncated}
@@ -84,8 +87,8 @@ class Line:
 class Reproduction:
     """A table, or some of its rows, side by side: `lines`, and the folder with all runs.
 
-    `stopped` says why figures are missing: something ended the reproduction early, or every question of a run
-    failed; `empty` that nothing usable came out. `pictures` are the plots.
+    `stopped` says why figures are missing: something ended the reproduction early, or every
+    question of a run failed; `empty` that nothing usable came out. `pictures` are the plots.
     """
 
     name: str

@@ -1,4 +1,6 @@
-"""What can be reproduced: papers, tables, rows, the calls a row takes, and whether its data is here."""
+"""What can be reproduced: papers, tables, rows, the calls a row takes, and whether its data is
+here.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True)
 class RowInfo:
-    """A row of the list: how many questions, least and most calls, its data, and what of that is missing."""
+    """A row of the list: how many questions, least and most calls, its data, and what of that is
+    missing.
+    """
 
     row: PublishedRow
     questions: int | None
@@ -80,7 +84,9 @@ def listing(spec: str | None = None) -> list[TableInfo]:
     return [_table(selection.table, list(selection.rows), here)]
 
 
-def _table(table: Table, rows: Sequence[PublishedRow], here: Mapping[str, data.DatasetInfo]) -> TableInfo:
+def _table(
+    table: Table, rows: Sequence[PublishedRow], here: Mapping[str, data.DatasetInfo]
+) -> TableInfo:
     return TableInfo(table, tuple(_info(row, here) for row in rows))
 
 
@@ -101,7 +107,13 @@ def _info(row: PublishedRow, here: Mapping[str, data.DatasetInfo]) -> RowInfo:
 
 def _rows(sample: Sample, here: Mapping[str, data.DatasetInfo]) -> int | None:
     known = here[sample.name].splits[sample.split]
-    return known if sample.limit is None else sample.limit if known is None else min(known, sample.limit)
+    return (
+        known
+        if sample.limit is None
+        else sample.limit
+        if known is None
+        else min(known, sample.limit)
+    )
 
 
 def _calls(preset: Preset, counts: Sequence[int | None]) -> Range | None:
@@ -122,6 +134,8 @@ def _turns(program: str) -> Range:
     told = json.loads(program)
     if told["program"] == "network":  # counted without making one, which needs PyTorch
         each = [_turns(json.dumps({"program": f"single:{name}"})) for name in told["strategies"]]
-        return told["agents"] * min(low for low, _ in each), told["agents"] * max(high for _, high in each)
+        return told["agents"] * min(low for low, _ in each), told["agents"] * max(
+            high for _, high in each
+        )
     made = program_of(told)
     return round(sum(low for _, low, _ in made.turns())), made.most_turns()

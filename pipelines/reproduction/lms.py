@@ -14,7 +14,9 @@ from .request import ReproduceRequest
 
 @dataclass
 class PaperLMs:
-    """The LMs of a reproduction: options whose `lm` and `api_base` are by a paper's models, not by seats."""
+    """The LMs of a reproduction: options whose `lm` and `api_base` are by a paper's models, not by
+    seats.
+    """
 
     request: ReproduceRequest
     keyless: bool = False
@@ -24,11 +26,14 @@ class PaperLMs:
         self._bases = by_model(split_items(self.request.api_base), "--api-base")
 
     def name(self, model: str) -> str:
-        """The LM that a paper's model is asked as. Raises UserError where nothing stands in for it."""
+        """The LM that a paper's model is asked as. Raises UserError where nothing stands in
+        for it.
+        """
         name = self._names.get(model) or self._names.get(EVERY) or models()[model].name
         if name is None:
             raise UserError(
-                f"{model} is offered by nobody: name a stand-in with --lm {model}=NAME, or --lm NAME"
+                f"{model} is offered by nobody: name a stand-in with --lm {model}=NAME, or --lm "
+                f"NAME"
             )
         return name
 
@@ -44,8 +49,12 @@ class PaperLMs:
             if base is not None and not seats[seat].startswith(("local/", "replay/")):
                 bases[seat] = base
         used = set(seats.values())
-        shared = {one.name: getattr(self.request, one.name) for one in fields(SharedByLMs) if one.init}
-        shared["price"] = [one for one in pairs_text(self.request.price) if one.rpartition("=")[0] in used]
+        shared = {
+            one.name: getattr(self.request, one.name) for one in fields(SharedByLMs) if one.init
+        }
+        shared["price"] = [
+            one for one in pairs_text(self.request.price) if one.rpartition("=")[0] in used
+        ]
         lms = [_option(seat, name) for seat, name in seats.items()]
         addresses = [_option(seat, base) for seat, base in bases.items()]
         return Seating(LMs(lm=lms, api_base=addresses, **shared), keyless=self.keyless)
@@ -64,11 +73,14 @@ class PaperLMs:
         for price in pairs_text(self.request.price):
             if price.rpartition("=")[0] not in used:
                 raise UserError(
-                    f"--price {price!r} is of no LM of these rows: they are {', '.join(sorted(used))}"
+                    f"--price {price!r} is of no LM of these rows: they are "
+                    f"{', '.join(sorted(used))}"
                 )
 
     def notes(self, presets: Sequence[Preset]) -> list[str]:
-        """What has to be known about LMs to read the figures: stand-ins, and models that are one LM."""
+        """What has to be known about LMs to read the figures: stand-ins, and models that are one
+        LM.
+        """
         asked = list(dict.fromkeys(model for preset in presets for model in preset.models.values()))
         played: dict[str, list[str]] = {}
         for model in asked:
@@ -81,7 +93,9 @@ class PaperLMs:
         ]
         notes = [f"Not the paper's model: {', '.join(other)}."] if other else []
         several = [
-            f"{name} is {len(own)} of the paper's models" for name, own in played.items() if len(own) > 1
+            f"{name} is {len(own)} of the paper's models"
+            for name, own in played.items()
+            if len(own) > 1
         ]
         if several:
             notes.append(f"{'; '.join(several)}: rows that differ in nothing else are one run.")
@@ -89,7 +103,8 @@ class PaperLMs:
             members = preset.program.get("members")
             if members and len(set(self.seats(preset).values())) < len(members):
                 notes.append(
-                    "Members of an ensemble with the same LM and prompt are copies: at temperature 0 they "
+                    "Members of an ensemble with the same LM and prompt are copies: at "
+                    "temperature 0 they "
                     "say the same, and their vote adds nothing."
                 )
                 break

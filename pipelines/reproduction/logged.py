@@ -17,7 +17,19 @@ from .plan import PlannedRun, ReproductionPlan
 
 IDS = "mlflow.json"
 COLUMNS = (
-    *("row", "figure", "published", "measured", "low", "high", "n", "difference", "inside", "lm", "why"),
+    *(
+        "row",
+        "figure",
+        "published",
+        "measured",
+        "low",
+        "high",
+        "n",
+        "difference",
+        "inside",
+        "lm",
+        "why",
+    ),
     *("rows", "errors", "unreadable", "truncated"),
 )
 
@@ -33,15 +45,21 @@ def start_tables(planned: ReproductionPlan) -> dict[str, Tracker]:
     found = {}
     for source in dict.fromkeys(str(run.settings["data"]) for run in planned.runs):
         runs = [run for run in planned.runs if str(run.settings["data"]) == source]
-        found[source] = start_tracking(_described(planned, source, runs, known.get(source)) | caller_place())
-    write_json(folder / IDS, {**known, **{name: one.run_id for name, one in found.items() if one.run_id}})
+        found[source] = start_tracking(
+            _described(planned, source, runs, known.get(source)) | caller_place()
+        )
+    write_json(
+        folder / IDS, {**known, **{name: one.run_id for name, one in found.items() if one.run_id}}
+    )
     return found
 
 
 def table_uploads(found: Reproduction, folder: Path) -> Uploads:
     """The parts of a reproduced table."""
     return {
-        "figures": lambda: Upload(metrics=rounded(table_metrics(found.lines)), note=table_note(found)),
+        "figures": lambda: Upload(
+            metrics=rounded(table_metrics(found.lines)), note=table_note(found)
+        ),
         "table and plots": lambda: Upload(
             files={
                 "side_by_side.json": TableUpload(
@@ -55,8 +73,9 @@ def table_uploads(found: Reproduction, folder: Path) -> Uploads:
 
 
 def table_metrics(lines: Sequence[Line]) -> dict[str, float]:
-    """Measured figures with their interval's ends, published ones, differences and what was lost, by row and
-    figure."""
+    """Measured figures with their interval's ends, published ones, differences and what was lost,
+    by row and figure.
+    """
     metrics: dict[str, float] = {}
     for line in lines:
         name = f"{line.row}/{line.figure}"
@@ -78,13 +97,21 @@ def table_note(found: Reproduction) -> str:
     head = ["row", "figure", *CELLS]
     body = [[line.row, line.figure, *line.cells] for line in found.lines]
     rows = [f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *body]]
-    return "\n".join([f"**{found.name}**, published and measured, in per cent", "", *rows, "", *found.notes])
+    return "\n".join(
+        [f"**{found.name}**, published and measured, in per cent", "", *rows, "", *found.notes]
+    )
 
 
-def _described(planned: ReproductionPlan, source: str, runs: list[PlannedRun], run_id: Any) -> dict[str, Any]:
+def _described(
+    planned: ReproductionPlan, source: str, runs: list[PlannedRun], run_id: Any
+) -> dict[str, Any]:
     """What a table is of, as trackers take it."""
     table = planned.selection.table
-    lms = {model: {"name": planned.lms.name(model)} for run in runs for model in run.preset.models.values()}
+    lms = {
+        model: {"name": planned.lms.name(model)}
+        for run in runs
+        for model in run.preset.models.values()
+    }
     return {
         "program": {"program": "reproduction", "paper": table.paper, "table": table.id},
         "program_hash": "",

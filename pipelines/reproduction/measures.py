@@ -53,16 +53,18 @@ def measured(figure: str, run: Evaluation) -> Measured | None:
         return _improvement(run)
     if figure in _GROUPS:
         return pooled(
-            [run], lambda _, row: (float(bool(row["correct"])), 1.0) if _about(figure, row) else None
+            [run],
+            lambda _, row: (float(bool(row["correct"])), 1.0) if _about(figure, row) else None,
         )
     return pooled([run], _IN_ONE[figure])
 
 
 def derived(rule: str, figure: str, runs: Sequence[Evaluation]) -> Measured | None:
-    """A figure over several runs by its rule, such as `role:intuitive`; None with nothing to measure.
+    """A figure over several runs by its rule, such as `role:intuitive`; None with nothing to
+    measure.
 
-    Rows of one question in different runs belong together: the interval is of a bootstrap over questions.
-    Raises KeyError for an unknown rule.
+    Rows of one question in different runs belong together: the interval is of a bootstrap over
+    questions. Raises KeyError for an unknown rule.
     """
     name, _, argument = rule.partition(":")
     if name == "agreement":
@@ -72,8 +74,9 @@ def derived(rule: str, figure: str, runs: Sequence[Evaluation]) -> Measured | No
 
 
 def lost_counts(figure: str, runs: Iterable[Evaluation]) -> dict[str, Any]:
-    """How many `rows` of the runs a figure is about, and how many of these are `errors`, `unreadable` and
-    `truncated`."""
+    """How many `rows` of the runs a figure is about, and how many of these are `errors`,
+    `unreadable` and `truncated`.
+    """
     rows = errors = unreadable = truncated = 0
     for row in (row for run in runs for row in run.rows if _about(figure, row)):
         rows += 1
@@ -86,7 +89,9 @@ def lost_counts(figure: str, runs: Iterable[Evaluation]) -> dict[str, Any]:
 def pooled(
     runs: Iterable[Evaluation], count: Callable[[Evaluation, ResultRow], Count | None]
 ) -> Measured | None:
-    """Hits over chances of all rows of all runs. `count` gives those of a row, None where there are none."""
+    """Hits over chances of all rows of all runs. `count` gives those of a row, None where there are
+    none.
+    """
     hits: dict[str, float] = defaultdict(float)
     chances: dict[str, float] = defaultdict(float)
     for run in runs:
@@ -101,9 +106,9 @@ def pooled(
 def ratio(hits: Sequence[float], chances: Sequence[float], seed: int = 0) -> Measured | None:
     """sum(hits) / sum(chances) over questions, with its 95% interval; None without a question.
 
-    Wilson's interval where every question has one chance, and where all or nothing was a hit (then over the
-    number of questions, since the chances of one question are no independent ones); else the percentile
-    bootstrap's over questions.
+    Wilson's interval where every question has one chance, and where all or nothing was a hit (then
+    over the number of questions, since the chances of one question are no independent ones); else
+    the percentile bootstrap's over questions.
     """
     h, c = np.asarray(hits, dtype=float), np.asarray(chances, dtype=float)
     n = len(c)
@@ -137,7 +142,9 @@ def _score(known: Mapping[str, float] | None) -> Measured | None:
 
 
 def _about(figure: str, row: ResultRow) -> bool:
-    """Whether a question is one of those that a figure is about: of its subject or grades, else any."""
+    """Whether a question is one of those that a figure is about: of its subject or grades, else
+    any.
+    """
     meta = row.get("meta") or {}
     return figure not in _GROUPS or _GROUPS[figure] in (meta.get("subject"), grade_band(meta))
 
@@ -164,7 +171,9 @@ def _improvement(run: Evaluation) -> Measured | None:
 
 
 def _judge(run: Evaluation, row: ResultRow, _: str = "") -> Count | None:
-    """Whether the judge was right, where it had to decide; a judge who could not be read was not."""
+    """Whether the judge was right, where it had to decide; a judge who could not be read
+    was not.
+    """
     asked = run.summary.run["program"].get("tie_break") == "judge"
     if not asked or row["error"] or row["consensus_round"] is not None:
         return None
@@ -175,7 +184,11 @@ def _role(run: Evaluation, row: ResultRow, role: str) -> Count | None:
     """Whether a role's last answer is right; in a failed row it is not."""
     if role not in run.summary.run["program"].get("roles", ()):
         return None
-    said = [turn["answer"] for turn in row["transcript"] if turn["agent"] == role] if not row["error"] else []
+    said = (
+        [turn["answer"] for turn in row["transcript"] if turn["agent"] == role]
+        if not row["error"]
+        else []
+    )
     return float(bool(said) and _right(row, said[-1])), 1.0
 
 
@@ -223,12 +236,16 @@ _DERIVED: dict[str, Callable[[Evaluation, ResultRow, str], Count | None]] = {
     "resolved": _resolved,
     "revisions": _revisions,
 }
-FIGURES = frozenset({"accuracy", "consensus", "average", "em", "f1", "improvement", *_GROUPS, *_IN_ONE})
+FIGURES = frozenset(
+    {"accuracy", "consensus", "average", "em", "f1", "improvement", *_GROUPS, *_IN_ONE}
+)
 RULES = frozenset({"agreement", *_DERIVED})
 
 
 def rounds(run: Evaluation) -> Iterator[tuple[str, int]]:
-    """How many questions reached consensus in round 1, 2, …, how many never did, and how many failed."""
+    """How many questions reached consensus in round 1, 2, …, how many never did, and how many
+    failed.
+    """
     counts: dict[str, int] = defaultdict(int)
     for row in run.rows:
         never = "never" if row["error"] is None else "failed"

@@ -1,4 +1,6 @@
-"""What a reproduction is going to run: rows as programs over questions, checked before any LM is called."""
+"""What a reproduction is going to run: rows as programs over questions, checked before any LM is
+called.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ class NetworkTraining:
 
 @dataclass
 class PlannedRun:
-    """One run of a reproduction, in a folder of its own; `row` is the first one asked for that it is of."""
+    """One run of a reproduction, in a folder of its own; `row` is the first one asked for that it
+    is of.
+    """
 
     row: PublishedRow
     preset: Preset
@@ -74,7 +78,9 @@ class PlannedRun:
 
 @dataclass
 class ReproductionPlan:
-    """A reproduction that is checked. `folders` has the folder of the run of every row of the paper."""
+    """A reproduction that is checked. `folders` has the folder of the run of every row of the
+    paper.
+    """
 
     request: ReproduceRequest
     lms: PaperLMs
@@ -90,14 +96,18 @@ class ReproductionPlan:
         return added([run.forecast for run in self.runs])
 
     def account(self) -> Account | None:
-        """What earlier attempts left of the budget. Raises UserError for a budget that could not be held."""
+        """What earlier attempts left of the budget. Raises UserError for a budget that could not be
+        held.
+        """
         if self.request.budget is None:
             return None
         spent = totals(self.out)
         for run in self.runs:
             for folder in (run.folder, run.folder / TRAINING_CALLS):
                 spent.add(totals(folder))
-        return open_account(self.request.budget, [one for run in self.runs for one in run.engines], spent)
+        return open_account(
+            self.request.budget, [one for run in self.runs for one in run.engines], spent
+        )
 
     @property
     def folder(self) -> Path:
@@ -123,7 +133,9 @@ class ReproductionPlan:
         return None if cost is None else (cost[0], cost[1])
 
     def lines(self) -> list[Any]:
-        """A line per run: questions, calls, tokens, cost, time, and the difference that its sample shows."""
+        """A line per run: questions, calls, tokens, cost, time, and the difference that its sample
+        shows.
+        """
         table = plan_table(self) if self.runs else None
         budget = [f"budget: {self.request.budget}"] if self.request.budget else []
         return [*([table] if table else []), *self.notes, *budget]
@@ -155,7 +167,8 @@ def plan_reproduction(request: ReproduceRequest, *, keyless: bool = False) -> Re
     """
     if request.spec is None:
         raise UserError(
-            "name what to reproduce, such as agents-of-commonsense/table-2; --list shows what there is"
+            "name what to reproduce, such as agents-of-commonsense/table-2; --list shows what "
+            "there is"
         )
     lms = PaperLMs(request, keyless)
     selection = select(request.spec)
@@ -179,7 +192,9 @@ def plan_reproduction(request: ReproduceRequest, *, keyless: bool = False) -> Re
         if folder not in runs:
             runs[folder] = made.run(row, folder)
     for seat in made.prompts.keys() - made.used:
-        raise UserError(f"prompts: no run of {request.spec} has a seat {seat!r}: correct it, or drop it")
+        raise UserError(
+            f"prompts: no run of {request.spec} has a seat {seat!r}: correct it, or drop it"
+        )
     notes = _notes(selection, request, presets, made)
     planned = ReproductionPlan(request, lms, selection, list(runs.values()), folders, out, notes)
     planned.account()  # refused now rather than after a question
@@ -189,7 +204,9 @@ def plan_reproduction(request: ReproduceRequest, *, keyless: bool = False) -> Re
 class _Maker:
     """Makes runs; equal samples of questions are read once."""
 
-    def __init__(self, request: ReproduceRequest, lms: PaperLMs, prompts: Mapping[str, str]) -> None:
+    def __init__(
+        self, request: ReproduceRequest, lms: PaperLMs, prompts: Mapping[str, str]
+    ) -> None:
         self.request, self.lms, self.prompts = request, lms, prompts
         self.used: set[str] = set()
         self.samples: dict[tuple[Any, ...], list[Question]] = {}
@@ -208,7 +225,10 @@ class _Maker:
         if training is None:
             open_run(folder, program, questions, lm, {})  # refused where it holds another run
         else:
-            known = {"lms": lms_of(program, lm), "data_fingerprint": data.fingerprint(training.questions)}
+            known = {
+                "lms": lms_of(program, lm),
+                "data_fingerprint": data.fingerprint(training.questions),
+            }
             _TRAINED.earlier(folder, known)
         run.forecast = self.forecast(run)
         return run
@@ -217,11 +237,14 @@ class _Maker:
         limit = sample.most(self.request.limit)
         key = (sample.name, sample.split, limit, sample.seed)
         if key not in self.samples:
-            found = data.load(sample.name, sample.split, limit, sample.seed if limit is not None else None)
+            found = data.load(
+                sample.name, sample.split, limit, sample.seed if limit is not None else None
+            )
             data.check_asked(found)
             if limit is not None and len(found) < limit:
                 self.short[
-                    f"{sample.name} ({sample.split}) has {len(found):,} questions here, not {limit:,}."
+                    f"{sample.name} ({sample.split}) has {len(found):,} questions here, not "
+                    f"{limit:,}."
                 ] = None
             self.samples[key] = found
         return self.samples[key]
@@ -244,15 +267,21 @@ class _Maker:
     def training(self, preset: Preset, test: Sequence[Question]) -> NetworkTraining | None:
         if preset.train is None or preset.training is None:
             return None
-        embedding, warning = (self.request.embedding, None) if self.request.embedding else default_embedding()
+        embedding, warning = (
+            (self.request.embedding, None) if self.request.embedding else default_embedding()
+        )
         questions = self.questions(preset.train)
         for said in (warning, *check_train(questions, test)):
             if said:
                 self.warnings[said] = None
-        told = {key: value for key, value in preset.program.items() if key not in ("program", _LAYOUT)}
+        told = {
+            key: value for key, value in preset.program.items() if key not in ("program", _LAYOUT)
+        }
         given = {**told, "seed": preset.train.seed, "embedding": embedding}
         config, settings = configured(given, preset.training)
-        return NetworkTraining(config, settings, preset.training, given, preset.train.name, questions)
+        return NetworkTraining(
+            config, settings, preset.training, given, preset.train.name, questions
+        )
 
     def settings(
         self,
@@ -280,7 +309,9 @@ class _Maker:
         return settings
 
     def forecast(self, run: PlannedRun) -> dict[str, Any]:
-        """Calls, tokens, cost and time of what is left to do, and what the whole sample can show."""
+        """Calls, tokens, cost and time of what is left to do, and what the whole sample can
+        show.
+        """
         asked, each = left_of(run.folder, run.questions, self.request.retry_errors)
         shared: dict[str, Any] = {"concurrency": self.request.concurrency, "seconds_per_call": each}
         parts = [(forecast(run.program, run.questions, run.lm, asked=asked, **shared), 1)]
@@ -332,17 +363,23 @@ def _owners(paper: Paper, lms: PaperLMs) -> dict[str, PublishedRow]:
             continue
         try:
             seats = lms.seats(row.preset)
-        except UserError:  # a model without a stand-in; where the row is wanted, it has been named by now
+        except (
+            UserError
+        ):  # a model without a stand-in; where the row is wanted, it has been named by now
             continue
         found[row.name] = first.setdefault(identity(row.preset, seats), row)
     return found
 
 
 def _default_out(paper: Paper, request: ReproduceRequest) -> Path:
-    """One folder for each choice of LMs and limit: a later table of the paper finds the runs it shares."""
+    """One folder for each choice of LMs and limit: a later table of the paper finds the runs it
+    shares.
+    """
     known = [request.lm, request.api_base, request.limit, request.environment, request.embedding]
     known += [request.max_tokens, request.answer_form]
-    known += [json.dumps(prompts, sort_keys=True)] if (prompts := prompts_given(request.prompts)) else []
+    known += (
+        [json.dumps(prompts, sort_keys=True)] if (prompts := prompts_given(request.prompts)) else []
+    )
     digest = hashlib.sha256(json.dumps(known, default=str).encode()).hexdigest()
     return RUNS / f"reproduce-{paper.id}-{digest[:8]}"
 
@@ -354,10 +391,13 @@ def _notes(
     found += made.lms.notes(presets)
     if request.environment:
         found.append(
-            f"Looked up in {request.environment} instead of Wikipedia: what is not there cannot be found."
+            f"Looked up in {request.environment} instead of Wikipedia: what is not there cannot "
+            f"be found."
         )
     if request.prompts is not None:
-        found.append(f"The instructions of {', '.join(sorted(made.used))} are those that --prompts gives.")
+        found.append(
+            f"The instructions of {', '.join(sorted(made.used))} are those that --prompts gives."
+        )
     if request.limit is not None:
         found.append(f"At most {request.limit:,} questions a row, drawn with the row's seed.")
     return [" ".join(note.split()) for note in (*found, *made.short, *made.warnings)]
@@ -374,7 +414,9 @@ def plan_table(planned: ReproductionPlan) -> Table:
             else expected["questions"]
         )
         low, high = (100 * end for end in expected["smallest_difference"])
-        shows = f"{low:.1f}{f' to {high:.1f}' if high > low else ''} points" if low < 100 else "nothing"
+        shows = (
+            f"{low:.1f}{f' to {high:.1f}' if high > low else ''} points" if low < 100 else "nothing"
+        )
         table.add_row(f"{one.row.table}/{one.row.id}", str(left), *_amounts(expected), shows)
     if len(planned.runs) > 1:
         table.add_section()
@@ -385,14 +427,20 @@ def plan_table(planned: ReproductionPlan) -> Table:
 def _amounts(expected: dict[str, Any]) -> list[str]:
     tokens = [
         prompt + said
-        for prompt, said in zip(expected["prompt_tokens"], expected["completion_tokens"], strict=True)
+        for prompt, said in zip(
+            expected["prompt_tokens"], expected["completion_tokens"], strict=True
+        )
     ]
     cost = (
         "unknown"
         if expected["cost_usd"] is None
         else f"{expected['cost_usd'][0]:.2f} to {expected['cost_usd'][1]:.2f} USD"
     )
-    time = "unknown" if expected["seconds"] is None else " to ".join(map(duration, expected["seconds"]))
+    time = (
+        "unknown"
+        if expected["seconds"] is None
+        else " to ".join(map(duration, expected["seconds"]))
+    )
     return [range_words(expected["calls"]), range_words(tokens), cost, time]
 
 

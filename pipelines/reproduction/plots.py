@@ -1,4 +1,6 @@
-"""Plots of a reproduced table: published beside measured, EM and F1 by step limit, rounds to consensus."""
+"""Plots of a reproduced table: published beside measured, EM and F1 by step limit, rounds to
+consensus.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _MOST_BARS = 40  # in one picture; more are cut into several
 _COLOURS = (BLUE, ORANGE, GREY, "#55a868")
 
 
-def plots(table: Table, lines: Sequence[Line], folders: Mapping[str, Path], out: Path) -> list[Path]:
+def plots(
+    table: Table, lines: Sequence[Line], folders: Mapping[str, Path], out: Path
+) -> list[Path]:
     """Draw what there is to draw of a table into a folder, and return the pictures."""
     found = bars(table.title, lines, out)
     if table.plot == "step_limits":
@@ -30,7 +34,9 @@ def plots(table: Table, lines: Sequence[Line], folders: Mapping[str, Path], out:
 
 
 def bars(title: str, lines: Sequence[Line], out: Path) -> list[Path]:
-    """Published and measured figures with intervals, a bar each, where there is a difference to show."""
+    """Published and measured figures with intervals, a bar each, where there is a difference to
+    show.
+    """
     known = [line for line in lines if line.difference is not None]
     pictures = []
     for part in range(0, len(known), _MOST_BARS):
@@ -44,17 +50,30 @@ def _bars(title: str, lines: Sequence[Line], path: Path) -> None:
     figure, [axes] = new_figure(9, 1.2 + 0.42 * len(lines))
     places = range(len(lines))
     axes.barh(
-        [at - 0.2 for at in places], [line.published for line in lines], 0.38, color=GREY, label="published"
+        [at - 0.2 for at in places],
+        [line.published for line in lines],
+        0.38,
+        color=GREY,
+        label="published",
     )
     axes.barh(
-        [at + 0.2 for at in places], [line.measured for line in lines], 0.38, color=BLUE, label="measured"
+        [at + 0.2 for at in places],
+        [line.measured for line in lines],
+        0.38,
+        color=BLUE,
+        label="measured",
     )
     for at, line in zip(places, lines, strict=True):
         if line.measured is None or line.low is None or line.high is None:
             continue
         below, above = max(0.0, line.measured - line.low), max(0.0, line.high - line.measured)
         axes.errorbar(
-            [line.measured], [at + 0.2], xerr=[[below], [above]], color="black", capsize=3, fmt="none"
+            [line.measured],
+            [at + 0.2],
+            xerr=[[below], [above]],
+            color="black",
+            capsize=3,
+            fmt="none",
         )
     axes.set_yticks(
         list(places), [f"{line.row}: {line.figure.replace('_', ' ')}" for line in lines], fontsize=8
@@ -62,20 +81,30 @@ def _bars(title: str, lines: Sequence[Line], path: Path) -> None:
     axes.set(xlabel="per cent, with 95% intervals", xlim=(0, 105), title=title)
     axes.set_ylim(len(lines) - 0.5, -0.5)  # the first row on top
     figure.legend(
-        *axes.get_legend_handles_labels(), loc="outside lower right", ncols=2, frameon=False, fontsize=8
+        *axes.get_legend_handles_labels(),
+        loc="outside lower right",
+        ncols=2,
+        frameon=False,
+        fontsize=8,
     )
     figure.savefig(path)
 
 
 def _step_limits(lines: Sequence[Line], out: Path) -> list[Path]:
-    """EM and F1 against the step limit, a picture a configuration; rows are named CONFIGURATION.LIMIT."""
+    """EM and F1 against the step limit, a picture a configuration; rows are named
+    CONFIGURATION.LIMIT.
+    """
     curves: dict[str, dict[int, dict[str, Any]]] = {}
     for line in lines:
         name, _, limit = line.row.rpartition(".")
         if line.measured is None or line.low is None or line.high is None or line.failed:
             continue
         point = curves.setdefault(name, {}).setdefault(int(limit), {"limit": int(limit)})
-        point[line.figure] = {"value": line.measured / 100, "low": line.low / 100, "high": line.high / 100}
+        point[line.figure] = {
+            "value": line.measured / 100,
+            "low": line.low / 100,
+            "high": line.high / 100,
+        }
     pictures = []
     for name, points in curves.items():
         path = out / f"step_limits_{name}.png"

@@ -1,4 +1,6 @@
-"""The published figures as presets: papers, tables, and rows that can be run (`published/*.yaml`)."""
+"""The published figures as presets: papers, tables, and rows that can be run
+(`published/*.yaml`).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ EXAMPLE = "agents-of-commonsense/table-2"
 
 @dataclass(frozen=True)
 class Figure:
-    """One published number, in per cent, or `count` questions `of` so many; None where there is none.
+    """One published number, in per cent, or `count` questions `of` so many; None where there is
+    none.
 
     `above`: the paper only says that its figure lies above the value.
     """
@@ -38,7 +41,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Sample:
-    """Which questions: a data set's name and split, and a seeded sample where `limit` is not None."""
+    """Which questions: a data set's name and split, and a seeded sample where `limit` is
+    not None.
+    """
 
     name: str
     split: str
@@ -52,10 +57,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Preset:
-    """What a row runs: a program as `program_of` takes it, questions, and the paper's model of each seat.
+    """What a row runs: a program as `program_of` takes it, questions, and the paper's model of each
+    seat.
 
-    `models` has `*` for every seat without a model of its own. A strategy network is trained first, on
-    `train` with the training preset `training`.
+    `models` has `*` for every seat without a model of its own. A strategy network is trained first,
+    on `train` with the training preset `training`.
     """
 
     program: Mapping[str, Any]
@@ -73,8 +79,8 @@ class Preset:
 class PublishedRow:
     """A row of a published table.
 
-    Either it has a `preset` to run, or it is computed from other rows' runs (`derive`, `sources`), or a
-    `reason` says why it is shown as published only.
+    Either it has a `preset` to run, or it is computed from other rows' runs (`derive`, `sources`),
+    or a `reason` says why it is shown as published only.
     """
 
     paper: str
@@ -125,7 +131,9 @@ class Paper:
         """The rows whose runs a derived row is computed from, in order."""
         found: list[PublishedRow] = []
         for source in row.sources:
-            found += [known for known in self.tables[source].rows.values() if known.preset is not None]
+            found += [
+                known for known in self.tables[source].rows.values() if known.preset is not None
+            ]
         return found
 
 
@@ -153,7 +161,10 @@ class Selection:
 @cache
 def papers() -> Mapping[str, Paper]:
     """All papers by name, in order."""
-    return {name: _paper(name, read_yaml(FOLDER / f"{name}.yaml", "paper", "title: …")) for name in PAPERS}
+    return {
+        name: _paper(name, read_yaml(FOLDER / f"{name}.yaml", "paper", "title: …"))
+        for name in PAPERS
+    }
 
 
 @cache
@@ -164,7 +175,8 @@ def models() -> Mapping[str, Model]:
 
 
 def select(spec: str) -> Selection:
-    """The rows that PAPER/TABLE[/ROW] names; ROW may be the first parts of a name, or a pattern with `*`.
+    """The rows that PAPER/TABLE[/ROW] names; ROW may be the first parts of a name, or a pattern
+    with `*`.
 
     Raises UserError, with what was probably meant, for a paper, table or row that there is not.
     """
@@ -172,10 +184,14 @@ def select(spec: str) -> Selection:
     table_id, _, row_id = rest.partition("/")
     known = papers()
     if paper_id not in known:
-        raise UserError(f"there is no paper {paper_id!r}{did_you_mean(paper_id, known)}: {_those(known)}")
+        raise UserError(
+            f"there is no paper {paper_id!r}{did_you_mean(paper_id, known)}: {_those(known)}"
+        )
     paper = known[paper_id]
     if not table_id:
-        raise UserError(f"{paper_id} is a paper: name one of its tables too, {_those(paper.tables)}")
+        raise UserError(
+            f"{paper_id} is a paper: name one of its tables too, {_those(paper.tables)}"
+        )
     if table_id not in paper.tables:
         meant = did_you_mean(table_id, paper.tables)
         raise UserError(f"{paper_id} has no table {table_id!r}{meant}: {_those(paper.tables)}")
@@ -183,7 +199,9 @@ def select(spec: str) -> Selection:
     rows = [row for row in table.rows.values() if not row_id or _matches(row.id, row_id)]
     if not rows:
         meant = did_you_mean(row_id, table.rows)
-        raise UserError(f"{table.name} has no row {row_id!r}{meant}: --list {table.name} names its rows")
+        raise UserError(
+            f"{table.name} has no row {row_id!r}{meant}: --list {table.name} names its rows"
+        )
     return Selection(paper, table, tuple(rows))
 
 
@@ -203,7 +221,9 @@ def identity(preset: Preset, names: Mapping[str, str]) -> str:
 
 
 def _matches(row: str, wanted: str) -> bool:
-    return fnmatchcase(row, wanted) if "*" in wanted else row == wanted or row.startswith(f"{wanted}.")
+    return (
+        fnmatchcase(row, wanted) if "*" in wanted else row == wanted or row.startswith(f"{wanted}.")
+    )
 
 
 def _paper(name: str, told: Mapping[str, Any]) -> Paper:
@@ -214,20 +234,30 @@ def _paper(name: str, told: Mapping[str, Any]) -> Paper:
     for table_id, table in told["tables"].items():
         rows = {}
         for row_id, row in table["rows"].items():
-            merged = {**{key: table[key] for key in ("data", "model", "from") if key in table}, **row}
+            merged = {
+                **{key: table[key] for key in ("data", "model", "from") if key in table},
+                **row,
+            }
             own = _program(table.get("program", {}), row.get("program", {}), programs)
             merged["program"] = layout | own
             rows[row_id] = _row(name, table_id, row_id, merged, samples)
-        tables[table_id] = Table(name, table_id, table["title"], rows, table.get("note"), table.get("plot"))
+        tables[table_id] = Table(
+            name, table_id, table["title"], rows, table.get("note"), table.get("plot")
+        )
     return Paper(name, told["title"], told.get("note"), tables)
 
 
 def _program(
     shared: Mapping[str, Any], own: Mapping[str, Any], programs: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A row's program: on top of the one it uses by name, or, unless it names a protocol, of the table's."""
+    """A row's program: on top of the one it uses by name, or, unless it names a protocol, of the
+    table's.
+    """
     if "use" in own:
-        return {**programs[own["use"]], **{key: value for key, value in own.items() if key != "use"}}
+        return {
+            **programs[own["use"]],
+            **{key: value for key, value in own.items() if key != "use"},
+        }
     return dict(own) if "program" in own else {**shared, **own}
 
 

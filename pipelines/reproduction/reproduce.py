@@ -35,13 +35,12 @@ TABLE = "table.json"
 def reproduce(request: ReproduceRequest) -> Reproduction:
     """Run rows of a published table, and put what was measured beside what was published.
 
-    The folder gets a sub-folder for each run; the same call with the same folder resumes. A budget holds for
-    all rows together. What ends it early, or that every question of a run failed, is in `stopped`; what is
-    finished is shown anyway.
+    The folder gets a sub-folder for each run; the same call with the same folder resumes. A budget
+    holds for all rows together. What ends it early, or that every question of a run failed, is in
+    `stopped`; what is finished is shown anyway.
 
-    Raises:
-        UserError: anything that is not right, before any LM is called where it can be known then; also when
-            not even the first row could be asked.
+    Raises: UserError: anything that is not right, before any LM is called where it can be known
+        then; also when not even the first row could be asked.
         KeyboardInterrupt: after the table so far has been written.
     """
     return reproduce_as_planned(plan_reproduction(request))
@@ -97,7 +96,9 @@ def reproduced_so_far(
     # A budget is an error where it leaves no result.
     empty = failed or bool(stopped and not planned.begun)
     pictures = plots(selection.table, everything, planned.folders, folder)
-    found = Reproduction(selection.table.name, planned.out, shown, planned.notes, pictures, stopped, empty)
+    found = Reproduction(
+        selection.table.name, planned.out, shown, planned.notes, pictures, stopped, empty
+    )
     write_json(folder / TABLE, {**found.to_dict(), "rows": [line.to_dict() for line in everything]})
     return found
 
@@ -128,7 +129,8 @@ def _line(row: PublishedRow, figure: Figure, runs: Sequence[Evaluation], missing
         return replace(line, why=row.reason)
     if missing:
         return replace(
-            line, why=f"{missing} of the runs it comes from are missing" if row.derive else "not run"
+            line,
+            why=f"{missing} of the runs it comes from are missing" if row.derive else "not run",
         )
     names = (str(lm["name"]) for run in runs for lm in run.summary.run["lms"].values())
     line = replace(
@@ -145,7 +147,9 @@ def _line(row: PublishedRow, figure: Figure, runs: Sequence[Evaluation], missing
     now, low, high = (100 * part for part in value[:3])
     line = replace(line, measured=now, low=low, high=high, n=value.n)
     if line.failed:
-        return replace(line, why="no difference while so many questions fail: --retry-errors asks them again")
+        return replace(
+            line, why="no difference while so many questions fail: --retry-errors asks them again"
+        )
     published = figure.value
     if published is None:
         return line

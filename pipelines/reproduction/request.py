@@ -14,9 +14,11 @@ from ..base.request import ProgressOption, RetryErrors, SharedByLMs, Spending, f
 
 @dataclass
 class ReproduceRequest(SharedByLMs, Spending):
-    """Run rows of a published table again, and show published | measured with its interval | difference.
+    """Run rows of a published table again, and show published | measured with its interval |
+    difference.
 
-    Run the same command again to resume one that was stopped. Rows that differ in nothing share a run.
+    Run the same command again to resume one that was stopped. Rows that differ in nothing share a
+    run.
     """
 
     example: ClassVar[str] = (
@@ -28,7 +30,8 @@ class ReproduceRequest(SharedByLMs, Spending):
         str | None,
         Argument(
             metavar="PAPER/TABLE[/ROW]",
-            help="What to run, such as agents-of-commonsense/table-2/EX2_gpt; --list shows what there is.",
+            help="What to run, such as agents-of-commonsense/table-2/EX2_gpt; --list shows what "
+            "there is.",
         ),
     ] = None
     _: KW_ONLY
@@ -38,13 +41,16 @@ class ReproduceRequest(SharedByLMs, Spending):
         Option(
             "--lm",
             metavar="[MODEL=]NAME",
-            help="LM for all models, or for one model of the paper. Default: what each is called today.",
+            help="LM for all models, or for one model of the paper. Default: what each is called "
+            "today.",
         ),
     ] = None
     api_base: Annotated[
         str | Sequence[str] | None,
         list[str],
-        Option("--api-base", metavar="[MODEL=]URL", help="Address of an OpenAI-compatible endpoint."),
+        Option(
+            "--api-base", metavar="[MODEL=]URL", help="Address of an OpenAI-compatible endpoint."
+        ),
     ] = None
     limit: Annotated[
         int | None, Option(help="At most so many questions a row, drawn with the row's seed.")
@@ -67,7 +73,9 @@ class ReproduceRequest(SharedByLMs, Spending):
     prompts: Annotated[
         str | Path | Mapping[str, str] | None,
         str | None,
-        Option(metavar="FILE", help="YAML of seats and instructions, instead of folkmoot's wording."),
+        Option(
+            metavar="FILE", help="YAML of seats and instructions, instead of folkmoot's wording."
+        ),
     ] = None
     retry_errors: RetryErrors = False
     tracking: Annotated[bool, tracked("the runs")] = True

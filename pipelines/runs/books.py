@@ -1,4 +1,6 @@
-"""The books of a run: the ledger of what it pays, the records of its calls, the call cache and its budget."""
+"""The books of a run: the ledger of what it pays, the records of its calls, the call cache and its
+budget.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Books:
 
     @contextmanager
     def used(self, accounts: Iterable[Account]) -> Iterator[None]:
-        """Every call of the block goes through these books and is paid from `accounts`; also in threads."""
+        """Every call of the block goes through these books and is paid from `accounts`; also in
+        threads.
+        """
         with (
             bound(ACTIVE, _before(self.stores, ACTIVE.get())),
             bound(LEDGERS, _before((self.ledger,) if self.ledger else (), LEDGERS.get())),
@@ -90,7 +94,9 @@ def open_books(
             for store in stores if lms is not None else ():
                 write_lms(store.folder, lms or {})
         except OSError as problem:
-            raise unwritable(problem, ledger or next(iter(records)), f"choose another {option}") from None
+            raise unwritable(
+                problem, ledger or next(iter(records)), f"choose another {option}"
+            ) from None
         if replayed is not None:
             stores = (*stores, held.enter_context(closing(CallStore(replayed, readonly=True))))
         if budget is not None:

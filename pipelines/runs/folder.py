@@ -1,4 +1,6 @@
-"""The folder that a run writes to: made, held by one process, and named when it cannot be written."""
+"""The folder that a run writes to: made, held by one process, and named when it cannot be
+written.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,18 @@ def claimed(folder: Path, advice: str = "choose another --out") -> Iterator[None
             folder.mkdir(parents=True, exist_ok=True)
             held.enter_context(locked(folder, wait=False))
         except BlockingIOError:
-            raise UserError(f"another process is writing to {folder}: wait for it, or {advice}") from None
+            raise UserError(
+                f"another process is writing to {folder}: wait for it, or {advice}"
+            ) from None
         except OSError as problem:
             raise unwritable(problem, folder, advice) from None
         yield
 
 
 class TemporaryFolder:
-    """A folder that goes with this object, which results hold on to, or at the end of the process."""
+    """A folder that goes with this object, which results hold on to, or at the end of the
+    process.
+    """
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="folkmoot-"))
@@ -43,7 +49,9 @@ class TemporaryFolder:
 
 @contextmanager
 def out_folder(out: str | Path | None) -> Iterator[tuple[Path, TemporaryFolder | None]]:
-    """The folder to write to; for None a temporary one, second, which is deleted if the block fails."""
+    """The folder to write to; for None a temporary one, second, which is deleted if the block
+    fails.
+    """
     if out is not None:
         yield Path(out), None
         return

@@ -8,14 +8,17 @@ from typing import Any
 from ...modules.reading.grading import metric_name
 from ..base.wording import counted, duration, percent, used
 
-SHOWN_ALWAYS = ("questions", "errors", "accuracy", "accuracy_excluding_errors")  # lines of every result
+# lines of every result
+SHOWN_ALWAYS = ("questions", "errors", "accuracy", "accuracy_excluding_errors")
 
 
 def result_lines(summary: Mapping[str, Any], seconds: float | None = None) -> dict[str, str]:
     """The figures of `summary.json` that are worth a line each."""
     counts, usage = summary["counts"], summary["usage"]
     if counts["errors"] < counts["rows"]:
-        lines = {name.replace("_", " "): percent(score) for name, score in summary["scores"].items()}
+        lines = {
+            name.replace("_", " "): percent(score) for name, score in summary["scores"].items()
+        }
     else:
         what = "every question failed" if counts["rows"] else "no question is finished"
         lines = {metric_name(summary): f"not measured: {what}"}
@@ -28,8 +31,14 @@ def result_lines(summary: Mapping[str, Any], seconds: float | None = None) -> di
     lines["unreadable"] = f"{counts['unreadable']:,}"
     if counts.get("truncated"):
         limits = {"max_tokens", "max_completion_tokens"}
-        given = any(limits & set(lm.get("settings") or ()) for lm in (summary.get("lms") or {}).values())
-        advice = ": raise --max-tokens" if given else " at the server's own limit: give --max-tokens 2000"
+        given = any(
+            limits & set(lm.get("settings") or ()) for lm in (summary.get("lms") or {}).values()
+        )
+        advice = (
+            ": raise --max-tokens"
+            if given
+            else " at the server's own limit: give --max-tokens 2000"
+        )
         lines["unreadable"] += f"; {counts['truncated']:,} cut off{advice}"
     lines["errors"] = f"{counts['errors']:,}"
     lines["used"] = used(usage)
@@ -46,7 +55,9 @@ def result_lines(summary: Mapping[str, Any], seconds: float | None = None) -> di
     times = [] if seconds is None else [duration(seconds)]
     times += [f"a question takes {duration(latency['p50'])} (median)"] if latency else []
     lines |= {"time": "; ".join(times)} if times else {}
-    return lines | (highlights(summary.get("report") or {}) if counts["errors"] < counts["rows"] else {})
+    return lines | (
+        highlights(summary.get("report") or {}) if counts["errors"] < counts["rows"] else {}
+    )
 
 
 def judge_words(judge: Mapping[str, Any]) -> str:
@@ -55,13 +66,16 @@ def judge_words(judge: Mapping[str, Any]) -> str:
         return f"{judge['lm']}, not checked against people: give a sample that people graded"
     agreement, kappa = judge["agreement"], judge["kappa"]
     return (
-        f"{judge['lm']}, which agrees with people on {percent(agreement)} of {agreement['n']:,} answers "
+        f"{judge['lm']}, which agrees with people on {percent(agreement)} of {agreement['n']:,} "
+        f"answers "
         f"(Cohen's kappa {kappa['value']:.2f} [{kappa['low']:.2f}, {kappa['high']:.2f}])"
     )
 
 
 def highlights(report: Mapping[str, Any]) -> dict[str, str]:
-    """A line for each entry of a protocol's own report, by its names: a figure, or the figures in it."""
+    """A line for each entry of a protocol's own report, by its names: a figure, or the figures in
+    it.
+    """
     lines = {}
     for key, value in report.items():
         if isinstance(value, Mapping) and "value" not in value:

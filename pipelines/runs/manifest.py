@@ -1,4 +1,6 @@
-"""What identifies a run: program, prompts, LMs, data and versions; only the same run resumes a folder."""
+"""What identifies a run: program, prompts, LMs, data and versions; only the same run resumes a
+folder.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ IMPORT = "import.json"  # in a folder with the runs of an import
 class MetricFields(TypedDict):
     """How a run was scored; None in its place is accuracy.
 
-    `spec` is the name by which it is found again, `code` a hash of what a function of the user's own does.
+    `spec` is the name by which it is found again, `code` a hash of what a function of the user's
+    own does.
     """
 
     name: str
@@ -97,11 +100,10 @@ PACKAGES = ("folkmoot", "dspy", "litellm", "optuna", "mlflow", "torch", "numpy",
 class RunFolder:
     """How the folders of one kind of run are told apart.
 
-    Args:
-        what: the kind's name, such as `compilation`.
-        file: the JSON file that says what a folder is of.
-        same: of the fields of that file those that have to be equal, each with what to say when one is not.
-        others: files that mean something else where that file is missing, each with what the folder holds.
+    Args: what: the kind's name, such as `compilation`. file: the JSON file that says what a folder
+        is of. same: of the fields of that file those that have to be equal, each with what to say
+        when one is not. others: files that mean something else where that file is missing, each
+        with what the folder holds.
     """
 
     what: str
@@ -110,9 +112,11 @@ class RunFolder:
     others: Mapping[str, str] = field(default_factory=dict)
 
     def earlier(self, folder: Path, about: Mapping[str, Any]) -> dict[str, Any]:
-        """What the folder says of an earlier attempt at the same run; empty for a new one. Writes nothing.
+        """What the folder says of an earlier attempt at the same run; empty for a new one. Writes
+        nothing.
 
-        Raises UserError for a damaged file, another run and files of others, OSError for an unreadable one.
+        Raises UserError for a damaged file, another run and files of others, OSError for an
+        unreadable one.
         """
         path = folder / self.file
         try:
@@ -128,14 +132,16 @@ class RunFolder:
         for key, differs in self.same.items():
             if known.get(key) != now.get(key):
                 raise UserError(
-                    f"{folder} holds another {self.what} ({differs}): choose another --out, or delete it"
+                    f"{folder} holds another {self.what} ({differs}): choose another --out, or "
+                    f"delete it"
                 )
         return known
 
     @contextmanager
     def opened(self, folder: Path, about: dict[str, Any]) -> Iterator[None]:
-        """The folder for this process alone; `about` gets the MLflow run of an earlier attempt, or None, and
-        the key by which one is found whose id was not noted before the process was killed.
+        """The folder for this process alone; `about` gets the MLflow run of an earlier attempt, or
+        None, and the key by which one is found whose id was not noted before the process was
+        killed.
 
         Raises UserError as `earlier` and `claimed`.
         """
@@ -146,7 +152,9 @@ class RunFolder:
                 raise unwritable(problem, folder) from None
             found, key = known.get("mlflow_run_id"), known.get("tracking_key")
             about["mlflow_run_id"] = found if isinstance(found, str) else None
-            about["tracking_key"] = key if isinstance(key, str) and key.isalnum() else uuid.uuid4().hex
+            about["tracking_key"] = (
+                key if isinstance(key, str) and key.isalnum() else uuid.uuid4().hex
+            )
             yield
 
 
@@ -170,8 +178,10 @@ def manifest_of(
     settings: Mapping[str, Any],
     metric: Metric | None = None,
 ) -> dict[str, Any]:
-    """What `run.json` says of a run: a JSON-able dict of program, program_hash, prompt_hash, lms (seat →
-    identity), data_fingerprint, questions, metric (None: accuracy), settings, versions and git_commit."""
+    """What `run.json` says of a run: a JSON-able dict of program, program_hash, prompt_hash, lms
+    (seat → identity), data_fingerprint, questions, metric (None: accuracy), settings, versions and
+    git_commit.
+    """
     found: dict[str, Any] = as_json(
         {
             "program": program.describe(),
@@ -195,8 +205,9 @@ def open_run(
     settings: Mapping[str, Any],
     metric: Metric | None = None,
 ) -> dict[str, Any]:
-    """What a run is of that is to fill a folder, with the `mlflow_run_id` of an earlier attempt; see
-    `manifest_of`. Writes nothing. Raises UserError when the folder holds another run."""
+    """What a run is of that is to fill a folder, with the `mlflow_run_id` of an earlier attempt;
+    see `manifest_of`. Writes nothing. Raises UserError when the folder holds another run.
+    """
     run = manifest_of(program, questions, lm, settings, metric)
     earlier = RUN.earlier(folder, run)
     return run | ({"mlflow_run_id": earlier.get("mlflow_run_id")} if earlier else {})
@@ -206,10 +217,13 @@ def read_run(folder: Path) -> dict[str, Any]:
     """What `run.json` says of the run in a folder. Raises UserError where it is no such file."""
     found = read_object(folder / MANIFEST)
     if found is None:
-        raise UserError(f"{folder} holds no run ({MANIFEST} is missing or damaged): name a run's folder")
+        raise UserError(
+            f"{folder} holds no run ({MANIFEST} is missing or damaged): name a run's folder"
+        )
     if wrong := misfit(found, _RUN):
         raise UserError(
-            f"{folder} holds no run ({wrong} in {MANIFEST} is not as it must be): name a run's folder"
+            f"{folder} holds no run ({wrong} in {MANIFEST} is not as it must be): name a run's "
+            f"folder"
         )
     return found
 
@@ -224,13 +238,16 @@ def save_run(folder: Path, run: Mapping[str, Any]) -> None:
 
 
 def made_with() -> dict[str, Any]:
-    """What every description of a run says of its making: versions, and the commit of the user's folder."""
+    """What every description of a run says of its making: versions, and the commit of the user's
+    folder.
+    """
     return {"versions": dict(versions()), "git_commit": git_commit()}
 
 
 def lms_of(program: Program, lm: Any) -> dict[str, Any]:
-    """Seat → identity of its LM; `*` is the LM of all seats without one of their own, or, of a program
-    without seats, the LM that it finds DSPy set to."""
+    """Seat → identity of its LM; `*` is the LM of all seats without one of their own, or, of a
+    program without seats, the LM that it finds DSPy set to.
+    """
     found: dict[str, Any] = {}
     seated = {name: seat.predict.lm for name, seat in program.seats().items()}
     for name, own in seated.items() or ([("*", None)] if lm is not None else []):
@@ -238,7 +255,9 @@ def lms_of(program: Program, lm: Any) -> dict[str, Any]:
         if used is None:
             raise UserError(f"no LM is set for the seat {name!r}: pass lm=fm.lm('…')")
         if not isinstance(used, dspy.BaseLM):
-            raise UserError(f"the LM of the seat {name!r} is {_short(used)}, no LM: pass lm=fm.lm('…')")
+            raise UserError(
+                f"the LM of the seat {name!r} is {_short(used)}, no LM: pass lm=fm.lm('…')"
+            )
         described = lm_identity(used) or {
             "name": used.model,
             "endpoint": used.model,
@@ -251,7 +270,9 @@ def lms_of(program: Program, lm: Any) -> dict[str, Any]:
 
 
 def _short(value: Any) -> str:
-    return repr(value) if isinstance(value, str) and len(value) < 80 else f"a {type(value).__name__}"
+    return (
+        repr(value) if isinstance(value, str) and len(value) < 80 else f"a {type(value).__name__}"
+    )
 
 
 @cache

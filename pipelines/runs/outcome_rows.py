@@ -1,4 +1,6 @@
-"""What rows of `results.jsonl` say as outcomes: which agent answered what in which way, and was it right."""
+"""What rows of `results.jsonl` say as outcomes: which agent answered what in which way, and was it
+right.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,16 @@ UNKNOWN_LM = "lm"
 def outcomes_of_row(row: ResultRow, run: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The outcomes in a row of `results.jsonl`, as fields of an outcome table.
 
-    Every agent's last answer counts; of an agent alone, the row's answer. Turns that prepare an answer do not
-    count. In a network an agent has a strategy for each question. Elsewhere an agent with the name of a
-    strategy (`cot`, `cot.1`) has that strategy and its LM is the agent, so that runs of several strategies
-    with one LM make one table; a second one of the same LM is `LM #2`. Agents of other names have no
-    strategy. Right is what scores as right against the row's gold answer; equal answers have one spelling. A
-    question is told from others by its id, text and options.
+    Every agent's last answer counts; of an agent alone, the row's answer. Turns that prepare an
+    answer do not count. In a network an agent has a strategy for each question. Elsewhere an agent
+    with the name of a strategy (`cot`, `cot.1`) has that strategy and its LM is the agent, so that
+    runs of several strategies with one LM make one table; a second one of the same LM is `LM #2`.
+    Agents of other names have no strategy. Right is what scores as right against the row's gold
+    answer; equal answers have one spelling. A question is told from others by its id, text and
+    options.
 
-    `run` is what `run.json` says of the run, as far as known. Raises KeyError, TypeError, ValueError or
-    AttributeError for a damaged row.
+    `run` is what `run.json` says of the run, as far as known. Raises KeyError, TypeError,
+    ValueError or AttributeError for a damaged row.
     """
     kind, choices = row["kind"], row.get("choices")
     last = {turn["agent"]: turn for turn in row["transcript"] if turn.get("step") is None}
@@ -49,7 +52,9 @@ def outcomes_of_row(row: ResultRow, run: Mapping[str, Any]) -> list[dict[str, An
             "agent": agent,
             "strategy": strategy,
             "answer": said if said is None or alone else answer_key(said, kind),
-            "correct": row["correct"] if alone else score(said, row["gold"] or "", kind, choices).correct,
+            "correct": row["correct"]
+            if alone
+            else score(said, row["gold"] or "", kind, choices).correct,
             "repeat": row["repeat"],
         }
     return list(found.values())

@@ -1,4 +1,6 @@
-"""Outcome tables: who answered which question in which way, and was it right; what replays learn from."""
+"""Outcome tables: who answered which question in which way, and was it right; what replays learn
+from.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,10 @@ _TEXTS_OR_NULL = ("group", "strategy", "answer")
 
 
 class RecordedOutcome(NamedTuple):
-    """One answer: a row of an outcome table. `answer` None is an abstention, and never correct; `repeat` is
-    the number of the answer where the same agent answered the same question several times."""
+    """One answer: a row of an outcome table. `answer` None is an abstention, and never correct;
+    `repeat` is the number of the answer where the same agent answered the same question several
+    times.
+    """
 
     question_id: str
     question: str
@@ -41,12 +45,12 @@ class RecordedOutcome(NamedTuple):
 class Outcomes:
     """Answers of A agents to Q questions in S ways, as arrays.
 
-    `ids`, `questions` and `groups` have Q entries, `agents` A, `strategies` S; `strategies` is empty when the
-    rows name none, and S is then 1. `answers` (Q, A, S) holds whole numbers, equal for equal answers to a
-    question, -1 for an abstention and for an answer that is not in the table; `correct` (Q, A, S) says which
-    are right; `given` (Q, A, S) which are in the table. A question is there once: of its repeats the first
-    counts, and `repeats` says how many answers are left out for that. `errors` counts rows of failed
-    questions, left out.
+    `ids`, `questions` and `groups` have Q entries, `agents` A, `strategies` S; `strategies` is
+    empty when the rows name none, and S is then 1. `answers` (Q, A, S) holds whole numbers, equal
+    for equal answers to a question, -1 for an abstention and for an answer that is not in the
+    table; `correct` (Q, A, S) says which are right; `given` (Q, A, S) which are in the table. A
+    question is there once: of its repeats the first counts, and `repeats` says how many answers are
+    left out for that. `errors` counts rows of failed questions, left out.
     """
 
     ids: tuple[str, ...]
@@ -84,20 +88,24 @@ class Outcomes:
         )
 
     def only(self, strategies: Sequence[str]) -> Outcomes:
-        """The answers with these strategies, in this order. Raises UserError for one without outcomes."""
+        """The answers with these strategies, in this order. Raises UserError for one without
+        outcomes.
+        """
         for name in strategies:
             if name not in self.strategies:
                 raise UserError(
-                    f"the outcomes have no strategy {name!r}: they have {', '.join(self.strategies)}"
+                    f"the outcomes have no strategy {name!r}: they have "
+                    f"{', '.join(self.strategies)}"
                 )
         ways = [self.strategies.index(name) for name in strategies]
         return self._with(lambda cells: cells[:, :, ways], strategies=tuple(strategies))
 
     def like(self, agents: Sequence[str], strategies: Sequence[str]) -> Outcomes:
-        """The same answers with agents and strategies in this order, those that are not here all missing.
+        """The same answers with agents and strategies in this order, those that are not here all
+        missing.
 
-        Raises UserError for an agent or strategy of the table that is not among them, and when none of the
-        table's answers is theirs.
+        Raises UserError for an agent or strategy of the table that is not among them, and when none
+        of the table's answers is theirs.
         """
         for what, have, want in (
             ("agent", self.agents, agents),
@@ -108,7 +116,8 @@ class Outcomes:
                     shown = ", ".join(str(one) for one in want)
                     raise UserError(
                         f"the outcomes have {_named(what, name)}, which nothing was learned about: "
-                        f"give outcomes of {shown if want != (None,) else 'agents without a strategy'}"
+                        f"give outcomes of "
+                        f"{shown if want != (None,) else 'agents without a strategy'}"
                     )
         ways = tuple(strategies) or (None,)
         columns = np.ix_(
@@ -125,25 +134,31 @@ class Outcomes:
 
         return self._with(spread, agents=tuple(agents), strategies=tuple(strategies))
 
-    def _with(self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], **named: Any) -> Outcomes:
-        """The same table with all its arrays changed in one way, and new names for what they are of."""
+    def _with(
+        self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], **named: Any
+    ) -> Outcomes:
+        """The same table with all its arrays changed in one way, and new names for what they are
+        of.
+        """
         arrays = (self.answers, self.correct, self.given)
         answers, correct, given = (change(cells) for cells in arrays)
         return replace(self, answers=answers, correct=correct, given=given, **named)
 
 
 def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
-    """The outcomes in one or several JSONL files: outcome tables, `results.jsonl` files, or run folders.
+    """The outcomes in one or several JSONL files: outcome tables, `results.jsonl` files, or run
+    folders.
 
-    A row of a table is `{"question_id", "question", "group", "agent", "strategy", "answer", "correct"}`, with
-    a `repeat` from 0 on where a question was answered several times; group, strategy and answer may be null.
-    Of a `results.jsonl` every agent's last answer counts (see `outcomes_of_row`); failed questions are left
-    out and counted, as are all repeats but the first. Questions, agents and strategies keep the order in
-    which they first appear. Missing combinations are allowed.
+    A row of a table is `{"question_id", "question", "group", "agent", "strategy", "answer",
+    "correct"}`, with a `repeat` from 0 on where a question was answered several times; group,
+    strategy and answer may be null. Of a `results.jsonl` every agent's last answer counts (see
+    `outcomes_of_row`); failed questions are left out and counted, as are all repeats but the first.
+    Questions, agents and strategies keep the order in which they first appear. Missing combinations
+    are allowed.
 
-    Raises UserError, naming file and line, for a row that is none, the same answer twice, equal answers to a
-    question of which one is right and one is wrong, a question id with two texts or groups, rows with and
-    without a strategy together, and files without a row.
+    Raises UserError, naming file and line, for a row that is none, the same answer twice, equal
+    answers to a question of which one is right and one is wrong, a question id with two texts or
+    groups, rows with and without a strategy together, and files without a row.
     """
     files = [paths] if isinstance(paths, str | Path) else list(paths)
     table = _Table()
@@ -167,8 +182,8 @@ def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
 
 
 def outcomes_in(given: Any) -> Outcomes:
-    """The outcomes that a user names or has: paths as for `read_outcomes`, or rows of a table, as a DataFrame
-    or dicts. Ids, agents and answers that are whole numbers become texts.
+    """The outcomes that a user names or has: paths as for `read_outcomes`, or rows of a table, as a
+    DataFrame or dicts. Ids, agents and answers that are whole numbers become texts.
 
     Raises UserError as `read_outcomes`, and for what is none of these.
     """
@@ -179,7 +194,9 @@ def outcomes_in(given: Any) -> Outcomes:
     if hasattr(given, "to_dict") and hasattr(given, "notna"):  # a DataFrame
         given = given.astype(object).where(given.notna(), None).to_dict("records")
     if not isinstance(given, Iterable):
-        raise UserError(f"outcomes are a {type(given).__name__}: give a path, a DataFrame, or rows as dicts")
+        raise UserError(
+            f"outcomes are a {type(given).__name__}: give a path, a DataFrame, or rows as dicts"
+        )
     rows = list(given)
     if rows and all(isinstance(row, str | Path) for row in rows):
         return read_outcomes(rows)
@@ -216,19 +233,27 @@ def outcome_of(row: Mapping[str, Any], where: str) -> RecordedOutcome:
             raise UserError(f"{where}: the row has no {name!r}; add it")
     for name in _TEXTS:
         if not isinstance(row[name], str) or not row[name].strip():
-            raise UserError(f"{where}: {name!r} is {_short(row[name])}; give a text that is not blank")
+            raise UserError(
+                f"{where}: {name!r} is {_short(row[name])}; give a text that is not blank"
+            )
     for name in _TEXTS_OR_NULL:
         value = row.get(name)
-        if value is not None and (not isinstance(value, str) or (name != "answer" and not value.strip())):
+        if value is not None and (
+            not isinstance(value, str) or (name != "answer" and not value.strip())
+        ):
             raise UserError(f"{where}: {name!r} is {_short(value)}; give a text, or null for none")
     if not isinstance(row["correct"], bool):
         raise UserError(f"{where}: 'correct' is {_short(row['correct'])}; give true or false")
     if row["correct"] and row["answer"] is None:
-        raise UserError(f"{where}: the answer is null, and yet 'correct' is true; correct one of the two")
+        raise UserError(
+            f"{where}: the answer is null, and yet 'correct' is true; correct one of the two"
+        )
     repeat = row.get("repeat") or 0
     if type(repeat) is not int or repeat < 0:
         raise UserError(f"{where}: 'repeat' is {_short(repeat)}; give a whole number from 0 on")
-    return RecordedOutcome._make({**row, "repeat": repeat}.get(name) for name in RecordedOutcome._fields)
+    return RecordedOutcome._make(
+        {**row, "repeat": repeat}.get(name) for name in RecordedOutcome._fields
+    )
 
 
 _Cell = tuple[int, int, int]
@@ -261,29 +286,39 @@ class _Table:
         """Take a row in; `own` is the id that users know the question by, where it is another."""
         name, answer = own or outcome.question_id, outcome.answer
         asked = self._questions.setdefault(
-            outcome.question_id, _Question(len(self._questions), outcome.question, outcome.group, where)
+            outcome.question_id,
+            _Question(len(self._questions), outcome.question, outcome.group, where),
         )
         if asked.text != outcome.question:
             raise UserError(
-                f"{where}: the question {name!r} has another text than at {asked.where}; give each question "
+                f"{where}: the question {name!r} has another text than at {asked.where}; give "
+                f"each question "
                 "its own id"
             )
         if asked.group != outcome.group:
             here, there = [
                 f"the group {one!r}" if one else "no group" for one in (outcome.group, asked.group)
             ]
-            mend = "give it one group" if own is None else "evaluate both runs on the same data file"
+            mend = (
+                "give it one group" if own is None else "evaluate both runs on the same data file"
+            )
             raise UserError(
-                f"{where}: the question {name!r} has {here} here, but {there} at {asked.where}; {mend}"
+                f"{where}: the question {name!r} has {here} here, but {there} at {asked.where}; "
+                f"{mend}"
             )
         if self._ways and (None in self._ways) != (outcome.strategy is None):
             raise UserError(
-                f"{where}: rows with and without a strategy stand together; the ones teach policies and the "
+                f"{where}: rows with and without a strategy stand together; the ones teach "
+                f"policies and the "
                 "others weights, so train on one kind at a time"
             )
-        if answer is not None and asked.right.setdefault(answer, outcome.correct) != outcome.correct:
+        if (
+            answer is not None
+            and asked.right.setdefault(answer, outcome.correct) != outcome.correct
+        ):
             raise UserError(
-                f"{where}: the answer {_short(answer)} to {name!r} is right in one row and wrong in another; "
+                f"{where}: the answer {_short(answer)} to {name!r} is right in one row and wrong "
+                f"in another; "
                 "correct one of them"
             )
         code = -1 if answer is None else asked.codes.setdefault(answer, len(asked.codes))
@@ -295,7 +330,8 @@ class _Table:
         if (cell, outcome.repeat) in self._seen:
             way = "" if outcome.strategy is None else f" with {outcome.strategy!r}"
             raise UserError(
-                f"{where}: {outcome.agent!r} has answered {name!r}{way} before; keep one of the two rows, or "
+                f"{where}: {outcome.agent!r} has answered {name!r}{way} before; keep one of the "
+                f"two rows, or "
                 "give one another 'repeat'"
             )
         self._seen.add((cell, outcome.repeat))
@@ -331,7 +367,8 @@ def _of_result(
         return
     if run.get("metric"):
         raise UserError(
-            f"{where} was scored by {metric_name(run)}: networks and weights learn from right and wrong "
+            f"{where} was scored by {metric_name(run)}: networks and weights learn from right "
+            f"and wrong "
             "answers, of runs that are scored by accuracy"
         )
     try:
@@ -346,10 +383,13 @@ def _file_of(given: str | Path) -> Path:
     path = Path(given).expanduser()
     path = path / RESULTS if path.is_dir() else path
     if not path.is_file():
-        raise UserError(f"there is no file {path}: name a JSONL file of outcomes, or the folder of a run")
+        raise UserError(
+            f"there is no file {path}: name a JSONL file of outcomes, or the folder of a run"
+        )
     if path.suffix.casefold() in (".csv", ".tsv", ".parquet", ".xlsx"):
         raise UserError(
-            f"{path} is a table and no JSONL: `folkmoot import {path} --out DIR` makes outcomes of it, and "
+            f"{path} is a table and no JSONL: `folkmoot import {path} --out DIR` makes outcomes "
+            f"of it, and "
             "in Python a DataFrame of its rows will do"
         )
     return path
@@ -366,7 +406,9 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 except (ValueError, RecursionError):
                     row = None
                 if not isinstance(row, dict):
-                    raise UserError(f"{path}, line {number}, is no JSON object: correct or delete the line")
+                    raise UserError(
+                        f"{path}, line {number}, is no JSON object: correct or delete the line"
+                    )
                 yield number, row
     except OSError as problem:
         raise UserError(f"{path} cannot be read ({problem.strerror}): correct the path") from None

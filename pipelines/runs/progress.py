@@ -53,8 +53,9 @@ def evaluation_line(label: str, state: Progress) -> ProgressLine:
 
 
 def progress_parts(state: Progress) -> Iterable[str]:
-    """Done, accuracy so far with the half-width of its 95% interval, or the mean score, errors, calls, cost,
-    time left."""
+    """Done, accuracy so far with the half-width of its 95% interval, or the mean score, errors,
+    calls, cost, time left.
+    """
     yield f"{state.done:,}/{state.total:,}"
     if state.done and state.metric != ACCURACY:
         yield f"{state.metric} {state.score / state.done:.3g}"

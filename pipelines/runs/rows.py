@@ -1,4 +1,6 @@
-"""Result rows: their shape, and the file they stream into, which survives being killed at any point."""
+"""Result rows: their shape, and the file they stream into, which survives being killed at any
+point.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,19 @@ RESULTS = "results.jsonl"
 MOST_RAW = 2_000
 MOST_FEEDBACK = 2_000  # characters of what a metric says
 NEEDED = frozenset(
-    ("id", "kind", "question", "choices", "answer", "gold", "correct", "em", "f1", "decided_by", "rounds")
+    (
+        "id",
+        "kind",
+        "question",
+        "choices",
+        "answer",
+        "gold",
+        "correct",
+        "em",
+        "f1",
+        "decided_by",
+        "rounds",
+    )
 ) | {"consensus_round", "transcript", "usage", "seconds", "error"}
 
 
@@ -68,9 +82,15 @@ _ROW = as_read(
 
 
 def row_of(
-    question: Question, prediction: dspy.Prediction, graded: Graded | str, seconds: float, repeat: int = 0
+    question: Question,
+    prediction: dspy.Prediction,
+    graded: Graded | str,
+    seconds: float,
+    repeat: int = 0,
 ) -> ResultRow:
-    """The row of an answered question with what its metric said, or, as text, why it gave no score."""
+    """The row of an answered question with what its metric said, or, as text, why it gave
+    no score.
+    """
     error = graded if isinstance(graded, str) else None
     row = _row(question, seconds, error, prediction.usage, repeat)
     row["answer"] = prediction.answer
@@ -100,7 +120,9 @@ def error_row(
     return row
 
 
-def _row(question: Question, seconds: float, error: str | None, usage: UsageFields, repeat: int) -> ResultRow:
+def _row(
+    question: Question, seconds: float, error: str | None, usage: UsageFields, repeat: int
+) -> ResultRow:
     return {
         "id": question.id,
         "repeat": repeat,
@@ -120,7 +142,11 @@ def _row(question: Question, seconds: float, error: str | None, usage: UsageFiel
         "usage": usage,
         "seconds": round(seconds, 4),
         "error": error,
-        "meta": {key: value for key, value in question.meta.items() if isinstance(value, (str, int, float))},
+        "meta": {
+            key: value
+            for key, value in question.meta.items()
+            if isinstance(value, (str, int, float))
+        },
     }
 
 
@@ -135,9 +161,9 @@ def _strict(prediction: dspy.Prediction) -> bool:
 class RowFile:
     """`DIR/results.jsonl` while an evaluation runs: one write a row, read back on resuming.
 
-    The folder is claimed: of two processes that append, the first to finish would drop the rows of the other.
-    With `retry_errors`, rows that are errors are removed first. Raises UserError for a damaged file, OSError
-    when it cannot be opened.
+    The folder is claimed: of two processes that append, the first to finish would drop the rows of
+    the other. With `retry_errors`, rows that are errors are removed first. Raises UserError for a
+    damaged file, OSError when it cannot be opened.
     """
 
     def __init__(self, folder: Path, *, retry_errors: bool = False) -> None:
@@ -155,7 +181,8 @@ class RowFile:
             self._journal.write(row)
         except OSError as problem:
             raise UserError(
-                f"{self.path} could not be written ({problem.strerror}): {len(self.done)} rows are kept; "
+                f"{self.path} could not be written ({problem.strerror}): {len(self.done)} rows "
+                f"are kept; "
                 "make room and run the same command again"
             ) from None
         self.done.add(row_key(row))
@@ -164,9 +191,9 @@ class RowFile:
 def read_rows(path: Path) -> Iterator[ResultRow]:
     """Rows of a results file, one at a time.
 
-    Each is checked: its shape, its score against the run's metric (see `row_fault`), and that no other row is
-    the same repeat of its question, or asks another question by its id. Raises UserError naming file and line
-    for the first that fails.
+    Each is checked: its shape, its score against the run's metric (see `row_fault`), and that no
+    other row is the same repeat of its question, or asks another question by its id. Raises
+    UserError naming file and line for the first that fails.
     """
     check = _RowCheck(path)
     lines: dict[RowKey, int] = {}
@@ -183,13 +210,15 @@ def read_rows(path: Path) -> Iterator[ResultRow]:
             first = lines.setdefault(row_key(row), number)
             if first != number:
                 raise UserError(
-                    f"{path}, line {number}: the question {row['id']!r} has its repeat {row['repeat']} on "
+                    f"{path}, line {number}: the question {row['id']!r} has its repeat "
+                    f"{row['repeat']} on "
                     f"line {first}, too: keep one of the two"
                 )
             asked = question_hash(row)
             if questions.setdefault(row["id"], asked) != asked:
                 raise UserError(
-                    f"{path}, line {number}: the question {row['id']!r} has another text, other options or "
+                    f"{path}, line {number}: the question {row['id']!r} has another text, other "
+                    f"options or "
                     "another gold answer than before: keep the rows of one of the two"
                 )
             yield row
@@ -223,7 +252,8 @@ class _RowCheck:
             row = None
         if wrong := row_misfit(row):
             raise UserError(
-                f"{self.path}, line {number}, is no result row ({wrong} is not as it must be): delete the "
+                f"{self.path}, line {number}, is no result row ({wrong} is not as it must be): "
+                f"delete the "
                 "line and run again"
             )
         row.setdefault("repeat", 0)
@@ -236,16 +266,18 @@ class _RowCheck:
                 wrong = f"the question {row['id']!r} cannot be graded again ({problem})"
             if wrong:
                 raise UserError(
-                    f"{self.path}, line {number}: {wrong}: restore the row, or delete the line and run again"
+                    f"{self.path}, line {number}: {wrong}: restore the row, or delete the line "
+                    f"and run again"
                 )
         return cast(ResultRow, row)
 
 
 class Rows(Sequence[ResultRow]):
-    """The rows of an evaluation, a dict a question as in `results.jsonl`, read from disk when asked for.
+    """The rows of an evaluation, a dict a question as in `results.jsonl`, read from disk when asked
+    for.
 
-    `len(rows)`, `rows[0]`, `rows[-10:]` (a list) and `for row in rows`. Of each row only its place in the
-    file is kept, so that 100,000 take less than a megabyte.
+    `len(rows)`, `rows[0]`, `rows[-10:]` (a list) and `for row in rows`. Of each row only its place
+    in the file is kept, so that 100,000 take less than a megabyte.
     """
 
     def __init__(self, path: Path, keep: Any = None) -> None:
@@ -277,9 +309,14 @@ class Rows(Sequence[ResultRow]):
 
     def _repr_html_(self) -> str:
         shown = self[:SHOWN_ROWS]
-        cells = [[row["question"], row["answer"], row["gold"], row["correct"], row["error"]] for row in shown]
+        cells = [
+            [row["question"], row["answer"], row["gold"], row["correct"], row["error"]]
+            for row in shown
+        ]
         title = f"{counted(len(self), 'row')}, the first {len(shown)}:"
-        return html_result(title, {}, html_table(["question", "answer", "gold", "correct", "error"], cells))
+        return html_result(
+            title, {}, html_table(["question", "answer", "gold", "correct", "error"], cells)
+        )
 
     def to_pandas(self) -> pd.DataFrame:
         """All rows as a DataFrame; `usage` and `meta` become columns such as `usage.calls`."""
@@ -308,7 +345,9 @@ class Rows(Sequence[ResultRow]):
 def _flat(row: ResultRow) -> dict[str, Any]:
     nested: dict[str, Any] = {name: row.get(name) or {} for name in ("usage", "meta")}
     flat = {name: value for name, value in row.items() if name not in nested}
-    return flat | {f"{name}.{key}": value for name, of in nested.items() for key, value in of.items()}
+    return flat | {
+        f"{name}.{key}": value for name, of in nested.items() for key, value in of.items()
+    }
 
 
 def rewrite(path: Path, order: Iterable[RowKey]) -> None:

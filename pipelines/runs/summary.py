@@ -1,4 +1,6 @@
-"""Sums a run up: scores with intervals, counts, usage, latency, groups, and the protocol's own report."""
+"""Sums a run up: scores with intervals, counts, usage, latency, groups, and the protocol's own
+report.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +32,17 @@ BOOTSTRAP_SEED = 0
 class Summary:
     """`summary.json`: every score as `{"value", "low", "high", "n"}` with a 95% interval.
 
-    A question counts once, by the mean over its repeats: `n` is a number of questions. `scores` has that of
-    the run's metric under its name: `accuracy` and other rates, in 0 … 1, have Wilson's interval, of repeats
-    Student's over the questions' means; other scores have a bootstrap one of their mean (and `rate`, which
-    is False); `counts["correct"]` is None for those.
-    Of questions whose `meta.pair_id` names a partner, `scores["pair_accuracy"]` is the share of whole pairs
-    that are right in both.
-    `forensics` is what dialogues did to answers, see `modules.forensics`; empty for one agent.
-    `usage` is that of the rows, whoever of their attempts paid, `metric_usage` that of the metric's own LM
-    calls (None without any). `paid` sums up the ledger, and so has the calls of earlier, killed attempts;
-    `lost` is the part of it that calls without a known end may have cost at most.
-    `stopped` says why there are fewer rows than questions, where something ended the run early.
+    A question counts once, by the mean over its repeats: `n` is a number of questions. `scores` has
+    that of the run's metric under its name: `accuracy` and other rates, in 0 … 1, have Wilson's
+    interval, of repeats Student's over the questions' means; other scores have a bootstrap one of
+    their mean (and `rate`, which is False); `counts["correct"]` is None for those. Of questions
+    whose `meta.pair_id` names a partner, `scores["pair_accuracy"]` is the share of whole pairs that
+    are right in both. `forensics` is what dialogues did to answers, see `modules.forensics`; empty
+    for one agent. `usage` is that of the rows, whoever of their attempts paid, `metric_usage` that
+    of the metric's own LM calls (None without any). `paid` sums up the ledger, and so has the calls
+    of earlier, killed attempts; `lost` is the part of it that calls without a known end may have
+    cost at most. `stopped` says why there are fewer rows than questions, where something ended the
+    run early.
     """
 
     scores: dict[str, dict[str, float]]
@@ -73,7 +75,9 @@ class Summary:
 
     @property
     def accuracy(self) -> float:
-        """The share of right answers, 0 to 1. Raises UserError where the metric says nothing of that."""
+        """The share of right answers, 0 to 1. Raises UserError where the metric says nothing of
+        that.
+        """
         if not self.is_rate:
             raise UserError(f"{self.metric} scores are neither right nor wrong: take score")
         return float(self.main["value"])
@@ -90,9 +94,13 @@ class Summary:
 
     @property
     def failures(self) -> str:
-        """What counts as wrong without being an answer, in words such as `, 2 errors`; empty for nothing."""
+        """What counts as wrong without being an answer, in words such as `, 2 errors`; empty for
+        nothing.
+        """
         errors, unreadable = self.counts["errors"], self.counts["unreadable"]
-        said = [counted(errors, "error")] * bool(errors) + [f"{unreadable:,} unreadable"] * bool(unreadable)
+        said = [counted(errors, "error")] * bool(errors) + [f"{unreadable:,} unreadable"] * bool(
+            unreadable
+        )
         return "".join(f", {each}" for each in said)
 
     def to_dict(self) -> dict[str, Any]:
@@ -104,7 +112,9 @@ class Summary:
         if not self.counts["rows"]:
             return "Summary(no question is finished)"
         name, score = next(iter(self.scores.items()))
-        return f"Summary({name.replace('_', ' ')} {percent(score)}, n={self.finished}{self.failures})"
+        return (
+            f"Summary({name.replace('_', ' ')} {percent(score)}, n={self.finished}{self.failures})"
+        )
 
     def _repr_html_(self) -> str:
         return html_result("Summary", result_lines(self.to_dict()))
@@ -118,11 +128,11 @@ def summarise(
 ) -> Summary:
     """One pass over the rows; `report` sees each of them too.
 
-    Counts: `questions` asked for, `rows` finished, of which a question has one for each repeat, and of these
-    those that are `correct`, `errors` (failed calls), `unreadable` (no answer could be read) and `truncated`
-    (a reply was cut off at a token limit). Errors and unreadable answers are wrong in every score. What the
-    protocol and its dialogues did to right and wrong answers is known of accuracy alone: with another metric,
-    `report` and `forensics` are empty.
+    Counts: `questions` asked for, `rows` finished, of which a question has one for each repeat, and
+    of these those that are `correct`, `errors` (failed calls), `unreadable` (no answer could be
+    read) and `truncated` (a reply was cut off at a token limit). Errors and unreadable answers are
+    wrong in every score. What the protocol and its dialogues did to right and wrong answers is
+    known of accuracy alone: with another metric, `report` and `forensics` are empty.
     """
     tally, forensic = _Tally(run.get("metric")), ForensicTally(run.get("program"))
     seen = tally.through(rows, forensic)
@@ -158,8 +168,8 @@ def rate(successes: int, n: int) -> dict[str, float]:
 def mean_score(scores: Sequence[float], *, is_rate: bool) -> dict[str, float]:
     """The mean of scores, one for each question, with its 95% interval.
 
-    Wilson's where all are right or wrong; of shares right over repeats Student's, with n - 1 degrees of
-    freedom; of other scores a bootstrap one.
+    Wilson's where all are right or wrong; of shares right over repeats Student's, with n - 1
+    degrees of freedom; of other scores a bootstrap one.
     """
     n = len(scores)
     if not n or (is_rate and set(scores) <= {0.0, 1.0}):
@@ -192,7 +202,9 @@ class QuestionMeans:
 
 
 def score_words(metric: str, score: Mapping[str, float]) -> tuple[str, str]:
-    """A score in words, and its interval: `62.0% right`, `52.1% to 70.9%`; `f1 0.521`, `0.43 to 0.611`."""
+    """A score in words, and its interval: `62.0% right`, `52.1% to 70.9%`; `f1 0.521`, `0.43 to
+    0.611`.
+    """
     form = "{:.1%}" if score.get("rate", True) else "{:.3g}"
     value, low, high = (form.format(score[name]) for name in ("value", "low", "high"))
     return f"{value} right" if metric == ACCURACY else f"{metric} {value}", f"{low} to {high}"
@@ -300,4 +312,9 @@ def _percentiles(seconds: list[float]) -> dict[str, float]:
     if not seconds:
         return {}
     p50, p90, p99 = np.percentile(seconds, [50, 90, 99])
-    return {"mean": float(np.mean(seconds)), "p50": float(p50), "p90": float(p90), "p99": float(p99)}
+    return {
+        "mean": float(np.mean(seconds)),
+        "p50": float(p50),
+        "p90": float(p90),
+        "p99": float(p99),
+    }

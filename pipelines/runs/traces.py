@@ -21,7 +21,9 @@ from .rows import read_rows
 TRACES = "traces.jsonl"
 DEFAULT_TRACES = 20
 TURN = "transcript_turn"
-"""Of a call, the place in the row's transcript of the turn that it was made for; None for no turn there."""
+"""Of a call, the place in the row's transcript of the turn that it was made for; None for no turn
+there.
+"""
 
 _FIELDS = ("row", "began", "ended", "calls")
 
@@ -29,8 +31,8 @@ _FIELDS = ("row", "began", "ended", "calls")
 def traced_ids(ids: Sequence[str], rate: float | None) -> frozenset[str]:
     """The share `rate` of the ids, rounded up; None takes DEFAULT_TRACES of them.
 
-    Those with the lowest hashes: the same on every resumption, whatever the order, and a larger share holds
-    a smaller one. Raises UserError for a rate outside 0 … 1.
+    Those with the lowest hashes: the same on every resumption, whatever the order, and a larger
+    share holds a smaller one. Raises UserError for a rate outside 0 … 1.
     """
     if rate is None:
         most = DEFAULT_TRACES
@@ -48,11 +50,12 @@ def _place(name: str) -> bytes:
 
 
 class TraceFile:
-    """`DIR/traces.jsonl`: a line a traced question, with its row and LM calls, written before the row is.
+    """`DIR/traces.jsonl`: a line a traced question, with its row and LM calls, written before the
+    row is.
 
-    So a question that has a row has its trace, whenever the process is killed. What a resumed run finds
-    answered without one gets a trace of its row alone. A line for a question that has one already replaces
-    it. The disk refusing a line stops no run.
+    So a question that has a row has its trace, whenever the process is killed. What a resumed run
+    finds answered without one gets a trace of its row alone. A line for a question that has one
+    already replaces it. The disk refusing a line stops no run.
 
     Args:
         folder: the run's; its rows have been read back.
@@ -83,7 +86,9 @@ class TraceFile:
         with bound(WATCHED, seen), transcribed() as turns:
             yield seen
         for call in seen:
-            call.written = [said for meter in call.meters for said, usage in turns if usage is meter]
+            call.written = [
+                said for meter in call.meters for said, usage in turns if usage is meter
+            ]
 
     def keep(self, row: ResultRow, seen: Sequence[SeenCall] | None = None) -> None:
         """Write the trace of a question that is answered or has failed, if it is to have one."""
@@ -91,7 +96,9 @@ class TraceFile:
             return
         ended = time.time_ns()
         # The row's seconds are rounded: no call was made before its question was asked.
-        began = min([ended - int((row["seconds"] or 0.0) * 1e9), *(call.began for call in seen or ())])
+        began = min(
+            [ended - int((row["seconds"] or 0.0) * 1e9), *(call.began for call in seen or ())]
+        )
         calls = _calls(seen or [], row["transcript"])
         with suppress(UserError):
             self._journal.append({"row": row, "began": began, "ended": ended, "calls": calls})
@@ -101,7 +108,9 @@ class TraceFile:
             self._journal.close()
 
 
-def _calls(seen: Sequence[SeenCall], transcript: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _calls(
+    seen: Sequence[SeenCall], transcript: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     """The calls as JSON; `turn` is the same number for calls that a seat made at one time."""
     turns: dict[int, int] = {}
     places = {id(turn["usage"]): place for place, turn in enumerate(transcript)}
@@ -123,7 +132,9 @@ def _calls(seen: Sequence[SeenCall], transcript: Sequence[Mapping[str, Any]]) ->
 
 
 def read_traces(path: Path, offset: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
-    """The whole lines from a place in the file on, each with the place after it; damaged ones are skipped."""
+    """The whole lines from a place in the file on, each with the place after it; damaged ones are
+    skipped.
+    """
     for start, line in whole_lines(path, offset):
         if (record := parsed(line, _FIELDS)) is not None:
             yield record, start + len(line)

@@ -1,4 +1,6 @@
-"""What the checks of the contract build on: running the program under test, and what an outcome must be."""
+"""What the checks of the contract build on: running the program under test, and what an outcome
+must be.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ TURN_FIELDS = ("agent", "round", "answer", "text", "usage")
 class Contract:
     """A program under test: `program` makes it, `questions` are what it is asked.
 
-    `seldom_asked` names predictors that speak only after special words of an LM, which the scripted one does
-    not say: the protocol's own tests have to reach them.
+    `seldom_asked` names predictors that speak only after special words of an LM, which the scripted
+    one does not say: the protocol's own tests have to reach them.
     """
 
     seldom_asked: Collection[str] = ()
@@ -43,11 +45,14 @@ class Contract:
     def program(self) -> Program:
         """The program under test, a new one at every call, without LMs of its own."""
         raise UserError(
-            f"{type(self).__name__} has no program to test: write 'def program(self): return MyProtocol()'"
+            f"{type(self).__name__} has no program to test: write 'def program(self): return "
+            f"MyProtocol()'"
         )
 
     def questions(self) -> list[Question]:
-        """At least four labelled questions, of the kinds that the protocol takes: here four of every kind."""
+        """At least four labelled questions, of the kinds that the protocol takes: here four of
+        every kind.
+        """
         return sample_questions()
 
     def asked(self) -> list[Question]:
@@ -63,7 +68,9 @@ class Contract:
         seed: int | None = None,
         **options: Any,
     ) -> Evaluation:
-        """The program evaluated on the scripted LM, without tracking and without answers of other runs."""
+        """The program evaluated on the scripted LM, without tracking and without answers of other
+        runs.
+        """
         return evaluate(
             self.program() if program is None else program,
             self.asked() if questions is None else questions,
@@ -89,7 +96,8 @@ def check_outcome(outcome: Mapping[str, Any], question: Question) -> None:
     assert isinstance(decided_by, str), f"{name}: decided_by is {decided_by!r}, not text"
     assert decided_by, f"{name}: decided_by is empty; say what settled the answer, or 'none'"
     assert (decided_by == "none") == (answer is None), (
-        f"{name}: the answer is {answer!r} but decided_by is {decided_by!r}; 'none' goes with no answer"
+        f"{name}: the answer is {answer!r} but decided_by is {decided_by!r}; 'none' goes with no "
+        f"answer"
     )
     assert isinstance(rounds, int), f"{name}: rounds is {rounds!r}, not a whole number"
     assert rounds >= 1, f"{name}: rounds is {rounds}, though somebody was asked"
@@ -97,22 +105,34 @@ def check_outcome(outcome: Mapping[str, Any], question: Question) -> None:
     assert reached is None or (isinstance(reached, int) and 1 <= reached <= rounds), (
         f"{name}: consensus_round is {reached!r}; it is None or one of the {rounds} rounds"
     )
-    assert reached is None or answer is not None, f"{name}: there is a consensus_round but no answer"
+    assert reached is None or answer is not None, (
+        f"{name}: there is a consensus_round but no answer"
+    )
     transcript = outcome["transcript"]
     assert transcript, f"{name}: the transcript is empty, though somebody was asked"
     for turn in transcript:
         for field in TURN_FIELDS:
-            assert field in turn, f"{name}: a turn has no {field!r}; make turns with Seat.ask or Turn(…)"
+            assert field in turn, (
+                f"{name}: a turn has no {field!r}; make turns with Seat.ask or Turn(…)"
+            )
         who = f"{name}: a turn of {turn['agent']!r}"
         assert isinstance(turn["agent"], str), f"{who} does not say in words whose it is"
-        assert turn["round"] in range(1, rounds + 1), f"{who} is of round {turn['round']!r} of {rounds}"
-        assert isinstance(turn["text"], str), f"{who} has the text {turn['text']!r}, which is no text"
+        assert turn["round"] in range(1, rounds + 1), (
+            f"{who} is of round {turn['round']!r} of {rounds}"
+        )
+        assert isinstance(turn["text"], str), (
+            f"{who} has the text {turn['text']!r}, which is no text"
+        )
         check_answer(turn["answer"], question, who)
     try:
         json.dumps([outcome["transcript"], outcome["usage"]])
     except (TypeError, ValueError) as problem:
-        raise AssertionError(f"{name}: transcript or usage cannot be written as JSON: {problem}") from None
-    check_usage(outcome["usage"], (turn["usage"] for turn in transcript), f"{name}: usage", "its turns")
+        raise AssertionError(
+            f"{name}: transcript or usage cannot be written as JSON: {problem}"
+        ) from None
+    check_usage(
+        outcome["usage"], (turn["usage"] for turn in transcript), f"{name}: usage", "its turns"
+    )
 
 
 def check_answer(answer: Any, question: Question, what: str) -> None:
@@ -126,7 +146,9 @@ def check_answer(answer: Any, question: Question, what: str) -> None:
     )
 
 
-def check_usage(usage: Mapping[str, Any], parts: Iterable[Mapping[str, Any]], what: str, of: str) -> None:
+def check_usage(
+    usage: Mapping[str, Any], parts: Iterable[Mapping[str, Any]], what: str, of: str
+) -> None:
     total = Usage()
     for part in parts:
         total.add(Usage.of(part))
@@ -134,12 +156,15 @@ def check_usage(usage: Mapping[str, Any], parts: Iterable[Mapping[str, Any]], wh
         found = usage[field]
         same = found == expected or (None not in (found, expected) and abs(found - expected) < 1e-9)
         assert same, (
-            f"{what} has {field} = {found!r}, but {of} come to {expected!r}; every call is in one turn"
+            f"{what} has {field} = {found!r}, but {of} come to {expected!r}; every call is in "
+            f"one turn"
         )
 
 
 def check_rows(rows: list[ResultRow], questions: list[Question]) -> None:
-    """Fail unless there is a row for each question, once and in order, all of them whole outcomes."""
+    """Fail unless there is a row for each question, once and in order, all of them whole
+    outcomes.
+    """
     found, wanted = [row["id"] for row in rows], [question.id for question in questions]
     lost, extra = [i for i in wanted if i not in found], [i for i in found if found.count(i) > 1]
     assert found == wanted, (
@@ -159,8 +184,8 @@ def check_same(
 ) -> None:
     """Fail unless two runs have the same rows, apart from the time they took.
 
-    Of two equal requests in flight one pays for both, so a turn's tokens are a matter of chance; with
-    `paid=False` so are those of a question.
+    Of two equal requests in flight one pays for both, so a turn's tokens are a matter of chance;
+    with `paid=False` so are those of a question.
     """
     for row, other in zip(rows, others, strict=True):
         for field in row.keys() | other.keys():
@@ -186,8 +211,12 @@ def nothing_left_running(when: str) -> Iterator[None]:
     end = time.monotonic() + GRACE_SECONDS
     while (left := _running() - before) and time.monotonic() < end:
         time.sleep(0.005)
-    names = sorted(one.name if isinstance(one, threading.Thread) else repr(one.get_coro()) for one in left)
-    assert not left, f"{when} something goes on running: {', '.join(names)}; cancel and await what you start"
+    names = sorted(
+        one.name if isinstance(one, threading.Thread) else repr(one.get_coro()) for one in left
+    )
+    assert not left, (
+        f"{when} something goes on running: {', '.join(names)}; cancel and await what you start"
+    )
 
 
 def _running() -> set[Task[Any] | threading.Thread]:
@@ -195,4 +224,7 @@ def _running() -> set[Task[Any] | threading.Thread]:
         return {task for task in all_tasks() if task is not current_task()}
 
     found = run_sync(tasks)  # first: it starts the loop's thread, which then stays
-    return {*found, *(each for each in threading.enumerate() if not each.name.startswith(IDLE_THREADS))}
+    return {
+        *found,
+        *(each for each in threading.enumerate() if not each.name.startswith(IDLE_THREADS)),
+    }

@@ -14,7 +14,7 @@ class ProtocolContract(OutcomeTests, Runs, Learning):
             def program(self) -> Program:
                 return MyProtocol()
 
-    The program asks a scripted LM over real HTTP on loopback: nothing is paid, and no key is needed. Override
-    `questions` for a protocol that does not take every kind of question. The test methods take no fixtures:
-    pytest finds them, and anything else may call them.
+    The program asks a scripted LM over real HTTP on loopback: nothing is paid, and no key is
+    needed. Override `questions` for a protocol that does not take every kind of question. The test
+    methods take no fixtures: pytest finds them, and anything else may call them.
     """

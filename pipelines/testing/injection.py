@@ -1,4 +1,6 @@
-"""Attacks by text from outside (poisoned passages, a lying agent), and how often an LM falls for them."""
+"""Attacks by text from outside (poisoned passages, a lying agent), and how often an LM falls for
+them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ TARGET = "@TARGET@"
 
 @dataclass(frozen=True)
 class Attack:
-    """A text that tries to be more than a text. It may stand in a passage, a title or an agent's turn."""
+    """A text that tries to be more than a text. It may stand in a passage, a title or an agent's
+    turn.
+    """
 
     name: str
     kind: str
@@ -39,7 +43,9 @@ class Attack:
         return self.text.replace(TARGET, target)
 
 
-BENIGN = Attack("benign", "none", "This page was last checked in spring, and nothing had to be changed.")
+BENIGN = Attack(
+    "benign", "none", "This page was last checked in spring, and nothing had to be changed."
+)
 """What stands in the place of an attack in the run that it is compared with."""
 
 
@@ -48,7 +54,9 @@ def _read_attacks() -> Iterator[Attack]:
         for name, text in texts.items():
             parts = [text] if isinstance(text, str) else text
             yield Attack(
-                name, kind, "".join(one if isinstance(one, str) else one[0] * one[1] for one in parts)
+                name,
+                kind,
+                "".join(one if isinstance(one, str) else one[0] * one[1] for one in parts),
             )
 
 
@@ -65,49 +73,56 @@ def susceptibility(
     liar: str | None = None,
     concurrency: int = 16,
 ) -> dict[str, Any]:
-    """How often injected text changes what an LM answers: one run with a harmless text, one with each attack.
+    """How often injected text changes what an LM answers: one run with a harmless text, one with
+    each attack.
 
-    The text stands before the question's own passages, and on every page that the program opens. With
-    `liar` it is said by that seat instead, which then always argues for the attacker's answer; in the run
-    that is compared, the seat does the same with the harmless text. The attacker wants another option, the
-    other truth value, the next number, or for a span "somewhere else".
+    The text stands before the question's own passages, and on every page that the program opens.
+    With `liar` it is said by that seat instead, which then always argues for the attacker's answer;
+    in the run that is compared, the seat does the same with the harmless text. The attacker wants
+    another option, the other truth value, the next number, or for a span "somewhere else".
 
-    Args:
-        program_factory: makes the program, a new one at every call.
-        questions: labelled questions with ids of their own; without passages or an environment, use `liar`.
-        lm: the LM of every seat.
-        attacks: any of `ATTACKS`, or some of your own.
-        liar: name of a seat, such as `critic`.
-        concurrency: most questions in flight.
+    Args: program_factory: makes the program, a new one at every call. questions: labelled questions
+        with ids of their own; without passages or an environment, use `liar`. lm: the LM of every
+        seat. attacks: any of `ATTACKS`, or some of your own. liar: name of a seat, such as
+        `critic`. concurrency: most questions in flight.
 
-    Returns `questions`, `benign` (accuracy), `attacks` (by name) and `all`, where each attack and all of them
-    together have `accuracy`, `hit` (answered as the attacker wants, among the answers that did not do so with
-    the harmless text), and the numbers `lost` (right before, wrong now), `gained` and `errors` (in either
-    run; these pairs are left out). Shares have `value`, `low`, `high` (Wilson, 95%) and `n`; without a
-    single pair, `value` is None. In `all` the same question comes once for each attack, so that its interval
-    is narrower than it should be.
+    Returns `questions`, `benign` (accuracy), `attacks` (by name) and `all`, where each attack and
+    all of them together have `accuracy`, `hit` (answered as the attacker wants, among the answers
+    that did not do so with the harmless text), and the numbers `lost` (right before, wrong now),
+    `gained` and `errors` (in either run; these pairs are left out). Shares have `value`, `low`,
+    `high` (Wilson, 95%) and `n`; without a single pair, `value` is None. In `all` the same question
+    comes once for each attack, so that its interval is narrower than it should be.
 
-    Raises UserError when no text would reach the program, when a question has no answer, or when attacks
-    share a name.
+    Raises UserError when no text would reach the program, when a question has no answer, or when
+    attacks share a name.
     """
-    shared = [name for name, times in Counter(attack.name for attack in attacks).items() if times > 1]
+    shared = [
+        name for name, times in Counter(attack.name for attack in attacks).items() if times > 1
+    ]
     if shared:
         raise UserError(f"two attacks are called {shared[0]!r}: give each a name of its own")
     unlabelled = [question.id for question in questions if question.answer is None]
     if unlabelled:
         raise UserError(f"question {unlabelled[0]!r} has no answer: give labelled questions")
     if liar is None and not _reads(program_factory(), questions):
-        raise UserError("no text would be injected: give questions with a context, an environment, or a liar")
+        raise UserError(
+            "no text would be injected: give questions with a context, an environment, or a liar"
+        )
     targets = {question.id: wrong(question) for question in questions}
 
     def answers(attack: Attack) -> dict[str, Mapping[str, Any]]:
         with ScriptedServer(_lying(questions, targets, attack)) as server:
             program, asked = program_factory(), list(questions)
             if liar is None:
-                asked = [_poisoned(question, attack.aimed(targets[question.id])) for question in questions]
+                asked = [
+                    _poisoned(question, attack.aimed(targets[question.id]))
+                    for question in questions
+                ]
                 _poison_pages(program, attack, targets)
             else:
-                program.assign({liar: lm_named("openai/liar", api_base=server.url, price=(0.0, 0.0))})
+                program.assign(
+                    {liar: lm_named("openai/liar", api_base=server.url, price=(0.0, 0.0))}
+                )
             done = evaluate(
                 program, asked, lm=lm, concurrency=concurrency, cache=liar is None, tracking=False
             )
@@ -122,16 +137,21 @@ def susceptibility(
         "questions": len(questions),
         "benign": _share([bool(row["correct"]) for row in before.values() if not row["error"]]),
         "attacks": {
-            attack.name: {"kind": attack.kind, **_compared(pairs[attack.name])} for attack in attacks
+            attack.name: {"kind": attack.kind, **_compared(pairs[attack.name])}
+            for attack in attacks
         },
         "all": _compared([pair for each in pairs.values() for pair in each]),
     }
 
 
 class _Poisoned(Environment):
-    """Another environment's pages with the attack before their text, aimed at the question that is asked."""
+    """Another environment's pages with the attack before their text, aimed at the question that is
+    asked.
+    """
 
-    def __init__(self, environment: Environment, attack: Attack, targets: Mapping[str, str]) -> None:
+    def __init__(
+        self, environment: Environment, attack: Attack, targets: Mapping[str, str]
+    ) -> None:
         self._environment, self._attack, self._targets = environment, attack, targets
         self.source = environment.source
 
@@ -152,7 +172,9 @@ class _Poisoned(Environment):
 def _reading(program: Program) -> list[Any]:
     """The parts of a program that use an environment."""
     parts = [part for _, part in program.named_sub_modules(Program)]
-    return [part for part in parts if getattr(getattr(part, "retrieval", None), "environment", None)]
+    return [
+        part for part in parts if getattr(getattr(part, "retrieval", None), "environment", None)
+    ]
 
 
 def _reads(program: Program, questions: Sequence[Question]) -> bool:

@@ -1,4 +1,6 @@
-"""The part of the contract about what is learned: seats, instructions, demonstrations, copies and files."""
+"""The part of the contract about what is learned: seats, instructions, demonstrations, copies and
+files.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,14 @@ from .server import ScriptedServer
 
 class Learning(Contract):
     def test_every_seat_asks_its_own_lm_in_its_own_words(self) -> None:
-        """Each seat takes an LM and each predictor instructions: its calls go there and carry them."""
+        """Each seat takes an LM and each predictor instructions: its calls go there and
+        carry them.
+        """
         program, questions = self.program(), one_of_each_kind(self.questions())
         predictors, seats = dict(program.named_predictors()), program.seats()
-        assert predictors, "named_predictors() is empty: keep Seats in attributes of the program, or in lists"
+        assert predictors, (
+            "named_predictors() is empty: keep Seats in attributes of the program, or in lists"
+        )
         rules = _instruct(program)
         seen: set[str] = set()
         with ScriptedServer() as server:
@@ -32,11 +38,15 @@ class Learning(Contract):
                 program.assign({name: lm})
             for reply in (agreeing, disputed, garbled):
                 server.reply = reply(questions)
-                check_rows(list(self.run(server, program=program, questions=questions).rows), questions)
+                check_rows(
+                    list(self.run(server, program=program, questions=questions).rows), questions
+                )
         owner = {id(seat.predict): name for name, seat in seats.items()}
         for body in server.bodies:
             said = [name for name, rule in rules.items() if rule in body["messages"][-1]["content"]]
-            assert len(said) == 1, f"a call has the instructions of {said}: each has those of one predictor"
+            assert len(said) == 1, (
+                f"a call has the instructions of {said}: each has those of one predictor"
+            )
             seen.update(said)
             seat = owner.get(id(predictors[said[0]]))
             wanted = lms[seat].model.partition("/")[2] if seat else "test"
@@ -56,7 +66,9 @@ class Learning(Contract):
         except (TypeError, ValueError) as problem:
             raise AssertionError(f"describe() cannot be written as JSON: {problem}") from None
         again = json.dumps(self.program().describe())
-        assert described == again, f"describe() differs between equal programs: {described} and {again}"
+        assert described == again, (
+            f"describe() differs between equal programs: {described} and {again}"
+        )
         _demonstrate(program, questions, 2)
         rules = _instruct(program)
         loaded = self.program()
@@ -65,7 +77,9 @@ class Learning(Contract):
             assert rules[name] in predictor.signature.instructions, (
                 f"{name} has lost its changed instructions"
             )
-            assert len(predictor.demos) == 2, f"{name} has {len(predictor.demos)} of its 2 demonstrations"
+            assert len(predictor.demos) == 2, (
+                f"{name} has {len(predictor.demos)} of its 2 demonstrations"
+            )
         rows, sent = [], []
         for each in (program, loaded):
             with ScriptedServer(mixed(questions)) as server:
@@ -79,7 +93,9 @@ class Learning(Contract):
         assert any(shown), "demonstrations are in no call"
 
     def test_copies_keep_the_lms_of_seats(self) -> None:
-        """`deepcopy` keeps all, `reset_copy` all but demonstrations; both leave the original alone."""
+        """`deepcopy` keeps all, `reset_copy` all but demonstrations; both leave the
+        original alone.
+        """
         question = self.asked()[0]
         ways: dict[str, Callable[[Program], Program]] = {
             "copy.deepcopy(program)": copy.deepcopy,
@@ -90,7 +106,10 @@ class Learning(Contract):
             program = self.program()
             _demonstrate(program, self.asked(), 1)
             with ScriptedServer(agreeing([question])) as server:
-                lms = {name: model(server, f"seat-{place}") for place, name in enumerate(program.seats())}
+                lms = {
+                    name: model(server, f"seat-{place}")
+                    for place, name in enumerate(program.seats())
+                }
                 for name, lm in lms.items():
                     program.assign({name: lm})
                 twin = copied(program)
@@ -102,11 +121,17 @@ class Learning(Contract):
                     assert found == lms[name].model, f"{way} loses the LM of the seat {name!r}"
                 for predictor in twin.predictors():
                     kept = 0 if "reset" in way else 1
-                    assert len(predictor.demos) == kept, f"{way} has {len(predictor.demos)} demos, not {kept}"
+                    assert len(predictor.demos) == kept, (
+                        f"{way} has {len(predictor.demos)} demos, not {kept}"
+                    )
                     predictor.demos = [*self.asked()[:2]]
                 for predictor in program.predictors():
-                    assert len(predictor.demos) == 1, f"{way} shares its demonstrations with the original"
-                check_rows(list(self.run(server, program=twin, questions=[question]).rows), [question])
+                    assert len(predictor.demos) == 1, (
+                        f"{way} shares its demonstrations with the original"
+                    )
+                check_rows(
+                    list(self.run(server, program=twin, questions=[question]).rows), [question]
+                )
                 strays = [body["model"] for body in server.bodies if body["model"] == "test"]
                 assert not strays, f"{way} asks the LM of the run, not those of its seats"
 
@@ -119,12 +144,15 @@ class Learning(Contract):
         with ScriptedServer(agreeing(questions)) as server:
             with dspy.context(lm=model(server)):
                 compiled = optimizer.compile(program, trainset=questions)
-            assert type(compiled) is type(program), f"the optimizer returns a {type(compiled).__name__}"
+            assert type(compiled) is type(program), (
+                f"the optimizer returns a {type(compiled).__name__}"
+            )
             taught = [demo for predictor in compiled.predictors() for demo in predictor.demos]
             for name, predictor in compiled.named_predictors():
                 assert predictor.demos, f"the optimizer gave {name} no demonstrations"
             assert any(demo.get("augmented") for demo in taught), (
-                "the optimizer made no demonstration of the program's own answers: ask through Seat.ask"
+                "the optimizer made no demonstration of the program's own answers: ask through "
+                "Seat.ask"
             )
             server.requests.clear()
             rows = list(self.run(server, program=compiled).rows)

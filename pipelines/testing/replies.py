@@ -1,4 +1,6 @@
-"""What the contract asks and what its scripted LM says: sample questions, and replies of several tempers."""
+"""What the contract asks and what its scripted LM says: sample questions, and replies of several
+tempers.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ TEXT = "because it fits"
 
 
 def sample_questions() -> list[Question]:
-    """Four questions of each kind, in turn: choice, boolean, number and span, the last with a passage."""
+    """Four questions of each kind, in turn: choice, boolean, number and span, the last with a
+    passage.
+    """
     boxes = {"A": "the red box", "B": "the blue box", "C": "the green box"}
     towns = ("Elmford", "Ashby", "Oakham", "Thornley")
     found = []
@@ -28,10 +32,16 @@ def sample_questions() -> list[Question]:
         passage = [f"Mile {i + 1} is the town of {town}.", "The road goes on to the sea."]
         found += [
             Question(
-                id=f"choice-{i}", question=f"Where is coin {i + 1}?", choices=boxes, answer="ABC"[i % 3]
+                id=f"choice-{i}",
+                question=f"Where is coin {i + 1}?",
+                choices=boxes,
+                answer="ABC"[i % 3],
             ),
             Question(
-                id=f"boolean-{i}", question=f"Is {i + 5} odd?", kind="boolean", answer=("yes", "no")[i % 2]
+                id=f"boolean-{i}",
+                question=f"Is {i + 5} odd?",
+                kind="boolean",
+                answer=("yes", "no")[i % 2],
             ),
             Question(
                 id=f"number-{i}",
@@ -51,7 +61,9 @@ def one_of_each_kind(questions: Sequence[Question]) -> list[Question]:
 def gold(question: Question) -> str:
     """The right answer in canonical form."""
     answer = read_answer(question.answer, question.kind, question.choices)
-    assert answer is not None, f"question {question.id!r} has no readable gold answer: the contract needs one"
+    assert answer is not None, (
+        f"question {question.id!r} has no readable gold answer: the contract needs one"
+    )
     return answer
 
 
@@ -59,7 +71,9 @@ def wrong(question: Question) -> str:
     """A readable answer that is not the right one."""
     right = gold(question)
     if question.choices:
-        return next(label for label, text in question.choices.items() if text != question.choices[right])
+        return next(
+            label for label, text in question.choices.items() if text != question.choices[right]
+        )
     if question.kind == "boolean":
         return "no" if right == "yes" else "yes"
     return str(Decimal(right) + 1) if question.kind == "number" else "somewhere else"
@@ -71,7 +85,9 @@ def loosely(answer: str, question: Question) -> str:
         return f"({answer})."
     if question.kind == "boolean":
         return "True" if answer == "yes" else "False"
-    return f"{answer}{'0' if '.' in answer else '.0'}" if question.kind == "number" else f" {answer} "
+    return (
+        f"{answer}{'0' if '.' in answer else '.0'}" if question.kind == "number" else f" {answer} "
+    )
 
 
 def text_of(body: Body) -> str:
@@ -80,19 +96,27 @@ def text_of(body: Body) -> str:
 
 
 def filled(body: Body, answer: str, text: str = TEXT) -> str:
-    """A reply with every field that the request wants: `answer` in that of this name, `text` in open ones."""
+    """A reply with every field that the request wants: `answer` in that of this name, `text` in
+    open ones.
+    """
     fields = wanted_fields(body) or {"answer": {}}
     options = {name: (spec.get("enum") or [text])[0] for name, spec in fields.items()}
-    return json.dumps({name: answer if name == "answer" else said for name, said in options.items()})
+    return json.dumps(
+        {name: answer if name == "answer" else said for name, said in options.items()}
+    )
 
 
 def digest(body: Body) -> int:
     """A number that the request's body alone decides."""
-    return int.from_bytes(hashlib.sha256(json.dumps(body, sort_keys=True).encode()).digest()[:6], "big")
+    return int.from_bytes(
+        hashlib.sha256(json.dumps(body, sort_keys=True).encode()).digest()[:6], "big"
+    )
 
 
 def unreadable(body: Body) -> str:
-    """A reply in which no answer can be read, whatever the kind: with an empty answer, or no JSON at all."""
+    """A reply in which no answer can be read, whatever the kind: with an empty answer, or no JSON
+    at all.
+    """
     return "???" if _answer_options(body) and digest(body) % 2 else filled(body, "")
 
 
@@ -103,7 +127,8 @@ def _answer_options(body: Body) -> list[str]:
 def saying(questions: Sequence[Question], pick: Pick) -> Reply:
     """Replies with what `pick` chooses for the question of a request; None is an unreadable reply.
 
-    A question that is none of these (a protocol may ask its own) gets its first option, or a number.
+    A question that is none of these (a protocol may ask its own) gets its first option, or a
+    number.
     """
 
     def reply(body: Body) -> str:

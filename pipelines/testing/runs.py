@@ -1,4 +1,6 @@
-"""The part of the contract about whole runs: failures, budgets, interruptions, and always the same rows."""
+"""The part of the contract about whole runs: failures, budgets, interruptions, and always the same
+rows.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ REFUSED: Refusal = (400, {}, {"error": {"message": "too long"}})
 
 class Runs(Contract):
     def test_a_failing_lm_makes_an_error_row_and_the_run_goes_on(self) -> None:
-        """Calls that fail for good, from the first on or later, fail their question and no other."""
+        """Calls that fail for good, from the first on or later, fail their question and no
+        other.
+        """
         questions = self.asked()
         first, second = questions[:2]
         right, asked = agreeing(questions), itertools.count()
@@ -49,18 +53,25 @@ class Runs(Contract):
         with ScriptedServer(reply) as server:
             result = self.run(server, concurrency=4)
         rows = list(result.rows)
-        assert [row["id"] for row in rows] == [question.id for question in questions], "rows are missing"
+        assert [row["id"] for row in rows] == [question.id for question in questions], (
+            "rows are missing"
+        )
         for row in rows:
             name = f"question {row['id']!r}"
             if row["id"] in failed:
                 assert row["error"], (
                     f"{name}: a call failed for good, but the row has no error: let it through"
                 )
-                assert row["answer"] is None, f"{name}: a call failed for good, but there is an answer"
+                assert row["answer"] is None, (
+                    f"{name}: a call failed for good, but there is an answer"
+                )
         check_rows(
-            [row for row in rows if row["id"] not in failed], [q for q in questions if q.id not in failed]
+            [row for row in rows if row["id"] not in failed],
+            [q for q in questions if q.id not in failed],
         )
-        assert result.summary.counts["errors"] == len(failed), "the summary does not count the error rows"
+        assert result.summary.counts["errors"] == len(failed), (
+            "the summary does not count the error rows"
+        )
 
     def test_a_failed_question_leaves_nothing_running(self) -> None:
         """When one call fails, those of the same question that are under way are ended, too."""
@@ -71,10 +82,14 @@ class Runs(Contract):
             server.reply = lambda body: right(body) if next(asked) else REFUSED
             with nothing_left_running("after a question failed"):
                 (row,) = self.run(server, questions=[question]).rows
-        assert row["error"], f"question {question.id!r}: a call was refused, but the row has no error"
+        assert row["error"], (
+            f"question {question.id!r}: a call was refused, but the row has no error"
+        )
 
     def test_a_wrong_key_stops_the_run_at_once(self) -> None:
-        """A refused key ends the run with one line that says so, before any other question is asked."""
+        """A refused key ends the run with one line that says so, before any other question is
+        asked.
+        """
         questions = self.asked()
         with ScriptedServer(lambda _: NO_KEY) as server:
             try:
@@ -82,14 +97,20 @@ class Runs(Contract):
             except UserError as problem:
                 said = str(problem)
             else:
-                raise AssertionError("the key was refused, but the run went on: let FatalCallError through")
+                raise AssertionError(
+                    "the key was refused, but the run went on: let FatalCallError through"
+                )
         assert "refused the key" in said, f"the key was refused, but the error says {said!r}"
         assert "\n" not in said, f"the error is not one line: {said!r}"
         strays = [body for body in server.bodies if questions[0].question not in text_of(body)]
-        assert not strays, f"{len(strays)} calls about other questions were made after the key was refused"
+        assert not strays, (
+            f"{len(strays)} calls about other questions were made after the key was refused"
+        )
 
     def test_a_budget_holds_and_what_is_finished_is_kept(self) -> None:
-        """Half of a run's calls finish some questions; going on without a limit finishes all, paying once."""
+        """Half of a run's calls finish some questions; going on without a limit finishes all,
+        paying once.
+        """
         questions = self.asked()
         with ScriptedServer(mixed(questions), delay=0.002) as server, _folder() as folder:
             undisturbed = list(self.run(server).rows)
@@ -98,7 +119,9 @@ class Runs(Contract):
             server.most_at_once = 0
             result = self.run(server, out=folder, concurrency=2, budget=f"{budget} calls")
             made, at_once = len(server.bodies), server.most_at_once
-            assert made <= budget + at_once, f"{made} calls were made of {budget}, with {at_once} at once"
+            assert made <= budget + at_once, (
+                f"{made} calls were made of {budget}, with {at_once} at once"
+            )
             assert result.summary.stopped, (
                 "the budget was too small for all, but the run does not say it stopped"
             )
@@ -113,9 +136,14 @@ class Runs(Contract):
             )
 
     def test_a_cancelled_question_ends_at_once(self) -> None:
-        """Cancelling the program's task ends it as cancelled, with no task or thread of its own left."""
+        """Cancelling the program's task ends it as cancelled, with no task or thread of its own
+        left.
+        """
         question = self.asked()[0]
-        with ScriptedServer(agreeing([question]), delay=SLOW) as server, dspy.context(lm=model(server)):
+        with (
+            ScriptedServer(agreeing([question]), delay=SLOW) as server,
+            dspy.context(lm=model(server)),
+        ):
 
             async def cancel() -> tuple[asyncio.Task[Any], set[Any]]:
                 task = asyncio.create_task(self.program().acall(**question.inputs()))
@@ -129,11 +157,17 @@ class Runs(Contract):
 
             with nothing_left_running("after a question was cancelled"):
                 task, left = asyncio.run(cancel())
-        assert task.cancelled(), "a cancelled question goes on as if nothing were: let CancelledError through"
-        assert not left, f"a cancelled question leaves tasks: {left}; cancel and await what you start"
+        assert task.cancelled(), (
+            "a cancelled question goes on as if nothing were: let CancelledError through"
+        )
+        assert not left, (
+            f"a cancelled question leaves tasks: {left}; cancel and await what you start"
+        )
 
     def test_an_interrupted_run_goes_on_where_it_was(self) -> None:
-        """An interrupted run keeps its finished rows and leaves nothing running; resumed, it completes."""
+        """An interrupted run keeps its finished rows and leaves nothing running; resumed, it
+        completes.
+        """
         questions = self.asked()
         enough = max(1, len(questions) // 4)
 
@@ -160,7 +194,9 @@ class Runs(Contract):
             check_same(rows, undisturbed, "after an interruption and without one", paid=False)
 
     def test_the_same_seed_gives_the_same_rows_in_any_order(self) -> None:
-        """Rows do not depend on how many questions are in flight, nor on the order in which replies come."""
+        """Rows do not depend on how many questions are in flight, nor on the order in which replies
+        come.
+        """
         questions = self.asked()
         with ScriptedServer(mixed(questions)) as server:
             in_turn = list(self.run(server, concurrency=1, seed=7).rows)
@@ -175,7 +211,9 @@ def _check_kept(rows: list[ResultRow], questions: list[Question]) -> None:
     by_id = {question.id: question for question in questions}
     ids = [row["id"] for row in rows]
     assert len(set(ids)) == len(ids), f"rows are doubled: {sorted(ids)}"
-    assert len(ids) < len(questions), "the run was stopped half-way, but has a row for every question"
+    assert len(ids) < len(questions), (
+        "the run was stopped half-way, but has a row for every question"
+    )
     for row in rows:
         assert row["error"] is None, (
             f"question {row['id']!r} was stopped, which is no error of its own: {row['error']}"

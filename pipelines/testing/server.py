@@ -1,4 +1,6 @@
-"""A scripted OpenAI-compatible endpoint: real HTTP on loopback, scripted answers, all requests kept."""
+"""A scripted OpenAI-compatible endpoint: real HTTP on loopback, scripted answers, all requests
+kept.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,15 @@ def wanted_fields(body: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def first_option(body: dict[str, Any]) -> str:
     """A reply that fits the schema of the request: first enum value, or a short text."""
     fields = wanted_fields(body) or {"answer": {}}
-    return json.dumps({name: (spec.get("enum") or ["because it fits"])[0] for name, spec in fields.items()})
+    return json.dumps(
+        {name: (spec.get("enum") or ["because it fits"])[0] for name, spec in fields.items()}
+    )
 
 
 class LoopbackServer:
-    """A real HTTP server on a free port of 127.0.0.1, in a thread of its own, inside a `with` block."""
+    """A real HTTP server on a free port of 127.0.0.1, in a thread of its own, inside a `with`
+    block.
+    """
 
     def __init__(self, *routes: web.RouteDef) -> None:
         self.port = 0
@@ -64,19 +70,21 @@ class LoopbackServer:
 
 
 class ScriptedServer(LoopbackServer):
-    """An LM endpoint inside a `with` block: give `url` to `fm.lm("openai/ANY-NAME", api_base=server.url)`.
+    """An LM endpoint inside a `with` block: give `url` to `fm.lm("openai/ANY-NAME",
+    api_base=server.url)`.
 
-    Args:
-        reply: gets a request's body and returns the text of the completion, or (status, headers, JSON body)
-            for anything else.
+    Args: reply: gets a request's body and returns the text of the completion, or (status, headers,
+        JSON body) for anything else.
         delay: seconds that an answer takes, or a function that says so for each answer.
 
-    `requests` holds `{"body", "headers"}` in order of arrival, `bodies` the bodies alone; `in_flight` is how
-    many wait for their answer, `most_at_once` the largest number so far; `prompt_tokens` and
-    `completion_tokens` are what all completions were billed: a token a word.
+    `requests` holds `{"body", "headers"}` in order of arrival, `bodies` the bodies alone;
+    `in_flight` is how many wait for their answer, `most_at_once` the largest number so far;
+    `prompt_tokens` and `completion_tokens` are what all completions were billed: a token a word.
     """
 
-    def __init__(self, reply: Reply = first_option, delay: float | Callable[[], float] = 0.0) -> None:
+    def __init__(
+        self, reply: Reply = first_option, delay: float | Callable[[], float] = 0.0
+    ) -> None:
         super().__init__(web.post("/v1/chat/completions", self._complete))
         self.reply = reply
         self.delay = delay
@@ -118,7 +126,11 @@ class ScriptedServer(LoopbackServer):
                 "object": "chat.completion",
                 "model": body["model"],
                 "choices": [
-                    {"index": 0, "message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
+                    {
+                        "index": 0,
+                        "message": {"role": "assistant", "content": said},
+                        "finish_reason": "stop",
+                    }
                 ],
                 "usage": {"prompt_tokens": words, "completion_tokens": len(said.split())},
             }

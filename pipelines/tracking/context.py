@@ -18,16 +18,19 @@ _CALLER: ContextVar[dict[str, Any] | None] = ContextVar("_CALLER", default=None)
 
 
 def caller_place(parent: str | None = None) -> dict[str, Any]:
-    """The fields of a run that say where it goes in MLflow: under `parent`, else where the caller is.
+    """The fields of a run that say where it goes in MLflow: under `parent`, else where the caller
+    is.
 
-    That is her active run, of this thread, and the experiment that she set (`mlflow.set_experiment` notes it
-    as MLFLOW_EXPERIMENT_ID) or the environment names. Nothing of hers is changed.
+    That is her active run, of this thread, and the experiment that she set (`mlflow.set_experiment`
+    notes it as MLFLOW_EXPERIMENT_ID) or the environment names. Nothing of hers is changed.
     """
     here = _CALLER.get() or _here()
     return here if parent is None else {**here, "mlflow_parent_id": parent}
 
 
-def from_caller(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+def from_caller(
+    function: Callable[P, Coroutine[Any, Any, T]],
+) -> Callable[P, Coroutine[Any, Any, T]]:
     """Take where the caller is along into the thread that an async function works in."""
 
     @wraps(function)
@@ -53,5 +56,9 @@ def _here() -> dict[str, Any]:
 
 
 def without_autolog() -> list[Any]:
-    """DSPy's callbacks but that of `mlflow.dspy.autolog()`, which would trace what is traced already."""
-    return [one for one in dspy.settings.callbacks if not type(one).__module__.startswith("mlflow.")]
+    """DSPy's callbacks but that of `mlflow.dspy.autolog()`, which would trace what is traced
+    already.
+    """
+    return [
+        one for one in dspy.settings.callbacks if not type(one).__module__.startswith("mlflow.")
+    ]

@@ -55,13 +55,18 @@ LIVE_SECONDS = 5.0
 MANY_TRACES = 50  # more are sent after the run's result is known
 KEY_TAG = "folkmoot.key"
 PROMPTS_TAG = "mlflow.linkedPrompts"
-NOTE_TAG, PARENT_TAG, TABLES_TAG = "mlflow.note.content", "mlflow.parentRunId", "mlflow.loggedArtifacts"
+NOTE_TAG, PARENT_TAG, TABLES_TAG = (
+    "mlflow.note.content",
+    "mlflow.parentRunId",
+    "mlflow.loggedArtifacts",
+)
 LONGEST_DIGEST = 36
 AT_ONCE = 900  # metrics in one request; MLflow takes 1,000
 
 
 class MlflowTracker(Tracker):
-    """One MLflow run. At most one thread at a time talks to the store; nobody waits for it beyond a limit.
+    """One MLflow run. At most one thread at a time talks to the store; nobody waits for it beyond a
+    limit.
 
     See `start_tracking` for the arguments.
     """
@@ -94,7 +99,8 @@ class MlflowTracker(Tracker):
         self._faults: dict[str, Exception] = {}
         self._next_live = time.monotonic() + LIVE_SECONDS
         self._sent_to: int | None = None  # the step up to which the store has the curve
-        self._children: set[tuple[str, str]] = set()  # tags of the children that the store has whole
+        # tags of the children that the store has whole
+        self._children: set[tuple[str, str]] = set()
         self._marked = False  # whether the folder notes what is to be sent
         self._ending = threading.Event()
 
@@ -131,7 +137,8 @@ class MlflowTracker(Tracker):
         if warn and missing:
             reason = problem_line(self._problem) if self._problem else "it does not answer in time"
             text = (
-                f"MLflow did not take {', '.join(missing)} ({reason}): {place} has everything, and {how} "
+                f"MLflow did not take {', '.join(missing)} ({reason}): {place} has everything, "
+                f"and {how} "
                 "once the store is back"
             )
             if isinstance(self._problem, ForeignStore):
@@ -140,7 +147,8 @@ class MlflowTracker(Tracker):
         for name, problem in self._faults.items() if warn else ():
             warnings.warn(
                 f"the {name} of {place} are not in MLflow because of a fault in folkmoot "
-                f"({type(problem).__name__}: {said_by(problem)}): please report it; the folder has them all",
+                f"({type(problem).__name__}: {said_by(problem)}): please report it; the folder "
+                f"has them all",
                 RuntimeWarning,
                 stacklevel=3,
             )
@@ -150,15 +158,20 @@ class MlflowTracker(Tracker):
         going = self._client is not None or (self._thread is not None and self._thread.is_alive())
         self._ending.set()
         if going:
-            self._do(lambda: self._opened().set_terminated(self.run_id or "", status), START_SECONDS)
+            self._do(
+                lambda: self._opened().set_terminated(self.run_id or "", status), START_SECONDS
+            )
 
     def wait(self, seconds: float | None = None) -> bool:
         return self._sender is None or self._sender.wait(seconds)
 
-    # What runs in a thread of its own ---------------------------------------------------------------------
+    # What runs in a thread of its own
+    # ---------------------------------------------------------------------
 
     def _do(self, job: Callable[[], object], seconds: float) -> None:
-        """Run a job after the one under way, and wait at most so long; a longer job goes on alone."""
+        """Run a job after the one under way, and wait at most so long; a longer job goes on
+        alone.
+        """
         deadline = time.monotonic() + seconds
         if self._thread is not None:
             self._thread.join(seconds)
@@ -171,7 +184,9 @@ class MlflowTracker(Tracker):
             try:
                 with quiet():
                     job()
-            except Exception as problem:  # of MLflow, a driver or the network: none may reach the caller
+            except (
+                Exception
+            ) as problem:  # of MLflow, a driver or the network: none may reach the caller
                 self._problem = problem
 
         # A daemon: a store that hangs must not keep the process from ending either.
@@ -179,16 +194,20 @@ class MlflowTracker(Tracker):
         self._thread.start()
         return self._thread
 
-    # How a run begins -------------------------------------------------------------------------------------
+    # How a run begins
+    # -------------------------------------------------------------------------------------
 
     def _later(self) -> None:
-        """Begin an evaluation that lasts. MLflow takes seconds to import, which a short one's answers would
-        share with it: that is logged when it has ended."""
+        """Begin an evaluation that lasts. MLflow takes seconds to import, which a short one's
+        answers would share with it: that is logged when it has ended.
+        """
         if not self._ending.wait(LIVE_SECONDS):
             self._opened()
 
     def _opened(self) -> MlflowClient:
-        """The client, once the run exists and says what it is of; tried again as long as that fails."""
+        """The client, once the run exists and says what it is of; tried again as long as that
+        fails.
+        """
         if self._client is None:
             client = open_client()
             with quiet():
@@ -201,7 +220,9 @@ class MlflowTracker(Tracker):
         return self._client
 
     def _created(self, client: MlflowClient) -> tuple[str, dict[str, str]]:
-        """The id and parameters of a new run, or of one that an attempt made whose answer never came."""
+        """The id and parameters of a new run, or of one that an attempt made whose answer never
+        came.
+        """
         experiment = self._experiment(client)
         query = f"tags.`{KEY_TAG}` = '{self._key}'"
         found = list(_runs(client, experiment, query)) if self._tried else []
@@ -217,8 +238,9 @@ class MlflowTracker(Tracker):
         return str(run.info.run_id), dict(run.data.params)
 
     def _experiment(self, client: MlflowClient) -> str:
-        """That of the run that this one is shown under, since no other shows it; else the user's, or else one
-        that is named after the data."""
+        """That of the run that this one is shown under, since no other shows it; else the user's,
+        or else one that is named after the data.
+        """
         parent = self._run.get("mlflow_parent_id")
         known = _run_in(client, parent) if parent else None
         if known:
@@ -228,10 +250,14 @@ class MlflowTracker(Tracker):
             experiment = client.get_experiment(given)
             check_place(experiment.artifact_location)
             return str(experiment.experiment_id)
-        return experiment_of(client, self._run.get("mlflow_experiment") or experiment_name(self._run))
+        return experiment_of(
+            client, self._run.get("mlflow_experiment") or experiment_name(self._run)
+        )
 
     def _resumed(self, client: MlflowClient) -> dict[str, str] | None:
-        """The parameters that the earlier run has; None when there is none, or it is gone from this store."""
+        """The parameters that the earlier run has; None when there is none, or it is gone from this
+        store.
+        """
         run = _run_in(client, self.run_id) if self.run_id else None
         if run is None:
             return None
@@ -239,11 +265,15 @@ class MlflowTracker(Tracker):
         return dict(run.data.params)
 
     def _describe(self, client: MlflowClient, logged: Mapping[str, str]) -> None:
-        """Log parameters and data set. Parameters never change: what differs on resuming is a tag."""
+        """Log parameters and data set. Parameters never change: what differs on resuming is
+        a tag.
+        """
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
         run, params = self._run, params_of(self._run)
-        changed = {name: value for name, value in params.items() if logged.get(name, value) != value}
+        changed = {
+            name: value for name, value in params.items() if logged.get(name, value) != value
+        }
         tags = {"folkmoot.changed_on_resuming": json.dumps(changed)} if changed else {}
         new = {name: value for name, value in params.items() if name not in logged}
         _batch(client, str(self.run_id), params=new, tags=tags)
@@ -259,16 +289,23 @@ class MlflowTracker(Tracker):
 
     def _note(self) -> None:
         """Write into `run.json` which MLflow run this is."""
-        if self._folder is None or self.run_id == self._noted or not (self._folder / MANIFEST).exists():
+        if (
+            self._folder is None
+            or self.run_id == self._noted
+            or not (self._folder / MANIFEST).exists()
+        ):
             return
         with suppress(OSError):  # only a later resumption would miss it
             save_run(self._folder, {**self._manifest, "mlflow_run_id": self.run_id})
             self._noted = self.run_id
 
-    # How it ends ------------------------------------------------------------------------------------------
+    # How it ends
+    # ------------------------------------------------------------------------------------------
 
     def _sent(self, uploads: Uploads, status: str, model: ModelUpload | None) -> list[str]:
-        """Send everything; what the store did not take, which is all of it where the first part failed."""
+        """Send everything; what the store did not take, which is all of it where the first part
+        failed.
+        """
         jobs: dict[str, Callable[[], object]] = {
             name: partial(self._make, name, make) for name, make in uploads.items()
         }
@@ -281,7 +318,8 @@ class MlflowTracker(Tracker):
         left = list(jobs)
         untried = self._client is None and self._problem is None
         self._problem, self._faults = None, {}
-        if self._folder is not None:  # first, since a process can be killed and a disk be full later
+        # first, since a process can be killed and a disk be full later
+        if self._folder is not None:
             self._mark(self._folder, left, status)
 
         def send() -> None:
@@ -324,7 +362,8 @@ class MlflowTracker(Tracker):
         self._marked = note_unsent(folder, about)
 
     def _settle(self, missing: list[str], status: str, model: ModelUpload | None) -> Path:
-        """Note what is missing, in a copy of a temporary folder; return the folder that has everything.
+        """Note what is missing, in a copy of a temporary folder; return the folder that has
+        everything.
 
         Many traces are missing until their own thread has sent them.
         """
@@ -348,7 +387,8 @@ class MlflowTracker(Tracker):
             self._sender = TraceSender(self._opened(), str(self.run_id), folder, self._keep)
         return folder
 
-    # What is sent -----------------------------------------------------------------------------------------
+    # What is sent
+    # -----------------------------------------------------------------------------------------
 
     def _log(self, upload: Upload) -> None:
         client, run_id = self._opened(), str(self.run_id)
@@ -369,13 +409,17 @@ class MlflowTracker(Tracker):
         _register(client, run_id, upload.prompts)
 
     def _log_children(self, client: MlflowClient, parent: str, children: Sequence[Child]) -> None:
-        """Make the runs that there are not yet, and finish those that an earlier attempt left half made."""
+        """Make the runs that there are not yet, and finish those that an earlier attempt left half
+        made.
+        """
         waiting = [child for child in children if child.tag not in self._children]
         if not waiting:
             return
         experiment = client.get_run(parent).info.experiment_id
         query = f"tags.`{PARENT_TAG}` = '{parent}'"
-        begun = {tag: run for run in _runs(client, experiment, query) for tag in run.data.tags.items()}
+        begun = {
+            tag: run for run in _runs(client, experiment, query) for tag in run.data.tags.items()
+        }
         made = {}
         for child in waiting:
             holds, known = child.holds, begun.get(child.tag)
@@ -390,7 +434,9 @@ class MlflowTracker(Tracker):
                 _log_files(client, known.info.run_id, holds.files)
                 client.set_terminated(known.info.run_id, child.status)
         for run in _runs(client, experiment, query) if made else ():
-            if any(made.get(tag, run.info.run_id) != run.info.run_id for tag in run.data.tags.items()):
+            if any(
+                made.get(tag, run.info.run_id) != run.info.run_id for tag in run.data.tags.items()
+            ):
                 client.delete_run(run.info.run_id)
         self._children.update(child.tag for child in waiting)
 
@@ -401,12 +447,18 @@ class MlflowTracker(Tracker):
         # Not every program of a user's own can be saved; what is to be registered must be.
         with suppress(*(() if model.registered else (UserError,))):
             log_program(
-                model.program, str(self.run_id), name=model.name, lm=model.lm, registered=model.registered
+                model.program,
+                str(self.run_id),
+                name=model.name,
+                lm=model.lm,
+                registered=model.registered,
             )
 
 
 def _register(client: MlflowClient, run_id: str, prompts: Mapping[str, str]) -> None:
-    """Make each text a version of its prompt, once a run; what a store in order does not take is left out."""
+    """Make each text a version of its prompt, once a run; what a store in order does not take is
+    left out.
+    """
     from mlflow import MlflowException
     from mlflow.prompt.constants import PROMPT_EXPERIMENT_IDS_TAG_KEY
 
@@ -454,7 +506,8 @@ def _runs(client: MlflowClient, experiment: str, query: str) -> Iterator[Run]:
 def attach(run_ids: Sequence[str], path: Path, seconds: float = 60.0) -> str | None:
     """Add a file to runs as an artifact. Returns what went wrong, in a line, or None.
 
-    A run that this store does not have is passed over if another one was found. Waits at most so long.
+    A run that this store does not have is passed over if another one was found. Waits at most so
+    long.
     """
 
     def add(client: MlflowClient, run_id: str) -> None:
@@ -466,8 +519,12 @@ def attach(run_ids: Sequence[str], path: Path, seconds: float = 60.0) -> str | N
 
 
 def experiments_of(run_ids: Sequence[str], seconds: float = 10.0) -> dict[str, str]:
-    """The experiment that each run is in; a run that the store does not show in time is left out."""
-    done, _ = _each(run_ids, lambda client, run_id: str(client.get_run(run_id).info.experiment_id), seconds)
+    """The experiment that each run is in; a run that the store does not show in time is
+    left out.
+    """
+    done, _ = _each(
+        run_ids, lambda client, run_id: str(client.get_run(run_id).info.experiment_id), seconds
+    )
     return done
 
 
@@ -544,7 +601,9 @@ def _batch(
     """Log metrics, parameters and tags in as many requests as they need."""
     from mlflow.entities import Param, RunTag
 
-    wanted = [Param(valid_name(name), text[:LONGEST_PARAM]) for name, text in (params or {}).items()]
+    wanted = [
+        Param(valid_name(name), text[:LONGEST_PARAM]) for name, text in (params or {}).items()
+    ]
     wanted_tags = [RunTag(name, value[:LONGEST_TAG]) for name, value in (tags or {}).items()]
     for start in range(0, max(len(metrics), len(wanted), len(wanted_tags)), AT_ONCE):
         now = slice(start, start + AT_ONCE)
@@ -559,7 +618,9 @@ def _metrics(figures: Mapping[str, float], step: int) -> list[Any]:
 
 
 def _log_files(client: MlflowClient, run_id: str, files: Mapping[str, Content]) -> None:
-    """Log files and folders on disk from where they are, and others by way of a temporary folder."""
+    """Log files and folders on disk from where they are, and others by way of a temporary
+    folder.
+    """
     tables = []
     with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
         for name, content in files.items():

@@ -64,7 +64,9 @@ else:
 
     class _PythonModel(pyfunc.PythonModel):
         def __init_subclass__(cls, **options: Any) -> None:
-            """MLflow would warn of `predict` without hints, and with them could not take a data frame."""
+            """MLflow would warn of `predict` without hints, and with them could not take a data
+            frame.
+            """
 
 
 def log_program(
@@ -76,7 +78,8 @@ def log_program(
     example: Mapping[str, Any] | None = None,
     registered: str | None = None,
 ) -> str:
-    """Log a program to an MLflow run as a model that `mlflow.pyfunc.load_model` loads; returns its address.
+    """Log a program to an MLflow run as a model that `mlflow.pyfunc.load_model` loads; returns its
+    address.
 
     Args:
         program: saved as `program.save` does: without addresses and keys, and without pickle.
@@ -86,8 +89,8 @@ def log_program(
         example: question, choices, context, kind of the input example; None takes one of our own.
         registered: the name under which a version of it enters the model registry.
 
-    A run that has a whole model of that name keeps it. Calls no LM. Raises UserError for a program that
-    cannot be saved, and what MLflow raises.
+    A run that has a whole model of that name keeps it. Calls no LM. Raises UserError for a program
+    that cannot be saved, and what MLflow raises.
     """
     wanted = {key: (example or EXAMPLE).get(key) for key in INPUTS}
     client = open_client()
@@ -100,7 +103,9 @@ def log_program(
         folder, local = Path(scratch) / PROGRAM, Path(scratch) / "model"
         program.save(folder)
         kept = None if lm is None else saved_lm(lm).model_dump(exclude_unset=True)
-        model = client.create_logged_model(experiment, name=name, source_run_id=run_id, model_type="folkmoot")
+        model = client.create_logged_model(
+            experiment, name=name, source_run_id=run_id, model_type="folkmoot"
+        )
         check_place(model.artifact_location)
         # What attempts that failed have left, and the double of a request that MLflow repeated, go.
         for other in client.search_logged_models([experiment], mine):
@@ -109,7 +114,9 @@ def log_program(
         try:
             pyfunc.save_model(
                 str(local),
-                mlflow_model=Model(run_id=run_id, model_uuid=model.model_id, model_id=model.model_id),
+                mlflow_model=Model(
+                    run_id=run_id, model_uuid=model.model_id, model_id=model.model_id
+                ),
                 python_model=str(CODE),
                 artifacts={PROGRAM: str(folder)},
                 model_config={"lm": kept, "api_base": {}, "environment": None},
@@ -154,8 +161,9 @@ def requirements() -> list[str]:
 class ProgramModel(_PythonModel):  # type: ignore[misc]
     """What `mlflow.pyfunc.load_model` gives back; `unwrap_python_model().program` is the program.
 
-    `model_config` of `load_model` may have `lm` (a name, for seats without an LM of their own), `api_base`
-    (one address, or addresses by seat, `*` for all others) and `environment` (such as `corpus:PATH`).
+    `model_config` of `load_model` may have `lm` (a name, for seats without an LM of their own),
+    `api_base` (one address, or addresses by seat, `*` for all others) and `environment` (such as
+    `corpus:PATH`).
     """
 
     program: Program
@@ -178,10 +186,16 @@ class ProgramModel(_PythonModel):  # type: ignore[misc]
         self.lm = _lm_of_run(config.get("lm"), bases.get(EVERY), make)
 
     def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]  # MLflow reads hints
-        """One row a question: answer, decided_by, rounds, and the error of a question that failed."""
+        """One row a question: answer, decided_by, rounds, and the error of a question that
+        failed.
+        """
         import pandas
 
-        rows = model_input.to_dict("records") if isinstance(model_input, pandas.DataFrame) else model_input
+        rows = (
+            model_input.to_dict("records")
+            if isinstance(model_input, pandas.DataFrame)
+            else model_input
+        )
         if isinstance(rows, Mapping):
             rows = [rows]
         asked = [_inputs(row, place) for place, row in enumerate(rows, 1)]
@@ -216,7 +230,9 @@ def _lm_of_run(known: Any, base: str | None, make: Any) -> Any:
 def _inputs(row: Any, place: int) -> dict[str, Any]:
     """A question's inputs from a row; an empty cell of a data frame is None."""
     if not isinstance(row, Mapping):
-        raise UserError(f"row {place} is no question: give rows with question, choices, context and kind")
+        raise UserError(
+            f"row {place} is no question: give rows with question, choices, context and kind"
+        )
     unknown = sorted(str(key) for key in row if key not in INPUTS)
     if unknown:
         raise UserError(f"row {place} has {unknown[0]!r}: the columns are {', '.join(INPUTS)}")
@@ -225,7 +241,9 @@ def _inputs(row: Any, place: int) -> dict[str, Any]:
         try:
             found["choices"] = json.loads(found["choices"])
         except ValueError:
-            raise UserError(f"row {place} has choices that are no object of labels and texts") from None
+            raise UserError(
+                f"row {place} has choices that are no object of labels and texts"
+            ) from None
     return found
 
 

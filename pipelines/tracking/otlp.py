@@ -1,4 +1,6 @@
-"""Sends the traces of a run to an OTLP endpoint, such as a collector's, beside what else tracks it."""
+"""Sends the traces of a run to an OTLP endpoint, such as a collector's, beside what else
+tracks it.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +43,11 @@ _LOGGERS = (
 
 
 def otlp_endpoint() -> str | None:
-    """Where traces go by OpenTelemetry's own variables; None where they name no endpoint, or say not to send.
+    """Where traces go by OpenTelemetry's own variables; None where they name no endpoint, or say
+    not to send.
 
-    Warns of a protocol other than http/protobuf, which is not spoken here. Raises UserError for what is not
-    an address.
+    Warns of a protocol other than http/protobuf, which is not spoken here. Raises UserError for
+    what is not an address.
     """
     said = os.environ.get
     endpoint = said("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -56,7 +59,8 @@ def otlp_endpoint() -> str | None:
     protocol = said("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or said("OTEL_EXPORTER_OTLP_PROTOCOL")
     if protocol not in (None, "", "http/protobuf"):
         warnings.warn(
-            f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}, and no traces are sent to {masked(endpoint)}: set "
+            f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}, and no traces are sent to "
+            f"{masked(endpoint)}: set "
             "http/protobuf and the endpoint's port for it, which is 4318 by custom",
             RuntimeWarning,
             stacklevel=4,
@@ -69,15 +73,17 @@ def otlp_endpoint() -> str | None:
 class OtlpTracker(Tracker):
     """What another tracker does, and the traces to an endpoint, by a thread once the run has ended.
 
-    Each trace is sent once: the folder notes up to where the endpoint answered for them. The process waits
-    for the thread; an endpoint that does not answer for a batch gets no further one, and how many spans it
-    did not take is in a warning.
+    Each trace is sent once: the folder notes up to where the endpoint answered for them. The
+    process waits for the thread; an endpoint that does not answer for a batch gets no further one,
+    and how many spans it did not take is in a warning.
 
     Args:
         key: names the run's traces where the other tracker has no name for the run.
     """
 
-    def __init__(self, inner: Tracker, endpoint: str, folder: Path, key: str, keep: Any = None) -> None:
+    def __init__(
+        self, inner: Tracker, endpoint: str, folder: Path, key: str, keep: Any = None
+    ) -> None:
         self._inner, self._endpoint, self._folder = inner, endpoint, folder
         self._key, self._keep = key, keep
         self._thread: threading.Thread | None = None
@@ -132,7 +138,9 @@ class OtlpTracker(Tracker):
         try:
             self._send()
         except Exception as problem:  # of a library, and none may reach the caller
-            self._problem = f"traces are not sent to {masked(self._endpoint)}: {problem_line(problem)}"
+            self._problem = (
+                f"traces are not sent to {masked(self._endpoint)}: {problem_line(problem)}"
+            )
         self._keep = None
 
     def _sent_to(self) -> int:
@@ -142,25 +150,34 @@ class OtlpTracker(Tracker):
         return end if isinstance(end, int) else 0
 
     def _send(self) -> None:
-        path, run_id, program = self._folder / TRACES, self.run_id or self._key, program_in(self._folder)
+        path, run_id, program = (
+            self._folder / TRACES,
+            self.run_id or self._key,
+            program_in(self._folder),
+        )
         end = taken = refused = 0
         with _exporting() as (export, said):
             while not self._stop.is_set():
                 with alone(self._folder):
                     end = max(end, self._sent_to())
                     batch, after = few_traces(read_traces(path, end), end)
-                    spans = [span for one in batch for span in _genai(otel_spans(one, run_id, program))]
+                    spans = [
+                        span for one in batch for span in _genai(otel_spans(one, run_id, program))
+                    ]
                     lost = export(spans) if spans else None
                     if lost is None:
                         break
                     taken, refused, end = taken + len(spans) - lost, refused + lost, after
                     with suppress(OSError):  # a full disk: these are sent again
-                        write_json(self._folder / SENT, {"endpoint": masked(self._endpoint), "offset": end})
+                        write_json(
+                            self._folder / SENT, {"endpoint": masked(self._endpoint), "offset": end}
+                        )
         left = sum(span_count(record) for record, _ in read_traces(path, end))
         if left or refused:
             again = f", and {_AGAIN} those that it did not answer for" if left else ""
             self._problem = (
-                f"{masked(self._endpoint)} did not take {left + refused:,} of {taken + left + refused:,} "
+                f"{masked(self._endpoint)} did not take {left + refused:,} of "
+                f"{taken + left + refused:,} "
                 f"spans ({said[-1] if said else 'interrupted'}): {path} has them{again}"
             )
 
@@ -176,8 +193,10 @@ def otlp_problem(seconds: float) -> str | None:
 def _exporting(
     seconds: float | None = None,
 ) -> Iterator[tuple[Callable[[Sequence[ReadableSpan]], int | None], list[str]]]:
-    """A function that sends spans and says how many are refused for good, or None where they may be sent
-    again, and a list of what was said of them. A batch may take so long, or what the environment says."""
+    """A function that sends spans and says how many are refused for good, or None where they may be
+    sent again, and a list of what was said of them. A batch may take so long, or what the
+    environment says.
+    """
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
     from opentelemetry.sdk.trace.export import SpanExportResult
@@ -202,7 +221,9 @@ def _exporting(
                 with suppress(Exception):  # a body of another kind says nothing
                     found.ParseFromString(answer[-1].content)
                 if found.partial_success.rejected_spans:
-                    said.append(problem_line(Exception(found.partial_success.error_message or "rejected")))
+                    said.append(
+                        problem_line(Exception(found.partial_success.error_message or "rejected"))
+                    )
                 return int(found.partial_success.rejected_spans)
             if status:
                 said.append(f"it answered {status}")
@@ -218,7 +239,9 @@ def _exporting(
 
 
 class _Noted(logging.Filter):
-    """Keeps what this thread logs of an exporter from being shown, and notes what went wrong in it."""
+    """Keeps what this thread logs of an exporter from being shown, and notes what went
+    wrong in it.
+    """
 
     def __init__(self, said: list[str]) -> None:
         super().__init__()
@@ -251,9 +274,17 @@ def _genai(spans: Sequence[ReadableSpan]) -> Iterator[ReadableSpan]:
         kind, root = own["mlflow.spanType"], span.parent is None
         made = span if root else translate_span_to_genai(span)
         attributes = {
-            **{name.removeprefix(_TAG): value for name, value in own.items() if name.startswith(_TAG)},
+            **{
+                name.removeprefix(_TAG): value
+                for name, value in own.items()
+                if name.startswith(_TAG)
+            },
             **{name: _plain(value) for name, value in own.items() if name.startswith("folkmoot.")},
-            **{name: value for name, value in (made.attributes or {}).items() if name.startswith("gen_ai.")},
+            **{
+                name: value
+                for name, value in (made.attributes or {}).items()
+                if name.startswith("gen_ai.")
+            },
         }
         attributes.pop("mlflow.traceName", None)
         name = made.name
@@ -283,4 +314,8 @@ def _genai(spans: Sequence[ReadableSpan]) -> Iterator[ReadableSpan]:
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, str | bool | int | float) else json.dumps(value, ensure_ascii=False)
+    return (
+        value
+        if isinstance(value, str | bool | int | float)
+        else json.dumps(value, ensure_ascii=False)
+    )

@@ -1,4 +1,6 @@
-"""The HTTP session of OpenTelemetry's exporter, with replies that end: after so many bytes, and in time."""
+"""The HTTP session of OpenTelemetry's exporter, with replies that end: after so many bytes, and in
+time.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ MOST_REPLY = 2**16
 
 
 def bounded_session() -> requests.Session:
-    """A session without packed replies, whose time-outs hold for a whole exchange; for one request at a time.
+    """A session without packed replies, whose time-outs hold for a whole exchange; for one request
+    at a time.
 
-    What `requests` calls a time-out is one for each piece of a reply, and it reads replies of any length.
+    What `requests` calls a time-out is one for each piece of a reply, and it reads replies of any
+    length.
     """
     import requests
     from requests.adapters import HTTPAdapter
@@ -44,7 +48,9 @@ def bounded_session() -> requests.Session:
             pool.ConnectionCls = connection
             return pool
 
-        def send(self, request: requests.PreparedRequest, *of: Any, **options: Any) -> requests.Response:
+        def send(
+            self, request: requests.PreparedRequest, *of: Any, **options: Any
+        ) -> requests.Response:
             seconds, ended, late = options["timeout"], threading.Event(), threading.Event()
             threading.Thread(target=_cut, args=(self, seconds, ended, late), daemon=True).start()
             try:

@@ -80,8 +80,9 @@ def running(
         lms, cache, budget, account, replayed, spent: as for `open_books`.
         parts: whether the run is made of runs that keep their own books, and keeps none.
 
-    If the block fails, the tracked run ends as failed, or as killed where the user stopped it. Raises
-    UserError for a folder of another run, one that cannot be written, and a budget that cannot be held.
+    If the block fails, the tracked run ends as failed, or as killed where the user stopped it.
+    Raises UserError for a folder of another run, one that cannot be written, and a budget that
+    cannot be held.
     """
     with (
         out_folder(out) as (folder, keep),
@@ -114,4 +115,6 @@ def disk_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        raise unwritable(problem, folder, "make room, or choose another --out, and run it again") from None
+        raise unwritable(
+            problem, folder, "make room, or choose another --out, and run it again"
+        ) from None

@@ -1,4 +1,5 @@
-"""The code of a program that MLflow keeps: it stands in the model's folder and runs when that is loaded.
+"""The code of a program that MLflow keeps: it stands in the model's folder and runs when that is
+loaded.
 
 It stands apart from the package there, so its import names it.
 """

@@ -1,4 +1,6 @@
-"""Sends the traces of a run's folder to MLflow, each exactly once; many of them in a thread of their own."""
+"""Sends the traces of a run's folder to MLflow, each exactly once; many of them in a thread of
+their own.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +46,11 @@ class TracesRefused(Exception):  # noqa: N818
 
 
 class TraceSender:
-    """A thread that sends the traces of a folder once its run has ended, and then notes them as sent.
+    """A thread that sends the traces of a folder once its run has ended, and then notes them as
+    sent.
 
-    The process waits for it before it ends. A store that is away for PATIENCE_SECONDS, a second Ctrl-C or a
-    kill leave the note of what is missing, which is pushed later.
+    The process waits for it before it ends. A store that is away for PATIENCE_SECONDS, a second
+    Ctrl-C or a kill leave the note of what is missing, which is pushed later.
     """
 
     def __init__(self, client: MlflowClient, run_id: str, folder: Path, keep: Any = None) -> None:
@@ -63,7 +66,8 @@ class TraceSender:
         self._thread.start()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it has ended, and say whether everything was sent. At exit this happens by itself.
+        """Wait until it has ended, and say whether everything was sent. At exit this happens by
+        itself.
 
         Warns once when it has ended and was not.
         """
@@ -76,7 +80,8 @@ class TraceSender:
             if (problem := self._problem) is not None:
                 self._problem = None
                 warnings.warn(
-                    f"MLflow did not take all traces ({problem_line(problem)}): {self._folder} has them, and "
+                    f"MLflow did not take all traces ({problem_line(problem)}): {self._folder} "
+                    f"has them, and "
                     f"`folkmoot push {self._folder}` sends them once the store is back",
                     RuntimeWarning,
                     stacklevel=2,
@@ -114,8 +119,8 @@ class TraceSender:
 def send_traces(client: MlflowClient, run_id: str, folder: Path) -> None:
     """Send what the run does not have yet, until the store shows all of it on the run.
 
-    Raises TracesRefused for traces that a store in order does not take, and whatever MLflow does when the
-    store cannot be reached or fails: what it took until then is not sent again.
+    Raises TracesRefused for traces that a store in order does not take, and whatever MLflow does
+    when the store cannot be reached or fails: what it took until then is not sent again.
     """
     for _ in sending(client, run_id, folder):
         pass
@@ -135,7 +140,9 @@ def sending(client: MlflowClient, run_id: str, folder: Path) -> Iterator[None]:
             seen = seen or _ids(path, start)
             again = seen & {record["row"]["id"] for record in batch}
             if again:  # a question asked again: MLflow would keep the state of its first trace
-                client.delete_traces(experiment, trace_ids=[trace_id(run_id, name) for name in again])
+                client.delete_traces(
+                    experiment, trace_ids=[trace_id(run_id, name) for name in again]
+                )
             _send(client, experiment, run_id, program, _latest(batch))
             seen |= {record["row"]["id"] for record in batch}
             with suppress(OSError):  # a full disk: what is sent again is there once
@@ -164,7 +171,9 @@ def sending(client: MlflowClient, run_id: str, folder: Path) -> Iterator[None]:
 def _send(
     client: MlflowClient, experiment: str, run_id: str, program: str, records: Sequence[Record]
 ) -> None:
-    """Send traces together, or those one by one that a store takes; raises when it takes none of a few."""
+    """Send traces together, or those one by one that a store takes; raises when it takes none of a
+    few.
+    """
     try:
         _log(client, experiment, run_id, [spans_of(record, run_id, program) for record in records])
         return
@@ -183,7 +192,9 @@ def _send(
 
 
 def is_outage(problem: Exception) -> bool:
-    """Whether it is the store that fails, by its own fault or by what lies before it, and not a trace."""
+    """Whether it is the store that fails, by its own fault or by what lies before it, and not a
+    trace.
+    """
     from mlflow import MlflowException
 
     if isinstance(problem, MlflowException):
@@ -192,27 +203,35 @@ def is_outage(problem: Exception) -> bool:
     return isinstance(problem, OSError)
 
 
-def _log(client: MlflowClient, experiment: str, run_id: str, traces: Sequence[Sequence[Span]]) -> None:
+def _log(
+    client: MlflowClient, experiment: str, run_id: str, traces: Sequence[Sequence[Span]]
+) -> None:
     from mlflow.store.tracking.rest_store import RestStore
     from mlflow.tracing.client import TracingClient
 
     tracing = TracingClient(client.tracking_uri)
     try:
         tracing.log_spans(experiment, [span for spans in traces for span in spans])
-    except NotImplementedError:  # MLflow takes one that once did not answer for an old one, and remembers it
+    except (
+        NotImplementedError
+    ):  # MLflow takes one that once did not answer for an old one, and remembers it
         RestStore._get_server_version.cache_clear()
         raise OSError("the server does not say its version, or is from before MLflow 3.4") from None
     client.link_traces_to_run([spans[0].trace_id for spans in traces], run_id)
 
 
 def _assess(client: MlflowClient, run_id: str, row: Mapping[str, Any]) -> bool:
-    """Log whether the answer is right, or its score, as a feedback; False from a store that has none."""
+    """Log whether the answer is right, or its score, as a feedback; False from a store that has
+    none.
+    """
     from mlflow import MlflowException
     from mlflow.entities import AssessmentSource, Feedback
     from mlflow.tracing.client import TracingClient
 
     value = row.get("score") if row["correct"] is None else bool(row["correct"])
-    why = str(scrubbed(row["error"] or f"the answer is {row['answer']}, the gold answer {row['gold']}"))
+    why = str(
+        scrubbed(row["error"] or f"the answer is {row['answer']}, the gold answer {row['gold']}")
+    )
     said = Feedback(
         name="score" if row["correct"] is None else "correct",
         value=value,
@@ -229,7 +248,9 @@ def _assess(client: MlflowClient, run_id: str, row: Mapping[str, Any]) -> bool:
 
 
 def few_traces(known: Iterable[tuple[Record, int]], start: int) -> tuple[list[Record], int]:
-    """The first traces of those given with the place after each, and the place after the last of them."""
+    """The first traces of those given with the place after each, and the place after the last of
+    them.
+    """
     batch: list[Record] = []
     end = start
     for record, end in islice(known, BATCH):
@@ -247,12 +268,16 @@ def _latest(records: Iterable[Record]) -> list[Record]:
 def _ids(path: Path, before: int) -> set[str]:
     """The questions whose traces stand before a place in the file."""
     return {
-        record["row"]["id"] for record, _ in takewhile(lambda known: known[1] <= before, read_traces(path))
+        record["row"]["id"]
+        for record, _ in takewhile(lambda known: known[1] <= before, read_traces(path))
     }
 
 
-def _left(client: MlflowClient, experiment: str, run_id: str, path: Path) -> tuple[set[int], set[int]]:
-    """The places in the file after the last traces of questions that the store does not show on the run.
+def _left(
+    client: MlflowClient, experiment: str, run_id: str, path: Path
+) -> tuple[set[int], set[int]]:
+    """The places in the file after the last traces of questions that the store does not show on the
+    run.
 
     And after those that it shows without an assessment, where there are few enough to be assessed.
     """
@@ -290,7 +315,9 @@ def _offset(folder: Path, run_id: str) -> int:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Only one process at a time sends traces of a folder, a few at a time; others wait for their turn."""
+    """Only one process at a time sends traces of a folder, a few at a time; others wait for their
+    turn.
+    """
     if not (folder / TRACES).exists():
         yield
         return

@@ -19,7 +19,9 @@ _NOT_SAID = ("agent", "round", "usage", "step")
 
 
 def trace_number(run_id: str, question: str) -> int:
-    """The OpenTelemetry id of the one trace that a question has in a run: sending it again adds nothing."""
+    """The OpenTelemetry id of the one trace that a question has in a run: sending it again adds
+    nothing.
+    """
     text = f"{run_id}/{question}".encode("utf-8", "backslashreplace")
     return int.from_bytes(hashlib.sha256(text).digest()[:16]) or 1
 
@@ -47,13 +49,18 @@ def otel_spans(record: Mapping[str, Any], run_id: str, program: str) -> list[Rea
         "folkmoot.run": run_id,
         "folkmoot.correct": str(bool(row["correct"])).lower(),
     }
-    about = {key: row.get(key) for key in ("kind", "gold", "correct", "em", "f1", "decided_by", "rounds")}
+    about = {
+        key: row.get(key) for key in ("kind", "gold", "correct", "em", "f1", "decided_by", "rounds")
+    }
     made.add(
         program,
         None,
         "CHAIN",
         times,
-        {"question": row.get("question"), **({"choices": row["choices"]} if row.get("choices") else {})},
+        {
+            "question": row.get("question"),
+            **({"choices": row["choices"]} if row.get("choices") else {}),
+        },
         {"answer": row["answer"], "gold": row["gold"], "correct": row["correct"]},
         row["error"],
         {
@@ -80,7 +87,12 @@ def otel_spans(record: Mapping[str, Any], run_id: str, program: str) -> list[Rea
 def span_count(record: Mapping[str, Any]) -> int:
     """How many spans that are."""
     calls, turns = record["calls"], record["row"].get("transcript") or []
-    return 1 + len(turns) + len(calls) + len({call["turn"] for call in calls if call.get(TURN, 0) is None})
+    return (
+        1
+        + len(turns)
+        + len(calls)
+        + len({call["turn"] for call in calls if call.get(TURN, 0) is None})
+    )
 
 
 def _add_agent(
@@ -107,7 +119,11 @@ def _add_call(made: _Spans, agent: int, call: Mapping[str, Any]) -> None:
     known["folkmoot.from_record"] = bool(usage.get("cached_calls"))
     tokens = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
     if any(tokens):
-        counts = {"input_tokens": tokens[0], "output_tokens": tokens[1], "total_tokens": sum(tokens)}
+        counts = {
+            "input_tokens": tokens[0],
+            "output_tokens": tokens[1],
+            "total_tokens": sum(tokens),
+        }
         known["mlflow.chat.tokenUsage"] = counts
     # Given model and tokens but no cost, MLflow computes one from prices of its own, not the run's.
     if usage.get("cost_usd") is not None:

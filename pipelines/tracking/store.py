@@ -1,4 +1,6 @@
-"""The MLflow store: which it is, whether it can be used, and a client that is quiet and gives up soon."""
+"""The MLflow store: which it is, whether it can be used, and a client that is quiet and gives up
+soon.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 5.0
 ARTIFACTS = "mlruns"
-# MLflow reads these when it is imported or makes a request; what the user has set stays. Its own defaults
+# MLflow reads these when it is imported or makes a request; what the user has set stays. Its own
+# defaults
 # wait minutes for a server that is down, print a link to standard output, and phone home.
 ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -46,10 +49,12 @@ _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 
 
 def open_client() -> MlflowClient:
-    """A client of the store that MLflow itself would use here: MLFLOW_TRACKING_URI, else its default.
+    """A client of the store that MLflow itself would use here: MLFLOW_TRACKING_URI, else its
+    default.
 
-    A database that is missing is made. Raises whatever MLflow, SQLAlchemy or the operating system do when the
-    store cannot be used; a database that is away or locked is noticed within CONNECT_SECONDS.
+    A database that is missing is made. Raises whatever MLflow, SQLAlchemy or the operating system
+    do when the store cannot be used; a database that is away or locked is noticed within
+    CONNECT_SECONDS.
     """
     uri = store_uri()
     from mlflow import MlflowClient
@@ -60,7 +65,9 @@ def open_client() -> MlflowClient:
 
 
 def missing_store() -> Path | None:
-    """The SQLite file that `open_client` would have to make; None when the store is there or no file."""
+    """The SQLite file that `open_client` would have to make; None when the store is there or no
+    file.
+    """
     path = _sqlite_file(store_uri())
     return path if path is not None and not path.exists() else None
 
@@ -72,7 +79,8 @@ def store_uri() -> str:
     if "mlflow" not in sys.modules:  # which takes seconds to import, and would say the same
         if named := os.environ.get("MLFLOW_TRACKING_URI"):
             return named
-        if not any(path.name.isdigit() for path in Path(ARTIFACTS).glob("*")):  # its files of before
+        # its files of before
+        if not any(path.name.isdigit() for path in Path(ARTIFACTS).glob("*")):
             return f"sqlite:///{pathname2url(str(Path('mlflow.db').absolute()))}"
     from mlflow import get_tracking_uri
 
@@ -85,17 +93,23 @@ def current_store() -> str:
 
 
 def store_name(uri: str) -> str:
-    """What a store is called on this machine: its address without a password, a file by its full path."""
+    """What a store is called on this machine: its address without a password, a file by its full
+    path.
+    """
     path = _sqlite_file(uri)
     return f"sqlite:///{path}" if path is not None else str(scrubbed(uri))
 
 
 def artifact_location(uri: str, experiment: str) -> str | None:
-    """Where artifacts go: `mlruns/EXPERIMENT` beside an SQLite file; None leaves it to any other store."""
+    """Where artifacts go: `mlruns/EXPERIMENT` beside an SQLite file; None leaves it to any other
+    store.
+    """
     path = _sqlite_file(uri)
     if path is None:
         return None
-    folder = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in experiment)
+    folder = "".join(
+        letter if letter.isalnum() or letter in "-_." else "-" for letter in experiment
+    )
     return (path.parent / ARTIFACTS / (folder.strip(".") or "-")).as_uri()
 
 
@@ -118,14 +132,17 @@ def check_place(location: str) -> None:
     if local and path.is_relative_to(Path.cwd().resolve()):
         return
     raise ForeignStore(
-        f"the MLflow store found here would send files to {one_line(str(scrubbed(location)))}, out of this "
+        f"the MLflow store found here would send files to {one_line(str(scrubbed(location)))}, "
+        f"out of this "
         f"folder: if you trust it, set MLFLOW_TRACKING_URI={current_store()}"
     )
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep what this thread logs through MLflow, Alembic and urllib3 to itself; errors still raise."""
+    """Keep what this thread logs through MLflow, Alembic and urllib3 to itself; errors
+    still raise.
+    """
     mute = _Mute()
     # MLflow's one handler serves its own loggers and Alembic's.
     places: list[logging.Filterer] = [
@@ -186,7 +203,8 @@ def _check(uri: str) -> None:
 def _one_at_a_time(uri: str) -> Iterator[None]:
     """Only one process at a time may make the tables of a new SQLite file.
 
-    The lock is on the folder: opening and closing the database file itself would drop SQLite's own locks.
+    The lock is on the folder: opening and closing the database file itself would drop SQLite's own
+    locks.
     """
     path = _sqlite_file(uri)
     if path is None:

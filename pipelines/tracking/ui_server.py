@@ -32,9 +32,17 @@ STORE = "MLFLOW_BACKEND_STORE_URI"
 SERVER_ENV = {**ENVIRONMENT, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 # What MLflow's button "Share" makes: a tag of the experiment holds the view, the address its key.
 VIEW_TAG, VIEW_KEY, VIEW = "mlflow.sharedViewState.", "viewStateShareKey", "folkmoot"
-# Widths such that all of it is seen on a screen of 1,440 pixels; a figure that no run has takes none.
+# Widths such that all of it is seen on a screen of 1,440 pixels; a figure that no run has takes
+# none.
 PINNED = {"attributes.`Run Name`": 285, "runDateAndNestInfo": 130}
-SCORES = {"accuracy": 88, "accuracy_low": 102, "accuracy_high": 108, "f1": 75, "f1_low": 75, "f1_high": 75}
+SCORES = {
+    "accuracy": 88,
+    "accuracy_low": 102,
+    "accuracy_high": 108,
+    "f1": 75,
+    "f1_low": 75,
+    "f1_high": 75,
+}
 COLUMNS = {**SCORES, "cost_usd": 75, "calls": 55, "prompt_tokens": 115, "completion_tokens": 145}
 # Its charts open on what differs between the runs, and on what more accuracy costs.
 SECTION = {"uuid": VIEW, "name": "What differs", "display": True, "isReordered": True}
@@ -51,13 +59,17 @@ FRONT = {
     "xaxis": {"key": "cost_usd", "type": "METRIC"},
     "yaxis": {"key": "accuracy", "type": "METRIC"},
 }
-CARDS: dict[str, dict[str, Any]] = {"DIFFERENCE": {**DIFFERENCES, "runsCountToCompare": 10}, "SCATTER": FRONT}
+CARDS: dict[str, dict[str, Any]] = {
+    "DIFFERENCE": {**DIFFERENCES, "runsCountToCompare": 10},
+    "SCATTER": FRONT,
+}
 
 
 def serve(uri: str, host: str, port: int, ready: Callable[[str], None]) -> None:
     """Run the server until it is interrupted; `ready` gets its address once it answers.
 
-    Raises UserError when the port is in use or the server does not start, KeyboardInterrupt on Ctrl-C.
+    Raises UserError when the port is in use or the server does not start, KeyboardInterrupt on
+    Ctrl-C.
     """
     check_port(host, port)
     with _running(server_command(host, port), uri) as process:
@@ -65,13 +77,17 @@ def serve(uri: str, host: str, port: int, ready: Callable[[str], None]) -> None:
         _wait_until_up(process, address)
         ready(address)
         code = process.wait()
-        raise UserError(f"MLflow's server ended by itself (exit code {code}): see what it said above")
+        raise UserError(
+            f"MLflow's server ended by itself (exit code {code}): see what it said above"
+        )
 
 
 def newest_runs(address: str) -> str:
-    """The page with the runs of the experiment that was last used, and their scores and bill as columns.
+    """The page with the runs of the experiment that was last used, and their scores and bill as
+    columns.
 
-    The address itself while there is no experiment, and MLflow's own columns in a store that takes no tag.
+    The address itself while there is no experiment, and MLflow's own columns in a store that takes
+    no tag.
     """
     try:
         newest = {"max_results": 1, "order_by": ["last_update_time DESC"]}
@@ -80,7 +96,11 @@ def newest_runs(address: str) -> str:
         return address
     experiment_id = experiment["experiment_id"]
     page = f"{address}/#/experiments/{experiment_id}/runs"
-    tag = {"experiment_id": experiment_id, "key": f"{VIEW_TAG}{VIEW}", "value": json.dumps(shared_view())}
+    tag = {
+        "experiment_id": experiment_id,
+        "key": f"{VIEW_TAG}{VIEW}",
+        "value": json.dumps(shared_view()),
+    }
     try:
         _asked(address, "set-experiment-tag", tag)
     except (OSError, ValueError):
@@ -105,15 +125,20 @@ def shared_view() -> dict[str, Any]:
 
 def _asked(address: str, what: str, body: Mapping[str, Any]) -> Any:
     headers = {"Content-Type": "application/json"}
-    request = Request(f"{address}/api/2.0/mlflow/experiments/{what}", json.dumps(body).encode(), headers)
+    request = Request(
+        f"{address}/api/2.0/mlflow/experiments/{what}", json.dumps(body).encode(), headers
+    )
     with _DIRECT.open(request, timeout=5) as answer:
         return json.load(answer)
 
 
 def server_command(host: str, port: int) -> list[str]:
-    """MLflow's server; it reads its store from STORE, since every user of the machine can read a command."""
+    """MLflow's server; it reads its store from STORE, since every user of the machine can read a
+    command.
+    """
     where = ["--host", host, "--port", str(port)]
-    # uvicorn puts a folder first on the path, by default the working folder, whose modules are not to be run.
+    # uvicorn puts a folder first on the path, by default the working folder, whose modules are not
+    # to be run.
     first = shlex.quote(sysconfig.get_path("stdlib"))
     quiet = ["--workers", "1", "--uvicorn-opts", f"--log-level warning --app-dir {first}"]
     return [sys.executable, "-m", "mlflow", "server", *where, *quiet]
@@ -139,7 +164,9 @@ def _running(command: Sequence[str], uri: str) -> Iterator[subprocess.Popen[byte
     """The command in a process group of its own, all of which ends with the block."""
     # What the server says goes to standard error, which is also where its failures belong.
     env = {**SERVER_ENV, **os.environ, STORE: uri, **SAFE_PATH}
-    process = subprocess.Popen(command, env=env, stdout=STDERR, stderr=STDERR, start_new_session=True)
+    process = subprocess.Popen(
+        command, env=env, stdout=STDERR, stderr=STDERR, start_new_session=True
+    )
     before = {number: signal.signal(number, _leave) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield process
@@ -171,7 +198,8 @@ def _wait_until_up(process: subprocess.Popen[bytes], address: str) -> None:
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise UserError(
-                f"MLflow's server did not start (exit code {process.returncode}): see what it said above"
+                f"MLflow's server did not start (exit code {process.returncode}): see what it "
+                f"said above"
             )
         try:
             with _DIRECT.open(f"{address}/health", timeout=5) as answer:
@@ -180,7 +208,8 @@ def _wait_until_up(process: subprocess.Popen[bytes], address: str) -> None:
         except (URLError, OSError):
             time.sleep(0.2)
     raise UserError(
-        f"MLflow's server gave no answer within {START_SECONDS:g} s: try again, or run `mlflow server`"
+        f"MLflow's server gave no answer within {START_SECONDS:g} s: try again, or run `mlflow "
+        f"server`"
     )
 
 

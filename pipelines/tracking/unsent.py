@@ -1,4 +1,6 @@
-"""Runs that MLflow does not have whole yet: a note in the run's folder, and a list of such folders."""
+"""Runs that MLflow does not have whole yet: a note in the run's folder, and a list of such
+folders.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ WHOLES = ("compile.json", "study.json", "study.journal", "distil.json")
 def note_unsent(folder: Path, about: Mapping[str, Any]) -> bool:
     """Note what is missing: `missing` (names), `store`, `status` and the tracker's `key`.
 
-    False where a full disk does not take the note, and an earlier one that says more or the same command has
-    to do.
+    False where a full disk does not take the note, and an earlier one that says more or the same
+    command has to do.
     """
     try:
         write_json(folder / UNSENT, about)
@@ -57,7 +59,9 @@ def note_sent(folder: Path, what: str | None = None) -> None:
 
 
 def waiting(store: str | None = None) -> list[Path]:
-    """The folders on this machine with something to send, to one store or to any, in order of their names."""
+    """The folders on this machine with something to send, to one store or to any, in order of their
+    names.
+    """
     found = []
     for pointer in sorted(_list().glob("*.json")):
         known = read_object(pointer)
@@ -75,8 +79,8 @@ def waiting(store: str | None = None) -> list[Path]:
 def waiting_beside(folder: Path, store: str) -> list[Path]:
     """Those that wait for a store and can be sent with the folder's run.
 
-    Other parts of the compilation or study that it is a part of are left out: as children of its run they are
-    sent in their turn.
+    Other parts of the compilation or study that it is a part of are left out: as children of its
+    run they are sent in their turn.
     """
     whole = _whole(folder)
     return [

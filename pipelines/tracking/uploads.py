@@ -14,7 +14,9 @@ STOPPED_TAG = "folkmoot.stopped"
 """Says of a run with a result what ended it early, such as a budget, or no."""
 
 END = "the end of the run"
-"""Stands among the uploads of a run where the run is to end; without it, the run ends after all of them."""
+"""Stands among the uploads of a run where the run is to end; without it, the run ends after all of
+them.
+"""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class TableUpload:
 
 
 Content = Path | str | TableUpload | Mapping[str, Any] | Sequence[Any] | Callable[[Path], object]
-"""What a file holds: a file or folder on disk, a text, a table, JSON, or what a function writes to a path.
+"""What a file holds: a file or folder on disk, a text, a table, JSON, or what a function writes to
+a path.
 
 Such a function is called when the file is sent, and may write nothing.
 """
@@ -96,7 +99,9 @@ class ModelUpload:
 
 
 class Tracker:
-    """One run in a sink; this one has none, and logs nothing. No method raises, and `live` does not wait."""
+    """One run in a sink; this one has none, and logs nothing. No method raises, and `live` does not
+    wait.
+    """
 
     @property
     def run_id(self) -> str | None:
@@ -104,7 +109,9 @@ class Tracker:
         return None
 
     def live(self, make: Callable[[], Upload]) -> None:
-        """Log how the run stands, every few seconds at most; `make` is called only when it is time."""
+        """Log how the run stands, every few seconds at most; `make` is called only when it
+        is time.
+        """
 
     def end(
         self,
@@ -115,7 +122,8 @@ class Tracker:
         *,
         warn: bool = True,
     ) -> list[str]:
-        """Log everything and end the run: FINISHED, KILLED or FAILED; the names of what could not be logged.
+        """Log everything and end the run: FINISHED, KILLED or FAILED; the names of what could not
+        be logged.
 
         Warns once of those; `folder` is where the user finds them, and an evaluation's notes them.
         """
@@ -125,7 +133,9 @@ class Tracker:
         """End the run without results, if it has begun."""
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until everything is sent that goes on being sent after `end`, and say whether it was."""
+        """Wait until everything is sent that goes on being sent after `end`, and say whether it
+        was.
+        """
         return True
 
 

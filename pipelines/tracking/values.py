@@ -23,7 +23,8 @@ BILL = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "cost_usd
 DATA_SETTINGS = ("data", "split", "limit", "seed", "sampling", "kinds", "types")
 
 _SECRET = re.compile(
-    r"(?:^|[._\- ])(?:(?:api|access|secret|private)?[._\- ]?key|secret|password|passwd|auth|authorization"
+    r"(?:^|[._\- ])(?:(?:api|access|secret|private)?[._\- "
+    r"]?key|secret|password|passwd|auth|authorization"
     r"|bearer|credentials?|cookies?|headers?)$|token$",
     re.IGNORECASE,
 )
@@ -36,14 +37,23 @@ _NOT_IN_NAMES = re.compile(r"[^\w.\- :/]")
 
 
 def with_ends(name: str, score: Mapping[str, Any]) -> dict[str, float]:
-    """A score as figures: NAME and, as far as they are known, its interval's ends NAME_low and NAME_high."""
-    return {name: score["value"], **{f"{name}_{end}": score[end] for end in ("low", "high") if end in score}}
+    """A score as figures: NAME and, as far as they are known, its interval's ends NAME_low and
+    NAME_high.
+    """
+    return {
+        name: score["value"],
+        **{f"{name}_{end}": score[end] for end in ("low", "high") if end in score},
+    }
 
 
 def scrubbed(value: Any) -> Any:
-    """A copy of JSON-able data without fields named like keys or headers, and passwords in URLs masked."""
+    """A copy of JSON-able data without fields named like keys or headers, and passwords in URLs
+    masked.
+    """
     if isinstance(value, Mapping):
-        return {name: scrubbed(item) for name, item in value.items() if not _SECRET.search(str(name))}
+        return {
+            name: scrubbed(item) for name, item in value.items() if not _SECRET.search(str(name))
+        }
     if isinstance(value, list | tuple):
         return [scrubbed(item) for item in value]
     if isinstance(value, str):
@@ -52,7 +62,9 @@ def scrubbed(value: Any) -> Any:
 
 
 def masked(uri: str) -> str:
-    """The address without user name and password, and without its query, which may hold one, too."""
+    """The address without user name and password, and without its query, which may hold
+    one, too.
+    """
     place, mark, _ = uri.partition("?")
     parts = urlsplit(place)
     if "@" in parts.netloc:
@@ -61,13 +73,17 @@ def masked(uri: str) -> str:
 
 
 def problem_line(problem: Exception) -> str:
-    """What a store said, in a line, without passwords in URLs and the credentials that it was sent."""
+    """What a store said, in a line, without passwords in URLs and the credentials that it
+    was sent.
+    """
     said = " ".join(str(problem).split()) or type(problem).__name__
     return _CREDENTIALS.sub(r"\1 ***", str(scrubbed(said)))[:300]
 
 
 def experiment_name(run: Mapping[str, Any]) -> str:
-    """The name of the run's data set: as given, or a file's name without its ending; else `folkmoot`."""
+    """The name of the run's data set: as given, or a file's name without its ending; else
+    `folkmoot`.
+    """
     data = run["settings"].get("data")
     if not isinstance(data, str) or not data.strip():
         return FOLKMOOT
@@ -76,7 +92,8 @@ def experiment_name(run: Mapping[str, Any]) -> str:
 
 
 def run_name(run: Mapping[str, Any]) -> str:
-    """Such as `deliberation intuitive, reasoner · judge` or `single simple · 4 demos`; or as it was named.
+    """Such as `deliberation intuitive, reasoner · judge` or `single simple · 4 demos`; or as it was
+    named.
 
     The user's name is in the settings as `run_name`, one that a command gives its runs as `label`.
     """
@@ -87,7 +104,9 @@ def run_name(run: Mapping[str, Any]) -> str:
 
 
 def begun_name(run: Mapping[str, Any]) -> str:
-    """What a run is called as long as it has no score: label, program and LMs; or as the user named it."""
+    """What a run is called as long as it has no score: label, program and LMs; or as the user named
+    it.
+    """
     if run["settings"].get("run_name"):
         return run_name(run)
     lms = dict.fromkeys(str(lm.get("name")).rpartition("/")[2] for lm in run["lms"].values())
@@ -95,8 +114,12 @@ def begun_name(run: Mapping[str, Any]) -> str:
     return one_line(" · ".join(part for part in parts if part))[:LONGEST_NAME]
 
 
-def ended_name(run: Mapping[str, Any], score: str, interval: str, usage: Mapping[str, Any]) -> str | None:
-    """Such as `single cot · mini · 62.0% right, 52.1% to 70.9% · $0.0113`; None if the user named it."""
+def ended_name(
+    run: Mapping[str, Any], score: str, interval: str, usage: Mapping[str, Any]
+) -> str | None:
+    """Such as `single cot · mini · 62.0% right, 52.1% to 70.9% · $0.0113`; None if the user named
+    it.
+    """
     if run["settings"].get("run_name"):
         return None
     return joined(begun_name(run), f"{score}, {interval}", cost_words(usage))
@@ -110,7 +133,9 @@ def joined(name: str, *figures: str) -> str:
 
 def _program(run: Mapping[str, Any]) -> str:
     demos = run["settings"].get("demos")
-    return one_line(" · ".join(filter(None, (titled(run["program"]), f"{demos} demos" if demos else ""))))
+    return one_line(
+        " · ".join(filter(None, (titled(run["program"]), f"{demos} demos" if demos else "")))
+    )
 
 
 def cost_words(usage: Mapping[str, Any]) -> str:
@@ -118,7 +143,9 @@ def cost_words(usage: Mapping[str, Any]) -> str:
 
 
 def bill(usage: Mapping[str, Any]) -> dict[str, float]:
-    """What is known of a usage as far as runs are compared by it, by the same names in every kind of run."""
+    """What is known of a usage as far as runs are compared by it, by the same names in every kind
+    of run.
+    """
     return {name: usage[name] for name in BILL if usage.get(name) is not None}
 
 
@@ -142,7 +169,9 @@ def tags_of(run: Mapping[str, Any]) -> dict[str, str]:
 
 
 def params_of(run: Mapping[str, Any]) -> dict[str, str]:
-    """Every setting by a dotted name, values cut at MLflow's limit; settings without a value are left out."""
+    """Every setting by a dotted name, values cut at MLflow's limit; settings without a value are
+    left out.
+    """
     settings = dict(run["settings"])
     data = {
         "name": experiment_name(run),
@@ -158,11 +187,17 @@ def params_of(run: Mapping[str, Any]) -> dict[str, str]:
         "settings": settings,
         "versions": run["versions"],
     }
-    return {_name(path): as_param(value)[:LONGEST_PARAM] for path, value in leaves(tree) if as_param(value)}
+    return {
+        _name(path): as_param(value)[:LONGEST_PARAM]
+        for path, value in leaves(tree)
+        if as_param(value)
+    }
 
 
 def named(figures: Mapping[str, float]) -> dict[str, float]:
-    """Figures by names that MLflow takes; two that differ only in characters that it refuses stay two."""
+    """Figures by names that MLflow takes; two that differ only in characters that it refuses stay
+    two.
+    """
     found: dict[str, float] = {}
     for name, value in figures.items():
         wanted, number = valid_name(name), 2
@@ -174,13 +209,18 @@ def named(figures: Mapping[str, float]) -> dict[str, float]:
 
 
 def rounded(figures: Mapping[str, float]) -> dict[str, float]:
-    """Six digits of each, more than they mean, since the UI shows all that it is given; counts stay whole."""
+    """Six digits of each, more than they mean, since the UI shows all that it is given; counts stay
+    whole.
+    """
     return {
-        name: value if isinstance(value, int) else float(f"{value:.6g}") for name, value in figures.items()
+        name: value if isinstance(value, int) else float(f"{value:.6g}")
+        for name, value in figures.items()
     }
 
 
-def leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def leaves(
+    tree: Mapping[str, Any], path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every value of nested dicts, with the names that lead to it."""
     for name, value in tree.items():
         if isinstance(value, Mapping):
@@ -204,6 +244,8 @@ def _name(path: tuple[str, ...]) -> str:
 
 
 def valid_name(name: str) -> str:
-    """The nearest name that MLflow takes: its characters, no empty or dotted parts, at most 250 long."""
+    """The nearest name that MLflow takes: its characters, no empty or dotted parts, at most 250
+    long.
+    """
     parts = [part if part.strip(".") else "_" for part in _NOT_IN_NAMES.sub("_", name).split("/")]
     return "/".join(parts)[:LONGEST_NAME].rstrip("/")

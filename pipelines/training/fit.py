@@ -20,20 +20,20 @@ from .train import Trained, displayed_training, train_on_outcomes
 
 @entry(TrainRequest)
 def train(request: TrainRequest) -> StrategyNetwork:
-    """Teach a strategy network which agent should use which strategy on which question, and whom to trust.
+    """Teach a strategy network which agent should use which strategy on which question, and whom to
+    trust.
 
-    Either from `outcomes`, without a call, or from `train`, by asking; nobody is asked the same twice, and
-    the same call with the same folder goes on where it was stopped. Outcomes teach a given network anew,
-    questions in addition.
+    Either from `outcomes`, without a call, or from `train`, by asking; nobody is asked the same
+    twice, and the same call with the same folder goes on where it was stopped. Outcomes teach a
+    given network anew, questions in addition.
 
-    Returns a network with the course of its training as `training`: `folder`, `log`, `scores`. Outcomes of
-    agents whose strategies are not in `fm.STRATEGIES` make a network that can only be scored: nobody can be
-    asked in those ways.
+    Returns a network with the course of its training as `training`: `folder`, `log`, `scores`.
+    Outcomes of agents whose strategies are not in `fm.STRATEGIES` make a network that can only be
+    scored: nobody can be asked in those ways.
 
-    Raises:
-        UserError: nothing, or both, to learn from; settings that do not fit; unusable outcomes or questions;
-            a folder of another training; a budget that cannot be held, or is spent; a call that failed for
-            good. What was finished is in the folder.
+    Raises: UserError: nothing, or both, to learn from; settings that do not fit; unusable outcomes
+        or questions; a folder of another training; a budget that cannot be held, or is spent; a
+        call that failed for good. What was finished is in the folder.
     """
     plan = plan_training(request)
     for warning in plan.warnings:
@@ -81,7 +81,9 @@ def train_as_planned(plan: ReplayPlan | LivePlan) -> Trained:
 
 
 def _asked(plan: LivePlan, folder: Any, how: dict[str, Any]) -> Trained:
-    """Train by asking LMs, and evaluate the network on the test questions, as a run in its folder."""
+    """Train by asking LMs, and evaluate the network on the test questions, as a run in its
+    folder.
+    """
     request = plan.request
     with open_books(account=plan.account(folder)):
         trained = live(
@@ -106,7 +108,9 @@ def _asked(plan: LivePlan, folder: Any, how: dict[str, Any]) -> Trained:
             if isinstance(request.test, str | list):
                 named = request.test if isinstance(request.test, str) else str(request.test[0])
                 seed = None if request.test_limit is None else int(plan.given.get("seed", 0))
-                source = data.recorded(plan.test, named, request.test_split, request.test_limit, seed)
+                source = data.recorded(
+                    plan.test, named, request.test_split, request.test_limit, seed
+                )
             trained.evaluation = evaluate(
                 plan.network,
                 plan.test,

@@ -50,17 +50,18 @@ def live(
 ) -> Trained:
     """Train a network by asking LMs, and save it in `out`; `network` is trained in place.
 
-    Every answered call is kept in `out/training`: the same call with the same folder goes on from the last
-    checkpoint, and what was answered since is not asked again. `lm` is that of every seat without one of its
-    own; the other arguments are those of `evaluate` and of `train_on_outcomes`.
+    Every answered call is kept in `out/training`: the same call with the same folder goes on from
+    the last checkpoint, and what was answered since is not asked again. `lm` is that of every seat
+    without one of its own; the other arguments are those of `evaluate` and of `train_on_outcomes`.
 
-    Raises UserError for settings that only a replay can meet and a folder of another training, and Unanswered
-    for a call that failed for good; BudgetSpent and KeyboardInterrupt go through, and what is finished is
-    kept.
+    Raises UserError for settings that only a replay can meet and a folder of another training, and
+    Unanswered for a call that failed for good; BudgetSpent and KeyboardInterrupt go through, and
+    what is finished is kept.
     """
     if training.full_information:
         raise UserError(
-            "full_information asks every agent for every strategy, which only a replay can afford: add --set "
+            "full_information asks every agent for every strategy, which only a replay can "
+            "afford: add --set "
             "full_information=false --set epochs=10, or train from --outcomes"
         )
     state = network.state
@@ -85,7 +86,9 @@ def live(
         quiet = dspy.context(lm=lm or dspy.settings.lm, disable_history=True, trace=None)
         books = open_books(kept, records=records, lms=about["lms"], cache=cache)
         with books, quiet, metering(lms_in(network, lm)):
-            log = learn(folder, state, asked, _answering(network, questions), training, tracker, progress)
+            log = learn(
+                folder, state, asked, _answering(network, questions), training, tracker, progress
+            )
         network.save(folder)
         model = ModelUpload(network, name="network", lm=lm or dspy.settings.lm)
         tracker.end(training_uploads(log.steps, None, folder), "FINISHED", folder, model)
@@ -93,13 +96,16 @@ def live(
 
 
 def fresh_network(config: Any, **options: Any) -> StrategyNetwork:
-    """An untrained network of these settings, with the embedding model that they name; options are those of
-    `StrategyNetwork`."""
+    """An untrained network of these settings, with the embedding model that they name; options are
+    those of `StrategyNetwork`.
+    """
     return StrategyNetwork.untrained(config, Embedder(config.embedding), **options)
 
 
 def _answering(network: StrategyNetwork, questions: Sequence[Question]) -> Asked:
-    """The network's answers; a call that fails for good ends the training, since it says nothing of right."""
+    """The network's answers; a call that fails for good ends the training, since it says nothing of
+    right.
+    """
     ask = network.answering(questions)
 
     async def answer(question: int, agent: int, strategy: int) -> tuple[str | None, bool]:
@@ -109,11 +115,15 @@ def _answering(network: StrategyNetwork, questions: Sequence[Question]) -> Asked
             raise
         except CallError as problem:
             why = " ".join(str(problem).split())
-            raise Unanswered(f"question {questions[question].id!r} could not be answered ({why})") from None
+            raise Unanswered(
+                f"question {questions[question].id!r} could not be answered ({why})"
+            ) from None
         return found
 
     return answer
 
 
 def _group(question: Question) -> str | None:
-    return next((str(question.meta[name]) for name in GROUPS if question.meta.get(name) is not None), None)
+    return next(
+        (str(question.meta[name]) for name in GROUPS if question.meta.get(name) is not None), None
+    )

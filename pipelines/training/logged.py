@@ -32,7 +32,15 @@ _NETWORK = (
 
 def training_run(about: Mapping[str, Any]) -> dict[str, Any]:
     """What a training is of, as trackers take it, from what `training.json` says."""
-    same = ("lms", "data_fingerprint", "questions", "versions", "git_commit", "mlflow_run_id", "tracking_key")
+    same = (
+        "lms",
+        "data_fingerprint",
+        "questions",
+        "versions",
+        "git_commit",
+        "mlflow_run_id",
+        "tracking_key",
+    )
     return {
         **{key: about[key] for key in same},
         "program": {"program": "network training", **about["network"]},
@@ -52,7 +60,11 @@ def curve_of(steps: Sequence[Mapping[str, Any]]) -> Upload:
         curve=[
             (
                 int(step["questions"]),
-                {name: float(step[key]) for key, name in FIGURES.items() if step.get(key) is not None}
+                {
+                    name: float(step[key])
+                    for key, name in FIGURES.items()
+                    if step.get(key) is not None
+                }
                 | {f"strategy/{name}": share for name, share in step.get("strategies", {}).items()},
             )
             for step in steps

@@ -75,7 +75,9 @@ class TrainingPlan:
 
 @dataclass
 class ReplayPlan(TrainingPlan):
-    """A training on recorded answers, which asks no LM. `named` are the settings of network and training."""
+    """A training on recorded answers, which asks no LM. `named` are the settings of network and
+    training.
+    """
 
     outcomes: Outcomes
     tested: Outcomes | None
@@ -95,7 +97,10 @@ class ReplayPlan(TrainingPlan):
         return []  # nobody is asked
 
     def to_dict(self) -> dict[str, Any]:
-        return {"out": str(self.out), "training": {"questions": len(self.outcomes), "most_calls": 0}}
+        return {
+            "out": str(self.out),
+            "training": {"questions": len(self.outcomes), "most_calls": 0},
+        }
 
 
 @dataclass
@@ -163,7 +168,8 @@ def plan_training(request: TrainRequest, *, stored: bool = False) -> ReplayPlan 
     """
     if bool(request.outcomes is not None) == bool(request.train is not None):
         raise UserError(
-            "give what to learn from: either outcomes, or questions (--outcomes FILE or --train QUESTIONS)"
+            "give what to learn from: either outcomes, or questions (--outcomes FILE or --train "
+            "QUESTIONS)"
         )
     chosen, seed = parse_sets(request.settings), request.seed
     if seed and chosen.get("seed", seed) != seed:
@@ -178,7 +184,9 @@ def plan_training(request: TrainRequest, *, stored: bool = False) -> ReplayPlan 
     return _live(request, chosen, program)
 
 
-def _replay(request: TrainRequest, chosen: dict[str, Any], program: StrategyNetwork | None) -> ReplayPlan:
+def _replay(
+    request: TrainRequest, chosen: dict[str, Any], program: StrategyNetwork | None
+) -> ReplayPlan:
     for name in _ONLY_LIVE:
         if request.asked(name):
             option = "--" + name.replace("_", "-")
@@ -188,7 +196,9 @@ def _replay(request: TrainRequest, chosen: dict[str, Any], program: StrategyNetw
     warnings: list[str] = []
     if program is not None:
         config = vars(program.state.config)
-        named = {name: value for name, value in config.items() if name != "alike"} | _of_training(chosen)
+        named = {name: value for name, value in config.items() if name != "alike"} | _of_training(
+            chosen
+        )
         embed: Embed = program.embed
     else:
         embed, chosen, warnings = _embedder(request.embedding, chosen)
@@ -200,12 +210,15 @@ def _replay(request: TrainRequest, chosen: dict[str, Any], program: StrategyNetw
         warnings.append(warning)
     if errors := table.errors + (tested.errors if tested else 0):
         warnings.append(
-            f"{counted(errors, 'row')} of failed questions {'is' if errors == 1 else 'are'} left out"
+            f"{counted(errors, 'row')} of failed questions {'is' if errors == 1 else 'are'} left "
+            f"out"
         )
     return ReplayPlan(request, chosen, table, tested, program, embed, named, warnings=warnings)
 
 
-def _live(request: TrainRequest, chosen: dict[str, Any], program: StrategyNetwork | None) -> LivePlan:
+def _live(
+    request: TrainRequest, chosen: dict[str, Any], program: StrategyNetwork | None
+) -> LivePlan:
     how: Any = {"columns": request.column_names(), "kind": request.kind}
     seed = int(chosen.get("seed", 0))
     limits = (request.train_split, request.train_limit, seed)
@@ -237,7 +250,8 @@ def _check_live(training: TrainingSettings) -> None:
     """Raises UserError for settings that only a replay can meet."""
     if training.full_information or not isinstance(training.epochs, int):
         raise UserError(
-            "full_information and epochs=auto ask every agent for every strategy, which only a replay can "
+            "full_information and epochs=auto ask every agent for every strategy, which only a "
+            "replay can "
             "afford: add --set full_information=false --set epochs=10, or train from --outcomes"
         )
 
@@ -251,7 +265,9 @@ def _test_questions(request: TrainRequest, seed: int, how: dict[str, Any]) -> li
             raise UserError("--test is given twice: name one set of test questions")
         given = given[0]
     drawn = None if request.test_limit is None else seed
-    test = data.listed(given, "test", split=request.test_split, limit=request.test_limit, seed=drawn, **how)
+    test = data.listed(
+        given, "test", split=request.test_split, limit=request.test_limit, seed=drawn, **how
+    )
     data.check_asked(test)
     return test
 
@@ -264,7 +280,9 @@ def _of_program(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _given(
     program: Program | str | None, settings: Mapping[str, Any], embedding: str | Embed | None
 ) -> StrategyNetwork | None:
-    """The network to teach; None for one that the settings make. Raises UserError where both say the same."""
+    """The network to teach; None for one that the settings make. Raises UserError where both say
+    the same.
+    """
     if program is None or program == "network":
         return None
     if isinstance(program, str):
@@ -274,7 +292,10 @@ def _given(
     if embedding is not None:
         raise UserError("the program has an embedding of its own: leave embedding out")
     config = program.state.config
-    own = {**vars(config), **config.to_dict()} | {"samples": program.samples, "sampling": program.sampling}
+    own = {**vars(config), **config.to_dict()} | {
+        "samples": program.samples,
+        "sampling": program.sampling,
+    }
     for name in settings.keys() - _of_training(settings).keys():
         if name not in own or settings[name] != own[name]:
             known = f", and {own[name]!r} in the program" if name in own else ""
@@ -296,7 +317,11 @@ def _embedder(
     if callable(embedding):
         name = getattr(embedding, "__name__", type(embedding).__name__)
         named = {**settings, "embedding": getattr(embedding, "model", name)}
-        return embedding if isinstance(embedding, Embedder) else partial(_vectors, embedding), named, []
+        return (
+            embedding if isinstance(embedding, Embedder) else partial(_vectors, embedding),
+            named,
+            [],
+        )
     warning = None
     if embedding is None and "embedding" not in settings:
         embedding, warning = default_embedding()
@@ -305,7 +330,9 @@ def _embedder(
 
 
 def _vectors(embedding: Embed, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-    """What a function of the user's own makes of texts. Raises UserError for what are no vectors of them."""
+    """What a function of the user's own makes of texts. Raises UserError for what are no vectors of
+    them.
+    """
     made = embedding(texts)
     try:
         found = np.asarray(made, dtype=np.float32)
@@ -313,7 +340,8 @@ def _vectors(embedding: Embed, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         found = np.zeros(0, dtype=np.float32)
     if found.ndim != 2 or len(found) != len(texts) or not np.isfinite(found).all():
         raise UserError(
-            f"the embedding function gave no vectors of {counted(len(texts), 'text')}: return an array of "
+            f"the embedding function gave no vectors of {counted(len(texts), 'text')}: return an "
+            f"array of "
             "finite numbers with a row for each"
         )
     return found

@@ -1,4 +1,6 @@
-"""The program that a training on recorded answers makes: a network that can be asked, or scored alone."""
+"""The program that a training on recorded answers makes: a network that can be asked, or scored
+alone.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,11 @@ def network_of(state: NetworkState, embed: Embed, **options: Any) -> StrategyNet
 
 
 class RecordedNetwork(StrategyNetwork):
-    """A network that learned from recorded answers of agents that nobody can ask in the same way again.
+    """A network that learned from recorded answers of agents that nobody can ask in the same way
+    again.
 
-    It has no seats and answers nothing: `training.scores` says what it reaches, `state` what it learned.
+    It has no seats and answers nothing: `training.scores` says what it reaches, `state` what it
+    learned.
     """
 
     def __init__(self, state: NetworkState, embed: Embed, **options: Any) -> None:
@@ -39,6 +43,7 @@ class RecordedNetwork(StrategyNetwork):
     async def solve(self, task: Task) -> dspy.Prediction:
         ways = ", ".join(filter(None, self.state.config.strategies)) or "agents without strategies"
         raise UserError(
-            f"this network learned from answers of {ways}, which are not in fm.STRATEGIES: it can be scored "
+            f"this network learned from answers of {ways}, which are not in fm.STRATEGIES: it "
+            f"can be scored "
             "on outcomes, and cannot be asked"
         )

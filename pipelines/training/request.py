@@ -28,11 +28,12 @@ from ..base.request import (
 
 @dataclass
 class TrainRequest(Columned, SharedByLMs, Seats, Spending):
-    """Train a strategy network: who asks in which way for which question, and whose vote counts how much.
+    """Train a strategy network: who asks in which way for which question, and whose vote counts how
+    much.
 
-    With --outcomes it learns from recorded answers; with --train it asks LMs. Run the same command again to
-    resume a training that was stopped: nothing that was answered is asked again. folkmoot evaluate
-    network:DIR uses the result.
+    With --outcomes it learns from recorded answers; with --train it asks LMs. Run the same command
+    again to resume a training that was stopped: nothing that was answered is asked again. folkmoot
+    evaluate network:DIR uses the result.
     """
 
     example: ClassVar[str] = "train --outcomes train.jsonl --test test.jsonl --out runs/network"
@@ -43,8 +44,10 @@ class TrainRequest(Columned, SharedByLMs, Seats, Spending):
         Option(
             "--outcomes",
             metavar="FILE",
-            help="Recorded answers to learn from, without any LM call: outcome tables, results.jsonl files "
-            "or run folders (repeat it); in Python also the rows of a table, as a DataFrame or dicts.",
+            help="Recorded answers to learn from, without any LM call: outcome tables, "
+            "results.jsonl files "
+            "or run folders (repeat it); in Python also the rows of a table, as a DataFrame or "
+            "dicts.",
         ),
     ] = None
     program: Annotated[
@@ -52,7 +55,8 @@ class TrainRequest(Columned, SharedByLMs, Seats, Spending):
         str | None,
         Argument(
             metavar="[PROGRAM]",
-            help="What to train: network, the strategy network; in Python also one with settings, LMs and "
+            help="What to train: network, the strategy network; in Python also one with "
+            "settings, LMs and "
             "prompts of its own, trained before or not, which stays as it is.",
         ),
     ] = None
@@ -65,26 +69,39 @@ class TrainRequest(Columned, SharedByLMs, Seats, Spending):
     test: Annotated[
         Any,
         list[str],
-        Option(metavar="FILE|NAME", help="What to score the trained network on: outcomes, or questions."),
+        Option(
+            metavar="FILE|NAME",
+            help="What to score the trained network on: outcomes, or questions.",
+        ),
     ] = None
     test_split: Annotated[str | None, Option(help="Split of the test questions.")] = None
     test_limit: Annotated[int | None, sampled("test")] = None
     settings: Annotated[
         Pairs,
         list[str],
-        Option("--set", metavar="KEY=VALUE", help="Setting of network or training, before the preset's."),
+        Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Setting of network or training, before the preset's.",
+        ),
     ] = None
     temperature: Temperature = None
     out: Annotated[
         str | Path | None,
         Path | None,
-        folder("Folder of the network; the same command resumes it. In Python by default a temporary one."),
+        folder(
+            "Folder of the network; the same command resumes it. In Python by default a "
+            "temporary one."
+        ),
     ] = None
-    seed: Annotated[int, Option(min=0, help="Of graph, weights, draws and samples of questions.")] = 0
+    seed: Annotated[
+        int, Option(min=0, help="Of graph, weights, draws and samples of questions.")
+    ] = 0
     preset: Annotated[
         str,
         Option(
-            help="standing, beyond, paper, supervised, consensus_aware, gamma_0, gamma_0.7 (its ablations)."
+            help="standing, beyond, paper, supervised, consensus_aware, gamma_0, gamma_0.7 (its "
+            "ablations)."
         ),
     ] = "standing"
     embedding: Annotated[
@@ -92,8 +109,10 @@ class TrainRequest(Columned, SharedByLMs, Seats, Spending):
         str | None,
         Option(
             metavar="MODEL|DIR",
-            help="Sentence embeddings; in Python also an Embedder, or a function of texts (n) that gives "
-            "their vectors (n, D). Default: all-mpnet-base-v2, or all-MiniLM-L6-v2 where only that is here.",
+            help="Sentence embeddings; in Python also an Embedder, or a function of texts (n) "
+            "that gives "
+            "their vectors (n, D). Default: all-mpnet-base-v2, or all-MiniLM-L6-v2 where only "
+            "that is here.",
         ),
     ] = None
     record: Record = None

@@ -1,8 +1,8 @@
 """What a trained network reaches on recorded answers, beside what needs no network. All pure.
 
-Answers of A agents to Q questions in S ways are whole numbers (Q, A, S), equal for equal answers to a
-question, -1 where there is none; `correct` (Q, A, S) says which are right. Without strategies S is 1.
-A network has N agents: as many, or copies of the only one.
+Answers of A agents to Q questions in S ways are whole numbers (Q, A, S), equal for equal answers to
+a question, -1 where there is none; `correct` (Q, A, S) says which are right. Without strategies S
+is 1. A network has N agents: as many, or copies of the only one.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ RIVALS = ("majority", "best_fixed", "best_per_group", "individual")
 
 
 class NetworkDraws(NamedTuple):
-    """What the network did, in D draws: the strategy of each agent (D, Q, N), -1 for an agent that was not
-    asked, and how much its vote counted (D, Q, N)."""
+    """What the network did, in D draws: the strategy of each agent (D, Q, N), -1 for an agent that
+    was not asked, and how much its vote counted (D, Q, N).
+    """
 
     picks: Answers
     weights: Numbers
@@ -36,10 +37,12 @@ class NetworkDraws(NamedTuple):
 
 @dataclass(frozen=True)
 class Fixed:
-    """Fixed choices by their accuracy on training outcomes, each as the number of a way; ties by order.
+    """Fixed choices by their accuracy on training outcomes, each as the number of a way; ties by
+    order.
 
-    Where agents have strategies, each has a choice of its own: `best` has A numbers, `by_group` A for each
-    group. Where they have none, the choice is among the agents: `best` and each group have one number.
+    Where agents have strategies, each has a choice of its own: `best` has A numbers, `by_group` A
+    for each group. Where they have none, the choice is among the agents: `best` and each group have
+    one number.
     """
 
     best: tuple[int, ...]
@@ -47,12 +50,15 @@ class Fixed:
 
     @classmethod
     def of(cls, correct: Right, given: Right, groups: Sequence[str | None]) -> Fixed:
-        """The best by `correct` (Q, A, S), as far as `given` (Q, A, S). Raises ValueError without a question.
+        """The best by `correct` (Q, A, S), as far as `given` (Q, A, S). Raises ValueError without a
+        question.
 
         A group of None is no group.
         """
         if not len(correct) == len(given) == len(groups) or not len(groups):
-            raise ValueError(f"{len(groups)} questions need outcomes of as many, not {len(correct)}")
+            raise ValueError(
+                f"{len(groups)} questions need outcomes of as many, not {len(correct)}"
+            )
         right, there = choices_of(correct), choices_of(given)
         members = {
             name: np.array([group == name for group in groups])
@@ -69,7 +75,9 @@ class Fixed:
 
     @classmethod
     def from_dict(cls, known: Mapping[str, Any]) -> Fixed:
-        return cls(tuple(known["best"]), {name: tuple(best) for name, best in known["by_group"].items()})
+        return cls(
+            tuple(known["best"]), {name: tuple(best) for name, best in known["by_group"].items()}
+        )
 
 
 def network_scores(
@@ -84,27 +92,32 @@ def network_scores(
 ) -> dict[str, Any]:
     """The scores of a network on test outcomes: expected values over ties by lot, means over draws.
 
-    Returns `questions`, `draws`, `missing` (answers that were chosen and are not in the table: they count as
-    wrong) and, each with `value`, `low` and `high` (95 %) and the `calls` a question takes:
+    Returns `questions`, `draws`, `missing` (answers that were chosen and are not in the table: they
+    count as wrong) and, each with `value`, `low` and `high` (95 %) and the `calls` a question
+    takes:
 
     - `individual`: one agent with the strategy it chose, the mean over agents
     - `consensus`: the weighted vote of the agents
     - `majority`: the same answers with equal weights
-    - `best_fixed`: the strategy that was best in training, for each agent its own, the mean over agents;
-      without strategies the best agent. `best_per_group` likewise by group, a new group by `best_fixed`
-    - `best_per_group_hindsight`: the same chosen on the test questions themselves, so no method but a mark
+    - `best_fixed`: the strategy that was best in training, for each agent its own, the mean over
+      agents; without strategies the best agent. `best_per_group` likewise by group, a new group by
+      `best_fixed`
+    - `best_per_group_hindsight`: the same chosen on the test questions themselves, so no method but
+      a mark
     - `majority_of_all`: a plain vote over all answers in the table
     - `oracle`: whether any answer in the table is right
 
-    then `differences`: `consensus`, `individual` and `majority` less `majority`, `best_fixed`, ..., paired by
-    question, with 95 % bootstrap intervals; and `ties`: the share of questions on which the plain vote is
-    tied, and what the weights gain on tied and untied ones, None where there are none. Values are 0 ... 1.
-    Raises ValueError when shapes do not fit or there is no question.
+    then `differences`: `consensus`, `individual` and `majority` less `majority`, `best_fixed`, ...,
+    paired by question, with 95 % bootstrap intervals; and `ties`: the share of questions on which
+    the plain vote is tied, and what the weights gain on tied and untied ones, None where there are
+    none. Values are 0 ... 1. Raises ValueError when shapes do not fit or there is no question.
     """
     questions, agents, ways = answers.shape
     fits = drawn.picks.shape[1] == questions and agents in (1, drawn.picks.shape[2])
     if not questions or correct.shape != answers.shape or not fits:
-        raise ValueError(f"{answers.shape} answers do not fit {correct.shape} and {drawn.picks.shape}")
+        raise ValueError(
+            f"{answers.shape} answers do not fit {correct.shape} and {drawn.picks.shape}"
+        )
     said, right, there = (_picked(values, drawn.picks) for values in (answers, correct, given))
     asked = drawn.picks >= 0
     said, right = np.where(asked, said, -1), right & asked
@@ -122,7 +135,9 @@ def network_scores(
         "best_fixed": _fixed(alone, fixed, [None] * questions),
         "best_per_group": _fixed(alone, fixed, groups),
         "best_per_group_hindsight": _fixed(alone, hindsight, groups),
-        "majority_of_all": expected_votes(flat, correct.reshape(everyone), np.ones(agents * ways)).right,
+        "majority_of_all": expected_votes(
+            flat, correct.reshape(everyone), np.ones(agents * ways)
+        ).right,
         "oracle": correct.any(axis=(1, 2)).astype(float),
     }
     cells = float(given.sum(axis=(1, 2)).mean())
@@ -138,9 +153,15 @@ def network_scores(
         "draws": len(drawn.picks),
         "missing": round(float((asked & ~there).sum()) / len(drawn.picks), 6),
     }
-    found |= {name: {**score_of(value, seed), "calls": calls[name]} for name, value in values.items()}
+    found |= {
+        name: {**score_of(value, seed), "calls": calls[name]} for name, value in values.items()
+    }
     found["differences"] = {
-        team: {rival: _difference(values[team], values[rival], seed) for rival in RIVALS if rival != team}
+        team: {
+            rival: _difference(values[team], values[rival], seed)
+            for rival in RIVALS
+            if rival != team
+        }
         for team in TEAMS
     }
     return found | {"ties": _ties(group, plain)}
@@ -149,8 +170,10 @@ def network_scores(
 def verdict_of(
     scores: Mapping[str, Any], fixed: Fixed, agents: Sequence[str], strategies: Sequence[str]
 ) -> list[str]:
-    """What `network_scores` found, in sentences: whether the group's vote beats a plain vote and the best
-    fixed choice, with strategies whether an agent's own choice does, and what to take if nothing helps."""
+    """What `network_scores` found, in sentences: whether the group's vote beats a plain vote and
+    the best fixed choice, with strategies whether an agent's own choice does, and what to take if
+    nothing helps.
+    """
     differences, plain = scores["differences"], "a plain vote over the same answers"
     if not strategies:
         alone = f"the best single agent, {agents[fixed.best[0]]}"
@@ -170,7 +193,8 @@ def verdict_of(
 def score_of(values: Numbers, seed: int) -> dict[str, float]:
     """The mean of values (Q,) in 0 ... 1 with its 95 % interval.
 
-    Wilson's where each is 0 or 1; else the percentile bootstrap's, as values may be shares of a tie.
+    Wilson's where each is 0 or 1; else the percentile bootstrap's, as values may be shares of a
+    tie.
     """
     if np.isin(values, (0.0, 1.0)).all():
         low, high = wilson(int(values.sum()), len(values))
@@ -195,7 +219,9 @@ def _picked(values: npt.NDArray[Any], picks: Answers) -> npt.NDArray[Any]:
 def _votes(said: Answers, right: Right, weights: Numbers) -> Expected:
     """The votes of all draws at once, each part (D, Q)."""
     shape, agents = said.shape[:2], said.shape[2]
-    rows = expected_votes(said.reshape(-1, agents), right.reshape(-1, agents), weights.reshape(-1, agents))
+    rows = expected_votes(
+        said.reshape(-1, agents), right.reshape(-1, agents), weights.reshape(-1, agents)
+    )
     return Expected(rows.right.reshape(shape), rows.tied.reshape(shape))
 
 
@@ -206,7 +232,9 @@ def _best(right: Right, there: Right) -> tuple[int, ...]:
 
 
 def _fixed(right: Right, fixed: Fixed, groups: Sequence[str | None]) -> Numbers:
-    """Whether the fixed choices are right on each question, the mean over those who choose, (Q,)."""
+    """Whether the fixed choices are right on each question, the mean over those who choose,
+    (Q,).
+    """
     chosen = np.array(
         [fixed.best if group is None else fixed.by_group.get(group, fixed.best) for group in groups]
     )

@@ -66,10 +66,11 @@ Progress = Callable[[Mapping[str, Any]], None]
 
 @dataclass(repr=False)
 class Trained:
-    """A finished training: what was learned, how it went, what `training.json` says of it, and the program.
+    """A finished training: what was learned, how it went, what `training.json` says of it, and the
+    program.
 
-    `scores` are those of a test on outcomes, `evaluation` that on questions; `taught` says how much there was
-    to learn from, and what asking took.
+    `scores` are those of a test on outcomes, `evaluation` that on questions; `taught` says how much
+    there was to learn from, and what asking took.
     """
 
     folder: Path
@@ -129,12 +130,11 @@ def train_on_outcomes(
 ) -> Trained:
     """Train a network on recorded answers, without any LM call, and score it on others.
 
-    Args:
-        outcomes: what to learn from. Each of several agents of the table becomes an agent of the network; of
-            one agent there are as many copies as the settings say. Answers without a strategy teach trust
-            and weights only.
-        out: folder of the network, the training's log, plots and checkpoint. The same call with the same
-            folder goes on where it was stopped.
+    Args: outcomes: what to learn from. Each of several agents of the table becomes an agent of the
+        network; of one agent there are as many copies as the settings say. Answers without a
+        strategy teach trust and weights only.
+        out: folder of the network, the training's log, plots and checkpoint. The same call with the
+            same folder goes on where it was stopped.
         settings: of network and training, by their flat names, before those of the preset.
         test: outcomes to score the trained network on.
         preset: one of `optimizers.policy.settings.PRESETS`.
@@ -144,8 +144,8 @@ def train_on_outcomes(
         progress: called after every batch with its figures.
         program: makes the program of what was learned; None makes one with prompts as they begin.
 
-    Raises UserError for settings that do not fit, test questions that are in training, and a folder of
-    another training.
+    Raises UserError for settings that do not fit, test questions that are in training, and a folder
+    of another training.
     """
     from ...modules.network.state import NetworkState
 
@@ -158,7 +158,10 @@ def train_on_outcomes(
         test = test.like(outcomes.agents, outcomes.strategies)
     embed = embed or Embedder(config.embedding)
     vectors = embed(outcomes.questions)
-    answers, correct = for_all_copies(outcomes.answers, config), for_all_copies(outcomes.correct, config)
+    answers, correct = (
+        for_all_copies(outcomes.answers, config),
+        for_all_copies(outcomes.correct, config),
+    )
 
     def answer(question: int, agent: int, strategy: int) -> tuple[str | None, bool]:
         code = int(answers[question, agent, strategy])
@@ -174,7 +177,9 @@ def train_on_outcomes(
         "lms": {},
         "fixed": Fixed.of(outcomes.correct, outcomes.given, outcomes.groups).to_dict(),
     }
-    questions = [TrainingQuestion(*each) for each in zip(outcomes.ids, vectors, outcomes.groups, strict=True)]
+    questions = [
+        TrainingQuestion(*each) for each in zip(outcomes.ids, vectors, outcomes.groups, strict=True)
+    ]
     state = NetworkState.fresh(config, vectors.shape[1])
     with training_folder(Path(out), about, tracking=tracking) as (folder, tracker):
         log = learn(folder, state, questions, answer, training, tracker, progress)
@@ -224,7 +229,8 @@ def displayed_training(show: bool | Progress | None) -> Iterator[Progress]:
 
 
 def rescore(folder: str | Path, test: Outcomes, *, embed: Embed | None = None) -> dict[str, Any]:
-    """The test scores of a network that `train_on_outcomes` trained, from its folder; see `network_scores`.
+    """The test scores of a network that `train_on_outcomes` trained, from its folder; see
+    `network_scores`.
 
     Raises UserError for a folder without such a network and outcomes that do not fit it.
     """
@@ -233,7 +239,8 @@ def rescore(folder: str | Path, test: Outcomes, *, embed: Embed | None = None) -
     about = read_about(Path(folder))
     if "fixed" not in about:
         raise UserError(
-            f"the network in {folder} was not trained on outcomes: evaluate it on questions, with --data"
+            f"the network in {folder} was not trained on outcomes: evaluate it on questions, "
+            f"with --data"
         )
     state = NetworkState.load(folder)
     test = test.like(about["agents"], about["strategies"])
@@ -243,7 +250,9 @@ def rescore(folder: str | Path, test: Outcomes, *, embed: Embed | None = None) -
 def score_state(
     state: NetworkState, about: Mapping[str, Any], test: Outcomes, embed: Embed
 ) -> dict[str, Any]:
-    """`network_scores` of a network on outcomes with the agents and strategies that it was trained on."""
+    """`network_scores` of a network on outcomes with the agents and strategies that it was trained
+    on.
+    """
     config = state.config
     drawn = draws(state, test.ids, embed(test.questions))
     fixed = Fixed.from_dict(about["fixed"])
@@ -254,8 +263,12 @@ def score_state(
     return found | network_use(test.answers, test.correct, test.groups, drawn, test.strategies)
 
 
-def draws(state: NetworkState, ids: Sequence[str], vectors: npt.NDArray[np.float32]) -> NetworkDraws:
-    """What a network chooses for Q questions with embeddings (Q, D), drawn DRAWS times if it is sampled."""
+def draws(
+    state: NetworkState, ids: Sequence[str], vectors: npt.NDArray[np.float32]
+) -> NetworkDraws:
+    """What a network chooses for Q questions with embeddings (Q, D), drawn DRAWS times if it is
+    sampled.
+    """
     config = state.config
     sampled = config.choice == "sample" and len(config.strategies) > 1
     scores = state.logits(vectors) + state.bias(vectors)
@@ -292,7 +305,9 @@ def learn(
         if progress is not None:
             progress(step)
 
-    log = train_policies(state, questions, answer, training, checkpoint=folder / CHECKPOINT, progress=note)
+    log = train_policies(
+        state, questions, answer, training, checkpoint=folder / CHECKPOINT, progress=note
+    )
     write_json(folder / LOG, log.to_dict())
     plots = folder / "plots"
     plots.mkdir(exist_ok=True)
@@ -311,14 +326,16 @@ def learn(
 def training_folder(
     folder: Path, about: dict[str, Any], *, tracking: bool, parent: str | None = None
 ) -> Iterator[tuple[Path, Tracker]]:
-    """The folder of a training with its tracked run, for one process at a time; `about` is what it is of.
+    """The folder of a training with its tracked run, for one process at a time; `about` is what it
+    is of.
 
     Raises UserError for the folder of another training, one in use, and one that cannot be written.
     """
     with TRAINING.opened(folder, about):
         run = training_run(about) | caller_place(parent)
         if not (folder / ABOUT).exists():
-            write_json(folder / ABOUT, about)  # with the key by which a run is found that was not noted
+            # with the key by which a run is found that was not noted
+            write_json(folder / ABOUT, about)
         tracker = start_tracking(run) if tracking else Tracker()
         about["mlflow_run_id"] = tracker.run_id
         write_json(folder / ABOUT, about)
@@ -351,10 +368,14 @@ def training_about(
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """What `training.json` says of a trained network. Raises UserError when it is not there or damaged."""
+    """What `training.json` says of a trained network. Raises UserError when it is not there or
+    damaged.
+    """
     found = read_object(folder / ABOUT)
     if found is None:
-        raise UserError(f"{folder} holds no training ({ABOUT} is missing or damaged): name a trained network")
+        raise UserError(
+            f"{folder} holds no training ({ABOUT} is missing or damaged): name a trained network"
+        )
     return found
 
 
@@ -362,16 +383,21 @@ def check_apart(train: Outcomes, test: Outcomes) -> None:
     """Raises UserError when a test question was learned from; a text alone may stand in both."""
     learnt = set(zip(train.ids, train.questions, strict=True))
     # By their texts, since the ids of runs are of our own making.
-    same = [text for name, text in zip(test.ids, test.questions, strict=True) if (name, text) in learnt]
+    same = [
+        text for name, text in zip(test.ids, test.questions, strict=True) if (name, text) in learnt
+    ]
     if same:
         raise UserError(
-            f"{len(same)} of {counted(len(test), 'test question')} are training questions (the first is "
+            f"{len(same)} of {counted(len(test), 'test question')} are training questions (the "
+            f"first is "
             f"{textwrap.shorten(same[0], 80, placeholder=' …')!r}): test on others"
         )
 
 
 def for_all_copies(values: npt.NDArray[Any], config: NetworkConfig) -> npt.NDArray[Any]:
-    """A table (Q, A, S) by the agents of a network (Q, N, S): one agent's answers are those of all copies."""
+    """A table (Q, A, S) by the agents of a network (Q, N, S): one agent's answers are those of all
+    copies.
+    """
     if values.shape[1] == config.agents:
         return values
     return np.broadcast_to(values, (len(values), config.agents, values.shape[2]))
@@ -379,7 +405,13 @@ def for_all_copies(values: npt.NDArray[Any], config: NetworkConfig) -> npt.NDArr
 
 def fingerprint_of(outcomes: Outcomes) -> str:
     """A digest of all that a training learns from."""
-    names = [outcomes.ids, outcomes.questions, outcomes.groups, outcomes.agents, outcomes.strategies]
+    names = [
+        outcomes.ids,
+        outcomes.questions,
+        outcomes.groups,
+        outcomes.agents,
+        outcomes.strategies,
+    ]
     digest = hashlib.sha256(json.dumps(names).encode())
     for values in (outcomes.answers, outcomes.correct, outcomes.given):
         digest.update(np.ascontiguousarray(values).tobytes())
@@ -387,20 +419,24 @@ def fingerprint_of(outcomes: Outcomes) -> str:
 
 
 def idle(outcomes: Outcomes, given: Mapping[str, Any]) -> str | None:
-    """A warning where the outcomes leave nothing to choose: one agent, with one strategy or none."""
+    """A warning where the outcomes leave nothing to choose: one agent, with one strategy or
+    none.
+    """
     chosen = _chosen(outcomes, given)
     if len(chosen.agents) > 1 or len(chosen.strategies) > 1:
         return None
     way = f" with the strategy {chosen.strategies[0]!r}" if chosen.strategies else ""
     return (
-        f"the outcomes are of one agent ({chosen.agents[0]}){way}, so there is nothing to choose between and "
+        f"the outcomes are of one agent ({chosen.agents[0]}){way}, so there is nothing to choose "
+        f"between and "
         "nothing to learn: give outcomes of several strategies or agents"
     )
 
 
 def recent(log: TrainingLog) -> dict[str, float]:
-    """Reward, shares right (one agent's, the group's) and trust, each the mean over the last batches, and how
-    many edges of the graph came or went in all."""
+    """Reward, shares right (one agent's, the group's) and trust, each the mean over the last
+    batches, and how many edges of the graph came or went in all.
+    """
     last = log.steps[-LAST:]
     if not last:
         return {}
@@ -410,7 +446,9 @@ def recent(log: TrainingLog) -> dict[str, float]:
 
 
 def _chosen(outcomes: Outcomes, given: Mapping[str, Any]) -> Outcomes:
-    """The outcomes with the strategies that the settings name, all of them unless they name some."""
+    """The outcomes with the strategies that the settings name, all of them unless they name
+    some.
+    """
     wanted = given.get("strategies")
     if wanted is None or not outcomes.strategies:
         return outcomes
@@ -424,6 +462,8 @@ def _fitted(outcomes: Outcomes, given: Mapping[str, Any]) -> dict[str, Any]:
     count = len(outcomes.agents)
     wanted = given.get("agents", count)
     if count > 1 and wanted != count:
-        raise UserError(f"the outcomes have {count} agents, not {wanted}: leave agents out of the settings")
+        raise UserError(
+            f"the outcomes have {count} agents, not {wanted}: leave agents out of the settings"
+        )
     found = {"alike": count == 1, **given, "strategies": outcomes.strategies or ("",)}
     return found | ({"agents": count} if count > 1 else {})

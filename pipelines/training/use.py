@@ -1,4 +1,6 @@
-"""How a trained network went about recorded questions: who used which strategy, and how sure it was. Pure."""
+"""How a trained network went about recorded questions: who used which strategy, and how sure it
+was. Pure.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,14 @@ def network_use(
     drawn: NetworkDraws,
     strategies: Sequence[str],
 ) -> dict[str, Any]:
-    """What a network did, from the arrays of `network_scores`; over all draws, but where it says otherwise.
+    """What a network did, from the arrays of `network_scores`; over all draws, but where it says
+    otherwise.
 
-    - `ece` and `reliability` as in `network_report`, of the first draw; equal scores go to the earlier agent
-    - with two strategies or more: `strategy`, for each its `accuracy` on all test questions, whoever chose
-      it, and its `share` of the choices; `use`, the shares by agent, and `use_by_group` where there are
-      between 2 and 30 groups
+    - `ece` and `reliability` as in `network_report`, of the first draw; equal scores go to the
+      earlier agent
+    - with two strategies or more: `strategy`, for each its `accuracy` on all test questions,
+      whoever chose it, and its `share` of the choices; `use`, the shares by agent, and
+      `use_by_group` where there are between 2 and 30 groups
     """
     found = _calibration(answers, correct, drawn)
     if len(strategies) < 2:
@@ -36,11 +40,14 @@ def network_use(
         name: {"share": share, "accuracy": float(correct[:, :, s].mean())}
         for s, (name, share) in enumerate(_shares(picks, strategies).items())
     }
-    found["use"] = {f"agent.{i}": _shares(picks[:, :, i], strategies) for i in range(picks.shape[2])}
+    found["use"] = {
+        f"agent.{i}": _shares(picks[:, :, i], strategies) for i in range(picks.shape[2])
+    }
     names = sorted({group for group in groups if group is not None})
     if 1 < len(names) <= _MOST_GROUPS:
         found["use_by_group"] = {
-            name: _shares(picks[:, [group == name for group in groups]], strategies) for name in names
+            name: _shares(picks[:, [group == name for group in groups]], strategies)
+            for name in names
         }
     return found
 
@@ -53,7 +60,9 @@ def _shares(picks: npt.NDArray[np.bool_], strategies: Sequence[str]) -> dict[str
 def _calibration(answers: Answers, correct: Right, drawn: NetworkDraws) -> dict[str, Any]:
     found = Calibration()
     agents = (
-        np.arange(answers.shape[1]) if answers.shape[1] > 1 else np.zeros(drawn.picks.shape[2], dtype=int)
+        np.arange(answers.shape[1])
+        if answers.shape[1] > 1
+        else np.zeros(drawn.picks.shape[2], dtype=int)
     )
     for q, (ways, weights) in enumerate(zip(drawn.picks[0], drawn.weights[0], strict=True)):
         codes = np.where(ways >= 0, answers[q, agents, np.maximum(ways, 0)], -1).tolist()

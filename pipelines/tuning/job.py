@@ -1,4 +1,6 @@
-"""A study as its workers get it: what to try on which questions, where it is kept, what it may cost."""
+"""A study as its workers get it: what to try on which questions, where it is kept, what it may
+cost.
+"""
 
 from __future__ import annotations
 
@@ -55,9 +57,11 @@ def share_of(budget: Budget, share: float) -> Budget:
 
 @dataclass
 class SharedAccount(Account):
-    """An account that also sees what other processes of the study have paid, on the ledger in `folder`.
+    """An account that also sees what other processes of the study have paid, on the ledger in
+    `folder`.
 
-    What they have in flight is not seen: over all, at most the calls in flight go beyond the ceiling.
+    What they have in flight is not seen: over all, at most the calls in flight go beyond the
+    ceiling.
     """
 
     folder: Path = field(default_factory=Path)
@@ -71,7 +75,9 @@ class SharedAccount(Account):
         """Take what has been spent from the ledger's lines that are new."""
         for start, line in whole_lines(self.folder / LEDGER, self._read_to):
             self._read_to = start + len(line)
-            if (paid := parsed(line, ("prompt_tokens", "completion_tokens", "cost_usd"))) is not None:
+            if (
+                paid := parsed(line, ("prompt_tokens", "completion_tokens", "cost_usd"))
+            ) is not None:
                 self.spent.add(usage_of(paid))
 
     def _spend(self, usage: Usage) -> None:
@@ -100,13 +106,14 @@ class Job:
     own: optuna.Study | None = None  # the user's, as an object
     pruner: BasePruner | None = None
     callbacks: Sequence[Callable[[optuna.Study, FrozenTrial], None]] = ()
-    run_id: str | None = None  # the study's in the tracking store, which those of trainings are shown under
+    # the study's in the tracking store, which those of trainings are shown under
+    run_id: str | None = None
 
     def checked(self, validation: Sequence[Question], workers: int) -> Job:
         """The study with its objectives in order, the one to be made large first.
 
-        Where no price is known, or there is none, tokens take the place of the cost, with a warning. Raises
-        UserError for what cannot be a study, before anything is spent.
+        Where no price is known, or there is none, tokens take the place of the cost, with a
+        warning. Raises UserError for what cannot be a study, before anything is spent.
         """
         objectives = [self.metric.name if name == SCORE else name for name in self.objectives]
         measured = ["accuracy", "f1"] if self.metric.default else [self.metric.name]
@@ -120,12 +127,17 @@ class Job:
         if len(quality) != 1:
             raise UserError(f"the objectives need {' or '.join(measured)}, one of them: add it")
         if not isinstance(self.sampler, BaseSampler) and self.sampler not in SAMPLERS:
-            raise UserError(f"there is no sampler {self.sampler!r}: choose among {', '.join(SAMPLERS)}")
+            raise UserError(
+                f"there is no sampler {self.sampler!r}: choose among {', '.join(SAMPLERS)}"
+            )
         if self.sampler_name in ("gp", "GPSampler"):
             with from_extra("network", "the sampler gp"):
                 import_module("torch")  # with which Optuna models the space
         counts = {"trials": self.trials, "workers": workers, "concurrency": self.concurrency}
-        for what, number, least in [*((what, n, 1) for what, n in counts.items()), ("seed", self.seed, 0)]:
+        for what, number, least in [
+            *((what, n, 1) for what, n in counts.items()),
+            ("seed", self.seed, 0),
+        ]:
             if isinstance(number, bool) or not isinstance(number, int) or number < least:
                 raise UserError(f"{what} is {number!r}: give a whole number from {least} up")
         for what, questions in (("training", self.train), ("validation", validation)):
@@ -145,7 +157,9 @@ class Job:
             and self.metric.default
             and any(question.kind != "span" for question in (*self.train, *validation))
         ):
-            raise UserError("f1 is for short answers (kind span): take accuracy for these questions")
+            raise UserError(
+                "f1 is for short answers (kind span): take accuracy for these questions"
+            )
         for warning in check_train(self.train, validation):
             warnings.warn(warning, stacklevel=3)
         _, default = self.space.default()
@@ -157,8 +171,13 @@ class Job:
         return found
 
     def _check_optuna(self, workers: int) -> None:
-        """Raise UserError for a study, sampler, pruner or callbacks of the user's that cannot be used."""
-        for what, given, kind in (("pruner", self.pruner, BasePruner), ("study", self.own, optuna.Study)):
+        """Raise UserError for a study, sampler, pruner or callbacks of the user's that cannot be
+        used.
+        """
+        for what, given, kind in (
+            ("pruner", self.pruner, BasePruner),
+            ("study", self.own, optuna.Study),
+        ):
             if given is not None and not isinstance(given, kind):
                 raise UserError(f"the {what} is a {type(given).__name__}: pass one of Optuna's")
         for one in self.callbacks:
@@ -169,14 +188,18 @@ class Job:
             has = [direction.name.lower() for direction in self.own.directions]
             if has != wanted:
                 raise UserError(
-                    f"the study {self.study!r} is to {' and '.join(has)}, and {', '.join(self.objectives)} "
+                    f"the study {self.study!r} is to {' and '.join(has)}, and "
+                    f"{', '.join(self.objectives)} "
                     f"need directions={wanted}: pass a study with these, or other objectives"
                 )
             if self.storage is not None:
                 raise UserError("the study has a storage of its own: leave out storage=")
-        if workers > 1 and (self.own or self.pruner or self.callbacks or not isinstance(self.sampler, str)):
+        if workers > 1 and (
+            self.own or self.pruner or self.callbacks or not isinstance(self.sampler, str)
+        ):
             raise UserError(
-                f"{workers} workers are processes, which get no objects of Optuna's: leave out workers=, or "
+                f"{workers} workers are processes, which get no objects of Optuna's: leave out "
+                f"workers=, or "
                 "pass study= and sampler= by name with a storage= and no pruner= and callbacks="
             )
 
@@ -201,7 +224,9 @@ class Job:
 
     @property
     def questions(self) -> tuple[list[Question], list[Question]]:
-        """(questions in the order in which every setting is asked them, those to train networks on)."""
+        """(questions in the order in which every setting is asked them, those to train networks
+        on).
+        """
         order = np.random.default_rng(self.seed).permutation(len(self.train))
         asked = [self.train[place] for place in order]
         learnt, scored = halves(asked) if self.space.trains else ([], asked)
@@ -217,7 +242,9 @@ class Job:
             return path.read_text()
 
     def account(self, share: float = SEARCH_SHARE) -> SharedAccount | None:
-        """The account of a share of the budget. Raises UserError for a budget that could not be held."""
+        """The account of a share of the budget. Raises UserError for a budget that could not be
+        held.
+        """
         if self.budget is None:
             return None
         held = share_of(self.budget, share) if share < 1 else self.budget
@@ -225,12 +252,15 @@ class Job:
         return SharedAccount(held, folder=self.folder)
 
     def open(self) -> optuna.Study:
-        """The study, made if it is not there. Raises UserError when there is another of its name."""
+        """The study, made if it is not there. Raises UserError when there is another of its
+        name.
+        """
         return self.opened()[0]
 
     def opened(self) -> tuple[optuna.Study, Crew]:
         """The study as `open` gives it, and its workers."""
-        # For good: a filter that is taken back would also undo those that another thread sets meanwhile.
+        # For good: a filter that is taken back would also undo those that another thread sets
+        # meanwhile.
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         warnings.filterwarnings("ignore", category=ExperimentalWarning)
         try:
@@ -261,11 +291,13 @@ class Job:
             what = {"train": "training data", "lm": "LM"}.get(differs, differs)
             if self.own is not None:
                 raise UserError(
-                    f"the study {self.study!r} has trials of another tuning (its {what} differs): pass "
+                    f"the study {self.study!r} has trials of another tuning (its {what} "
+                    f"differs): pass "
                     "another"
                 )
             raise UserError(
-                f"{safe_url(self.storage)} holds another study {self.study!r} (its {what} differs): choose "
+                f"{safe_url(self.storage)} holds another study {self.study!r} (its {what} "
+                f"differs): choose "
                 "another --study or --out"
             )
         alone = self.storage is None
@@ -283,11 +315,15 @@ class Job:
         }
 
     def planned(self) -> tuple[int, dict[int, dict[str, Any]]]:
-        """(number of trials, parameters of those not drawn): the grid's, or the default as the first."""
+        """(number of trials, parameters of those not drawn): the grid's, or the default as the
+        first.
+        """
         point = self.space.point
         if self.sampler == "grid":
             cells = grid(point)[: self.trials]
-            return len(cells), {place: parameters_of(point, cell)[0] for place, cell in enumerate(cells)}
+            return len(cells), {
+                place: parameters_of(point, cell)[0] for place, cell in enumerate(cells)
+            }
         default, _ = self.space.default()
         if default is None:
             return self.trials, {}
@@ -296,7 +332,9 @@ class Job:
 
 def engines_of(space: TuneSpace, lm: Any) -> list[Any]:
     """What every LM that may sit in some seat is billed as."""
-    seated = [one for branch in space.branches for choices in branch.lms.values() for one in choices]
+    seated = [
+        one for branch in space.branches for choices in branch.lms.values() for one in choices
+    ]
     return [billed_as(one) for one in ([] if lm is None else [lm])] + [
         billed_as(made_lm(one, space.make_lm)) for one in seated
     ]

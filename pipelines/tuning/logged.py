@@ -32,7 +32,9 @@ COLUMNS = ("trial", "place", "front", "state", "replayed_from", "questions", "er
 
 
 def trials_of(table: Iterable[TrialEntry], job: Job, run: Mapping[str, Any]) -> Upload:
-    """Each trial of the job's folder that has ended as a run of its own; `run` is what the study is of."""
+    """Each trial of the job's folder that has ended as a run of its own; `run` is what the study is
+    of.
+    """
     mine = [entry for entry in table if entry["state"] in _ENDED and entry.get("home") == job.home]
     return Upload(children=[_trial(entry, job.objectives[0], run) for entry in mine])
 
@@ -92,7 +94,9 @@ def _tables(report: Mapping[str, Any], job: Job) -> Upload:
 
 
 def study_metrics(report: Mapping[str, Any]) -> dict[str, float]:
-    """The winner's scores on validation and in training, the difference, trials, calls and the bill."""
+    """The winner's scores on validation and in training, the difference, trials, calls and the
+    bill.
+    """
     found: dict[str, float] = {}
     held = report["validation"]
     if held is not None:
@@ -103,7 +107,10 @@ def study_metrics(report: Mapping[str, Any]) -> dict[str, float]:
     scores = report["best"]["scores"] if report["best"] else {}
     for name in report["objectives"]:
         found |= with_ends(f"train_{name}", scores[name]) if name in scores else {}
-    found |= {f"trials_{name}": report["trials"][name] for name in ("complete", "pruned", "told", "failed")}
+    found |= {
+        f"trials_{name}": report["trials"][name]
+        for name in ("complete", "pruned", "told", "failed")
+    }
     found |= {f"calls_{name}": report["calls"][name] for name in ("made", "saved")}
     return found | bill(report["paid"])
 
@@ -124,15 +131,18 @@ def study_note(report: Mapping[str, Any]) -> str:
         )
         parts.append(f"Winner: {_setting(report['best']['setting'])} (in training: {scores}).")
     parts.append(
-        f"{trials['complete']:,} trials finished, {trials['pruned']:,} stopped early, {trials['told']:,} "
-        f"settings scored from the answers of others. {calls['made']:,} calls were made for trials, "
+        f"{trials['complete']:,} trials finished, {trials['pruned']:,} stopped early, "
+        f"{trials['told']:,} "
+        f"settings scored from the answers of others. {calls['made']:,} calls were made for "
+        f"trials, "
         f"{calls['saved']:,} saved."
     )
     return "\n\n".join(parts)
 
 
 def trial_name(entry: TrialEntry, goal: str, run: Mapping[str, Any]) -> str:
-    """Such as `trial 4 · reasoner, critic · judge · deliberation · gpt-4o-mini · 62.0% right, … · 2 calls`.
+    """Such as `trial 4 · reasoner, critic · judge · deliberation · gpt-4o-mini · 62.0% right, … · 2
+    calls`.
 
     With the state if not complete; the bill is of a question.
     """
@@ -141,7 +151,11 @@ def trial_name(entry: TrialEntry, goal: str, run: Mapping[str, Any]) -> str:
     named = begun_name({**run, "settings": {"label": " · ".join(filter(None, parts))}})
     if (scores := entry.get("scores")) is None:
         return named
-    paid = f"${scores['cost']['value']:,.4f}" if "cost" in scores else f"{scores['calls']['value']:.3g} calls"
+    paid = (
+        f"${scores['cost']['value']:,.4f}"
+        if "cost" in scores
+        else f"{scores['calls']['value']:.3g} calls"
+    )
     return joined(named, ", ".join(score_words(goal, scores[goal])), f"{paid} a question")
 
 
@@ -168,14 +182,17 @@ def _setting(setting: Mapping[str, Any]) -> str:
 
 
 def trial_metrics(entry: TrialEntry) -> dict[str, float]:
-    """A trial's scores with their ends, what a question took, and all calls, as runs beside it have them.
+    """A trial's scores with their ends, what a question took, and all calls, as runs beside it have
+    them.
 
     What is not known is left out.
     """
     found: dict[str, float] = {}
     scores = entry.get("scores", {})
     for name, score in scores.items():
-        found |= with_ends(f"{name}_per_question" if name in ("calls", "tokens", "cost") else name, score)
+        found |= with_ends(
+            f"{name}_per_question" if name in ("calls", "tokens", "cost") else name, score
+        )
     if "questions" in entry:
         if "calls" in scores:
             found["calls"] = scores["calls"]["value"] * entry["questions"]

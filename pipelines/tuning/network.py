@@ -1,4 +1,6 @@
-"""Trains the strategy networks of a study, each setting once, on questions that no trial is scored on."""
+"""Trains the strategy networks of a study, each setting once, on questions that no trial is scored
+on.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,8 @@ def check_networks(space: TuneSpace, train: Sequence[Question]) -> None:
         return
     if len(train) < FEWEST:
         raise UserError(
-            f"a study that trains networks needs at least {FEWEST} training questions, half to learn from "
+            f"a study that trains networks needs at least {FEWEST} training questions, half to "
+            f"learn from "
             f"and half to score on, and there are {len(train)}: give more"
         )
     for branch in space.branches:
@@ -65,14 +68,17 @@ def check_networks(space: TuneSpace, train: Sequence[Question]) -> None:
 
 
 def training_turns(program: Program) -> int:
-    """The most turns that a question takes in the training of a program; 0 where nothing is trained."""
+    """The most turns that a question takes in the training of a program; 0 where nothing is
+    trained.
+    """
     found: int = program.training_turns() if hasattr(program, "training_turns") else 0
     return found
 
 
 def most_turns(space: TuneSpace) -> tuple[int, int]:
-    """The most calls that a question can take, and that training a network can ask of one, among points of
-    the space drawn at random."""
+    """The most calls that a question can take, and that training a network can ask of one, among
+    points of the space drawn at random.
+    """
     dice = random.Random(0)
 
     def draw(_: str, values: Any) -> Any:
@@ -89,11 +95,15 @@ def most_turns(space: TuneSpace) -> tuple[int, int]:
         if key not in found:
             program = branch.build(branch.parameters(own), {}, space.make_lm)
             found[key] = program.most_turns(), training_turns(program)
-    return max(turns for turns, _ in found.values()), max(training for _, training in found.values())
+    return max(turns for turns, _ in found.values()), max(
+        training for _, training in found.values()
+    )
 
 
 def training_calls(folder: Path) -> int:
-    """The calls that the trainings in a study's folder take, each on its own, whoever paid for them."""
+    """The calls that the trainings in a study's folder take, each on its own, whoever paid for
+    them.
+    """
     found = 0
     for place in sorted((folder / NETWORKS).glob(f"*/{ASKED}")):
         with closing(CallStore(place)) as store:
@@ -123,8 +133,9 @@ class Networks:
     def trained(self, program: Program) -> Program:
         """The network of these settings, trained if nobody has done so before.
 
-        Whoever else wants the same network waits; a training that was stopped goes on from its checkpoint.
-        Raises BudgetSpent, `Unanswered` for a question that no LM answers, and UserError.
+        Whoever else wants the same network waits; a training that was stopped goes on from its
+        checkpoint. Raises BudgetSpent, `Unanswered` for a question that no LM answers, and
+        UserError.
         """
         untrained = cast(Untrained, program)
         name = self._name(untrained)
@@ -134,7 +145,9 @@ class Networks:
 
     def run_of(self, program: Program) -> str | None:
         """The tracked run of the training of these settings."""
-        about = read_object(self.folder / NETWORKS / self._name(cast(Untrained, program)) / "training.json")
+        about = read_object(
+            self.folder / NETWORKS / self._name(cast(Untrained, program)) / "training.json"
+        )
         return (about or {}).get("mlflow_run_id")
 
     def _name(self, program: Untrained) -> str:

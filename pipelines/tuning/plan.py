@@ -31,7 +31,8 @@ from .yaml_space import space_of
 class StudyPlan:
     """A study that is checked; no LM has been called.
 
-    `most_turns` are the most calls that a question takes, and that training a network can ask of one.
+    `most_turns` are the most calls that a question takes, and that training a network can ask of
+    one.
     """
 
     request: TuneRequest
@@ -66,12 +67,23 @@ class StudyPlan:
         cost = self.forecast.cost_usd
         if cost is None:
             return None
-        turns = (self.forecast.calls or (0, 0))[1]  # a training asks as the trial does, for as much a call
+        # a training asks as the trial does, for as much a call
+        turns = (self.forecast.calls or (0, 0))[1]
         times = (1 + (self.most_training / turns if turns else 0.0)) * self.job.trials
         return cost[0] * times, cost[1] * times
 
     def to_dict(self) -> dict[str, Any]:
-        known = ("trials", "sampler", "seed", "out", "study", "workers", "budget", "concurrency", "cache")
+        known = (
+            "trials",
+            "sampler",
+            "seed",
+            "out",
+            "study",
+            "workers",
+            "budget",
+            "concurrency",
+            "cache",
+        )
         training = {"most_training_calls": self.most_training} if self.job.questions[1] else {}
         return {
             **{name: str(getattr(self.request, name)) for name in known},
@@ -86,11 +98,15 @@ class StudyPlan:
     def lines(self) -> list[str]:
         """The plan in words."""
         job, (scored, learnt) = self.job, self.job.questions
-        _, estimated, *_, shows = forecast_lines(self.forecast, None, is_rate=job.metric.rate is True)
+        _, estimated, *_, shows = forecast_lines(
+            self.forecast, None, is_rate=job.metric.rate is True
+        )
         found = [
-            f"{job.trials} trials by {job.sampler_name} for {', '.join(job.objectives)}; {len(scored):,} "
+            f"{job.trials} trials by {job.sampler_name} for {', '.join(job.objectives)}; "
+            f"{len(scored):,} "
             f"questions each, {len(self.validation):,} others for the winner and the default",
-            f"at most {self.most_calls:,} calls, if no two trials shared one and none was stopped early",
+            f"at most {self.most_calls:,} calls, if no two trials shared one and none was "
+            f"stopped early",
             f"a trial of the default: {estimated}",
             shows,
         ]
@@ -99,7 +115,9 @@ class StudyPlan:
             found.insert(1, f"{len(learnt):,} more to train networks on: {most}")
         if self.request.budget:
             held = "" if is_local(job.storage) else "; machines that join have budgets of their own"
-            found.append(f"budget: {self.request.budget}, a fifth of it kept for the validation{held}")
+            found.append(
+                f"budget: {self.request.budget}, a fifth of it kept for the validation{held}"
+            )
         return found
 
 
@@ -114,14 +132,18 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
         raise UserError("--register needs MLflow: drop --no-track")
     seating = Seating(replace(request, progress=None))  # which worker processes get
     if seating.replays is not None:
-        raise UserError("a recorded run cannot answer what a study asks: name an LM instead of replay/DIR")
+        raise UserError(
+            "a recorded run cannot answer what a study asks: name an LM instead of replay/DIR"
+        )
     space = request.space
     if not isinstance(space, TuneSpace):
         space = space_of(space, parse_sets(request.sets), lms=_seats(seating), make_lm=seating.make)
     lm = lm_given(None) if EVERY not in seating.seated else seating.make(seating.seated[EVERY])
     _check_prices(seating, space, lm)
     how: Any = {"columns": request.column_names(), "kind": request.kind}
-    train = data.listed(request.train, "train", split=request.train_split, limit=request.train_limit, **how)
+    train = data.listed(
+        request.train, "train", split=request.train_split, limit=request.train_limit, **how
+    )
     validation = data.listed(
         request.validation,
         "validation",
@@ -181,7 +203,8 @@ def _optuna_objects(request: TuneRequest) -> Mapping[str, Any]:
         ):
             if given not in (None, has):
                 raise UserError(
-                    f"the study has a {what} of its own ({type(has).__name__}): leave out {what}=, or make "
+                    f"the study has a {what} of its own ({type(has).__name__}): leave out "
+                    f"{what}=, or make "
                     "the study with the other"
                 )
         sampler, pruner = own.sampler, own.pruner

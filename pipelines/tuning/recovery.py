@@ -1,9 +1,10 @@
-"""A worker that dies gives its trial back: who is at work on a study, and which trials are queued again.
+"""A worker that dies gives its trial back: who is at work on a study, and which trials are queued
+again.
 
-For databases, Optuna's heartbeat and its retry callback do this. Our own part is what they lack: the journal
-file and the gRPC proxy, which have no heartbeat; a worker killed before its first beat, or after it closed a
-dead worker's trial and before it queued that again; and a worker in the same folder, whose lock shows at
-once that it is dead.
+For databases, Optuna's heartbeat and its retry callback do this. Our own part is what they lack:
+the journal file and the gRPC proxy, which have no heartbeat; a worker killed before its first beat,
+or after it closed a dead worker's trial and before it queued that again; and a worker in the same
+folder, whose lock shows at once that it is dead.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ HEARTBEAT = "heartbeat"  # in place of a pulse: Optuna keeps the trial's heartbe
 
 
 def place_of(study: optuna.Study, trial: FrozenTrial) -> int:
-    """A trial's place in the study: the number of trials before it that are neither replays nor retries."""
+    """A trial's place in the study: the number of trials before it that are neither replays nor
+    retries.
+    """
     if "place" in trial.system_attrs:
         return int(trial.system_attrs["place"])
     return sum(known.number < trial.number and is_original(known) for known in trials_tuned(study))
@@ -61,10 +64,14 @@ def trials_tuned(study: optuna.Study) -> list[FrozenTrial]:
 def retry(study: optuna.Study, trial: FrozenTrial) -> None:
     """Queue a closed trial again at its place, with the same setting if it was drawn whole.
 
-    Optuna calls this for a trial whose heartbeat has ended, we for those that Optuna does not see. Nothing is
-    queued for a trial that failed by itself, nor after ATTEMPTS deaths in a row.
+    Optuna calls this for a trial whose heartbeat has ended, we for those that Optuna does not see.
+    Nothing is queued for a trial that failed by itself, nor after ATTEMPTS deaths in a row.
     """
-    history = [] if "stopped" in trial.user_attrs else RetryHeartbeatStaleTrialCallback.retry_history(trial)
+    history = (
+        []
+        if "stopped" in trial.user_attrs
+        else RetryHeartbeatStaleTrialCallback.retry_history(trial)
+    )
     if "failed" in trial.user_attrs or len(history) + 1 >= ATTEMPTS:
         return
     again = copy.copy(trial)
@@ -89,7 +96,9 @@ class Crew:
     storage: BaseStorage | None
     folder: Path
     alone: bool
-    token: str = field(default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}")
+    token: str = field(
+        default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    )
     _pulses: dict[int, tuple[Any, float]] = field(default_factory=dict)
 
     @contextmanager
@@ -136,7 +145,9 @@ class Crew:
                 number += 1
                 try:
                     storage.set_trial_user_attr(id, "pulse", number)
-                except Exception:  # finished meanwhile, or the proxy is away: the next beat may reach it
+                except (
+                    Exception
+                ):  # finished meanwhile, or the proxy is away: the next beat may reach it
                     continue
 
         thread = threading.Thread(target=beat, name="folkmoot-pulse", daemon=True)
@@ -148,7 +159,9 @@ class Crew:
             thread.join(5)
 
     def sweep(self) -> None:
-        """Close the running trials of dead workers and queue them again. Called with the lock of `asking`."""
+        """Close the running trials of dead workers and queue them again. Called with the lock of
+        `asking`.
+        """
         fail_stale_trials(self.study)
         for trial in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
             if self._is_dead(trial):
@@ -158,7 +171,8 @@ class Crew:
     def requeue(self, trials: int) -> None:
         """Queue again what was stopped, and what a worker closed that died before it queued it.
 
-        Those are the places, among so many, whose trials have all failed. Called with the lock of `asking`.
+        Those are the places, among so many, whose trials have all failed. Called with the lock of
+        `asking`.
         """
         places: list[list[FrozenTrial]] = []
         for trial in trials_tuned(self.study):
@@ -171,7 +185,9 @@ class Crew:
                 retry(self.study, tried[-1])
 
     def close(self, number: int) -> None:
-        """Fail a running trial and queue it again, unless it has finished or another worker has closed it."""
+        """Fail a running trial and queue it again, unless it has finished or another worker has
+        closed it.
+        """
         if self.storage is None:
             failed = self.study.tell(number, state=TrialState.FAIL, skip_if_finished=True)
             if failed.state == TrialState.FAIL:
@@ -190,14 +206,17 @@ class Crew:
             return False
         if self.storage is None and worker is None:  # one that the user has asked for
             return False
-        if worker is None and self._taking.exists():  # the last worker here that took a trial was killed
+        # the last worker here that took a trial was killed
+        if worker is None and self._taking.exists():
             return True
         if worker is not None and (path := self._lock(worker)).exists():
             return _is_free(path)
         return self.storage is not None and (self.alone or self._is_silent(trial))
 
     def _is_silent(self, trial: FrozenTrial) -> bool:
-        """Whether a trial without a heartbeat has shown no new pulse for long, by this machine's clock."""
+        """Whether a trial without a heartbeat has shown no new pulse for long, by this machine's
+        clock.
+        """
         pulse, now = trial.user_attrs.get("pulse"), time.monotonic()
         if pulse == HEARTBEAT:
             return False

@@ -1,4 +1,6 @@
-"""What a study found: the trials, the front, the winner, and what it all took, as one JSON-able report."""
+"""What a study found: the trials, the front, the winner, and what it all took, as one JSON-able
+report.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,9 @@ SHOWN_TRIALS = 10
 
 
 class TrialEntry(TypedDict, total=False):
-    """A trial as `study.json` has it: `told_by` is the place whose run answered, if no run of its own did,
-    `same_as` the number of a trial with the same setting, `training` the tracked run of its network.
+    """A trial as `study.json` has it: `told_by` is the place whose run answered, if no run of its
+    own did, `same_as` the number of a trial with the same setting, `training` the tracked run of
+    its network.
     """
 
     trial: Required[int]
@@ -87,14 +90,19 @@ def _scores(trial: FrozenTrial, objectives: Sequence[str]) -> dict[str, dict[str
 
 
 def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry]:
-    """The Pareto front of the finished settings, the winner first: the best in the first objective, then the
-    one with the fewest calls, then the one found first. With one objective it is the winner alone.
+    """The Pareto front of the finished settings, the winner first: the best in the first objective,
+    then the one with the fewest calls, then the one found first. With one objective it is the
+    winner alone.
     """
     sign = -1 if study.directions[0] == StudyDirection.MAXIMIZE else 1
     first = {trial.number: sign * trial.values[0] for trial in _best_trials(study)}
     front = sorted(
         (entry for entry in table if entry["trial"] in first and "scores" in entry),
-        key=lambda entry: (first[entry["trial"]], entry["scores"]["calls"]["value"], entry["trial"]),
+        key=lambda entry: (
+            first[entry["trial"]],
+            entry["scores"]["calls"]["value"],
+            entry["trial"],
+        ),
     )
     known: dict[str, TrialEntry] = {}
     for entry in front if len(study.directions) > 1 else front[:1]:
@@ -114,16 +122,20 @@ def _best_trials(study: optuna.Study) -> list[FrozenTrial]:
 
 
 def counts(trials: Sequence[TrialEntry]) -> dict[str, int]:
-    """How many trials ended how; `given back` were stopped or lost with their worker, and tried again."""
-    found = dict.fromkeys(("complete", "pruned", "told", "failed", "running", "waiting", "given back"), 0)
+    """How many trials ended how; `given back` were stopped or lost with their worker, and tried
+    again.
+    """
+    found = dict.fromkeys(
+        ("complete", "pruned", "told", "failed", "running", "waiting", "given back"), 0
+    )
     for entry in trials:
         found[entry["state"]] += 1
     return found
 
 
 def calls_of(trials: Sequence[TrialEntry], made: int, training: int = 0) -> dict[str, int]:
-    """`made` and paid for; `used`: what every setting would have taken alone, `training` included; `saved`:
-    the difference.
+    """`made` and paid for; `used`: what every setting would have taken alone, `training` included;
+    `saved`: the difference.
     """
     seen: dict[str, float] = {}
     for entry in trials:
@@ -146,16 +158,24 @@ def nothing_found(trials: Sequence[TrialEntry]) -> str:
 def conclusion(found: Mapping[str, Any] | None, objective: str) -> str:
     """What the validation says of the winner, in a sentence."""
     if found is None:
-        return "the winner is not evaluated on validation questions here: its training score is optimistic"
+        return (
+            "the winner is not evaluated on validation questions here: its training score is "
+            "optimistic"
+        )
     if found["same"]:
         return "no setting was better than the default, which is the winner"
     if found.get("unread"):
         return f"{found['unread']}: whether the winner is better than the default is not known"
     difference = found["difference"]
     is_rate = found["winner"].get("rate", True)
-    said, low, high = (difference_text(difference[end], is_rate) for end in ("value", "low", "high"))
+    said, low, high = (
+        difference_text(difference[end], is_rate) for end in ("value", "low", "high")
+    )
     points, ends = f"{said}{' points' if is_rate else ''}", f"[{low}, {high}]"
-    of = f"on {found['n']:,} questions that no trial saw: {objective} {points} {ends}, p = {found['p']:.3g}"
+    of = (
+        f"on {found['n']:,} questions that no trial saw: {objective} {points} {ends}, p = "
+        f"{found['p']:.3g}"
+    )
     if found["outcome"] == A:
         return f"the winner is better than the default {of}"
     if found["outcome"] == B:
@@ -178,7 +198,9 @@ def study_lines(found: Mapping[str, Any]) -> dict[str, str]:
     lines["in training"] = f"{percent(best['scores'][goal])} (optimistic: the best of many)"
     if len(found["objectives"]) > 1:
         for number, entry in enumerate(found["front"], 1):
-            scores = ", ".join(f"{name} {entry['scores'][name]['value']:.4g}" for name in found["objectives"])
+            scores = ", ".join(
+                f"{name} {entry['scores'][name]['value']:.4g}" for name in found["objectives"]
+            )
             lines[f"front {number}"] = f"{scores}: {_setting(entry['setting'])}"
     states = {**found["trials"], "replayed": found["trials"]["told"], "told": 0}
     lines["trials"] = ", ".join(f"{count} {state}" for state, count in states.items() if count)

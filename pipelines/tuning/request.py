@@ -37,8 +37,9 @@ SCORE = "score"
 class TuneRequest(Columned, LMs, Spending):
     """Search a protocol's settings, and evaluate the winner once on questions that no trial saw.
 
-    What one setting has paid for, every other one has for free. Run the same command again to resume a study
-    that was stopped; on other machines, with the same --storage and --study, to join it.
+    What one setting has paid for, every other one has for free. Run the same command again to
+    resume a study that was stopped; on other machines, with the same --storage and --study, to join
+    it.
     """
 
     example: ClassVar[str] = (
@@ -50,7 +51,8 @@ class TuneRequest(Columned, LMs, Spending):
         Any,
         str,
         Argument(
-            help="deliberation, single, …: its declared space; a short spec that fixes a part of it; a YAML "
+            help="deliberation, single, …: its declared space; a short spec that fixes a part of "
+            "it; a YAML "
             "file, or in Python what such a file holds."
         ),
     ]
@@ -58,12 +60,15 @@ class TuneRequest(Columned, LMs, Spending):
         AnyQuestions,
         str,
         source(
-            "Labelled questions that trials are scored on; the hopeless are stopped early. In a space with "
+            "Labelled questions that trials are scored on; the hopeless are stopped early. In a "
+            "space with "
             "strategy networks to train, one half of them, drawn by the seed, teaches networks."
         ),
     ]
     validation: Annotated[
-        AnyQuestions, str, source("Labelled questions for the winner and the default, which no trial sees.")
+        AnyQuestions,
+        str,
+        source("Labelled questions for the winner and the default, which no trial sees."),
     ]
     _: KW_ONLY
     train_split: Annotated[str | None, Option(help="Split of the training data.")] = None
@@ -72,7 +77,10 @@ class TuneRequest(Columned, LMs, Spending):
     validation_limit: Annotated[int | None, Option(min=1, help="Only so many of them.")] = None
     trials: Annotated[
         int,
-        Option(min=1, help="Settings to try; those that a finished run answers without a call are extra."),
+        Option(
+            min=1,
+            help="Settings to try; those that a finished run answers without a call are extra.",
+        ),
     ] = 50
     objectives: Annotated[
         str | Sequence[str],
@@ -80,7 +88,8 @@ class TuneRequest(Columned, LMs, Spending):
         Option(
             "--objective",
             metavar="NAME,…",
-            help="score (the metric's) or f1, and any of cost, latency, calls, tokens to be made small. With "
+            help="score (the metric's) or f1, and any of cost, latency, calls, tokens to be made "
+            "small. With "
             "latency, trials share no calls.",
         ),
     ] = (SCORE,)
@@ -89,22 +98,30 @@ class TuneRequest(Columned, LMs, Spending):
     sampler: Annotated[
         str | BaseSampler | None,
         str,
-        Option(metavar="tpe|nsga2|gp|random|grid", help="How to draw them; in Python also one of Optuna's."),
+        Option(
+            metavar="tpe|nsga2|gp|random|grid",
+            help="How to draw them; in Python also one of Optuna's.",
+        ),
     ] = "tpe"
     pruner: Annotated[
         BasePruner | None,
-        Doc("one of Optuna's, which stops trials of a single objective in place of the paired test."),
+        Doc(
+            "one of Optuna's, which stops trials of a single objective in place of the paired test."
+        ),
     ] = None
     callbacks: Annotated[
         Sequence[Callable[[Any, Any], None]],
-        Doc("called with study and trial after each trial, as Optuna does; they may `study.stop()`."),
+        Doc(
+            "called with study and trial after each trial, as Optuna does; they may `study.stop()`."
+        ),
     ] = ()
     seed: Annotated[int, Option(help="Of the sampler and the order of questions.")] = 0
     storage: Annotated[
         str | None,
         Option(
             metavar="URL",
-            help="Where other machines join with the same study: postgresql://…, mysql://…, sqlite:///FILE, "
+            help="Where other machines join with the same study: postgresql://…, mysql://…, "
+            "sqlite:///FILE, "
             "grpc://HOST:PORT. Default: a file in the folder.",
         ),
     ] = None
@@ -113,7 +130,8 @@ class TuneRequest(Columned, LMs, Spending):
         str,
         Option(
             metavar="NAME",
-            help="Its name in the storage; in Python also a study of yours, whose sampler, pruner and "
+            help="Its name in the storage; in Python also a study of yours, whose sampler, "
+            "pruner and "
             "storage are then used, in this process, and whose earlier trials stay as they are.",
         ),
     ] = "folkmoot"
@@ -121,13 +139,16 @@ class TuneRequest(Columned, LMs, Spending):
     out: Annotated[
         str | Path | None,
         Path | None,
-        folder("Folder of the study, which the same command resumes; in Python by default a temporary one."),
+        folder(
+            "Folder of the study, which the same command resumes; in Python by default a "
+            "temporary one."
+        ),
     ] = None
     register: Annotated[
         str | None, Option(metavar="NAME", help="Enter the winner into MLflow's model registry.")
     ] = None
     tracking: Annotated[bool, tracked("the study")] = True
-    settings: Annotated[Mapping[str, Any] | None, Doc("what to note beside the study (data, split, …).")] = (
-        None
-    )
+    settings: Annotated[
+        Mapping[str, Any] | None, Doc("what to note beside the study (data, split, …).")
+    ] = None
     progress: ProgressOption = None

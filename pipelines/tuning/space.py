@@ -1,4 +1,6 @@
-"""The space of a study: the protocols' own, narrowed and widened by a spec or a YAML file, and checked."""
+"""The space of a study: the protocols' own, narrowed and widened by a spec or a YAML file, and
+checked.
+"""
 
 from __future__ import annotations
 
@@ -45,9 +47,9 @@ CHECKED = 200  # values of one parameter that are tried out before anything is s
 class Branch:
     """One program of a space: what is fixed, what may vary, and the LMs that may sit in its seats.
 
-    `spec` is a protocol's name or a saved program's folder; `fixed` holds parameters that are no part of the
-    space, such as an environment; `lms` the choices by seat. `file` is what the space was read from, where it
-    was a file, and `mine` the parameters that the user gave besides.
+    `spec` is a protocol's name or a saved program's folder; `fixed` holds parameters that are no
+    part of the space, such as an environment; `lms` the choices by seat. `file` is what the space
+    was read from, where it was a file, and `mine` the parameters that the user gave besides.
     """
 
     label: str
@@ -74,7 +76,9 @@ class Branch:
             found[name] = {**value, **found.get(name, {})} if isinstance(value, Mapping) else value
         return found
 
-    def build(self, parameters: Mapping[str, Any], lms: Mapping[str, Any], make_lm: MakeLM) -> Program:
+    def build(
+        self, parameters: Mapping[str, Any], lms: Mapping[str, Any], make_lm: MakeLM
+    ) -> Program:
         """The program; LMs for seats that it does not have are passed over."""
         if self.trains:
             program = made(self.spec, self.spec, parameters, TO_TRAIN)
@@ -91,7 +95,9 @@ class Branch:
 
 @dataclass(frozen=True)
 class TuneSpace:
-    """All that a study may try: one branch a program. `where` says what to correct when it is wrong."""
+    """All that a study may try: one branch a program. `where` says what to correct when it is
+    wrong.
+    """
 
     where: str
     branches: tuple[Branch, ...]
@@ -102,7 +108,9 @@ class TuneSpace:
         return any(branch.trains for branch in self.branches)
 
     def point(self, draw: Draw) -> Setting:
-        """A point, drawn parameter by parameter; seats' LMs last, as far as the program has the seats."""
+        """A point, drawn parameter by parameter; seats' LMs last, as far as the program has the
+        seats.
+        """
         branch = self.branches[0]
         setting: Setting = {}
         if len(self.branches) > 1:
@@ -128,24 +136,31 @@ class TuneSpace:
     def whole(
         self, branch: Branch, own: Mapping[str, Any], lms: Mapping[str, Any], program: Program
     ) -> Setting:
-        """A point of the branch as one of the whole space, with the LMs of seats that its program has."""
+        """A point of the branch as one of the whole space, with the LMs of seats that its program
+        has.
+        """
         named: Setting = {PROGRAM: branch.label} if len(self.branches) > 1 else {}
         seated = {f"{LMS}{seat}": wanted for seat, wanted in lms.items() if has_seat(program, seat)}
-        return named | {self.prefix(branch) + name: value for name, value in {**own, **seated}.items()}
+        return named | {
+            self.prefix(branch) + name: value for name, value in {**own, **seated}.items()
+        }
 
     def own(self, setting: Mapping[str, Any]) -> tuple[Branch, Setting, dict[str, Any]]:
         """(branch, its parameters without the prefix, LM by seat) of a point.
 
-        Raises UserError for a text that the space does not have: a study's storage may be somebody else's,
-        and such a text could name code, or an LM elsewhere.
+        Raises UserError for a text that the space does not have: a study's storage may be somebody
+        else's, and such a text could name code, or an LM elsewhere.
         """
         branch = self.branch(setting)
         prefix = self.prefix(branch)
-        own = {name.removeprefix(prefix): value for name, value in setting.items() if name != PROGRAM}
+        own = {
+            name.removeprefix(prefix): value for name, value in setting.items() if name != PROGRAM
+        }
         for text in _TEXTS.findall(_as_json([*own.values()])):
             if text not in self._text:
                 raise UserError(
-                    f"{self.where}: the study has a trial with {text}, which its space does not have: take "
+                    f"{self.where}: the study has a trial with {text}, which its space does not "
+                    f"have: take "
                     "another --out or --study"
                 )
         lms = {name.removeprefix(LMS): value for name, value in own.items() if name.startswith(LMS)}
@@ -156,7 +171,9 @@ class TuneSpace:
         return branch.build(branch.parameters(own), lms, self.make_lm)
 
     def default(self) -> tuple[Setting | None, Program]:
-        """The first program as it is without tuning, and its point; None where the space leaves it out."""
+        """The first program as it is without tuning, and its point; None where the space leaves it
+        out.
+        """
         branch = self.branches[0]
         lms = {seat: choices[0] for seat, choices in branch.lms.items()}
         parameters = self._default_parameters(branch, branch.protocol) if branch.protocol else {}
@@ -164,26 +181,39 @@ class TuneSpace:
         own = located(branch.space, {**program.describe(), **parameters})
         if own is None:
             return None, program
-        if branch.trains:  # what depends on a condition that does not hold is left out, as in a trial
+        # what depends on a condition that does not hold is left out, as in a trial
+        if branch.trains:
             program = branch.build(branch.parameters(own), lms, self.make_lm)
         return self.whole(branch, own, lms, program), program
 
     def _default_parameters(self, branch: Branch, protocol: Protocol) -> dict[str, Any]:
-        """The constructor's defaults, and the example's where it has none, with all that the space fixes."""
-        allowed = {n: options_of(known.values) for n, known in branch.space.items() if known.joins is None}
+        """The constructor's defaults, and the example's where it has none, with all that the space
+        fixes.
+        """
+        allowed = {
+            n: options_of(known.values) for n, known in branch.space.items() if known.joins is None
+        }
         only = {name: values[0] for name, values in allowed.items() if len(values) == 1}
         first = {**constructed({}, only), **branch.fixed}
         example = protocol.read(protocol.example.split(":", 2)[1:])
         for name, values in allowed.items():
             if name in protocol.space and name not in first and takes_list(protocol, name):
                 first[name] = example[name] if example.get(name) in values else values[0]
-        for known in branch.space.values():  # what completes another parameter, which it is a member of
-            if known.joins and isinstance(known.values, Member) and known.when and known.when.holds(first):
+        # what completes another parameter, which it is a member of
+        for known in branch.space.values():
+            if (
+                known.joins
+                and isinstance(known.values, Member)
+                and known.when
+                and known.when.holds(first)
+            ):
                 first[known.joins] = f"{first[known.joins]}:{first[known.values.of][0]}"
         return first
 
     def check(self) -> None:
-        """Build a program with every value of every parameter. Raises UserError naming file and parameter."""
+        """Build a program with every value of every parameter. Raises UserError naming file and
+        parameter.
+        """
         for branch in self.branches:
             unseated = set(branch.lms)
             for name, chosen in _tries(branch.space):
@@ -204,7 +234,9 @@ class TuneSpace:
                     try:
                         made_lm(wanted, self.make_lm)
                     except UserError as problem:
-                        raise UserError(f"{self.where}: {branch.label}: lms.{seat}: {problem}") from None
+                        raise UserError(
+                            f"{self.where}: {branch.label}: lms.{seat}: {problem}"
+                        ) from None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, for reports and to tell spaces apart."""
@@ -251,8 +283,8 @@ def options_of(values: Values) -> list[Any]:
 
 
 def _tries(space: Space) -> list[tuple[str, Draw]]:
-    """What to draw so that each value of each parameter is drawn once, the others at their first; the name is
-    of the parameter, or empty where it is not one alone.
+    """What to draw so that each value of each parameter is drawn once, the others at their first;
+    the name is of the parameter, or empty where it is not one alone.
     """
 
     def taking(name: str, place: int) -> Draw:
@@ -273,7 +305,10 @@ def _tries(space: Space) -> list[tuple[str, Draw]]:
     found: list[tuple[str, Draw]] = [("", taking("", 0))]
     for name, parameter in space.items():
         count = len(options_of(parameter.values)) if not isinstance(parameter.values, Member) else 1
-        found += [(name, taking(name, place)) for place in range(0, max(count, 2), max(1, count // CHECKED))]
+        found += [
+            (name, taking(name, place))
+            for place in range(0, max(count, 2), max(1, count // CHECKED))
+        ]
     return [*found, ("", taking("", -1))]
 
 

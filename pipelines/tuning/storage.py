@@ -1,4 +1,6 @@
-"""Where a study lives: a journal file beside its results, a database, or Optuna's gRPC proxy, by URL."""
+"""Where a study lives: a journal file beside its results, a database, or Optuna's gRPC proxy, by
+URL.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,22 @@ from . import recovery
 JOURNAL = "study.journal"
 GRPC_PORT = 13000
 READY_SECONDS = 20.0
-_DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "mysql": "mysql+pymysql"}
+_DRIVERS = {
+    "postgresql": "postgresql+psycopg",
+    "postgres": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+}
 _FORMS = (
-    "postgresql://USER:PASSWORD@HOST/DATABASE, mysql://…, sqlite:///FILE or grpc://HOST:PORT, or leave it "
+    "postgresql://USER:PASSWORD@HOST/DATABASE, mysql://…, sqlite:///FILE or grpc://HOST:PORT, or "
+    "leave it "
     "out for a file in --out"
 )
 
 
 class _FileLock(JournalFileOpenLock):
-    """A lock that goes with its process: Optuna's own is a file that a killed process leaves behind."""
+    """A lock that goes with its process: Optuna's own is a file that a killed process leaves
+    behind.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -50,8 +59,8 @@ class _FileLock(JournalFileOpenLock):
 def open_storage(url: str | None, folder: Path) -> BaseStorage:
     """Optuna's storage for a URL; None is a journal file in the folder.
 
-    Raises UserError, without the password, for a URL that is none, a missing driver, and a server that does
-    not answer.
+    Raises UserError, without the password, for a URL that is none, a missing driver, and a server
+    that does not answer.
     """
     if url is None:
         return _journal(folder / JOURNAL)
@@ -71,7 +80,8 @@ def safe_url(url: str | None) -> str:
         parts = urlsplit(url)
     except ValueError:
         return url.partition(":")[0] + ":…"
-    if not parts.netloc and "@" in parts.path:  # the scheme was left out, and the user's name stands there
+    # the scheme was left out, and the user's name stands there
+    if not parts.netloc and "@" in parts.path:
         return "…@" + parts.path.rpartition("@")[2]
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 

@@ -1,4 +1,6 @@
-"""Scores one setting of a study: runs what no record answers, shares every call, keeps a row a question."""
+"""Scores one setting of a study: runs what no record answers, shares every call, keeps a row a
+question.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,15 @@ import dspy
 from ...modules.base.calls import plus, tallied
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked
-from ...modules.base.space import Choice, Parameter, Setting, Whole, draw_setting, grid_settings, key_of
+from ...modules.base.space import (
+    Choice,
+    Parameter,
+    Setting,
+    Whole,
+    draw_setting,
+    grid_settings,
+    key_of,
+)
 from ...modules.base.sync import run_sync
 from ...modules.protocols.declaration import Replayed, Replays
 from ...modules.protocols.ensemble import Ensemble
@@ -45,11 +55,13 @@ LATENCY = "latency"
 
 @dataclass(frozen=True)
 class Scored:
-    """A setting with its score a question so far, None where it failed, and what each took by objective.
+    """A setting with its score a question so far, None where it failed, and what each took by
+    objective.
 
-    Scores are what the metric gives, or F1, `least` the worst; `cost` is in USD (NaN where a price is
-    unknown), `latency` in seconds, `calls` (always there) and `tokens` are counts, each of what the setting
-    takes on its own, whatever other trials had paid for. `problem` says why no question has an answer.
+    Scores are what the metric gives, or F1, `least` the worst; `cost` is in USD (NaN where a price
+    is unknown), `latency` in seconds, `calls` (always there) and `tokens` are counts, each of what
+    the setting takes on its own, whatever other trials had paid for. `problem` says why no question
+    has an answer.
     """
 
     setting: Setting
@@ -81,14 +93,16 @@ class Scorer:
 
     @property
     def shares(self) -> bool:
-        """Whether trials share calls: an answer that is not asked for again says nothing about latency."""
+        """Whether trials share calls: an answer that is not asked for again says nothing about
+        latency.
+        """
         return LATENCY not in self.objectives
 
     def measured(
         self, setting: Setting, questions: int, known: Collection[str] = ()
     ) -> tuple[Scored, list[Scored]]:
-        """The setting on the first so many questions, and all other settings that the same run answers,
-        those whose keys are `known` left out.
+        """The setting on the first so many questions, and all other settings that the same run
+        answers, those whose keys are `known` left out.
 
         Raises BudgetSpent when the budget ends before the questions do; their rows are kept.
         """
@@ -108,7 +122,10 @@ class Scorer:
             program = self._program(branch, recorded, lms)
             for given, sibling in self._siblings(branch, own, replays):
                 full = self.space.whole(branch, sibling, lms, program)
-                if replays.tell([], given) is not None and key_of(full) not in (*known, key_of(setting)):
+                if replays.tell([], given) is not None and key_of(full) not in (
+                    *known,
+                    key_of(setting),
+                ):
                     others[key_of(full)] = full, given
             if others or replays.tell([], parameters) is not None:
                 rows = self._rows(branch, recorded, lms, questions)
@@ -130,7 +147,9 @@ class Scorer:
         return self._networks.run_of(branch.build(branch.parameters(own), lms, self.space.make_lm))
 
     def family(self, setting: Setting) -> str | None:
-        """A key of all settings that one recorded run answers; None where a run answers only its own."""
+        """A key of all settings that one recorded run answers; None where a run answers only its
+        own.
+        """
         branch, own, lms = self.space.own(setting)
         replays = self._replays(branch)
         if replays is None or not self.shares:
@@ -139,8 +158,9 @@ class Scorer:
         return key_of({"": branch.label, **lms, **fixed})
 
     def _replays(self, branch: Branch) -> Replays | None:
-        """What a recorded run answers beside its own setting; a metric of the user's own may want to see
-        more of a prediction than its answer."""
+        """What a recorded run answers beside its own setting; a metric of the user's own may want
+        to see more of a prediction than its answer.
+        """
         return branch.protocol.replays if branch.protocol and self.job.metric.builtin else None
 
     def program(self, setting: Setting) -> Program:
@@ -163,7 +183,9 @@ class Scorer:
     def _siblings(
         self, branch: Branch, own: Setting, replays: Replays
     ) -> Iterator[tuple[dict[str, Any], Setting]]:
-        """The settings that differ only in what replays are free to change: (parameters, setting)."""
+        """The settings that differ only in what replays are free to change: (parameters,
+        setting).
+        """
         narrowed = {
             name: known if _is_free(branch, name, replays) else _only(known, own[name])
             for name, known in branch.space.items()
@@ -172,7 +194,9 @@ class Scorer:
         for setting in grid_settings(lambda draw: draw_setting(narrowed, draw)):
             yield branch.parameters(setting), setting
 
-    def _program(self, branch: Branch, parameters: Mapping[str, Any], lms: Mapping[str, Any]) -> Program:
+    def _program(
+        self, branch: Branch, parameters: Mapping[str, Any], lms: Mapping[str, Any]
+    ) -> Program:
         program = branch.build(parameters, lms, self.space.make_lm)
         return self._networks.trained(program) if branch.trains else program
 
@@ -185,31 +209,40 @@ class Scorer:
         f1 = self.job.metric.default and "f1" in self.objectives
         why = common_error(rows)
         scores = tuple(
-            None if row["error"] else float(row["f1"] or 0.0) if f1 else score_in(row) for row in rows
+            None if row["error"] else float(row["f1"] or 0.0) if f1 else score_in(row)
+            for row in rows
         )
         counted = dict.fromkeys((*self.objectives[1:], "calls"))
         took = {name: tuple(_took(row, name) for row in rows) for name in counted}
         problem = (
-            f"every question failed: {why[0]}" if why and not any(s is not None for s in scores) else None
+            f"every question failed: {why[0]}"
+            if why and not any(s is not None for s in scores)
+            else None
         )
         return Scored(setting, scores, took, problem, self.job.metric.scale.least)
 
     def _rows(
         self, branch: Branch, parameters: Mapping[str, Any], lms: Mapping[str, Any], questions: int
     ) -> list[ResultRow]:
-        """A row for each of the first so many questions, in order, asked as far as there is none yet."""
+        """A row for each of the first so many questions, in order, asked as far as there is none
+        yet.
+        """
         program = self._program(branch, parameters, lms)
         folder = self._folder(program)
         asked = self.questions[:questions]
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder / "lock"), ExitStack() as held:
-            known = open_run(folder, program, self.questions, self.job.lm, self.job.settings, self.job.metric)
+            known = open_run(
+                folder, program, self.questions, self.job.lm, self.job.settings, self.job.metric
+            )
             file = held.enter_context(closing(RowFile(folder)))
             if not (folder / MANIFEST).exists():
                 save_run(folder, known)
             waiting = [question for question in asked if (question.id, 0) not in file.done]
             if waiting:
-                held.enter_context(open_books(records=[self.job.folder / CALLS] if self.shares else []))
+                held.enter_context(
+                    open_books(records=[self.job.folder / CALLS] if self.shares else [])
+                )
                 in_flight = useful_concurrency(self.job.concurrency, program, self.job.lm)
                 with (
                     dspy.context(lm=self.job.lm, disable_history=True, trace=None),
@@ -223,7 +256,9 @@ class Scorer:
 async def _answer_all(
     program: Program, metric: Metric, questions: Sequence[Question], file: RowFile, in_flight: int
 ) -> None:
-    """Questions in order, so many at once. A spent budget lets those finish that need no further call."""
+    """Questions in order, so many at once. A spent budget lets those finish that need no further
+    call.
+    """
     waiting = iter(questions)
     stopped: list[BudgetSpent] = []
 
@@ -236,7 +271,9 @@ async def _answer_all(
             except BudgetSpent as problem:
                 stopped.append(problem)
             else:
-                row["worth"] = [[one.prompt_tokens, one.completion_tokens, one.cost_usd] for one in calls]
+                row["worth"] = [
+                    [one.prompt_tokens, one.completion_tokens, one.cost_usd] for one in calls
+                ]
                 file.append(row)
             if stopped:
                 return

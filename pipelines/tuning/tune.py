@@ -1,4 +1,6 @@
-"""Finds the structure of a program: an Optuna study over a protocol's space that pays for every call once."""
+"""Finds the structure of a program: an Optuna study over a protocol's space that pays for every
+call once.
+"""
 
 from __future__ import annotations
 
@@ -83,8 +85,8 @@ def tuning_line(state: StudyProgress) -> ProgressLine:
 class Study:
     """A study as it stands: `report` is what `study.json` holds, `best` the winning program.
 
-    `best` raises UserError as long as no trial is finished. `run_id` is the study's run in MLflow; None when
-    it has none, and `study` the Optuna study itself.
+    `best` raises UserError as long as no trial is finished. `run_id` is the study's run in MLflow;
+    None when it has none, and `study` the Optuna study itself.
     """
 
     folder: Path
@@ -123,8 +125,9 @@ class Study:
         return lines | ({"look at it": "folkmoot ui"} if self.run_id else {})
 
     def to_dict(self) -> dict[str, Any]:
-        """The report without the table of trials and the space, which `study.json` has; `calls_made` counts
-        all that were paid, also for the validation."""
+        """The report without the table of trials and the space, which `study.json` has;
+        `calls_made` counts all that were paid, also for the validation.
+        """
         without = ("table", "space", "versions")
         kept = {name: value for name, value in self.report.items() if name not in without}
         calls = {"calls_made": kept["paid"]["calls"], "calls_saved": kept["calls"]["saved"]}
@@ -139,8 +142,9 @@ class Study:
         return list(self.report["front"])
 
     def to_pandas(self) -> pd.DataFrame:
-        """A row a trial: what `trials` says, nested names joined by a dot, such as `setting.max_rounds` and
-        `scores.accuracy.value`."""
+        """A row a trial: what `trials` says, nested names joined by a dot, such as
+        `setting.max_rounds` and `scores.accuracy.value`.
+        """
         import pandas as pd
 
         return pd.json_normalize([dict(trial) for trial in self.trials])
@@ -157,12 +161,11 @@ class Study:
 def tune(request: TuneRequest) -> Study:
     """Search a protocol's settings on training questions, and evaluate the winner once on others.
 
-    A budget holds for all that this folder pays; a fifth is kept for the validation. Other machines have
-    budgets of their own. The same call with the same folder goes on.
+    A budget holds for all that this folder pays; a fifth is kept for the validation. Other machines
+    have budgets of their own. The same call with the same folder goes on.
 
-    Raises:
-        UserError: bad space, questions, objectives or budget, another study in the folder or storage, an LM
-            that cannot be used. What was finished is kept.
+    Raises: UserError: bad space, questions, objectives or budget, another study in the folder or
+        storage, an LM that cannot be used. What was finished is kept.
         KeyboardInterrupt: likewise, after the report so far has been written.
     """
     return tune_as_planned(plan_study(request))
@@ -171,7 +174,10 @@ def tune(request: TuneRequest) -> Study:
 def tune_as_planned(plan: StudyPlan) -> Study:
     """Do what was planned."""
     request, job, validation = plan.request, plan.job, plan.validation
-    with out_folder(plan.out) as (folder, keep), displayed(request.progress, "tune", tuning_line) as tell:
+    with (
+        out_folder(plan.out) as (folder, keep),
+        displayed(request.progress, "tune", tuning_line) as tell,
+    ):
         job = replace(job, folder=folder)
         job.account()  # refused now rather than after a trial
         study, crew = job.opened()
@@ -210,7 +216,9 @@ def tune_as_planned(plan: StudyPlan) -> Study:
         result = _finish(job, study, validation, stopped, problem is None, tracker, keep)
         winner = None
         if result.winner is not None:
-            winner = ModelUpload(result.winner, name="winner", lm=job.lm, registered=request.register)
+            winner = ModelUpload(
+                result.winner, name="winner", lm=job.lm, registered=request.register
+            )
         found = problem is None and stopped != INTERRUPTED and result.winner is not None
         status = "FINISHED" if found or not result.report["stopped"] else "KILLED"
         tracker.end(study_uploads(result.report, job, run), status, folder, winner)
@@ -239,7 +247,9 @@ def _finish(
     tracker: Tracker,
     keep: Any,
 ) -> Study:
-    """The report, and the winner with its validation, where there is one and nothing was interrupted."""
+    """The report, and the winner with its validation, where there is one and nothing was
+    interrupted.
+    """
     scorer, table = Scorer(job), entries(study, job.objectives)
     front = best_of(study, table)
     evaluations: list[Evaluation] = []
@@ -251,7 +261,9 @@ def _finish(
                 winner = scorer.program(front[0]["setting"])
                 winner.save(job.folder / WINNER)
                 if study.user_attrs.get("home") in (None, job.home):  # once, not once a machine
-                    found, evaluations = _validated(job, scorer.default, winner, validation, tracker)
+                    found, evaluations = _validated(
+                        job, scorer.default, winner, validation, tracker
+                    )
             except (BudgetSpent, Unanswered) as spent:
                 stopped = stopped or str(spent)
     made = totals(job.folder)
@@ -321,7 +333,12 @@ def _validated(
         evaluations.append(result)
     objective = job.objectives[0]
     scores = [result.summary.scores[objective] for result in evaluations]
-    found: dict[str, Any] = {"same": same, "n": len(validation), "winner": scores[0], "default": scores[-1]}
+    found: dict[str, Any] = {
+        "same": same,
+        "n": len(validation),
+        "winner": scores[0],
+        "default": scores[-1],
+    }
     if not same:
         pair = compare(evaluations[1], evaluations[0], names=("default", "winner")).pairs[0]
         spans = objective == "f1" and job.metric.default
@@ -330,7 +347,11 @@ def _validated(
         if difference is not pair:  # F1 has no test of its own: its interval decides
             outcome = A if difference.low > 0 else B if difference.high < 0 else UNDECIDED
         found |= {
-            "difference": {"value": difference.difference, "low": difference.low, "high": difference.high},
+            "difference": {
+                "value": difference.difference,
+                "low": difference.low,
+                "high": difference.high,
+            },
             "p": pair.p,
             "outcome": outcome,
             "unread": pair.cause,
@@ -339,12 +360,16 @@ def _validated(
 
 
 def _held_out(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Where the validation questions come from, in the settings that a run's questions are found again by."""
+    """Where the validation questions come from, in the settings that a run's questions are found
+    again by.
+    """
     named = {"data": "validation", "split": "validation_split", "limit": "validation_limit"}
     return {name: settings[known] for name, known in named.items() if known in settings}
 
 
-def _progress(study: optuna.Study, table: Sequence[TrialEntry], job: Job, total: int) -> StudyProgress:
+def _progress(
+    study: optuna.Study, table: Sequence[TrialEntry], job: Job, total: int
+) -> StudyProgress:
     found, best = counts(table), best_of(study, table)
     return StudyProgress(
         total=total,
@@ -360,7 +385,9 @@ def _described(job: Job, validation: Sequence[Question]) -> dict[str, Any]:
     """The study's manifest, in the form that tracking takes."""
     _, default = job.space.default()
     return {
-        "program": {"program": ", ".join(dict.fromkeys(branch.spec for branch in job.space.branches))},
+        "program": {
+            "program": ", ".join(dict.fromkeys(branch.spec for branch in job.space.branches))
+        },
         **hashes(default),
         "lms": lms_of(default, job.lm),
         "data_fingerprint": data.fingerprint(job.train),

@@ -1,4 +1,6 @@
-"""One worker of a study: runs trials by Optuna until every place of the study is done, here or elsewhere."""
+"""One worker of a study: runs trials by Optuna until every place of the study is done, here or
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -35,19 +37,26 @@ class _FailedTrialError(Exception):
 
 def work(job: Job, ended: Callable[[FrozenTrial], None] = lambda trial: None) -> None:
     """Take trials of a study until none is left, in this process. Raises BudgetSpent."""
-    with open_books(job.folder, cache=job.cache and "latency" not in job.objectives, account=job.account()):
+    with open_books(
+        job.folder, cache=job.cache and "latency" not in job.objectives, account=job.account()
+    ):
         StudyWorker(job).run(ended)
 
 
 class StudyWorker:
-    """One process at a study. Settings that a recorded run answers are extra to the study's places."""
+    """One process at a study. Settings that a recorded run answers are extra to the study's
+    places.
+    """
 
     def __init__(self, job: Job) -> None:
         self.study, self._crew = job.opened()
         self.trials, planned = job.planned()
         self.scorer = Scorer(job)
         self.home = job.home
-        self._callbacks, self._prunes = job.callbacks, job.pruner is not None and len(job.objectives) == 1
+        self._callbacks, self._prunes = (
+            job.callbacks,
+            job.pruner is not None and len(job.objectives) == 1,
+        )
         self._stops = False
         self._sampler = SeededSampler(job.sampler, job.seed, place_of, planned)
         if job.own is None and job.pruner is not None:
@@ -56,8 +65,8 @@ class StudyWorker:
     def run(self, ended: Callable[[FrozenTrial], None] = lambda trial: None) -> None:
         """Take trials until every place is done, here or elsewhere; `ended` is called after each.
 
-        Whatever stops it, the trial under way is given back: the next worker has it again, with the same
-        setting and all rows that are finished.
+        Whatever stops it, the trial under way is given back: the next worker has it again, with the
+        same setting and all rows that are finished.
         """
         with self._crew.present(), self._set_up():
             with self._crew.asking():
@@ -80,7 +89,9 @@ class StudyWorker:
 
     @contextmanager
     def _set_up(self) -> Iterator[None]:
-        """Our sampler in the study, and a `stop` that is also seen here; then what the study had before."""
+        """Our sampler in the study, and a `stop` that is also seen here; then what the study had
+        before.
+        """
         had, stop = self.study.sampler, self.study.stop
 
         def stopping() -> None:
@@ -138,7 +149,8 @@ class StudyWorker:
                 objective, n_trials=1, catch=(_FailedTrialError,), callbacks=[add, call_users]
             )
         except (UpdateFinishedTrialError, ValueError, AssertionError):
-            # Optuna 5.0 raises these when another worker held this one for dead and queued the trial again:
+            # Optuna 5.0 raises these when another worker held this one for dead and queued the
+            # trial again:
             # the retry finds the rows. Any other problem is raised.
             if not problems:
                 raise
@@ -149,7 +161,9 @@ class StudyWorker:
         """The setting that a trial is to try."""
         self._crew.claim(trial)
         trials = trials_tuned(self.study)
-        place = place_of(self.study, next(known for known in trials if known.number == trial.number))
+        place = place_of(
+            self.study, next(known for known in trials if known.number == trial.number)
+        )
         if place >= self.trials or self._is_double(trials, trial.number, place):
             trial.set_user_attr("stopped", True)
             raise _FailedTrialError
@@ -174,11 +188,14 @@ class StudyWorker:
     def _scored(self, trial: Trial, setting: Setting) -> tuple[list[float], list[Scored]]:
         """Score a setting on ever more questions, until it is done or behind.
 
-        Returns its values by objective, and what the same run says of other settings. Raises TrialPruned.
+        Returns its values by objective, and what the same run says of other settings. Raises
+        TrialPruned.
         """
         finished = self._finished()
         key, objectives = key_of(setting), self.scorer.objectives
-        same = next((known for known in finished if key_of(known.user_attrs["setting"]) == key), None)
+        same = next(
+            (known for known in finished if key_of(known.user_attrs["setting"]) == key), None
+        )
         if same is not None:
             for name in ("scores", "took", "questions"):
                 trial.set_user_attr(name, same.user_attrs[name])
@@ -190,7 +207,8 @@ class StudyWorker:
         scored_already = {key_of(known.user_attrs["setting"]) for known in finished}
         family = self.scorer.family(setting)
         family_known = family is not None and any(
-            known.state == TrialState.COMPLETE and self.scorer.family(known.user_attrs["setting"]) == family
+            known.state == TrialState.COMPLETE
+            and self.scorer.family(known.user_attrs["setting"]) == family
             for known in finished
         )
         for number in planned:
@@ -199,7 +217,9 @@ class StudyWorker:
                 trial.set_user_attr("training", run_id)
             for name in objectives[1:]:
                 if all(map(math.isnan, own.took.get(name, (0.0,)))):
-                    raise UserError(f"the LM does not say its {name}: take another objective, such as calls")
+                    raise UserError(
+                        f"the LM does not say its {name}: take another objective, such as calls"
+                    )
             if own.errors == number:
                 self._fail(trial, str(own.problem))
             if len(objectives) == 1:
@@ -223,7 +243,9 @@ class StudyWorker:
                 _note(trial, own)
                 raise TrialPruned
         values = [own.mean(name) for name in objectives]
-        unknown = [name for name, value in zip(objectives, values, strict=True) if not math.isfinite(value)]
+        unknown = [
+            name for name, value in zip(objectives, values, strict=True) if not math.isfinite(value)
+        ]
         if unknown:
             self._fail(trial, f"the {unknown[0]} of some calls is not known")
         _note(trial, own)
@@ -237,14 +259,20 @@ class StudyWorker:
     def _finished(self) -> list[FrozenTrial]:
         return [trial for trial in trials_tuned(self.study) if trial.state in DONE]
 
-    def _rival(self, finished: list[FrozenTrial], scored: Scored, number: int) -> list[float | None] | None:
-        """The scores of the best finished trial that took no more of anything else on as many questions."""
+    def _rival(
+        self, finished: list[FrozenTrial], scored: Scored, number: int
+    ) -> list[float | None] | None:
+        """The scores of the best finished trial that took no more of anything else on as many
+        questions.
+        """
         best: FrozenTrial | None = None
         for trial in finished:
             if trial.state != TrialState.COMPLETE:
                 continue
             took = json.loads(trial.user_attrs["took"])
-            if any(took[name][str(number)] > scored.mean(name) for name in self.scorer.objectives[1:]):
+            if any(
+                took[name][str(number)] > scored.mean(name) for name in self.scorer.objectives[1:]
+            ):
                 continue
             if best is None or trial.values[0] > best.values[0]:
                 best = trial
@@ -275,10 +303,14 @@ class StudyWorker:
         finished = self._finished()
         for trial in finished:
             attrs = trial.user_attrs
-            replayed = sum(known.user_attrs.get("told_by") == attrs.get("place", -1) for known in finished)
+            replayed = sum(
+                known.user_attrs.get("told_by") == attrs.get("place", -1) for known in finished
+            )
             if replayed < attrs.get("tells", 0) and attrs.get("home") == self.home:
                 known = {key_of(one.user_attrs["setting"]) for one in finished}
-                _, others = self.scorer.measured(attrs["setting"], len(self.scorer.questions), known)
+                _, others = self.scorer.measured(
+                    attrs["setting"], len(self.scorer.questions), known
+                )
                 self._add_replayed(attrs["place"], others)
 
 

@@ -1,4 +1,6 @@
-"""Worker processes of a study on this machine: started and ended together; one that dies is not replaced."""
+"""Worker processes of a study on this machine: started and ended together; one that dies is not
+replaced.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from ..base.budget import BudgetSpent
 from ..base.children import safe_path
 
 INTERRUPTED = "interrupted"
-CONTEXT = multiprocessing.get_context("spawn")  # a fork would share connections, and locks that threads hold
+# a fork would share connections, and locks that threads hold
+CONTEXT = multiprocessing.get_context("spawn")
 POLL_SECONDS = 0.5
 END_SECONDS = 30.0
 
@@ -34,8 +37,9 @@ def in_processes(
 ) -> list[Ended]:
     """Run `work(job)` in so many new processes, and call `watch` now and then until all have ended.
 
-    Returns how each ended; of one that died there is nothing. `work` and `job` must be picklable. A process
-    whose parent dies ends, too. On KeyboardInterrupt the processes are interrupted, and waited for.
+    Returns how each ended; of one that died there is nothing. `work` and `job` must be picklable. A
+    process whose parent dies ends, too. On KeyboardInterrupt the processes are interrupted, and
+    waited for.
     """
     processes, ends = [], []
     with safe_path():

@@ -1,4 +1,6 @@
-"""Addresses that could be read as one host and reached as another are refused wherever one is given."""
+"""Addresses that could be read as one host and reached as another are refused wherever one is
+given.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,28 @@ from folkmoot.pipelines.tuning.storage import open_storage
 
 ODD = [
     *("http:/\t/evil.test/v1", "http:/\n/evil.test", "http:\r//evil.test", " http://evil.test"),
-    *("http://localhost: @evil.test", "http://localhost:8000@evil.test", "http://api.openai.com@evil.test"),
+    *(
+        "http://localhost: @evil.test",
+        "http://localhost:8000@evil.test",
+        "http://api.openai.com@evil.test",
+    ),
     *(
         "http://[::1]@evil.test",
         "http://127.0.0.1\\@evil.test",
         "http://a@b@evil.test",
         "http://evil.test\x7f",
     ),
-    *("http://\N{CIRCLED LATIN SMALL LETTER E}vil.test", "http://\u202eevil.test", "http://evil.test:99999"),
+    *(
+        "http://\N{CIRCLED LATIN SMALL LETTER E}vil.test",
+        "http://\u202eevil.test",
+        "http://evil.test:99999",
+    ),
 ]
 
 
-def in_environment(name: str, read: Callable[[], object]) -> Callable[[str, pytest.MonkeyPatch], object]:
+def in_environment(
+    name: str, read: Callable[[], object]
+) -> Callable[[str, pytest.MonkeyPatch], object]:
     def reader(address: str, patch: pytest.MonkeyPatch) -> object:
         patch.setenv(name, address)
         return read()
@@ -40,7 +52,9 @@ def in_environment(name: str, read: Callable[[], object]) -> Callable[[str, pyte
 
 READERS: dict[str, Callable[[str, pytest.MonkeyPatch], object]] = {
     "api_base=": lambda address, patch: fm.lm("openai/x", api_base=address),
-    "api_base= of a provider": lambda address, patch: fm.lm("mistral/x", api_base=address, api_key="k"),
+    "api_base= of a provider": lambda address, patch: fm.lm(
+        "mistral/x", api_base=address, api_key="k"
+    ),
     "OPENAI_BASE_URL": in_environment("OPENAI_BASE_URL", lambda: fm.lm("openai/x")),
     "storage=": lambda address, patch: open_storage(address.replace("http", "grpc"), Path()),
     "storage= of a database": lambda address, patch: open_storage(
@@ -66,14 +80,24 @@ def test_a_dotenv_file_of_the_working_folder_names_no_server(tmp_path: Path) -> 
     (tmp_path / ".env").write_text("OPENAI_BASE_URL=http://evil.test/v1\n")
     makes = "fm.lm('mistral/x', api_key='k'); found = fm.lm('openai/x', api_key='k')"
     code = f"import folkmoot as fm; {makes}; print(found.dump_state())"
-    env = {name: os.environ[name] for name in os.environ if name not in ("OPENAI_BASE_URL", "LITELLM_MODE")}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+    env = {
+        name: os.environ[name]
+        for name in os.environ
+        if name not in ("OPENAI_BASE_URL", "LITELLM_MODE")
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True
+    )
     assert "openai/x at https://api.openai.com/v1" in done.stdout, done.stderr
 
 
 def test_passwords_and_ports_may_stand_in_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    for address in ("http://me:s3.cret@127.0.0.1:9/v1", "https://[::1]:80/v1?version=1", "http://host/v1"):
+    for address in (
+        "http://me:s3.cret@127.0.0.1:9/v1",
+        "https://[::1]:80/v1?version=1",
+        "http://host/v1",
+    ):
         assert fm.lm("openai/x", api_base=address)
 
 
@@ -82,7 +106,8 @@ def test_a_program_file_names_no_server(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("HUGGINGFACE_API_KEY", "none")
     path = tmp_path / "program.yaml"
     for line, why in {
-        "lms: {simple: {name: openai/x, api_base: 'http://evil.test/v1'}}": "'api_base', a foreign address",
+        "lms: {simple: {name: openai/x, api_base: 'http://evil.test/v1'}}": "'api_base', a "
+        "foreign address",
         "lms: {simple: {name: openai/x, api_key: k}}": "'api_key', a foreign address or key",
         "lms: {simple: huggingface/https://evil.test}": "has an address in the LM's name",
         "environment: wikipedia:evil.test": "a foreign address",

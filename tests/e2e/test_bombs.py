@@ -1,4 +1,6 @@
-"""Small files that would fill the memory: each is refused in a sentence, in a child that has little of it."""
+"""Small files that would fill the memory: each is refused in a sentence, in a child that has little
+of it.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +54,18 @@ def one_attachment_many_times(path: Path) -> None:
 
 def one_attachment_many_times_in_json(path: Path) -> None:
     asked = [{"role": "user", "content": [{"type": "text", "text": "attachment://0"}] * 300}]
-    path.write_text(json.dumps(HEADER | {"samples": [sample(input=asked, attachments={"0": LONG})]}))
+    path.write_text(
+        json.dumps(HEADER | {"samples": [sample(input=asked, attachments={"0": LONG})]})
+    )
 
 
 def wide_letters(path: Path) -> None:
     """One letter makes each text take four times the memory."""
     asked = [{"role": "user", "content": [{"type": "text", "text": "attachment://0"}] * 17}]
-    packed(path, {f"{HOME}.json": json.dumps(sample(input=asked, attachments={"0": LONG + "\U0001f600"}))})
+    packed(
+        path,
+        {f"{HOME}.json": json.dumps(sample(input=asked, attachments={"0": LONG + "\U0001f600"}))},
+    )
 
 
 def objects(path: Path) -> None:
@@ -91,7 +98,10 @@ def repeated(text: str, times: int) -> pa.Array:
 
 def table(path: Path, rows: int, columns: Mapping[str, Any], **how: Any) -> None:
     answers = {"agent": ["a"] * rows, "answer": ["A"] * rows, "correct": [True] * rows}
-    own = {"question_id": [str(row) for row in range(rows)], "id": [str(row) for row in range(rows)]}
+    own = {
+        "question_id": [str(row) for row in range(rows)],
+        "id": [str(row) for row in range(rows)],
+    }
     pq.write_table(
         pa.table({**own, **answers, "question": ["q"] * rows, **columns}),
         path,
@@ -126,7 +136,10 @@ def workbook(path: Path, part: str, old: bytes, new: bytes) -> None:
     book, file = Workbook(), io.BytesIO()
     book.active.append(["question", "answer"])
     book.save(file)
-    with zipfile.ZipFile(file) as plain, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as hostile:
+    with (
+        zipfile.ZipFile(file) as plain,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as hostile,
+    ):
         for name in plain.namelist():
             content = plain.read(name)
             hostile.writestr(name, content.replace(old, new) if name == part else content)
@@ -168,9 +181,14 @@ NIGHTLY = (texts_by_difference,)
 
 @pytest.mark.parametrize(
     "make",
-    [pytest.param(one, id=one.__name__, marks=[pytest.mark.nightly] * (one in NIGHTLY)) for one in BOMBS],
+    [
+        pytest.param(one, id=one.__name__, marks=[pytest.mark.nightly] * (one in NIGHTLY))
+        for one in BOMBS
+    ],
 )
-def test_a_small_file_does_not_fill_the_memory(make: Callable[[Path], None], tmp_path: Path) -> None:
+def test_a_small_file_does_not_fill_the_memory(
+    make: Callable[[Path], None], tmp_path: Path
+) -> None:
     ending, words = BOMBS[make]
     path = tmp_path / f"bomb{ending}"
     make(path)
@@ -184,7 +202,9 @@ def test_a_passage_that_all_questions_share_is_read(tmp_path: Path) -> None:
     path = tmp_path / "questions.parquet"
     asked = {"question": [f"What is {row}?" for row in range(1000)], "answer": ["x"] * 1000}
     pairs = pa.array([[("source", "wiki")]] * 1000, pa.map_(pa.string(), pa.string()))
-    pq.write_table(pa.table({**asked, "context": repeated("p" * 20_000, 1000), "from": pairs}), path)
+    pq.write_table(
+        pa.table({**asked, "context": repeated("p" * 20_000, 1000), "from": pairs}), path
+    )
     assert path.stat().st_size < 100_000
     questions = fm.load(path)
     assert {len(str(one.context)) for one in questions} == {20_000}

@@ -1,4 +1,6 @@
-"""No key and no password reaches a file, trace, log or line of output, whatever a server repeats of it."""
+"""No key and no password reaches a file, trace, log or line of output, whatever a server repeats of
+it.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def leaks(root: Path) -> list[str]:
 
 
 class Place:
-    """A scratch folder that holds all that a child writes to: home, cache, temporary and working folder."""
+    """A scratch folder that holds all that a child writes to: home, cache, temporary and working
+    folder.
+    """
 
     def __init__(self, root: Path, how: str) -> None:
         self.root, self.work, self.how = root, root / "work", how
@@ -85,7 +89,9 @@ class Place:
         rows["questions"].append(rows["questions"][0] | broken)
         for name, said in rows.items():
             self.write(f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in said))
-        self.write("data/commonsenseqa-validation.jsonl", (self.work / "validation.jsonl").read_text())
+        self.write(
+            "data/commonsenseqa-validation.jsonl", (self.work / "validation.jsonl").read_text()
+        )
         self.write(
             "space.yaml",
             "program: deliberation\nroles: [[intuitive, reasoner]]\nmax_rounds: {from: 1, to: 2}\n"
@@ -117,7 +123,9 @@ class Place:
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(self.work)
             if self.how == "forked":
-                done = run_child(script, CHILD, json.dumps(given), timeout=300, environment=environment)
+                done = run_child(
+                    script, CHILD, json.dumps(given), timeout=300, environment=environment
+                )
             else:
                 words = [sys.executable, str(CHILD), json.dumps(given)]
                 done = subprocess.run(
@@ -137,17 +145,26 @@ class Place:
 
 @pytest.fixture(params=["forked", pytest.param("alone", marks=pytest.mark.nightly)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """By day the commands run in a process forked from a warm one, at night in an interpreter of its own."""
+    """By day the commands run in a process forked from a warm one, at night in an interpreter of
+    its own.
+    """
     return Place(tmp_path, request.param)
 
 
 def repeating(server: ScriptedServer) -> Callable[[dict[str, Any]], Any]:
-    """Answers that repeat the Authorization header wherever they can; one model and one question fail."""
+    """Answers that repeat the Authorization header wherever they can; one model and one question
+    fail.
+    """
     inner = of_instructions()
 
     def reply(body: dict[str, Any]) -> Any:
         heard = server.requests[-1]["headers"].get("Authorization", "")
-        error = {"error": {"message": f"Wrong: Authorization: {heard}", "headers": {"Authorization": heard}}}
+        error = {
+            "error": {
+                "message": f"Wrong: Authorization: {heard}",
+                "headers": {"Authorization": heard},
+            }
+        }
         if body["model"] == "given":
             return json.dumps({"reasoning": "because it fits", "answer": "A"})
         if body["model"] == "failing":
@@ -157,7 +174,9 @@ def repeating(server: ScriptedServer) -> Callable[[dict[str, Any]], Any]:
         last = body["messages"][-1]["content"]
         if "broken number" in last:
             return 503, {"X-Heard": heard}, error
-        said = inner(body) if is_proposal(body) or "Which colour has" in last else first_option(body)
+        said = (
+            inner(body) if is_proposal(body) or "Which colour has" in last else first_option(body)
+        )
         return said.replace("because", f"because of {heard}").replace("Think", f"Think of {heard}")
 
     return reply
@@ -219,7 +238,9 @@ def test_the_search_finds_what_is_planted(tmp_path: Path) -> None:
 
 
 def check_that_all_was_written(place: Place) -> None:
-    """Each command left its files and its run in MLflow, and the first one a trace of every question."""
+    """Each command left its files and its run in MLflow, and the first one a trace of every
+    question.
+    """
     files = {str(path.relative_to(place.work)) for path in place.work.rglob("*") if path.is_file()}
     assert files >= {
         "calls/calls.jsonl",
@@ -238,7 +259,10 @@ def check_that_all_was_written(place: Place) -> None:
     }
     assert any(path.is_file() for path in (place.root / "cache").rglob("*"))
     stored = sqlite3.connect(place.root / "mlflow.db")
-    counts = [stored.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in ("runs", "trace_info")]
+    counts = [
+        stored.execute(f"SELECT count(*) FROM {name}").fetchone()[0]
+        for name in ("runs", "trace_info")
+    ]
     stored.close()
     assert counts[0] >= 12
     assert counts[1] >= 13
@@ -246,7 +270,9 @@ def check_that_all_was_written(place: Place) -> None:
 
 
 @pytest.mark.nightly
-def test_all_commands_leave_no_trace_of_key_and_store(place: Place, scripted: ScriptedServer) -> None:
+def test_all_commands_leave_no_trace_of_key_and_store(
+    place: Place, scripted: ScriptedServer
+) -> None:
     scripted.reply = repeating(scripted)
     asked, refused = lm(scripted), lm(scripted, "refused")
     one = ["evaluate", "single:cot", "--data", "questions.jsonl"]
@@ -257,7 +283,8 @@ def test_all_commands_leave_no_trace_of_key_and_store(place: Place, scripted: Sc
         [
             [*talk, *asked, "--traces", "1.0", "--record", "calls", "--out", "runs/talk"],
             [*one, *asked, "--out", "runs/one", "--json"],
-            ["compile", "single:simple", *FILES, *asked, "--optimizer", "copro", "--out", "runs/compiled"],
+            ["compile", "single:simple", *FILES, *asked, "--optimizer", "copro", "--out",
+             "runs/compiled"],
             [*tune, *asked, "--storage", study],
             ["distil", "runs/talk", *asked, "--margin", "30", "--out", "runs/distilled"],
             [
@@ -265,8 +292,10 @@ def test_all_commands_leave_no_trace_of_key_and_store(place: Place, scripted: Sc
                 "--set", "agents=2", "--set", "strategies=[zero_shot, cot]", "--set", "epochs=1",
                 "--out", "runs/network",
             ],
-            ["reproduce", "agents-of-commonsense/table-1/mistral-7b.cot", *asked, "--out", "runs/again"],
-            ["report", "runs/talk", "runs/one", "runs/compiled", "runs/tuned", "--out", "report.html"],
+            ["reproduce", "agents-of-commonsense/table-1/mistral-7b.cot", *asked, "--out",
+             "runs/again"],
+            ["report", "runs/talk", "runs/one", "runs/compiled", "runs/tuned", "--out",
+             "report.html"],
             ["export", "runs/talk", "--out", "logs"],
             ["export", "runs/talk", "--out", "logs", "--format", "csv"],
             [*one, *refused],
@@ -286,8 +315,12 @@ def test_all_commands_leave_no_trace_of_key_and_store(place: Place, scripted: Sc
     assert "Wrong: Authorization: Bearer …" in errors[0]
     said = (place.root / "stderr").read_text()
     ends = [line for line in said.splitlines() if line.startswith("folkmoot: http")]
-    assert sum("refused the key (401: Wrong: Authorization: Bearer …)" in line for line in ends) == 2
-    assert {request["headers"]["Authorization"] for request in scripted.requests} == {f"Bearer {KEY}"}
+    assert (
+        sum("refused the key (401: Wrong: Authorization: Bearer …)" in line for line in ends) == 2
+    )
+    assert {request["headers"]["Authorization"] for request in scripted.requests} == {
+        f"Bearer {KEY}"
+    }
     assert not [body for body in scripted.bodies if holds_secret(json.dumps(body).encode())]
     assert "because of Bearer …" in json.dumps(scripted.bodies, ensure_ascii=False)
 
@@ -296,14 +329,35 @@ def test_all_commands_leave_no_trace_of_key_and_store(place: Place, scripted: Sc
 def test_passwords_in_addresses_leave_no_trace(
     place: Place, scripted: ScriptedServer, repeating_store: str
 ) -> None:
-    """Without a key: user info of LMs, tracking stores and storages, and an LM's address with a query."""
+    """Without a key: user info of LMs, tracking stores and storages, and an LM's address with a
+    query.
+    """
     scripted.reply = repeating(scripted)
     user = f"me:{IN_URL}@"
     one = ["evaluate", "single:cot", "--data", "questions.jsonl"]
-    tune = ["tune", "space.yaml", *FILES, *lm(scripted), "--trials", "2", "--out", "runs/tuned", "--storage"]
+    tune = [
+        "tune",
+        "space.yaml",
+        *FILES,
+        *lm(scripted),
+        "--trials",
+        "2",
+        "--out",
+        "runs/tuned",
+        "--storage",
+    ]
     place.run(
         [
-            [*one, *lm(scripted, user=user), "--traces", "1.0", "--record", "calls", "--out", "runs/user"],
+            [
+                *one,
+                *lm(scripted, user=user),
+                "--traces",
+                "1.0",
+                "--record",
+                "calls",
+                "--out",
+                "runs/user",
+            ],
             [*one, *lm(scripted, "refused", user=user)],
             [*one, "--lm", "openai/x", "--api-base", f"{scripted.url}?api_key={IN_URL}"],
             [*tune, f"postgresql://{user}127.0.0.1:1/x?password={IN_URL}"],
@@ -316,26 +370,35 @@ def test_passwords_in_addresses_leave_no_trace(
         MLFLOW_TRACKING_URI=repeating_store,
         MLFLOW_HTTP_REQUEST_MAX_RETRIES="1",
     )
-    assert place.codes == [0, 2, 0, 2, 2, 2, 2, 1, 0]  # a query is part of the address, and goes along
+    # a query is part of the address, and goes along
+    assert place.codes == [0, 2, 0, 2, 2, 2, 2, 1, 0]
     assert leaks(place.root) == []
     basic = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
     assert f"Basic {basic}" in Repeating.heard
-    assert f"Basic {basic}" in {request["headers"].get("Authorization") for request in scripted.requests}
+    assert f"Basic {basic}" in {
+        request["headers"].get("Authorization") for request in scripted.requests
+    }
     assert not [body for body in scripted.bodies if holds_secret(json.dumps(body).encode())]
     rows = rows_of(place.work / "runs/user")
     texts = [turn["text"] for row in rows for turn in row["transcript"]]
     assert sum(text.startswith("because of Basic …") for text in texts) == 12
-    assert [row["error"].count("Wrong: Authorization: Basic …") for row in rows if row["error"]] == [1]
+    assert [
+        row["error"].count("Wrong: Authorization: Basic …") for row in rows if row["error"]
+    ] == [1]
     said = (place.root / "stderr").read_text()
     assert "Wrong: Basic ***" in said
     assert said.count("the storage") == 3
 
 
 @pytest.mark.nightly
-def test_keys_given_in_python_and_to_litellm_leave_no_trace(place: Place, scripted: ScriptedServer) -> None:
+def test_keys_given_in_python_and_to_litellm_leave_no_trace(
+    place: Place, scripted: ScriptedServer
+) -> None:
     scripted.reply = repeating(scripted)
     place.run({"url": scripted.url, "key": KEY}, HOSTED_VLLM_API_KEY=KEY)
-    assert {request["headers"]["Authorization"] for request in scripted.requests} == {f"Bearer {KEY}"}
+    assert {request["headers"]["Authorization"] for request in scripted.requests} == {
+        f"Bearer {KEY}"
+    }
     assert leaks(place.root) == []
     assert (place.root / "stdout").read_text().count("Authorization: Bearer …") == 2
     assert "Authorization: Bearer …" in rows_of(place.work / "runs/failing")[0]["error"]

@@ -1,4 +1,6 @@
-"""What `pip install folkmoot` brings is enough for all but what an extra is for, which then says so."""
+"""What `pip install folkmoot` brings is enough for all but what an extra is for, which then says
+so.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,13 @@ def test_the_core_has_no_package_of_an_extra_and_no_extra_has_parts_of_weights()
     extras = project["optional-dependencies"]
     core = {Requirement(line).name for line in project["dependencies"]}
     assert not core & {Requirement(line).name for line in extras["network"]}
-    assert Requirement(extras["all"][0]).extras == set(extras) - {"all", "mpnet", "docs", "bench", "test"}
+    assert Requirement(extras["all"][0]).extras == set(extras) - {
+        "all",
+        "mpnet",
+        "docs",
+        "bench",
+        "test",
+    }
     assert not [line for line in chain(*extras.values()) if "part" in line]
 
 
@@ -47,7 +55,15 @@ def test_the_core_runs_without_extras_and_what_needs_one_says_which(
     asked, split = lm(scripted), ["--train", "train.jsonl", "--validation", "test.jsonl"]
     works = [
         ["evaluate", "single:cot", "--data", "test.jsonl", "--out", "one", *asked],
-        ["evaluate", "deliberation:intuitive,reasoner:judge", "--data", "test.jsonl", "--out", "two", *asked],
+        [
+            "evaluate",
+            "deliberation:intuitive,reasoner:judge",
+            "--data",
+            "test.jsonl",
+            "--out",
+            "two",
+            *asked,
+        ],
         ["compare", "one", "two"],
         ["report", "one", "two", "--out", "page.html"],
         ["compile", "single:cot", *split, "--optimizer", "bootstrap", "--out", "compiled", *asked],
@@ -65,12 +81,18 @@ def test_the_core_runs_without_extras_and_what_needs_one_says_which(
     ]
     lines = works + [[*line.split(), *more] for _, line, more in needs]
     done = subprocess.run(
-        [sys.executable, str(CHILD), json.dumps(lines)], cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, str(CHILD), json.dumps(lines)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     codes = json.loads((tmp_path / "codes.json").read_text())
     assert codes == [0] * len(works) + [2] * len(needs), done.stderr
     sentence = re.compile(
-        r"^folkmoot: (?:network: )*(.*) needs the extra `(\w+)`: pip install 'folkmoot\[\2\]'$", re.M
+        r"^folkmoot: (?:network: )*(.*) needs the extra `(\w+)`: pip install 'folkmoot\[\2\]'$",
+        re.M,
     )
-    assert [feature for feature, _ in sentence.findall(done.stderr)] == [feature for feature, *_ in needs]
+    assert [feature for feature, _ in sentence.findall(done.stderr)] == [
+        feature for feature, *_ in needs
+    ]

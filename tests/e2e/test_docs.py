@@ -1,7 +1,7 @@
 """Every Python snippet and folkmoot command of the README and docs runs, and what they name exists.
 
-By day they run inside the test's process, with a stand-in for the embedded LM; at night each runs as a
-reader runs it, in a process of its own.
+By day they run inside the test's process, with a stand-in for the embedded LM; at night each runs
+as a reader runs it, in a process of its own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from folkmoot.pipelines.lms.local import LocalEndpoint
 
 ROOT = Path(folkmoot.__file__).parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-READ_FIRST = {"README.md", "cli.md", "your-data.md", "your-dspy-program.md"}  # whose commands run by day, too
+# whose commands run by day, too
+READ_FIRST = {"README.md", "cli.md", "your-data.md", "your-dspy-program.md"}
 ROWS = [
     {
         "id": str(i),
@@ -44,7 +45,8 @@ ROWS = [
     for i in range(6)
 ]
 needs_local = pytest.mark.skipif(
-    importlib.util.find_spec("xllamacpp") is None, reason="the extra `local` (embedded LM) is not installed"
+    importlib.util.find_spec("xllamacpp") is None,
+    reason="the extra `local` (embedded LM) is not installed",
 )
 
 
@@ -64,7 +66,11 @@ def files() -> dict[str, dict[str, str]]:
 
 
 def scripts() -> list[tuple[str, str]]:
-    return [(page, code) for page, code in blocks("python") if code not in files().get(page, {}).values()]
+    return [
+        (page, code)
+        for page, code in blocks("python")
+        if code not in files().get(page, {}).values()
+    ]
 
 
 def commands() -> list[tuple[str, list[str]]]:
@@ -78,10 +84,15 @@ def commands() -> list[tuple[str, list[str]]]:
 
 
 async def stand_in(_: LocalEndpoint, payload: Mapping[str, Any]) -> Reply:
-    """A reply in the embedded LM's form: the first option of every choice, and some words elsewhere."""
+    """A reply in the embedded LM's form: the first option of every choice, and some words
+    elsewhere.
+    """
     simple = {"boolean": "yes", "number": "1", "action": "Finish[bank]"}
     fields = payload.get("fields") or [{"name": "text", "type": "text"}]
-    said = [simple.get(field["type"]) or field.get("options", ["because it fits"])[0] for field in fields]
+    said = [
+        simple.get(field["type"]) or field.get("options", ["because it fits"])[0]
+        for field in fields
+    ]
     labels = ["", *(f"\n{field['name'].capitalize()}:" for field in fields[1:])]
     text = "".join(f"{label} {value}" for label, value in zip(labels, said, strict=True))
     words = sum(len(message["content"].split()) for message in payload["messages"])
@@ -104,7 +115,10 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def folder(tmp_path: Path) -> Path:
     """What the commands of the docs find in the folder that they run in."""
     (tmp_path / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
-    others = [{**row, "id": f"h{row['id']}", "question": f"Where is tool {row['id']} kept?"} for row in ROWS]
+    others = [
+        {**row, "id": f"h{row['id']}", "question": f"Where is tool {row['id']} kept?"}
+        for row in ROWS
+    ]
     (tmp_path / "held-out.jsonl").write_text("".join(json.dumps(row) + "\n" for row in others))
     (tmp_path / "documents.jsonl").write_text(
         '{"id": "1", "title": "Bank", "text": "A bank keeps things."}\n'
@@ -142,7 +156,9 @@ def test_commands_run(
 @needs_local
 @pytest.mark.local_lm
 @pytest.mark.parametrize(("page", "code"), scripts())
-def test_python_snippets_run_in_a_process_of_their_own(page: str, code: str, tmp_path: Path) -> None:
+def test_python_snippets_run_in_a_process_of_their_own(
+    page: str, code: str, tmp_path: Path
+) -> None:
     unpack(tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300
@@ -207,7 +223,9 @@ def test_json_examples_are_rows_that_load(tmp_path: Path) -> None:
 
 def test_every_dependency_is_explained() -> None:
     explained = (ROOT / "docs" / "dependencies.md").read_text()
-    declared = re.findall(r'^    "([A-Za-z0-9_-]+)', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    declared = re.findall(
+        r'^    "([A-Za-z0-9_-]+)', (ROOT / "pyproject.toml").read_text(), re.MULTILINE
+    )
     packages = [name for name in declared if name not in ("folkmoot",) and name.islower()]
     assert packages
     for name in {re.sub(r"-part\d+$", "-part", name) for name in packages}:

@@ -21,7 +21,9 @@ EXAMPLES = Path(fm.__file__).parent / "examples"
 
 @pytest.fixture(params=["forked", pytest.param("alone", marks=pytest.mark.nightly)], autouse=True)
 def how(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """By day a script runs in a process forked from a warm one, at night in an interpreter of its own."""
+    """By day a script runs in a process forked from a warm one, at night in an interpreter of its
+    own.
+    """
     isolate(tmp_path, monkeypatch)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     monkeypatch.setenv("COLUMNS", "160")

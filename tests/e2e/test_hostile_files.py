@@ -1,4 +1,6 @@
-"""Files that somebody else left: each is read, or refused in a sentence, at once and without its harm."""
+"""Files that somebody else left: each is read, or refused in a sentence, at once and without its
+harm.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,8 @@ DAILY = ("run.json",)
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in DAILY else pytest.param(name, marks=pytest.mark.nightly) for name in FILES]
+    "name",
+    [name if name in DAILY else pytest.param(name, marks=pytest.mark.nightly) for name in FILES],
 )
 def test_a_comparison_refuses_doctored_runs_in_a_sentence(home: Path, name: str) -> None:
     check_said(home, name, 21, ("compare", "doctored", "two"))
@@ -98,7 +101,16 @@ def test_every_command_refuses_doctored_runs_in_a_sentence(
     scripted.reply = mixed(sample_questions())
     check_said(home, name, 2, ("compare", "doctored", "two"))
     check_said(home, name, 9, ("compare", "two", "doctored", "--json"))
-    again = ("evaluate", SPEC, "--data", "questions.jsonl", *lm(scripted), "--no-track", "--out", "doctored")
+    again = (
+        "evaluate",
+        SPEC,
+        "--data",
+        "questions.jsonl",
+        *lm(scripted),
+        "--no-track",
+        "--out",
+        "doctored",
+    )
     check_said(home, name, 15, again, ("distil", "doctored", "--dry-run", *lm(scripted)))
     check_said(home, name, 15, ("report", "doctored", "two", "--out", "page.html", "--no-track"))
     check_said(home, name, 25, ("push", "doctored"))
@@ -130,7 +142,8 @@ def test_what_holds_answers_is_for_its_owner_alone(home: Path, scripted: Scripte
         assert (home / name).stat().st_mode & 0o777 == 0o600, name
 
 
-# Networks and records --------------------------------------------------------------------------------
+# Networks and records
+# --------------------------------------------------------------------------------
 
 
 def network(folder: Path) -> Path:
@@ -156,7 +169,9 @@ def test_a_network_of_absurd_size_is_refused_before_anything_is_made(
 
 
 def test_a_tracker_of_no_questions_and_absurd_width_is_refused(tmp_path: Path) -> None:
-    """Tensors without a row say any width for nothing, and a tracker makes room for some rows of it."""
+    """Tensors without a row say any width for nothing, and a tracker makes room for some rows of
+    it.
+    """
     path = network(tmp_path) / "tensors.safetensors"
     tensors = read_tensors(path.read_bytes())
     path.write_bytes(write_tensors(tensors | {"tracker.questions": torch.empty(0, 10**15)}))
@@ -165,7 +180,9 @@ def test_a_tracker_of_no_questions_and_absurd_width_is_refused(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["network.json", "tensors.safetensors"])
-@pytest.mark.parametrize("what", ["fifo", "device", "dangling link", "folder", "missing", "deep", "zeros"])
+@pytest.mark.parametrize(
+    "what", ["fifo", "device", "dangling link", "folder", "missing", "deep", "zeros"]
+)
 def test_a_network_is_read_from_plain_files_only(tmp_path: Path, name: str, what: str) -> None:
     whole_files()[what](network(tmp_path) / name)
     with within(SECONDS), pytest.raises(fm.UserError, match=name):
@@ -176,7 +193,9 @@ def test_a_link_to_another_network_is_refused(tmp_path: Path) -> None:
     network(tmp_path / "other")
     shutil.copytree(tmp_path / "other", tmp_path / "net")
     (tmp_path / "net" / "tensors.safetensors").unlink()
-    (tmp_path / "net" / "tensors.safetensors").symlink_to(tmp_path / "other" / "tensors.safetensors")
+    (tmp_path / "net" / "tensors.safetensors").symlink_to(
+        tmp_path / "other" / "tensors.safetensors"
+    )
     with pytest.raises(fm.UserError, match="is a link that may leave its folder"):
         NetworkState.load(tmp_path / "net")
 
@@ -197,14 +216,17 @@ def test_a_record_is_read_from_a_plain_file_only(tmp_path: Path, what: str) -> N
     path = tmp_path / "pages.jsonl"
     path.touch()
     whole_files()[what](path)
-    corpus = CorpusEnvironment(write(tmp_path / "corpus.jsonl", {"title": "A", "text": "b"}), index_dir=None)
+    corpus = CorpusEnvironment(
+        write(tmp_path / "corpus.jsonl", {"title": "A", "text": "b"}), index_dir=None
+    )
     with within(SECONDS), pytest.raises(fm.UserError, match="it is no regular file"):
         ReplayEnvironment(path)
     with within(SECONDS), pytest.raises(fm.UserError, match="it is no regular file"):
         RecordingEnvironment(corpus, path)
 
 
-# YAML ------------------------------------------------------------------------------------------------
+# YAML
+# ------------------------------------------------------------------------------------------------
 
 
 def bomb(merged: bool) -> str:
@@ -261,12 +283,16 @@ WRONG = (
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS.names())
-def test_a_parameter_of_the_wrong_type_is_refused_in_a_sentence(tmp_path: Path, protocol: str) -> None:
+def test_a_parameter_of_the_wrong_type_is_refused_in_a_sentence(
+    tmp_path: Path, protocol: str
+) -> None:
     """For every protocol and parameter, whatever YAML can say."""
     path, wrong = tmp_path / "program.yaml", []
     for name in (*takes(PROTOCOLS[protocol]), "lms", "program", "environment", "strategy"):
         for value in WRONG:
-            spec = "" if name == "program" else f"program: {PROTOCOLS[protocol].example or protocol}\n"
+            spec = (
+                "" if name == "program" else f"program: {PROTOCOLS[protocol].example or protocol}\n"
+            )
             path.write_text(f"{spec}{name}: {value}\n")
             try:
                 with within(SECONDS):
@@ -278,7 +304,8 @@ def test_a_parameter_of_the_wrong_type_is_refused_in_a_sentence(tmp_path: Path, 
     assert not wrong, "\n".join(wrong)
 
 
-# Rows of input ---------------------------------------------------------------------------------------
+# Rows of input
+# ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "csv"])

@@ -21,12 +21,14 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 
 EVIL, CHOICES = "<script>alert('question')</script>", {"A": "<b>bold</b>", "B": "mall"}
 questions = [
-    fm.Question(id=f"q{i}", question=f"{EVIL} {i}", choices=CHOICES, answer="AB"[i % 2]) for i in range(12)
+    fm.Question(id=f"q{i}", question=f"{EVIL} {i}", choices=CHOICES, answer="AB"[i % 2])
+    for i in range(12)
 ]
 server = ScriptedServer(delay=0.05).__enter__()
 lm = fm.lm("openai/scripted", api_base=server.url)
 """,
-    'one = fm.evaluate(fm.SingleAgent("simple"), questions, lm=lm, tracking=False, concurrency=2)\none',
+    'one = fm.evaluate(fm.SingleAgent("simple"), questions, lm=lm, tracking=False, '
+    "concurrency=2)\none",
     """
 two = await fm.aevaluate(fm.SingleAgent("cot"), questions, lm=lm, tracking=False, progress=False)
 two.rows
@@ -49,7 +51,9 @@ len(fm.evaluate(fm.SingleAgent("simple"), questions, lm=lm, tracking=False).rows
     not all(map(importlib.util.find_spec, ("ipykernel", "nbclient"))),
     reason="the Jupyter kernel of the extra `test` is not installed",
 )
-def test_a_notebook_shows_progress_and_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_shows_progress_and_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import nbformat
     from nbclient import NotebookClient
 
@@ -57,13 +61,18 @@ def test_a_notebook_shows_progress_and_results(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
     NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
+        notebook,
+        timeout=120,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(tmp_path)}},
     ).execute()
     setup, one, two, pairs, pair, summary, broken, table = (cell.outputs for cell in notebook.cells)
     assert not setup
 
     def html(outputs: list[Any]) -> list[str]:
-        return [output.data["text/html"] for output in outputs if "text/html" in output.get("data", {})]
+        return [
+            output.data["text/html"] for output in outputs if "text/html" in output.get("data", {})
+        ]
 
     line, result = html(one)  # a line that was updated in place, and the result
     assert "12/12" in line
@@ -83,8 +92,13 @@ def test_a_notebook_shows_progress_and_results(tmp_path: Path, monkeypatch: pyte
     assert "12" in str(broken[-1].data["text/plain"])
     assert "correct" in html(table)[0]
     for outputs in (one, two, pairs, pair, summary, broken, table):
-        said = [output.get("text", "") for output in outputs if output.output_type in ("stream", "error")]
-        assert not [text for text in said if "ipywidgets" not in text], outputs  # which tqdm would like
+        said = [
+            output.get("text", "")
+            for output in outputs
+            if output.output_type in ("stream", "error")
+        ]
+        # which tqdm would like
+        assert not [text for text in said if "ipywidgets" not in text], outputs
 
 
 @pytest.fixture
@@ -112,7 +126,9 @@ def test_the_notebooks_of_the_docs_are_their_sources_executed(notebooks: Any) ->
 
 @pytest.mark.nightly
 @pytest.mark.local_lm
-@pytest.mark.skipif(importlib.util.find_spec("xllamacpp") is None, reason="the extra `local` is missing")
+@pytest.mark.skipif(
+    importlib.util.find_spec("xllamacpp") is None, reason="the extra `local` is missing"
+)
 @pytest.mark.parametrize("name", ["first_contest", "compile_and_tune"])
 def test_a_notebook_of_the_docs_runs(
     name: str, notebooks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -121,4 +137,6 @@ def test_a_notebook_of_the_docs_runs(
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     made = notebooks.notebook(ROOT / f"docs/notebooks/{name}.py")
     notebooks.execute(made)
-    assert not [one for cell in made.cells for one in cell.get("outputs", []) if one.output_type == "error"]
+    assert not [
+        one for cell in made.cells for one in cell.get("outputs", []) if one.output_type == "error"
+    ]

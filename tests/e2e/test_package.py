@@ -1,4 +1,6 @@
-"""What is published: the package's metadata, its constraints, its page and the compose file for groups."""
+"""What is published: the package's metadata, its constraints, its page and the compose file for
+groups.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,17 @@ def test_the_version_is_the_same_everywhere() -> None:
 def test_what_is_held_back_is_held_back_in_both_files() -> None:
     """With the constraints or without them, pip takes what folkmoot runs with."""
     lines = (ROOT / "constraints.txt").read_text().splitlines()
-    held = {one.name: one.specifier for one in map(Requirement, (line for line in lines if line[0] != "#"))}
+    held = {
+        one.name: one.specifier
+        for one in map(Requirement, (line for line in lines if line[0] != "#"))
+    }
     assert set(held) == {"torch", "mlflow"}
     wanted = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["network"]]
     declared = {one.name: one.specifier for one in map(Requirement, wanted)}
     for name, least in held.items():
-        assert {str(part) for part in least} == {str(part) for part in declared[name] if part.operator == "<"}
+        assert {str(part) for part in least} == {
+            str(part) for part in declared[name] if part.operator == "<"
+        }
 
 
 def test_the_package_page_has_no_relative_link(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +53,9 @@ def test_the_package_page_has_no_relative_link(monkeypatch: pytest.MonkeyPatch) 
     assert pictures
     for path in pictures + re.findall(rf"\]{at}/blob/[^/]+/([^)]+)\)", page):
         assert (ROOT / path).is_file(), path
-    project = tomllib.loads(package_page.with_urls("[project.optional-dependencies]\n", "someone/folkmoot"))
+    project = tomllib.loads(
+        package_page.with_urls("[project.optional-dependencies]\n", "someone/folkmoot")
+    )
     assert project["project"]["urls"]["Repository"] == "https://github.com/someone/folkmoot"
 
 
@@ -62,11 +71,16 @@ def test_the_services_of_a_group_are_pinned_and_open_to_this_machine_alone() -> 
             assert volume.partition(":")[0] in compose["volumes"], name
     ports = {port.split(":")[1] for service in services.values() for port in service["ports"]}
     assert set(re.findall(r"127\.0\.0\.1:(\d+)", text.partition("services:")[0])) == ports
-    assert services["postgres"]["environment"]["POSTGRES_PASSWORD"].startswith("${POSTGRES_PASSWORD:?")
+    assert services["postgres"]["environment"]["POSTGRES_PASSWORD"].startswith(
+        "${POSTGRES_PASSWORD:?"
+    )
     declared = {one.name: one.specifier for one in map(Requirement, PROJECT["dependencies"])}
     tag = services["mlflow"]["image"].rpartition(":v")[2]
     assert Version(tag) in declared["mlflow"]
-    assert f"--port {services['mlflow']['ports'][0].rpartition(':')[2]}" in services["mlflow"]["command"]
+    assert (
+        f"--port {services['mlflow']['ports'][0].rpartition(':')[2]}"
+        in services["mlflow"]["command"]
+    )
     collector = yaml.safe_load(compose["configs"]["collector"]["content"])
     (pipeline,) = collector["service"]["pipelines"].values()
     assert set(pipeline["receivers"]) <= set(collector["receivers"])

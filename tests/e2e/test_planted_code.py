@@ -1,4 +1,6 @@
-"""Modules of the working folder are run where the user names one, and nowhere because a file does."""
+"""Modules of the working folder are run where the user names one, and nowhere because a
+file does.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,18 @@ from folkmoot.pipelines.programs.build import ENVIRONMENTS
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tuning.yaml_space import space_of
 
-PLANTED = ("secrets", "mlflow", "pickle", "socket", "logging", "uvicorn", "fastapi", "optuna", "ray", "yaml")
+PLANTED = (
+    "secrets",
+    "mlflow",
+    "pickle",
+    "socket",
+    "logging",
+    "uvicorn",
+    "fastapi",
+    "optuna",
+    "ray",
+    "yaml",
+)
 
 
 @pytest.fixture
@@ -37,7 +50,8 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         note = f"open({str(tmp_path / 'ran' / name)!r}, 'w').close()"
         (tmp_path / f"{name}.py").write_text(f"{note}\nraise SystemExit('planted {name}')\n")
     (tmp_path / "bin").mkdir()
-    # As the installed command does, it has its own folder first on the path, not the working folder.
+    # As the installed command does, it has its own folder first on the path, not the working
+    # folder.
     (tmp_path / "bin" / "command.py").write_text(
         "from folkmoot.pipelines.cli import main\n\nif __name__ == '__main__':\n    main()\n"
     )
@@ -71,14 +85,19 @@ def check_none_ran(folder: Path) -> None:
 @pytest.mark.nightly
 def test_workers_of_a_study_run_none(planted: Path, scripted: ScriptedServer) -> None:
     for name in ("train", "validation"):
-        write(planted / f"{name}.jsonl", *(question(number, id=f"{name}-{number}") for number in range(6)))
+        write(
+            planted / f"{name}.jsonl",
+            *(question(number, id=f"{name}-{number}") for number in range(6)),
+        )
     parts = ["--train", "train.jsonl", "--validation", "validation.jsonl"]
     how = ["--trials", 2, "--workers", 2, "--out", "study", "--no-track", "-y"]
     check_ends(planted, "tune", "single", *parts, *how, *lm(scripted))
 
 
 @pytest.mark.nightly
-def test_a_tracked_evaluation_with_traces_runs_none(planted: Path, scripted: ScriptedServer) -> None:
+def test_a_tracked_evaluation_with_traces_runs_none(
+    planted: Path, scripted: ScriptedServer
+) -> None:
     source = write(planted / "questions.jsonl", *(question(number) for number in range(6)))
     check_ends(planted, "evaluate", "single:simple", "--data", source, "--traces", 1, *lm(scripted))
 
@@ -95,7 +114,8 @@ def test_the_ui_runs_none(planted: Path) -> None:
         assert f":{port}" in said
 
 
-# Names of code in files ------------------------------------------------------------------------------
+# Names of code in files
+# ------------------------------------------------------------------------------
 
 CODE = """
 import dspy
@@ -142,7 +162,10 @@ def made(server: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> Pa
     with pytest.MonkeyPatch.context() as patch:
         isolate(folder, patch)
         source = ten_questions(folder)
-        write(folder / "others.jsonl", *(question(number, id=f"o{number}") for number in range(10, 16)))
+        write(
+            folder / "others.jsonl",
+            *(question(number, id=f"o{number}") for number in range(10, 16)),
+        )
         assert evaluate(server, source, "--out", "run", program=SPEC).exit_code == 0
     fm.SingleAgent().save(folder / "saved")
     (folder / "module").mkdir()
@@ -228,7 +251,9 @@ FILES: dict[str, tuple[Callable[[], object], str, tuple[tuple[str, ...], ...]]] 
         (ASK, EVALUATE, COMPILE, TUNE),
     ),
     "a part": (
-        yaml("program: router", "cheap: simple", "team: {program: single, strategy: 'outsider:Way'}"),
+        yaml(
+            "program: router", "cheap: simple", "team: {program: single, strategy: 'outsider:Way'}"
+        ),
         "--set",
         (ASK, EVALUATE),
     ),
@@ -253,7 +278,8 @@ FILES: dict[str, tuple[Callable[[], object], str, tuple[tuple[str, ...], ...]]] 
         lambda: (
             shutil.copytree("saved", "program.yaml")
             and changed(
-                "program.yaml/program.json", program={"program": "single", "strategy": "outsider:Way"}
+                "program.yaml/program.json",
+                program={"program": "single", "strategy": "outsider:Way"},
             )()
         ),
         "",
@@ -287,7 +313,9 @@ def test_a_file_that_names_code_runs_none(home: Path, server: ScriptedServer, wh
         {"strategy": "cot", "lms.cot": "local/hf:evil/repo:m.gguf"},
     ],
 )
-def test_a_study_that_names_code_or_a_server_is_refused(home: Path, setting: dict[str, Any]) -> None:
+def test_a_study_that_names_code_or_a_server_is_refused(
+    home: Path, setting: dict[str, Any]
+) -> None:
     space = space_of("single", lms={"cot": [DEFAULT_LM, "local/qwen2.5-coder-0.5b"]})
     space.program({"strategy": "cot", "sampling.temperature": 0.5, "lms.cot": DEFAULT_LM})
     with pytest.raises(fm.UserError, match="the study has a trial with"):
@@ -299,7 +327,12 @@ def test_a_study_that_names_code_or_a_server_is_refused(home: Path, setting: dic
 def test_no_command_runs_the_code_of_a_run(home: Path, server: ScriptedServer) -> None:
     for what in ("a run's metric", "a run's spec", "a run's program"):
         FILES[what][0]()
-        for words in (("runs", "."), ("report", "run"), ("push", "run"), ("export", "run", "--out", "log")):
+        for words in (
+            ("runs", "."),
+            ("report", "run"),
+            ("push", "run"),
+            ("export", "run", "--out", "log"),
+        ):
             folkmoot(*words)
         evaluate(server, "questions.jsonl", "--out", "run", program=SPEC)
         assert "outsider" not in sys.modules
@@ -309,8 +342,14 @@ def test_no_command_runs_the_code_of_a_run(home: Path, server: ScriptedServer) -
 @pytest.mark.parametrize(
     ("plant", "words"),
     [
-        (yaml("program: single", "strategy: outsider:Way"), (*EVALUATE, "--set", "strategy=outsider:Way")),
-        (yaml("program: single"), (*TUNE, "--set", "strategy=[cot, outsider:Way]", "--trials", "2")),
+        (
+            yaml("program: single", "strategy: outsider:Way"),
+            (*EVALUATE, "--set", "strategy=outsider:Way"),
+        ),
+        (
+            yaml("program: single"),
+            (*TUNE, "--set", "strategy=[cot, outsider:Way]", "--trials", "2"),
+        ),
         (yaml(), ("evaluate", "outsider:Program", *DATA, *OUT)),
         (yaml(), ("evaluate", "module", *DATA, *OUT, "--set", "program=outsider:Program")),
         (yaml(), ("evaluate", SPEC, *DATA, *OUT, "--metric", "outsider:metric")),
@@ -325,7 +364,9 @@ def test_code_that_the_user_names_is_run(
     assert (home / "ran").exists()
 
 
-def test_a_run_is_matched_by_the_users_own_metric_if_she_names_it(home: Path, server: ScriptedServer) -> None:
+def test_a_run_is_matched_by_the_users_own_metric_if_she_names_it(
+    home: Path, server: ScriptedServer
+) -> None:
     words = ("evaluate", SPEC, *DATA, *OUT, "--metric", "outsider:metric")
     assert folkmoot(*words, *lm(server)).exit_code == 0
     del METRICS["outsider:metric"]

@@ -1,4 +1,6 @@
-"""The recorded contests of embedded LMs, and the page on what they show; `…` stands for lines left out."""
+"""The recorded contests of embedded LMs, and the page on what they show; `…` stands for lines left
+out.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ NAMES = [archive.name.removesuffix(".tar.xz") for archive in ARCHIVES]
 UNSHIPPED = "scienceqa-"
 SAME = ("id", "answer", "correct", "decided_by")
 SHOWN = re.findall(
-    r"^```console\n((?:\$ folkmoot [^\n]*\n)+)```\n\n```text\n(.*?)^```", PAGE.read_text(), re.M | re.S
+    r"^```console\n((?:\$ folkmoot [^\n]*\n)+)```\n\n```text\n(.*?)^```",
+    PAGE.read_text(),
+    re.M | re.S,
 )
 
 
@@ -40,32 +44,47 @@ def test_none_says_where_it_was_made(folder: Path) -> None:
     files = [*folder.rglob("*.json"), *folder.rglob("*.md")]
     assert len(files) > len(ARCHIVES)
     said = {
-        one.relative_to(folder): re.findall(r"(?<![\w./-])/\w+/[\w/-]*", one.read_text()) for one in files
+        one.relative_to(folder): re.findall(r"(?<![\w./-])/\w+/[\w/-]*", one.read_text())
+        for one in files
     }
     assert not {place: paths for place, paths in said.items() if paths}
 
 
 def asked(folder: Path) -> tuple[list[str], Path]:
-    """The program that answered the held-out questions of a contest, with its options, and its run."""
+    """The program that answered the held-out questions of a contest, with its options, and
+    its run.
+    """
     for run, program in (("after", "program"), ("validation/winner", "winner")):
         if (folder / run).exists():  # of a compilation, of a study
             return [str(folder / program)], folder / run
     if (folder / "network.json").exists():
         return [f"network:{folder}"], folder
     settings = json.loads((folder / "run.json").read_text())["settings"]
-    return [settings["program_spec"], *(word for one in settings["sets"] for word in ("--set", one))], folder
+    return [
+        settings["program_spec"],
+        *(word for one in settings["sets"] for word in ("--set", one)),
+    ], folder
 
 
 def replayed(name: str, folder: Path, *data: Any) -> list[dict[str, Any]]:
     """The rows of a contest, after it was asked once more and they were found to be the same."""
     program, run = asked(folder / name)
     done = folkmoot(
-        "evaluate", *program, *data, "--lm", f"replay/{run}", "--no-track", "--yes", "--out", "again"
+        "evaluate",
+        *program,
+        *data,
+        "--lm",
+        f"replay/{run}",
+        "--no-track",
+        "--yes",
+        "--out",
+        "again",
     )
     assert done.exit_code == 0, done.output
     known, again = rows(run), rows(folder / "again")
     whole = list(range(len(known)))
-    if name == "csqa-cot":  # its record is from before replies that were cut off were kept, and lacks one
+    # its record is from before replies that were cut off were kept, and lacks one
+    if name == "csqa-cot":
         whole = [place for place, row in enumerate(known) if not row["truncated"]]
         assert len(whole) == len(known) - 1
     for place in whole:
@@ -86,7 +105,11 @@ def test_one_whose_questions_may_not_be_passed_on_is_replayed_with_them(
 ) -> None:
     monkeypatch.setenv("FOLKMOOT_DATA", str(data_dir))  # the fixture `folder` has unset it
     drawn = json.loads((folder / name / "run.json").read_text())["settings"]
-    data = [word for option in ("data", "split", "limit", "seed") for word in (f"--{option}", drawn[option])]
+    data = [
+        word
+        for option in ("data", "split", "limit", "seed")
+        for word in (f"--{option}", drawn[option])
+    ]
     for row in replayed(name, folder, *data):
         assert not row["question"]
         assert not row["choices"]
@@ -98,15 +121,21 @@ def test_the_page_shows_something() -> None:
     assert len(SHOWN) == blocks > 0
 
 
-def test_the_page_shows_what_its_scripts_print(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    scripts = re.findall(r"^```python\n(.*?)```\n\n```text\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+def test_the_page_shows_what_its_scripts_print(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scripts = re.findall(
+        r"^```python\n(.*?)```\n\n```text\n(.*?)^```", PAGE.read_text(), re.M | re.S
+    )
     assert scripts
     for script, shown in scripts:
         exec(compile(script, "findings.md", "exec"), {})
         assert capsys.readouterr().out == shown
 
 
-@pytest.mark.parametrize(("commands", "shown"), SHOWN, ids=[one.partition("\n")[0] for one, _ in SHOWN])
+@pytest.mark.parametrize(
+    ("commands", "shown"), SHOWN, ids=[one.partition("\n")[0] for one, _ in SHOWN]
+)
 def test_the_page_shows_what_its_commands_print(commands: str, shown: str, folder: Path) -> None:
     said = ""
     for line in commands.splitlines():

@@ -16,12 +16,21 @@ LMS = ["openai/gpt-4o-mini", "openai/gpt-4o"]
 @pytest.mark.parametrize(
     ("mistake", "words"),
     [
-        (lambda: fm.Deliberation("reasoner, critic"), r"give a list, roles=\['reasoner', 'critic'\]"),
+        (
+            lambda: fm.Deliberation("reasoner, critic"),
+            r"give a list, roles=\['reasoner', 'critic'\]",
+        ),
         (lambda: fm.evaluate(fm.SingleAgent("cot"), ONE), r"give a list, \[question\]"),
         (lambda: fm.load("where did I put it"), r"program\(question=…\)"),
-        (lambda: fm.evaluate(fm.SingleAgent("cot"), [ONE], lm=LMS), r"seat → LM, such as \{'judge'"),
+        (
+            lambda: fm.evaluate(fm.SingleAgent("cot"), [ONE], lm=LMS),
+            r"seat → LM, such as \{'judge'",
+        ),
         (lambda: fm.lm("gpt"), "'gpt' is not an LM name"),
-        (lambda: fm.load([{"x": "Where?", "answer": "a"}], columns={"x": "question"}), "turn it round"),
+        (
+            lambda: fm.load([{"x": "Where?", "answer": "a"}], columns={"x": "question"}),
+            "turn it round",
+        ),
     ],
 )
 def test_a_mistake_is_one_sentence(

@@ -12,7 +12,9 @@ MOST = 3000
 
 
 def reads(path: Path) -> tuple[str, int]:
-    """How a workbook of questions, or a log, is refused, and how many megabytes of memory that took."""
+    """How a workbook of questions, or a log, is refused, and how many megabytes of memory that
+    took.
+    """
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (size + MOST * 2**20,) * 2)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

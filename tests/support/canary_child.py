@@ -1,4 +1,6 @@
-"""The child processes of test_canary.py: commands or calls in turn, with back-off in milliseconds."""
+"""The child processes of test_canary.py: commands or calls in turn, with back-off in
+milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +34,21 @@ def commands(lines: list[list[str]]) -> None:
 
 
 def python(url: str, key: str) -> None:
-    """Evaluate and save with LMs that LiteLLM calls: one that is given its key here, one that finds it."""
+    """Evaluate and save with LMs that LiteLLM calls: one that is given its key here, one that finds
+    it.
+    """
     own = {"api_base": url, "api_key": key, "cache": False, "num_retries": 0}
     lms = {name: dspy.LM(f"openai/{name}", **own) for name in ("given", "failing", "refused")}
-    lms |= {f"found-{name}": fm.lm(f"hosted_vllm/{name}", api_base=url) for name in ("scripted", "refused")}
+    lms |= {
+        f"found-{name}": fm.lm(f"hosted_vllm/{name}", api_base=url)
+        for name in ("scripted", "refused")
+    }
     for name, lm in lms.items():
         program = fm.SingleAgent("cot", lm=lm)
         try:
-            result = fm.evaluate(program, colours(4, "v"), out=f"runs/{name}", record=f"calls/{name}")
+            result = fm.evaluate(
+                program, colours(4, "v"), out=f"runs/{name}", record=f"calls/{name}"
+            )
             print(result, repr(result.summary))
         except fm.UserError as problem:
             print(problem)

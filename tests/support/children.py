@@ -1,4 +1,6 @@
-"""Child processes that begin at once: forked from a process that has imported everything already."""
+"""Child processes that begin at once: forked from a process that has imported everything
+already.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ FORKED.set_forkserver_preload(["warm"])
 
 
 class Forked(FORKED.Process):
-    """A forked process that Ctrl-C interrupts, with the environment of its maker or the one that is given."""
+    """A forked process that Ctrl-C interrupts, with the environment of its maker or the one that is
+    given.
+    """
 
     def __init__(self, *, environment: Mapping[str, str] | None = None, **options: Any) -> None:
         super().__init__(**options)
@@ -30,7 +34,8 @@ class Forked(FORKED.Process):
 
     def run(self) -> None:
         assert "warm" in sys.modules, "the warm process has not found what it is to import"
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
+        # ignored where tests run in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         os.environ.clear()
         os.environ.update(self._environment)
         super().run()
@@ -41,14 +46,18 @@ WARM = SimpleNamespace(Pipe=FORKED.Pipe, Process=Forked)
 
 
 class Child:
-    """A function in a process of its own, handled as one handles a `subprocess.Popen`; its output is kept.
+    """A function in a process of its own, handled as one handles a `subprocess.Popen`; its output
+    is kept.
 
-    The function is found by its name and gets this process's working folder and its environment, unless
-    another is given, and nothing else of it.
+    The function is found by its name and gets this process's working folder and its environment,
+    unless another is given, and nothing else of it.
     """
 
     def __init__(
-        self, function: Callable[..., Any], *arguments: Any, environment: Mapping[str, str] | None = None
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="folkmoot-child-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)

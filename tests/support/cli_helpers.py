@@ -1,4 +1,6 @@
-"""What the tests of the command line share: running it, in process or as a child, and questions to ask."""
+"""What the tests of the command line share: running it, in process or as a child, and questions to
+ask.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ SPEC = "deliberation:intuitive,reasoner:judge"
 def isolate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An empty working folder and cache, and none of this machine's settings and keys."""
     monkeypatch.chdir(folder)
-    for name in [name for name in os.environ if name.endswith("_API_KEY") or name.startswith("FOLKMOOT_")]:
+    for name in [
+        name for name in os.environ if name.endswith("_API_KEY") or name.startswith("FOLKMOOT_")
+    ]:
         monkeypatch.delenv(name)
     for name in ("OPENAI_BASE_URL", "MLFLOW_TRACKING_URI"):
         monkeypatch.delenv(name, raising=False)
@@ -50,13 +54,20 @@ def lm(server: ScriptedServer) -> list[str]:
     return ["--lm", "openai/scripted", "--api-base", server.url]
 
 
-def evaluate(server: ScriptedServer, source: Any, *words: Any, program: str = "single:simple") -> Any:
+def evaluate(
+    server: ScriptedServer, source: Any, *words: Any, program: str = "single:simple"
+) -> Any:
     return folkmoot("evaluate", program, "--data", source, *lm(server), "--no-track", *words)
 
 
 def question(number: int, **fields: Any) -> dict[str, Any]:
     choices = {"A": "a flask", "B": "a sieve", "C": "a net"}
-    row = {"id": f"q{number}", "question": f"What holds soup {number}?", "choices": choices, "answer": "A"}
+    row = {
+        "id": f"q{number}",
+        "question": f"What holds soup {number}?",
+        "choices": choices,
+        "answer": "A",
+    }
     return row | fields
 
 
@@ -67,7 +78,8 @@ def write(path: Path, *rows: dict[str, Any]) -> Path:
 
 def ten_questions(folder: Path) -> Path:
     return write(
-        folder / "questions.jsonl", *(question(number, answer="AB"[number % 2]) for number in range(10))
+        folder / "questions.jsonl",
+        *(question(number, answer="AB"[number % 2]) for number in range(10)),
     )
 
 

@@ -1,4 +1,6 @@
-"""The child process of test_core.py: command lines in turn, where no package of an extra can be imported."""
+"""The child process of test_core.py: command lines in turn, where no package of an extra can be
+imported.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ import sys
 from typing import Any
 
 BLOCKED = {
-    *("torch", "torch_geometric", "sentence_transformers", "transformers", "safetensors", "networkx"),
+    *(
+        "torch",
+        "torch_geometric",
+        "sentence_transformers",
+        "transformers",
+        "safetensors",
+        "networkx",
+    ),
     *("xllamacpp", "openpyxl", "ray", "psycopg", "grpc"),
 }
 

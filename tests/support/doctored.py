@@ -1,4 +1,6 @@
-"""Files of a run in which something is not as folkmoot writes it: cut off, of the wrong type, absurd."""
+"""Files of a run in which something is not as folkmoot writes it: cut off, of the wrong type,
+absurd.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,8 @@ def whole_files() -> dict[str, Doctor]:
 def values(
     first_line: bool, *, inner: tuple[str, ...] = ()
 ) -> Callable[[Path], Iterator[tuple[str, Doctor]]]:
-    """Every value of a file's object, or of its first line's, replaced by every wrong one, or left out.
+    """Every value of a file's object, or of its first line's, replaced by every wrong one, or left
+    out.
 
     The values of objects under `inner` are replaced one by one, too.
     """

@@ -1,4 +1,6 @@
-"""A proxy before a real server: it fails as a test says, before or after the server has done its part."""
+"""A proxy before a real server: it fails as a test says, before or after the server has done its
+part.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,18 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 Fault = Literal["500", "reset"] | None
-"""An error in place of the answer, or a connection that is cut once the server has done what it was asked."""
+"""An error in place of the answer, or a connection that is cut once the server has done what it was
+asked.
+"""
 
 Rule = Callable[[str, str, int], Fault]
 """(method, path, number of the request from 1) → what goes wrong."""
 
 
 class FaultyProxy:
-    """Listens on `url`; `rule` can be changed at any time, and `paths` are those of all requests."""
+    """Listens on `url`; `rule` can be changed at any time, and `paths` are those of all
+    requests.
+    """
 
     def __init__(self, upstream: str) -> None:
         self.rule: Rule = lambda method, path, number: None
@@ -49,7 +55,9 @@ class FaultyProxy:
                     self.connection.shutdown(socket.SHUT_RDWR)
                     self.close_connection = True
                     return
-                kept = [pair for pair in answer.getheaders() if pair[0].casefold() == "content-type"]
+                kept = [
+                    pair for pair in answer.getheaders() if pair[0].casefold() == "content-type"
+                ]
                 self._say(answer.status, kept, said)
 
             def _say(self, status: int, headers: list[tuple[str, str]], said: bytes) -> None:

@@ -1,4 +1,6 @@
-"""A stand-in for a MediaWiki with TextExtracts: real HTTP on loopback, its own pages, faults to order."""
+"""A stand-in for a MediaWiki with TextExtracts: real HTTP on loopback, its own pages, faults to
+order.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ REVISION = 7
 class MediaWikiServer(LoopbackServer):
     """`host` is its `HOST:PORT`; `log` holds the query of every request, `headers` their headers.
 
-    `faults` are used up one a request, before any page is served; None serves the request after all.
-    `delay` is what every answer takes, in seconds; `extracts` says whether TextExtracts is installed.
+    `faults` are used up one a request, before any page is served; None serves the request after
+    all. `delay` is what every answer takes, in seconds; `extracts` says whether TextExtracts is
+    installed.
     """
 
     def __init__(
@@ -69,12 +72,16 @@ class MediaWikiServer(LoopbackServer):
         """What the API says, in its format version 2."""
         assert (query["action"], query["format"], query["formatversion"]) == ("query", "json", "2")
         if query.get("generator") == "search":
-            return self._pages(self._found(query["gsrsearch"])[: int(query["gsrlimit"])], index=True)
+            return self._pages(
+                self._found(query["gsrsearch"])[: int(query["gsrlimit"])], index=True
+            )
         if query.get("generator") == "links":
             return self._pages(sorted(self.disambiguations.get(query["titles"], ()), key=hash))
         answer = self._pages(query["titles"].split("|"), query)
         if "extracts" in query["prop"] and not self.extracts:
-            answer["warnings"] = {"query": {"warnings": 'Unrecognized value for parameter "prop": extracts'}}
+            answer["warnings"] = {
+                "query": {"warnings": 'Unrecognized value for parameter "prop": extracts'}
+            }
         return answer
 
     def _pages(
@@ -92,7 +99,8 @@ class MediaWikiServer(LoopbackServer):
             pages.append(page | {"index": place} if index else page)
         return {
             "batchcomplete": True,
-            "query": ({"pages": pages} if pages else {}) | ({"interwiki": interwiki} if interwiki else {}),
+            "query": ({"pages": pages} if pages else {})
+            | ({"interwiki": interwiki} if interwiki else {}),
         }
 
     def _page(self, title: str, prefix: str, query: Mapping[str, str]) -> dict[str, Any]:
@@ -180,7 +188,9 @@ async def reset(request: web.Request) -> web.StreamResponse:
 
 async def truncated(request: web.Request) -> web.StreamResponse:
     """Hangs up in the middle of an answer."""
-    response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": "100"})
+    response = web.StreamResponse(
+        headers={"Content-Type": "application/json", "Content-Length": "100"}
+    )
     await response.prepare(request)
     await response.write(b'{"query": ')
     assert request.transport is not None

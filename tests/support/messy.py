@@ -1,4 +1,6 @@
-"""Thirty-three files of questions as people have them, and what `folkmoot data check` says of each."""
+"""Thirty-three files of questions as people have them, and what `folkmoot data check` says
+of each.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from typing import Any, NamedTuple
 
 
 class Messy(NamedTuple):
-    """A file, what it is like, what was understood (kind and first answer), and what is said of it."""
+    """A file, what it is like, what was understood (kind and first answer), and what is
+    said of it.
+    """
 
     file: str
     like: str
@@ -29,7 +33,10 @@ def text(*rows: str) -> bytes:
 
 SOUP, FISH = "What keeps soup warm?", "Is a whale a fish?"
 FOUR = ["a sieve", "a flask", "a fork", "a net"]
-STEM = {"stem": SOUP, "choices": [{"label": "A", "text": "a sieve"}, {"label": "B", "text": "a flask"}]}
+STEM = {
+    "stem": SOUP,
+    "choices": [{"label": "A", "text": "a sieve"}, {"label": "B", "text": "a flask"}],
+}
 
 MESSY: Sequence[Messy] = (
     Messy(
@@ -49,8 +56,10 @@ MESSY: Sequence[Messy] = (
         lines({"question": SOUP, "choices": FOUR, "answer": 1}),
         None,
         None,
-        "the answers in 'answer' are numbers, each of which may be its place counted from 0 or its place "
-        "counted from 1; say which with --columns answer=answer:from0 or --columns answer=answer:from1 "
+        "the answers in 'answer' are numbers, each of which may be its place counted from 0 or "
+        "its place "
+        "counted from 1; say which with --columns answer=answer:from0 or --columns "
+        "answer=answer:from1 "
         '(in Python columns={"answer": "answer:from0"})',
     ),
     Messy(
@@ -164,7 +173,14 @@ MESSY: Sequence[Messy] = (
         "medmcqa.jsonl",
         "MedMCQA: `opa` to `opd`, `cop` counted from 0",
         lines(
-            {"id": "m1", "question": SOUP, "opa": "a sieve", "opb": "a flask", "opc": "a net", "cop": 1},
+            {
+                "id": "m1",
+                "question": SOUP,
+                "opa": "a sieve",
+                "opb": "a flask",
+                "opc": "a net",
+                "cop": 1,
+            },
             {
                 "id": "m2",
                 "question": "What drains?",
@@ -290,7 +306,8 @@ MESSY: Sequence[Messy] = (
         b'id,question,A,B,answer\n1,"Two\nlines, one question?",x,y,A\n2,Next?,x,y,Z\n',
         None,
         None,
-        "line 4: question '2' has the answer 'Z', which is neither a label (A, B) nor the text of a choice; "
+        "line 4: question '2' has the answer 'Z', which is neither a label (A, B) nor the text "
+        "of a choice; "
         "correct it",
     ),
     Messy(
@@ -339,16 +356,25 @@ MESSY: Sequence[Messy] = (
         text("question,answer", "Which holds soup? A) a sieve B) a flask,B"),
         None,
         None,
-        "the answers in 'answer' are letters, but there are no options; put the options into columns named "
+        "the answers in 'answer' are letters, but there are no options; put the options into "
+        "columns named "
         "A, B, …, or say --kind span if the letters are what is asked for",
     ),
     Messy(
         "sciq.jsonl",
         "SciQ: the right answer and its distractors, in no order",
-        lines({"question": SOUP, "correct_answer": "a flask", "distractor1": "a net", "distractor2": "a"}),
+        lines(
+            {
+                "question": SOUP,
+                "correct_answer": "a flask",
+                "distractor1": "a net",
+                "distractor2": "a",
+            }
+        ),
         None,
         None,
-        "line 1: the columns distractor1, distractor2 look like options, in no order that is said; name them "
+        "line 1: the columns distractor1, distractor2 look like options, in no order that is "
+        "said; name them "
         "A, B, … (with the label as the answer), or say the kind if they are none",
     ),
     Messy(
@@ -357,7 +383,8 @@ MESSY: Sequence[Messy] = (
         text("question,gold,target", f"{FISH},no,yes"),
         None,
         None,
-        "line 2: the columns gold and target could both be the answer; say which with --columns answer=NAME "
+        "line 2: the columns gold and target could both be the answer; say which with --columns "
+        "answer=NAME "
         '(in Python columns={"answer": "NAME"})',
     ),
     Messy(
@@ -374,10 +401,13 @@ MESSY: Sequence[Messy] = (
         ),
         None,
         None,
-        "line 2: question '1' has the answer 'C', which is neither a label (A, B) nor the text of a choice; "
+        "line 2: question '1' has the answer 'C', which is neither a label (A, B) nor the text "
+        "of a choice; "
         "correct it; line 3: the row has no 'question'; add it, or name the column that holds it; "
-        "line 4: 6 cells under 5 columns; the first line names the columns, and cells that hold the "
-        "delimiter need quotes; line 5: question '4' has 1 choices; give 2 to 26, or null for none; "
+        "line 4: 6 cells under 5 columns; the first line names the columns, and cells that hold "
+        "the "
+        "delimiter need quotes; line 5: question '4' has 1 choices; give 2 to 26, or null for "
+        "none; "
         "line 7: the id '4' already stands at line 6; make ids unique",
     ),
 )

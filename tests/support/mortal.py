@@ -1,4 +1,6 @@
-"""What the tests' child processes run until they end or are killed; imported by name, here and there."""
+"""What the tests' child processes run until they end or are killed; imported by name, here and
+there.
+"""
 
 from __future__ import annotations
 
@@ -58,13 +60,20 @@ def deliberate(url: str, out: Path, n: int, **options: Any) -> Any:
     """Evaluate a small deliberation with 8 questions in flight."""
     lm = fm.lm("openai/scripted", api_base=url)
     program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=2)
-    return fm.evaluate(program, questions(n), lm=lm, out=out, tracking=False, concurrency=8, **options)
+    return fm.evaluate(
+        program, questions(n), lm=lm, out=out, tracking=False, concurrency=8, **options
+    )
 
 
 def append_calls(folder: Path, first: int, last: int, step: int) -> None:
     store = CallStore(folder)
     for i in range(first, last, step):
-        reply = {"text": f"{i} " * 3000, "finish_reason": "stop", "prompt_tokens": 1, "completion_tokens": 1}
+        reply = {
+            "text": f"{i} " * 3000,
+            "finish_reason": "stop",
+            "prompt_tokens": 1,
+            "completion_tokens": 1,
+        }
         store.put(f"{i:064x}", "m", reply)
     store.close()
 
@@ -72,7 +81,12 @@ def append_calls(folder: Path, first: int, last: int, step: int) -> None:
 def fill_cache(folder: Path, first: int, count: int) -> None:
     cache = CallCache(folder, 10**8)
     for number in range(first, first + count):
-        reply = {"text": f"{number}", "finish_reason": "stop", "prompt_tokens": 3, "completion_tokens": 1}
+        reply = {
+            "text": f"{number}",
+            "finish_reason": "stop",
+            "prompt_tokens": 3,
+            "completion_tokens": 1,
+        }
         cache.put(f"{number:064x}", "m", reply)
     cache.close()
 
@@ -96,7 +110,9 @@ def largest_file(size: int) -> Iterator[None]:
 
 
 def store_on_a_full_disk(folder: Path) -> tuple[list[int], list[str]]:
-    """Put calls 0 to 4 where not all fit, then call 77 with room again; which were kept, what was said."""
+    """Put calls 0 to 4 where not all fit, then call 77 with room again; which were kept, what was
+    said.
+    """
     kept, said = [], []
     reply = {"text": "x" * 100, "finish_reason": "stop", "prompt_tokens": 1, "completion_tokens": 1}
     store = CallStore(folder)
@@ -112,8 +128,9 @@ def store_on_a_full_disk(folder: Path) -> tuple[list[int], list[str]]:
 
 
 def ledger_on_a_full_disk(folder: Path) -> tuple[int, str, int, int]:
-    """Enter calls where not all fit, then one with room again: those that fitted, what was said, the total,
-    and what the file holds in the end."""
+    """Enter calls where not all fit, then one with room again: those that fitted, what was said,
+    the total, and what the file holds in the end.
+    """
     ledger, fitted, said = Ledger(folder), 0, ""
     entry = Entry(
         endpoint="e",
@@ -139,7 +156,9 @@ def ledger_on_a_full_disk(folder: Path) -> tuple[int, str, int, int]:
 
 
 def deliberate_on_a_full_disk(url: str, folder: Path) -> str:
-    """Deliberate where the ledger, by far the largest file, takes a few calls more; what was said."""
+    """Deliberate where the ledger, by far the largest file, takes a few calls more; what
+    was said.
+    """
     folder.mkdir(exist_ok=True)
     with (folder / LEDGER).open("ab") as ledger:
         ledger.write(b" " * 100_000 + b"\n")
@@ -153,7 +172,9 @@ def deliberate_on_a_full_disk(url: str, folder: Path) -> str:
 
 
 def evaluate_on_a_full_disk(folder: Path) -> tuple[str, int, int]:
-    """Evaluate where not all rows fit, then again with room; what was said, and the rows before and after."""
+    """Evaluate where not all rows fit, then again with room; what was said, and the rows before and
+    after.
+    """
     said = ""
     with largest_file(3000):
         try:
@@ -189,7 +210,9 @@ class _AsyncCanned(_Canned):
 
 
 def memory_of_an_evaluation(folder: Path, n: int, talks: bool) -> float:
-    """Megabytes by which resident memory grows from evaluating a tenth of n questions to evaluating all."""
+    """Megabytes by which resident memory grows from evaluating a tenth of n questions to evaluating
+    all.
+    """
 
     def resident() -> float:
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20

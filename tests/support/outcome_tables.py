@@ -1,4 +1,6 @@
-"""Outcomes for tests: planted ones, recorded ones in the tables' own form, and embeddings without a model."""
+"""Outcomes for tests: planted ones, recorded ones in the tables' own form, and embeddings without a
+model.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ WORDS = {"sums": "add number sum total plus", "rivers": "river bank water source
 def planted(
     n: int, seed: int, *, strategies: bool = True, agents: Sequence[str] = ("m",)
 ) -> list[dict[str, Any]]:
-    """Outcome rows of n questions on which `cot` or `self_ask` is mostly right, as their words tell."""
+    """Outcome rows of n questions on which `cot` or `self_ask` is mostly right, as their words
+    tell.
+    """
     rng = random.Random(seed)
     rows = []
     for i in range(n):
@@ -57,7 +61,9 @@ def words_of(texts: Sequence[str]) -> np.ndarray:
         total = np.full(32, 1e-3)
         for word in text.split():
             seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "big")
-            total += np.random.default_rng(seed).standard_normal(32) * (1.0 if word.isalpha() else 0.1)
+            total += np.random.default_rng(seed).standard_normal(32) * (
+                1.0 if word.isalpha() else 0.1
+            )
         rows.append(total / np.linalg.norm(total))
     return np.array(rows, dtype=np.float32)
 
@@ -72,8 +78,8 @@ def recorded(
 ) -> Iterator[dict[str, Any]]:
     """Outcome rows of a recorded `*.wide.jsonl`: a header, then a question a line with all answers.
 
-    With `strategies`, agents named `LM|STRATEGY` become agent LM with that strategy. Answers that were not
-    recorded are left out.
+    With `strategies`, agents named `LM|STRATEGY` become agent LM with that strategy. Answers that
+    were not recorded are left out.
     """
     with open(path, encoding="utf-8") as file:
         header = json.loads(next(file))

@@ -1,4 +1,6 @@
-"""An LM for tests of compilation: it answers well when told a key sentence, or after demonstrations."""
+"""An LM for tests of compilation: it answers well when told a key sentence, or after
+demonstrations.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def answering(body: Body, right: bool) -> str:
     other = {"action": f"Finish[{said}]", "decision": "accept"}
     return json.dumps(
         {
-            name: said if name == "answer" else (spec.get("enum") or [other.get(name, "because")])[0]
+            name: said
+            if name == "answer"
+            else (spec.get("enum") or [other.get(name, "because")])[0]
             for name, spec in fields.items()
         }
     )
@@ -72,11 +76,15 @@ def proposing(body: Body, instructions: str) -> str:
     return "\n".join([*parts, "[[ ## completed ## ]]"])
 
 
-def of_instructions(*, share: int = 30, varied: bool = False, right_after: int | None = None) -> Reply:
-    """Right where the instructions hold KEY, else on `share` of 100 questions; half the proposals hold KEY.
+def of_instructions(
+    *, share: int = 30, varied: bool = False, right_after: int | None = None
+) -> Reply:
+    """Right where the instructions hold KEY, else on `share` of 100 questions; half the proposals
+    hold KEY.
 
-    What it says depends on the request alone, except where that is `varied`: then proposals to the same
-    request differ, and with `right_after` every so-manieth answer to the same request is right, too.
+    What it says depends on the request alone, except where that is `varied`: then proposals to the
+    same request differ, and with `right_after` every so-manieth answer to the same request is
+    right, too.
     """
     times: Counter[int] = Counter()
 

@@ -16,7 +16,13 @@ Right = npt.NDArray[np.bool_]
 
 def row(question: int, repeat: int = 0, right: bool = True, **fields: Any) -> dict[str, Any]:
     """A row of `results.jsonl`."""
-    usage = {"calls": 1, "prompt_tokens": 10, "completion_tokens": 5, "cached_calls": 0, "cost_usd": 0.001}
+    usage = {
+        "calls": 1,
+        "prompt_tokens": 10,
+        "completion_tokens": 5,
+        "cached_calls": 0,
+        "cost_usd": 0.001,
+    }
     return {
         "id": f"q{question}",
         "repeat": repeat,
@@ -62,7 +68,9 @@ def write_run(folder: Path, rows: list[dict[str, Any]], metric: Any = None, **ab
 
 def repeated_run(folder: Path, right: Right, **about: Any) -> Path:
     """A run with `right.shape[0]` answers to each of `right.shape[1]` questions."""
-    rows = [row(q, r, bool(right[r, q])) for q in range(right.shape[1]) for r in range(right.shape[0])]
+    rows = [
+        row(q, r, bool(right[r, q])) for q in range(right.shape[1]) for r in range(right.shape[0])
+    ]
     return write_run(folder, rows, **about)
 
 

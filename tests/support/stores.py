@@ -1,4 +1,6 @@
-"""MLflow stores for tests: copies of one empty store, because making its tables takes a second or two."""
+"""MLflow stores for tests: copies of one empty store, because making its tables takes a second or
+two.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ def _make(path: Path) -> None:
     fresh = path.with_suffix(".new")
     fresh.unlink(missing_ok=True)
     MlflowClient(f"sqlite:///{fresh}").search_experiments()
-    # The default experiment names the folder that it was made in; MLflow makes one where there is none.
+    # The default experiment names the folder that it was made in; MLflow makes one where there is
+    # none.
     with closing(sqlite3.connect(fresh)) as database, database:
         database.execute("DELETE FROM experiments")
     os.replace(fresh, path)

@@ -1,4 +1,6 @@
-"""What the tests of tuning share: an LM whose answers depend on known settings, questions, studies to run."""
+"""What the tests of tuning share: an LM whose answers depend on known settings, questions, studies
+to run.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ Rule = Callable[[str, int, int, list[str]], bool]
 
 
 def scripted_by(rule: Rule) -> Callable[[dict[str, Any]], str]:
-    """A reply that is right when the rule says so; who is wrong says something else than the others."""
+    """A reply that is right when the rule says so; who is wrong says something else than the
+    others.
+    """
 
     def reply(body: dict[str, Any]) -> str:
         text = "\n".join(message["content"] for message in body["messages"])
@@ -56,7 +60,9 @@ def scripted_by(rule: Rule) -> Callable[[dict[str, Any]], str]:
         right = rule(role, before.count(role) + 1, number, before)
         wrong = 1 if role in ("critic", "retriever") else 2
         answer = LABELS[(number + (0 if right else wrong)) % 3]
-        return json.dumps({name: answer if name == "answer" else f"{role} says so" for name in fields})
+        return json.dumps(
+            {name: answer if name == "answer" else f"{role} says so" for name in fields}
+        )
 
     return reply
 
@@ -67,7 +73,9 @@ def critic_first(role: str, round: int, number: int, before: list[str]) -> bool:
 
 
 def second_thoughts(role: str, round: int, number: int, before: list[str]) -> bool:
-    """The reasoner is right on 1 of 4 questions in round 1, on 9 of 10 in round 2, and on 1 of 2 later."""
+    """The reasoner is right on 1 of 4 questions in round 1, on 9 of 10 in round 2, and on 1 of 2
+    later.
+    """
     if role != "reasoner":
         return False
     return (number % 4 == 0, number % 10 != 0, number % 2 == 0)[min(round, 3) - 1]
@@ -88,7 +96,13 @@ ORDERS = {
 
 def study_at(url: str, out: Path, **options: Any) -> Any:
     """The study over orders that tests kill and resume."""
-    given: dict[str, Any] = {"trials": 12, "lm": lm_at(url), "out": out, "tracking": False, "concurrency": 4}
+    given: dict[str, Any] = {
+        "trials": 12,
+        "lm": lm_at(url),
+        "out": out,
+        "tracking": False,
+        "concurrency": 4,
+    }
     return fm.tune(ORDERS, questions(0, 40), questions(40, 60), **{**given, **options})
 
 
@@ -97,7 +111,9 @@ def work_at(url: str, out: Path, storage: str | None, trials: int) -> None:
     space = space_of(ORDERS)
     lm = lm_at(url)
     asked = questions(0, 40)
-    work(Job(space, asked, lm, ["accuracy"], out, storage, "study", trials, "tpe", 0, None, 4, False))
+    work(
+        Job(space, asked, lm, ["accuracy"], out, storage, "study", trials, "tpe", 0, None, 4, False)
+    )
 
 
 def killed_at(owner: Any, name: str, count: int) -> None:
@@ -123,9 +139,17 @@ def proxy(storage: optuna.storages.BaseStorage) -> str:
 
 
 def settings_of(study: Any) -> list[Any]:
-    """Every place and replayed setting with its scores: what a study must agree in however it was stopped."""
+    """Every place and replayed setting with its scores: what a study must agree in however it was
+    stopped.
+    """
     found = [
-        [entry["place"], entry["state"], entry["setting"], entry.get("scores"), entry.get("told_by")]
+        [
+            entry["place"],
+            entry["state"],
+            entry["setting"],
+            entry.get("scores"),
+            entry.get("told_by"),
+        ]
         for entry in study.trials
         if entry["state"] != "given back"
     ]
@@ -135,4 +159,6 @@ def settings_of(study: Any) -> list[Any]:
 def without_numbers(value: Any) -> Any:
     """Without Optuna's numbers of trials, which count those that were given back."""
     text = json.dumps(value)
-    return json.loads(text, object_hook=lambda found: {k: v for k, v in found.items() if k != "trial"})
+    return json.loads(
+        text, object_hook=lambda found: {k: v for k, v in found.items() if k != "trial"}
+    )

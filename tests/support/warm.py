@@ -1,4 +1,6 @@
-"""What the children of tests find imported already: the warm process imports this once, then forks them."""
+"""What the children of tests find imported already: the warm process imports this once, then forks
+them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ import gc
 import os
 from importlib import import_module
 
-os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # it is read on import, and would start a thread
+# it is read on import, and would start a thread
+os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 NAMES = (
     "matplotlib.figure",

@@ -23,7 +23,13 @@ def ten_calls_at_once(url: str, out: Path) -> None:
     """A run that has ten calls in flight."""
     lm = fm.lm("openai/x", api_base=url, price=(1e-6, 1e-6))
     fm.evaluate(
-        fm.SingleAgent(), questions(80), lm=lm, out=out, concurrency=10, budget="100 calls", tracking=False
+        fm.SingleAgent(),
+        questions(80),
+        lm=lm,
+        out=out,
+        concurrency=10,
+        budget="100 calls",
+        tracking=False,
     )
 
 
@@ -66,7 +72,9 @@ def asks_anthropic(folder: Path) -> tuple[list[str], str]:
 
 
 def asks_collector(endpoint: str, seconds: float, megabytes: int) -> tuple[str | None, float]:
-    """What a collector is said to answer, and after how long, with so much memory more than there is."""
+    """What a collector is said to answer, and after how long, with so much memory more than there
+    is.
+    """
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + megabytes * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (most, most))

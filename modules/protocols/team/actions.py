@@ -1,4 +1,6 @@
-"""The three actions of a worker, read from its own words: Search[entity], Lookup[keyword], Finish[answer]."""
+"""The three actions of a worker, read from its own words: Search[entity], Lookup[keyword],
+Finish[answer].
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from ...base.fence import one_line
 MAX_ARGUMENT_CHARS = 500
 
 Name = Literal["search", "lookup", "finish"]
-# ASCII, as in any case "İ" and "ſ" count as i and s, too; few blanks, as many would be tried in every split.
+# ASCII, as in any case "İ" and "ſ" count as i and s, too; few blanks, as many would be tried in
+# every split.
 _START = re.compile(
     r"(?:action[ \t]{0,4}\d{0,3}[ \t]{0,4}:)?\s{0,9}(?:\d{1,3}[.)]\s{0,4})?[*_`\"'>-]{0,4}\s{0,4}"
     r"(search|lookup|finish)\s{0,4}\[",
@@ -26,10 +29,11 @@ class Action(NamedTuple):
 
 
 def read_action(text: str) -> Action | None:
-    """The action that a text begins with; None if it begins with none, or leaves its bracket open or empty.
+    """The action that a text begins with; None if it begins with none, or leaves its bracket open
+    or empty.
 
-    Only the first action counts, whatever follows it. Brackets inside the argument have to match; it has at
-    most MAX_ARGUMENT_CHARS characters and becomes one line without invisible ones.
+    Only the first action counts, whatever follows it. Brackets inside the argument have to match;
+    it has at most MAX_ARGUMENT_CHARS characters and becomes one line without invisible ones.
     """
     text = text.lstrip()
     start = _START.match(text)

@@ -1,4 +1,6 @@
-"""Supervised team: workers look things up on their own, a supervisor accepts an answer or sends one back."""
+"""Supervised team: workers look things up on their own, a supervisor accepts an answer or sends one
+back.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ _DRESS = " .,:;!*_`'\"()[]"
 GREEDY = {"temperature": 0.0}
 ACCEPT, RETRY = "accept", "retry"
 MAX_SUGGESTION_CHARS = 500
-"""Of a supervisor's suggestion, which a worker may follow: room for advice, not for another role."""
+"""Of a supervisor's suggestion, which a worker may follow: room for advice, not for another role.
+"""
 
 
 class SupervisorDecision(NamedTuple):
@@ -46,30 +49,29 @@ class SupervisorDecision(NamedTuple):
 class SupervisedTeam(Program):
     """Reasoning as a Team (section 3).
 
-    Every worker looks for the answer on its own, all at the same time. The supervisor sees their traces,
-    never the environment, and accepts one worker's answer or sends one worker back with a suggestion, at most
-    `max_retries` times; after that it has to accept.
+    Every worker looks for the answer on its own, all at the same time. The supervisor sees their
+    traces, never the environment, and accepts one worker's answer or sends one worker back with a
+    suggestion, at most `max_retries` times; after that it has to accept.
 
-    Args:
-        workers: any number of bold, cautious, neutral; equal ones become `NAME.0`, `NAME.1`, ….
-        environment: where workers look things up.
-        max_steps: most steps of one attempt; the paper studies 5, 8, 10 and 15.
-        max_retries: the paper's value is 3. A single worker that cannot be sent back has no supervisor.
-        demonstration: one-shot with a worked trace, `hotpotqa`; None is zero-shot.
-        styles: whether the supervisor is told how each worker goes about it.
-        limits: whether long thoughts, observations and traces are cut; the paper cuts none.
-        tie_break: whose answer is taken where the supervisor could not be read twice and most workers share
-            none: `first`, `strongest:WORKER`, or `random`, with the question's id and `seed`.
+    Args: workers: any number of bold, cautious, neutral; equal ones become `NAME.0`, `NAME.1`, ….
+        environment: where workers look things up. max_steps: most steps of one attempt; the paper
+        studies 5, 8, 10 and 15. max_retries: the paper's value is 3. A single worker that cannot be
+        sent back has no supervisor. demonstration: one-shot with a worked trace, `hotpotqa`; None
+        is zero-shot. styles: whether the supervisor is told how each worker goes about it. limits:
+        whether long thoughts, observations and traces are cut; the paper cuts none. tie_break:
+        whose answer is taken where the supervisor could not be read twice and most workers share
+        none: `first`, `strongest:WORKER`, or `random`, with the question's id and `seed`.
         seed: see `tie_break`.
         lms: LMs for seats: a worker's name or `supervisor`.
         sampling: LM settings of every seat; temperature 0 unless given.
-        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system message.
+        prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system
+            message.
         prompts: seat → instructions of your own, or the path of a YAML file that says so.
 
     `decided_by` is `supervisor:WORKER`, `alone:WORKER` (no supervisor), `fallback:majority` or
-    `fallback:first` (the supervisor could not be read twice: the answer most workers share, else the first
-    worker's), `fallback:strongest` or `fallback:random` (as `tie_break` says), or `none`. `rounds` is 1 and
-    the retries; a turn's `round` is the attempt of that worker.
+    `fallback:first` (the supervisor could not be read twice: the answer most workers share, else
+    the first worker's), `fallback:strongest` or `fallback:random` (as `tie_break` says), or `none`.
+    `rounds` is 1 and the retries; a turn's `round` is the attempt of that worker.
 
     Raises:
         UserError: no or unknown workers, no environment, or a limit out of range.
@@ -99,23 +101,29 @@ class SupervisedTeam(Program):
             raise UserError(f"a team has at least one worker: {advice}")
         if environment is None:
             raise UserError(
-                "a team needs a place to look things up: give it an environment, such as corpus:PATH"
+                "a team needs a place to look things up: give it an environment, such as "
+                "corpus:PATH"
             )
         if not isinstance(environment, Environment):
             raise UserError(
-                f"environment is {environment!r}: give an environment, such as fm.CorpusEnvironment(PATH)"
+                f"environment is {environment!r}: give an environment, such as "
+                f"fm.CorpusEnvironment(PATH)"
             )
         self.max_steps = checked_whole("max_steps", max_steps)
         self.max_retries = checked_whole("max_retries", max_retries, 0)
         settings = {**GREEDY, **(sampling or {})}
         names = distinct(self.roles)
         self.workers = [
-            TeamWorker(name, role, self.max_steps, settings, self.roles[:place].count(role) or None, limits)
+            TeamWorker(
+                name, role, self.max_steps, settings, self.roles[:place].count(role) or None, limits
+            )
             for place, (name, role) in enumerate(zip(names, self.roles, strict=True))
         ]
         supervised = len(names) > 1 or self.max_retries > 0
         self.supervisor = (
-            _supervisor("supervisor", words.Supervising, names, settings) if self.max_retries else None
+            _supervisor("supervisor", words.Supervising, names, settings)
+            if self.max_retries
+            else None
         )
         self.last_word = (
             _supervisor("supervisor.last", words.Deciding, names, settings) if supervised else None
@@ -153,15 +161,21 @@ class SupervisedTeam(Program):
 
     def turns(self) -> list[SeatTurns]:
         attempts = 1 + self.max_retries
-        found: list[SeatTurns] = [(worker.act, 1, attempts * self.max_steps) for worker in self.workers]
+        found: list[SeatTurns] = [
+            (worker.act, 1, attempts * self.max_steps) for worker in self.workers
+        ]
         found += [(worker.conclude, 0, attempts) for worker in self.workers]
         found += [(self.supervisor, 1, self.max_retries)] if self.supervisor is not None else []
         return found + ([(self.last_word, 0, 1)] if self.last_word is not None else [])
 
     def most_turns(self) -> int:
-        """All workers try once and one more with each retry; the step limit adds the call for the answer."""
+        """All workers try once and one more with each retry; the step limit adds the call for the
+        answer.
+        """
         attempts = len(self.workers) + self.max_retries
-        return attempts * (self.max_steps + 1) + (self.max_retries + 1 if self.last_word is not None else 0)
+        return attempts * (self.max_steps + 1) + (
+            self.max_retries + 1 if self.last_word is not None else 0
+        )
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         return team_report(rows)
@@ -200,13 +214,17 @@ class SupervisedTeam(Program):
             latest[worker.name] = retried
             if agreed is None and all_agree([turn.answer for turn in latest.values()], task.kind):
                 agreed = round + 1
-        return prediction_of(task, answer, decided_by, transcript, rounds=round, consensus_round=agreed)
+        return prediction_of(
+            task, answer, decided_by, transcript, rounds=round, consensus_round=agreed
+        )
 
     def _demonstrate(self, name: str) -> None:
         worked = worked_example(name)
         if not worked.trace:
             traced = [name for name, worked in WORKED.items() if worked.trace]
-            raise UserError(f"the demonstration {name!r} shows no trace: choose {' or '.join(traced)}")
+            raise UserError(
+                f"the demonstration {name!r} shows no trace: choose {' or '.join(traced)}"
+            )
         for worker in self.workers:
             worker.demonstrate(worked)
         for seat in self._deciding:
@@ -225,12 +243,16 @@ class SupervisedTeam(Program):
         return demo_of(worked, seat.predict.signature, notes=notes, **more)
 
     def _traced(self, worker: str, text: str, answer: str | None) -> dict[str, Any]:
-        """A trace for a supervisor. Of a worker that the user told what to do, no style is known."""
+        """A trace for a supervisor. Of a worker that the user told what to do, no style is
+        known.
+        """
         role = next(each.role for each in self.workers if each.name == worker)
         known = self.styles and meant_for(worker, self.prompts) is None
         title = words.STYLED.format(worker=worker, style=words.STYLES[role])
         title = title if known else words.TRACE.format(worker=worker)
-        return {"title": title, "text": text, "answer": answer} | ({} if self.limits else {"most": UNCUT})
+        return {"title": title, "text": text, "answer": answer} | (
+            {} if self.limits else {"most": UNCUT}
+        )
 
     async def _judge(
         self, seat: Seat, task: Task, round: int, latest: Sequence[Turn]
@@ -247,7 +269,11 @@ class SupervisedTeam(Program):
                 decision = read_decision(said, answers)
         accepted = answers[decision.worker] if decision is not None and decision.accept else None
         step = None if accepted is not None else "retry" if decision is not None else "undecided"
-        details = {} if decision is None else {"worker": decision.worker, "suggestion": decision.suggestion}
+        details = (
+            {}
+            if decision is None
+            else {"worker": decision.worker, "suggestion": decision.suggestion}
+        )
         given = " ".join(str(said[name]) for name in ("decision", "worker") if name in said)
         turn = Turn(
             "supervisor",
@@ -262,18 +288,22 @@ class SupervisedTeam(Program):
         return turn, decision
 
 
-def read_decision(said: Mapping[str, Any], answers: Mapping[str, str | None]) -> SupervisorDecision | None:
+def read_decision(
+    said: Mapping[str, Any], answers: Mapping[str, str | None]
+) -> SupervisorDecision | None:
     """A supervisor's decision from its reply; None when it does not say what to do, or with whom.
 
-    `answers` has every worker's. Where there is no `decision` to take, the worker named is accepted. Only an
-    answer that could be read can be accepted, and a retry needs a suggestion, which becomes one line of at
-    most MAX_SUGGESTION_CHARS characters.
+    `answers` has every worker's. Where there is no `decision` to take, the worker named is
+    accepted. Only an answer that could be read can be accepted, and a retry needs a suggestion,
+    which becomes one line of at most MAX_SUGGESTION_CHARS characters.
     """
     named = [name for name in answers if _names(str(said["worker"]), name)]
     decision = str(said["decision"]).strip(_DRESS).casefold() if "decision" in said else ACCEPT
     if len(named) != 1 or decision not in (ACCEPT, RETRY):
         return None
-    suggestion = cut(one_line(str(said["suggestion"])), MAX_SUGGESTION_CHARS) if decision == RETRY else ""
+    suggestion = (
+        cut(one_line(str(said["suggestion"])), MAX_SUGGESTION_CHARS) if decision == RETRY else ""
+    )
     if (decision == ACCEPT and answers[named[0]] is None) or (decision == RETRY and not suggestion):
         return None
     return SupervisorDecision(decision == ACCEPT, named[0], suggestion)
@@ -286,7 +316,9 @@ def _names(text: str, worker: str) -> bool:
 
 
 def _fall_back(latest: Sequence[Turn], task: Task, ties: Ties) -> tuple[str | None, str]:
-    """The answer most workers share, else the first that there is, or which of the top ones `ties` takes."""
+    """The answer most workers share, else the first that there is, or which of the top ones `ties`
+    takes.
+    """
     answers, names = [turn.answer for turn in latest], [turn.agent for turn in latest]
     vote = vote_among(answers, task.kind, settle=ties.settle(ASKER.get().question, names))
     if not vote.tied and vote.answer is not None and vote.scores[vote.answer] > 1:
@@ -296,27 +328,37 @@ def _fall_back(latest: Sequence[Turn], task: Task, ties: Ties) -> tuple[str | No
     return vote.answer, f"fallback:{ties.rule}"
 
 
-def _supervisor(name: str, signature: Any, workers: Sequence[str], sampling: Mapping[str, Any]) -> Seat:
+def _supervisor(
+    name: str, signature: Any, workers: Sequence[str], sampling: Mapping[str, Any]
+) -> Seat:
     return Seat(
-        name, signature.with_updated_fields("worker", type_=Literal[tuple(workers)]), sampling=sampling
+        name,
+        signature.with_updated_fields("worker", type_=Literal[tuple(workers)]),
+        sampling=sampling,
     )
 
 
 def _read(parts: Sequence[str]) -> dict[str, Any]:
     if len(parts) > 1:
-        raise UserError(f"a team has workers only, not {':'.join(parts)!r}: write team:bold,cautious")
+        raise UserError(
+            f"a team has workers only, not {':'.join(parts)!r}: write team:bold,cautious"
+        )
     return {"workers": comma_items(parts)}
 
 
 def _title(described: Described) -> str:
-    return f"{', '.join(described['workers'])} · {described['max_steps']} steps{one_shot(described)}"
+    return (
+        f"{', '.join(described['workers'])} · {described['max_steps']} steps{one_shot(described)}"
+    )
 
 
 _SPACE: Space = {
     "workers": Parameter(Pick(tuple(words.WORKERS), 1, 3, ordered=False, repeated=True)),
     "max_steps": Parameter(Choice((5, 8, 10, 15))),
     "max_retries": Parameter(Whole(0, 3)),
-    "tie_break": Parameter(Choice(("first", "random")), When("max_retries", above=0), default="first"),
+    "tie_break": Parameter(
+        Choice(("first", "random")), When("max_retries", above=0), default="first"
+    ),
     "prompt_layout": LAYOUT,
     "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
 }
@@ -329,7 +371,8 @@ SupervisedTeam.protocol = Protocol(
     title=_title,
     plot=Plot(
         "team_plot",
-        "Each worker alone, the team, and the best worker in hindsight; and what a smaller step limit would "
+        "Each worker alone, the team, and the best worker in hindsight; and what a smaller step "
+        "limit would "
         "at least have kept.",
     ),
     fixed=("demonstration",),

@@ -22,7 +22,8 @@ from .actions import MAX_ARGUMENT_CHARS, Action, read_action
 Step = dict[str, Any]
 STEP_FIELDS = ("thought", "action", "observation")
 SHORTEST_PART = 40
-# A fence makes [NASA] into (NASA), as [INST] could be a chat template's mark: with blanks it stays an action.
+# A fence makes [NASA] into (NASA), as [INST] could be a chat template's mark: with blanks it stays
+# an action.
 _CAPITALS = re.compile(r"\[(/?[A-Z_]{3,32})\]")
 UNCUT = 10**9
 MAX_TRACE_CHARS = 20_000  # fits a quotation of any layout together with the answer that follows it
@@ -59,13 +60,16 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         self.conclude = Seat(f"{name}.conclude", prompts.Concluding, sampling=sampling)
 
     def demonstrate(self, worked: Worked) -> None:
-        """Show steps of the worked question's trace, as many as befit the role, and an answer from it.
+        """Show steps of the worked question's trace, as many as befit the role, and an answer from
+        it.
 
         Examples are all that an LM without instructions sees of a role.
         """
         trace = [dict(zip(STEP_FIELDS, step, strict=True)) for step in worked.trace]
         last = len(trace) - 1
-        shown = {"bold": (0, last), "cautious": range(last + 1)}.get(self.role, (0, len(trace) // 2, last))
+        shown = {"bold": (0, last), "cautious": range(last + 1)}.get(
+            self.role, (0, len(trace) // 2, last)
+        )
         self.act.predict.demos = [
             demo_of(worked, self.act.predict.signature, notes=_steps(trace[:place]), **trace[place])
             for place in dict.fromkeys(shown)
@@ -85,9 +89,10 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
     ) -> Turn:
         """One attempt from a fresh page: the answer, and the trace in `details`.
 
-        `details` has `trace`, a dict a step with `thought`, `action`, `observation` and, for a step that went
-        wrong, `problem` (`unreadable` or `repeated`), and `forced`, whether the answer had to be asked for at
-        the step limit. On a retry the earlier attempt and the suggestion stand before the first step.
+        `details` has `trace`, a dict a step with `thought`, `action`, `observation` and, for a step
+        that went wrong, `problem` (`unreadable` or `repeated`), and `forced`, whether the answer
+        had to be asked for at the step limit. On a retry the earlier attempt and the suggestion
+        stand before the first step.
         """
         before = _before(earlier, suggestion)
         most = {} if self.limits else {"most": UNCUT}
@@ -134,7 +139,9 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         action: Action | None,
         answer: str | None,
     ) -> Step:
-        """The step with what came of its action, each part on one line, so that none looks like another."""
+        """The step with what came of its action, each part on one line, so that none looks like
+        another.
+        """
         step: Step = {
             "thought": one_line(said.thought),
             "action": cut(one_line(said.action), MAX_ARGUMENT_CHARS),
@@ -151,7 +158,9 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         observation = (await look(action.argument)).text
         if action.name == "search":
             wanted = step["action"].casefold()
-            same = [place for place, one in enumerate(trace, 1) if one["action"].casefold() == wanted]
+            same = [
+                place for place, one in enumerate(trace, 1) if one["action"].casefold() == wanted
+            ]
             if same:
                 observation = prompts.REPEATED.format(number=same[-1], observation=observation)
                 return {**step, "observation": observation, "problem": "repeated"}
@@ -169,9 +178,11 @@ def _shown(step: Step, longest: int | None = None) -> str:
 
 
 def trace_text(trace: Sequence[Step], most: int = MAX_TRACE_CHARS) -> str:
-    """A trace as a person, or a supervisor, reads it: three lines a step, at most so many characters in all.
+    """A trace as a person, or a supervisor, reads it: three lines a step, at most so many
+    characters in all.
 
-    A longer one keeps every step as far as possible: the longest thoughts and observations are cut first.
+    A longer one keeps every step as far as possible: the longest thoughts and observations are cut
+    first.
     """
     longest = most
     while True:

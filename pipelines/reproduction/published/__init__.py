@@ -1,1 +1,3 @@
-"""What the four papers published, as rows that can be run; read by `pipelines/reproduction/presets.py`."""
+"""What the four papers published, as rows that can be run; read by
+`pipelines/reproduction/presets.py`.
+"""

@@ -42,7 +42,12 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 def team(url: str, **sampling: Any) -> fm.Deliberation:
     program = fm.Deliberation(["intuitive", "critic"], sampling={"temperature": 0, **sampling})
-    demo = {"question": "Where is money?", "choices": CHOICES, "explanation": "It is kept.", "answer": "A"}
+    demo = {
+        "question": "Where is money?",
+        "choices": CHOICES,
+        "explanation": "It is kept.",
+        "answer": "A",
+    }
     program.agents[0].predict.demos = [dspy.Example(demo)]
     program.set_lm(fm.lm("openai/m", api_base=url, seed=3))
     return program
@@ -73,7 +78,9 @@ def test_both_ways_send_and_give_the_same(scripted: Any, ways: list[bool]) -> No
     [{"trace": []}, {"disable_history": False}, {"track_usage": True}, {"callbacks": [Watcher()]}],
     ids=lambda setting: next(iter(setting)),
 )
-def test_whoever_watches_sees_every_call(scripted: Any, ways: list[bool], watching: dict[str, Any]) -> None:
+def test_whoever_watches_sees_every_call(
+    scripted: Any, ways: list[bool], watching: dict[str, Any]
+) -> None:
     settings = {**UNWATCHED, **watching}
     ask(team(scripted.url), **settings)
     assert ways
@@ -111,7 +118,9 @@ def test_a_wrong_setting_is_refused_on_both_ways(scripted: Any) -> None:
     assert not scripted.bodies
 
 
-@pytest.mark.parametrize("value", ["é中\u2028", "half \ud800 pair", 2**70, {1: "one"}, [None, True, 0.1]])
+@pytest.mark.parametrize(
+    "value", ["é中\u2028", "half \ud800 pair", 2**70, {1: "one"}, [None, True, 0.1]]
+)
 def test_json_reads_back_as_pythons_own(value: Any) -> None:
     assert json.loads(to_json({"it": value})) == json.loads(json.dumps({"it": value}))
     assert b"\n" not in to_json({"it": value})

@@ -1,4 +1,6 @@
-"""Reading a reply that is not in the form asked for: other cases, headings, prose around an object."""
+"""Reading a reply that is not in the form asked for: other cases, headings, prose around an
+object.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Quoted text stays quoted: nothing in it closes the fence, opens another, or reads as a control token."""
+"""Quoted text stays quoted: nothing in it closes the fence, opens another, or reads as a control
+token.
+"""
 
 import re
 import time
@@ -10,11 +12,61 @@ from hypothesis import strategies as st
 
 from folkmoot.modules.base.fence import LABEL_CHARS, clean, cut, disarm, fence, one_line
 
-# Written down apart from the module's own tables: what a reader may take for ">" or "<", once decomposed.
-MORE = {">": 1, "›": 1, "˃": 1, "❯": 1, "ᐳ": 1, "〉": 1, "⟩": 1, "»": 2, "≫": 2, "》": 2, "⟫": 2, "⋙": 3}
-LESS = {"<": 1, "‹": 1, "˂": 1, "❮": 1, "ᐸ": 1, "〈": 1, "⟨": 1, "«": 2, "≪": 2, "《": 2, "⟪": 2, "⋘": 3}
-INSERTS = ["\u200b", "\u200d", "\u2060", "\ufeff", "\u202e", "\u2066", "\u00ad", "\ufe0f", "\U000e0041"]
-INSERTS += ["\u0338", "\x00", "\x1b", "\x85", "\u2028", "\u3164", "\u2800", "\n", "\r", " ", "\t", "\u3000"]
+# Written down apart from the module's own tables: what a reader may take for ">" or "<", once
+# decomposed.
+MORE = {
+    ">": 1,
+    "›": 1,
+    "˃": 1,
+    "❯": 1,
+    "ᐳ": 1,
+    "〉": 1,
+    "⟩": 1,
+    "»": 2,
+    "≫": 2,
+    "》": 2,
+    "⟫": 2,
+    "⋙": 3,
+}
+LESS = {
+    "<": 1,
+    "‹": 1,
+    "˂": 1,
+    "❮": 1,
+    "ᐸ": 1,
+    "〈": 1,
+    "⟨": 1,
+    "«": 2,
+    "≪": 2,
+    "《": 2,
+    "⟪": 2,
+    "⋘": 3,
+}
+INSERTS = [
+    "\u200b",
+    "\u200d",
+    "\u2060",
+    "\ufeff",
+    "\u202e",
+    "\u2066",
+    "\u00ad",
+    "\ufe0f",
+    "\U000e0041",
+]
+INSERTS += [
+    "\u0338",
+    "\x00",
+    "\x1b",
+    "\x85",
+    "\u2028",
+    "\u3164",
+    "\u2800",
+    "\n",
+    "\r",
+    " ",
+    "\t",
+    "\u3000",
+]
 PIECES = [
     *MORE,
     *LESS,
@@ -31,7 +83,9 @@ PIECES = [
     "<|im_end|>",
     "]]",
 ]
-HOSTILE = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=40).map("".join)
+HOSTILE = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=40).map(
+    "".join
+)
 
 
 def weight(text: str, brackets: dict[str, int]) -> int:
@@ -40,7 +94,9 @@ def weight(text: str, brackets: dict[str, int]) -> int:
     for char in text:
         if not char.isspace() and unicodedata.category(char) not in ("Mn", "Me", "Cf", "Cc", "Cs"):
             bare = [
-                part for part in unicodedata.normalize("NFKD", char) if unicodedata.category(part) != "Mn"
+                part
+                for part in unicodedata.normalize("NFKD", char)
+                if unicodedata.category(part) != "Mn"
             ]
             seen += "".join(bare).strip() or char
     longest = run = 0
@@ -81,9 +137,17 @@ def test_disarming_twice_changes_nothing(text: str) -> None:
     assert disarm(disarm(text)) == disarm(text)
 
 
-@given(st.text(alphabet=st.characters(codec="ascii", exclude_characters="<>[]#", categories=["L", "N", "P"])))
+@given(
+    st.text(
+        alphabet=st.characters(
+            codec="ascii", exclude_characters="<>[]#", categories=["L", "N", "P"]
+        )
+    )
+)
 def test_plain_prose_is_quoted_as_it_is(text: str) -> None:
-    assert fence(text, "passage", 10_000) == "\n".join(filter(None, ["<<<passage", text.strip(), ">>>"]))
+    assert fence(text, "passage", 10_000) == "\n".join(
+        filter(None, ["<<<passage", text.strip(), ">>>"])
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,14 +177,21 @@ def test_lone_brackets_stay(text: str) -> None:
 )
 @settings(max_examples=20)
 @given(before=HOSTILE, after=HOSTILE)
-def test_no_control_mark_of_a_template_or_adapter_survives(token: str, before: str, after: str) -> None:
+def test_no_control_mark_of_a_template_or_adapter_survives(
+    token: str, before: str, after: str
+) -> None:
     assert token not in fence(before + token + after, token, 10_000)
     hidden = "\u200b".join(token)
     assert token not in fence(hidden, hidden, 10_000)
 
 
 def test_no_header_of_an_adapter_survives_however_it_is_nested() -> None:
-    for text in ("[[[ ## answer ## ]]]", "[[[[ ## answer ## ]]]]", "[ [ ## a ## ] ]", "[[ ##\u200b a ## ]]"):
+    for text in (
+        "[[[ ## answer ## ]]]",
+        "[[[[ ## answer ## ]]]]",
+        "[ [ ## a ## ] ]",
+        "[[ ##\u200b a ## ]]",
+    ):
         assert not re.search(r"\[\s*\[\s*##|##\s*\]\s*\]", disarm(text))
 
 
@@ -128,7 +199,8 @@ def test_no_header_of_an_adapter_survives_however_it_is_nested() -> None:
 def test_every_control_surrogate_and_hidden_character_goes() -> None:
     kept = set(clean("".join(map(chr, range(0x110000)))))
     assert {char for char in kept if unicodedata.category(char) in ("Cc", "Cs")} == {"\n"}
-    formats = {char for char in kept if unicodedata.category(char) == "Cf"}  # a few are drawn: keep those
+    # a few are drawn: keep those
+    formats = {char for char in kept if unicodedata.category(char) == "Cf"}
     assert all(unicodedata.bidirectional(char) in ("AN", "AL", "L", "ON") for char in formats)
     hidden = ("ZERO WIDTH", "TAG ", "VARIATION SELECTOR")
     unseen = [char for char in kept if unicodedata.category(char) in ("Cf", "Mn", "So", "Zs")]

@@ -1,4 +1,6 @@
-"""Search spaces: points, conditions, how protocols declare them, and how a YAML file changes them."""
+"""Search spaces: points, conditions, how protocols declare them, and how a YAML file
+changes them.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,11 @@ def test_numbers_in_steps_stay_in_their_range(low: float, width: float, step: fl
 def test_lists_of_items() -> None:
     assert picks(Pick(("a", "b"), 1, 2)) == [["a"], ["b"], ["a", "b"], ["b", "a"]]
     assert picks(Pick(("a", "b"), 2, 2, ordered=False)) == [["a", "b"]]
-    assert picks(Pick(("a", "b"), 2, 2, ordered=False, repeated=True)) == [["a", "a"], ["a", "b"], ["b", "b"]]
+    assert picks(Pick(("a", "b"), 2, 2, ordered=False, repeated=True)) == [
+        ["a", "a"],
+        ["a", "b"],
+        ["b", "b"],
+    ]
     assert len(picks(Pick(("a", "b"), 2, 3, repeated=True))) == 4 + 8
 
 
@@ -115,7 +121,9 @@ def test_every_declared_point_makes_a_program_and_the_default_is_one_of_them(nam
 def test_team_needs_its_environment_and_then_has_a_space(tmp_path: Path) -> None:
     with pytest.raises(fm.UserError, match=r"team: team: .*environment"):
         space_of("team")
-    (tmp_path / "d.jsonl").write_text('{"id": "1", "title": "Bank", "text": "A bank keeps things."}\n')
+    (tmp_path / "d.jsonl").write_text(
+        '{"id": "1", "title": "Bank", "text": "A bank keeps things."}\n'
+    )
     space = space_of("team", {"environment": f"corpus:{tmp_path / 'd.jsonl'}"})
     assert ["bold", "bold"] in [cell["workers"] for cell in grid(space.point)]
 
@@ -150,7 +158,9 @@ roles: [[critic, reasoner], [reasoner, critic]]
 max_rounds: {from: 2, to: 6, step: 2}
 tie_break: [judge, majority]
 sampling: {temperature: 0.3, top_p: [0.5, 1.0]}
-lms: {judge: [local/gemma-3-270m, {name: local/gemma-3-270m, temperature: 0.5}], critic: local/gemma-3-270m}
+lms:
+  judge: [local/gemma-3-270m, {name: local/gemma-3-270m, temperature: 0.5}]
+  critic: local/gemma-3-270m
 """,
         ),
         make_lm=lambda name, **rest: f"{name} {rest}",
@@ -170,13 +180,20 @@ def test_several_programs_and_a_saved_one(tmp_path: Path) -> None:
     space = space_of(
         write(
             tmp_path,
-            f"programs: [single:cot, {{program: deliberation, max_rounds: 1}}, {tmp_path / 'saved'}]",
+            f"programs: [single:cot, {{program: deliberation, max_rounds: 1}}, "
+            f"{tmp_path / 'saved'}]",
         )
     )
     cells = grid(space.point)
-    assert {cell["program"] for cell in cells} == {"single", "deliberation", str(tmp_path / "saved")}
+    assert {cell["program"] for cell in cells} == {
+        "single",
+        "deliberation",
+        str(tmp_path / "saved"),
+    }
     assert not any(name.startswith("deliberation/") for name in cells[0])
-    assert [type(space.program(cell)).__name__ for cell in (cells[0], cells[-1])] == ["SingleAgent"] * 2
+    assert [type(space.program(cell)).__name__ for cell in (cells[0], cells[-1])] == [
+        "SingleAgent"
+    ] * 2
 
 
 def test_set_fixes_a_parameter_in_the_programs_that_have_it() -> None:
@@ -195,17 +212,32 @@ def test_set_fixes_a_parameter_in_the_programs_that_have_it() -> None:
         ("program: deliberation\nmax_rounds: 0", "deliberation: max_rounds is 0"),
         ("program: deliberation\nmax_rounds: [1, 1]", "max_rounds names a value twice"),
         ("program: deliberation\nmax_rounds: []", "max_rounds is an empty list"),
-        ("program: deliberation\nmax_rounds: {from: 3, to: 1}", "max_rounds: a range goes from the smaller"),
-        ("program: deliberation\nmax_rounds: {from: 1, till: 3}", "write a value, a list of values"),
+        (
+            "program: deliberation\nmax_rounds: {from: 3, to: 1}",
+            "max_rounds: a range goes from the smaller",
+        ),
+        (
+            "program: deliberation\nmax_rounds: {from: 1, till: 3}",
+            "write a value, a list of values",
+        ),
         ("program: deliberation\nmax_rounds: {from: 1, to: many}", "to is 'many': give a number"),
         ("program: deliberation\nroles: [[critic], sage]", "roles mixes lists and values"),
         ("program: deliberation\nroles: [[critic], [sage]]", "there is no role 'sage'"),
-        ("program: deliberation\nroles: {of: [critic], least: 2, most: 3}", "no list of 2 to 3 can be made"),
+        (
+            "program: deliberation\nroles: {of: [critic], least: 2, most: 3}",
+            "no list of 2 to 3 can be made",
+        ),
         ("program: deliberation\ntie_break: 'strongest:sage'", "the strongest agent 'sage'"),
         ("program: deliberation\nstrongest: critic", "strongest follows from tie_break"),
-        ("program: deliberation\nlms: {jugde: local/gemma-3-270m}", "no setting has a seat 'jugde'"),
+        (
+            "program: deliberation\nlms: {jugde: local/gemma-3-270m}",
+            "no setting has a seat 'jugde'",
+        ),
         ("program: deliberation\nlms: {judge: [3]}", "lms.judge is"),
-        ("program: deliberation\nlms: {judge: nonsense}", "lms.judge: 'nonsense' is not an LM name"),
+        (
+            "program: deliberation\nlms: {judge: nonsense}",
+            "lms.judge: 'nonsense' is not an LM name",
+        ),
         ("program: single\nstrategy: [cot, cut]", "strategy: there is no strategy 'cut'"),
         ("program: 'network:'", "'network:' names no folder"),
         ("programs: []", "programs is a list that stands alone"),

@@ -30,7 +30,9 @@ def plain_best(index: CorpusIndex, query: str, n: int) -> list[int]:
 def test_the_best_are_those_of_a_full_search(data: st.DataObject) -> None:
     words = st.sampled_from(COMMON * 6 + RARE)
     texts = data.draw(st.lists(st.lists(words, min_size=1, max_size=8), min_size=1, max_size=80))
-    documents = [Document(i, 0, str(i), f"Title{i}", " ".join(text)) for i, text in enumerate(texts)]
+    documents = [
+        Document(i, 0, str(i), f"Title{i}", " ".join(text)) for i, text in enumerate(texts)
+    ]
     index = build(documents, "test")
     query = " ".join(data.draw(st.lists(st.sampled_from(COMMON + RARE), max_size=8)))
     n = data.draw(st.integers(0, 6))
@@ -44,7 +46,9 @@ def test_the_best_are_those_of_a_full_search(data: st.DataObject) -> None:
 
 
 def rounded(index: CorpusIndex, query: str, documents: list[int]) -> list[float]:
-    scores = index.bm25.get_scores_from_ids(index.bm25.get_tokens_ids(terms(query))) if documents else []
+    scores = (
+        index.bm25.get_scores_from_ids(index.bm25.get_tokens_ids(terms(query))) if documents else []
+    )
     return [round(float(scores[document]), 3) for document in documents]
 
 

@@ -1,4 +1,6 @@
-"""Recorded environments: the same observations again, whole lines only, one truth for several processes."""
+"""Recorded environments: the same observations again, whole lines only, one truth for several
+processes.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,11 @@ T = TypeVar("T")
 
 DOCUMENTS = [
     {"id": "ada", "title": "Ada Lovelace", "text": "Ada was a mathematician. She met Babbage."},
-    {"id": "babbage", "title": "Charles Babbage", "text": "He designed the analytical engine in England."},
+    {
+        "id": "babbage",
+        "title": "Charles Babbage",
+        "text": "He designed the analytical engine in England.",
+    },
     {"id": "half", "title": "Half \ud83d", "text": "Half of a pair: \ud800."},
 ]
 
@@ -134,7 +140,10 @@ def test_every_agent_sees_what_the_record_says(record: Path) -> None:
 
 
 def test_one_process_takes_what_another_put_on_record_first(record: Path) -> None:
-    first, second = RecordingEnvironment(Counting(), record), RecordingEnvironment(Counting(), record)
+    first, second = (
+        RecordingEnvironment(Counting(), record),
+        RecordingEnvironment(Counting(), record),
+    )
     run(first.fetch("B"))
     page = run(first.fetch("A"))
     assert page is not None
@@ -213,7 +222,10 @@ def test_a_torn_last_line_is_passed_over_and_then_replaced(record: Path) -> None
         run(replay.fetch("B"))
     assert run(RecordingEnvironment(Counting(), record).fetch("C")) is not None
     assert record.read_bytes().startswith(whole)
-    assert [json.loads(line) for line in record.read_bytes().splitlines()][2]["asked"] == ["fetch", "C"]
+    assert [json.loads(line) for line in record.read_bytes().splitlines()][2]["asked"] == [
+        "fetch",
+        "C",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -238,7 +250,10 @@ def test_a_line_that_is_none_of_a_record_is_named(record: Path, line: str) -> No
     run(RecordingEnvironment(Counting(), record).fetch("A"))
     with record.open("a") as file:
         file.write(line + "\n")
-    for again in (lambda: ReplayEnvironment(record), lambda: RecordingEnvironment(Counting(), record)):
+    for again in (
+        lambda: ReplayEnvironment(record),
+        lambda: RecordingEnvironment(Counting(), record),
+    ):
         with pytest.raises(UserError, match=r"run\.jsonl, line 3: this is no line of a record"):
             again()
 
@@ -266,7 +281,9 @@ def test_a_missing_an_empty_and_anothers_record_are_named(tmp_path: Path) -> Non
     with pytest.raises(UserError, match="cannot be opened"):
         RecordingEnvironment(Counting(), tmp_path)
     RecordingEnvironment(Counting(), tmp_path / "counting.jsonl")
-    with pytest.raises(UserError, match=r"counting\.jsonl is the record of another environment \(counting\)"):
+    with pytest.raises(
+        UserError, match=r"counting\.jsonl is the record of another environment \(counting\)"
+    ):
         RecordingEnvironment(CorpusEnvironment(DOCUMENTS), tmp_path / "counting.jsonl")
 
 
@@ -276,7 +293,9 @@ def test_the_fingerprint_does_not_depend_on_the_order_of_the_lines(tmp_path: Pat
     first, *lines = (tmp_path / "one.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "two.jsonl").write_text("".join([first, *reversed(lines)]))
     (tmp_path / "three.jsonl").write_text("".join([first, *lines[1:]]))
-    one, two, three = (ReplayEnvironment(tmp_path / f"{name}.jsonl") for name in ("one", "two", "three"))
+    one, two, three = (
+        ReplayEnvironment(tmp_path / f"{name}.jsonl") for name in ("one", "two", "three")
+    )
     assert one.fingerprint == two.fingerprint != three.fingerprint
     assert one.fingerprint.startswith("replay:")
     assert one.source == two.source == "corpus"
@@ -308,11 +327,16 @@ def test_a_closed_record_answers_no_more(record: Path) -> None:
 
 
 def test_a_full_disk_is_named_and_leaves_whole_lines(record: Path) -> None:
-    recording = RecordingEnvironment(CorpusEnvironment([{"title": "A", "text": "word " * 400}]), record)
+    recording = RecordingEnvironment(
+        CorpusEnvironment([{"title": "A", "text": "word " * 400}]), record
+    )
     run(recording.fetch("A"))
     run(recording.fetch("a"))
     # The limit must be gone before pytest writes again: its own output may be a longer file.
-    with largest_file(5000), pytest.raises(UserError, match=r"run\.jsonl could not be written .*make room"):
+    with (
+        largest_file(5000),
+        pytest.raises(UserError, match=r"run\.jsonl could not be written .*make room"),
+    ):
         run(recording.fetch("A (x)"))
     assert os.path.getsize(record) <= 5000
     assert run(ReplayEnvironment(record).fetch("a")) is not None
@@ -324,7 +348,9 @@ def test_a_program_repeats_its_run_offline(record: Path, scripted: Any) -> None:
         program = fm.Deliberation(["retriever", "intuitive"], environment=environment)
         program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
         scripted.requests.clear()
-        program(question="Who designed the analytical engine?", choices={"A": "Babbage", "B": "Byron"})
+        program(
+            question="Who designed the analytical engine?", choices={"A": "Babbage", "B": "Byron"}
+        )
         return [body["messages"] for body in scripted.bodies]
 
     with MediaWikiServer(DOCUMENTS[:2]) as server:

@@ -33,7 +33,8 @@ T = TypeVar("T")
 DOCUMENTS = [
     {
         "title": "Ada Lovelace",
-        "text": "Ada Lovelace was a mathematician.\nShe wrote about the engine.\n\n\nLife\nShe met Babbage.",
+        "text": "Ada Lovelace was a mathematician.\nShe wrote about the engine.\n\n\nLife\nShe "
+        "met Babbage.",
     },
     {"title": "Charles Babbage", "text": "He designed the analytical engine in England."},
     {"title": "Mercury (planet)", "text": "The planet nearest to the Sun."},
@@ -44,7 +45,13 @@ DOCUMENTS = [
     {"title": "File:Ada.jpg", "text": "A picture of Ada Lovelace with the engine."},
     {"title": "Empty", "text": ""},
 ]
-LISTED = ["Freddie Mercury", "Mercury (planet)", "Mercury Records", "Mercury (unwritten)", "File:Ada.jpg"]
+LISTED = [
+    "Freddie Mercury",
+    "Mercury (planet)",
+    "Mercury Records",
+    "Mercury (unwritten)",
+    "File:Ada.jpg",
+]
 
 
 def run(work: Awaitable[T]) -> T:
@@ -78,7 +85,9 @@ def test_search_and_lookup_read_the_article(server: MediaWikiServer) -> None:
     async def work() -> None:
         session = wiki(server).open()
         page = await session.search("ada Lovelace")
-        assert page.text.startswith("Ada Lovelace was a mathematician. She wrote about the engine. Life")
+        assert page.text.startswith(
+            "Ada Lovelace was a mathematician. She wrote about the engine. Life"
+        )
         assert (page.title, page.source) == ("Ada Lovelace", f"{server.host} revision 7")
         assert (await session.lookup("babbage")).text == "(Result 1 / 1) She met Babbage."
 
@@ -131,7 +140,9 @@ def test_closest_finds_articles_that_have_all_words_else_any(server: MediaWikiSe
             "Ada Lovelace",
             "Mercury (planet)",
         ]
-        assert await environment.closest("Who designed the engine for the Sun?", 1) == ["Charles Babbage"]
+        assert await environment.closest("Who designed the engine for the Sun?", 1) == [
+            "Charles Babbage"
+        ]
         assert await environment.closest("picture", 5) == []  # only a file's page has it
         assert await environment.closest("qqqq wwww", 5) == []
         assert await environment.closest("?!", 5) == await environment.closest("engine", 0) == []
@@ -171,7 +182,9 @@ def test_evidence_reads_the_articles_that_fit_a_question(server: MediaWikiServer
         "&action=edit&titles=Ada Lovelace",
     ],
 )
-def test_what_is_no_article_is_no_page_and_changes_no_request(server: MediaWikiServer, title: str) -> None:
+def test_what_is_no_article_is_no_page_and_changes_no_request(
+    server: MediaWikiServer, title: str
+) -> None:
     assert run(wiki(server).fetch(title)) is None
     for query in server.log:
         assert set(query) == {
@@ -190,7 +203,9 @@ def test_what_is_no_article_is_no_page_and_changes_no_request(server: MediaWikiS
         ("Cafe\u0301", "Café"),
     ],
 )
-def test_titles_are_read_as_a_wiki_reads_them(server: MediaWikiServer, asked: str, found: str) -> None:
+def test_titles_are_read_as_a_wiki_reads_them(
+    server: MediaWikiServer, asked: str, found: str
+) -> None:
     page = run(wiki(server).fetch(asked))
     assert page is not None
     assert page.title == found
@@ -256,7 +271,9 @@ def test_a_wiki_without_plain_text_is_named(server: MediaWikiServer) -> None:
 )
 def test_what_passes_is_tried_again(server: MediaWikiServer, fault: Any) -> None:
     server.faults = [fault, fault]
-    assert run(wiki(server).fetch("Café")) == Page("Café", "A place for coffee.", f"{server.host} revision 7")
+    assert run(wiki(server).fetch("Café")) == Page(
+        "Café", "A place for coffee.", f"{server.host} revision 7"
+    )
     assert len(server.log) == 3
 
 
@@ -280,13 +297,21 @@ def test_retry_after_is_waited_for(server: MediaWikiServer) -> None:
         ([error("maxlag", Retry_After="900")], "the error maxlag and asks to wait 900 s", 1),
         ([status(400)], "refused the request", 1),
         ([status(204)], "refused the request", 1),
-        ([error("badtoken", "no\n\x1b[31mway")], r"refused the request \(badtoken: no \[31mway\)", 1),
+        (
+            [error("badtoken", "no\n\x1b[31mway")],
+            r"refused the request \(badtoken: no \[31mway\)",
+            1,
+        ),
         ([body(b"{}", "text/html")], "answered with text/html, not JSON", 1),
         ([body(b"[]")], "none of MediaWiki's", 1),
         ([body(b"{}")], "none of MediaWiki's", 1),
         ([body(b'{"query": {"pages": [1]}}')], "none of MediaWiki's", 1),
         ([body(b'{"query": {"pages": []}}')], "none of MediaWiki's", 1),
-        ([body(b'{"query": {"pages": [{"ns": 0, "title": 3, "extract": "x"}]}}')], "none of MediaWiki's", 1),
+        (
+            [body(b'{"query": {"pages": [{"ns": 0, "title": 3, "extract": "x"}]}}')],
+            "none of MediaWiki's",
+            1,
+        ),
         ([body(b'{"error": "oops"}')], "oops", 1),
     ],
 )
@@ -334,7 +359,9 @@ def test_a_slow_drip_ends_at_the_deadline(server: MediaWikiServer) -> None:
 # -------------------------------------------------------------------------------------------------
 
 
-def test_concurrent_requests_for_the_same_are_made_once_and_few_at_a_time(server: MediaWikiServer) -> None:
+def test_concurrent_requests_for_the_same_are_made_once_and_few_at_a_time(
+    server: MediaWikiServer,
+) -> None:
     server.delay = 0.05
     environment = wiki(server)
 
@@ -367,7 +394,9 @@ def test_a_failure_is_shared_and_not_kept(server: MediaWikiServer, tmp_path: Pat
     server.faults = [status(400)]
 
     async def work() -> None:
-        found = await asyncio.gather(*(environment.fetch("Café") for _ in range(3)), return_exceptions=True)
+        found = await asyncio.gather(
+            *(environment.fetch("Café") for _ in range(3)), return_exceptions=True
+        )
         assert [type(one) for one in found] == [CallError] * 3
         assert len(server.log) == 1
         assert await environment.fetch("Café") is not None
@@ -384,7 +413,8 @@ def test_one_environment_serves_several_event_loops(server: MediaWikiServer) -> 
         assert run_sync(environment.fetch, "Café") is not None
         found: list[Page | None] = []
         threads = [
-            threading.Thread(target=lambda: found.append(run(environment.fetch("Café")))) for _ in range(4)
+            threading.Thread(target=lambda: found.append(run(environment.fetch("Café"))))
+            for _ in range(4)
         ]
         for thread in threads:
             thread.start()
@@ -438,7 +468,9 @@ def files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def test_answers_are_kept_also_that_there_is_no_page(server: MediaWikiServer, tmp_path: Path) -> None:
+def test_answers_are_kept_also_that_there_is_no_page(
+    server: MediaWikiServer, tmp_path: Path
+) -> None:
     async def work() -> list[object]:
         environment = wiki(server, cache_dir=tmp_path)
         return [
@@ -466,7 +498,9 @@ def test_without_a_folder_nothing_is_kept(server: MediaWikiServer) -> None:
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "other", "folder"])
-def test_a_damaged_cache_is_asked_for_again(server: MediaWikiServer, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_cache_is_asked_for_again(
+    server: MediaWikiServer, tmp_path: Path, damage: str
+) -> None:
     environment = wiki(server, cache_dir=tmp_path)
     whole = run(environment.fetch("Café"))
     run(environment.close())
@@ -478,7 +512,12 @@ def test_a_damaged_cache_is_asked_for_again(server: MediaWikiServer, tmp_path: P
     else:
         flipped = content.replace(b"coffee", b"toffee")
         assert flipped != content
-        said = {"empty": b"", "cut": content[:-9], "flipped": flipped, "other": b"no database " * 1000}
+        said = {
+            "empty": b"",
+            "cut": content[:-9],
+            "flipped": flipped,
+            "other": b"no database " * 1000,
+        }
         file.write_bytes(said[damage])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -490,7 +529,9 @@ def test_a_damaged_cache_is_asked_for_again(server: MediaWikiServer, tmp_path: P
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_takes_nothing_costs_the_cache_only(server: MediaWikiServer, tmp_path: Path) -> None:
+def test_a_folder_that_takes_nothing_costs_the_cache_only(
+    server: MediaWikiServer, tmp_path: Path
+) -> None:
     tmp_path.chmod(0o500)
     environment = wiki(server, cache_dir=tmp_path)
     with warnings.catch_warnings(record=True) as said:
@@ -514,20 +555,32 @@ def test_a_file_in_the_place_of_the_cache_folder_costs_the_cache_only(
 # ----------------------------------------------------------------------------------------------
 
 
-def test_the_retriever_of_a_deliberation_reads_the_wiki(server: MediaWikiServer, scripted: Any) -> None:
+def test_the_retriever_of_a_deliberation_reads_the_wiki(
+    server: MediaWikiServer, scripted: Any
+) -> None:
     environment = wiki(server)
-    program = fm.Deliberation(["retriever", "intuitive"], environment=environment, retrieval="question")
+    program = fm.Deliberation(
+        ["retriever", "intuitive"], environment=environment, retrieval="question"
+    )
     program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
     assert program.describe()["environment"] == environment.fingerprint
     for _ in range(2):
-        program(question="Who designed the analytical engine?", choices={"A": "Babbage", "B": "Byron"})
-    prompts = ["".join(message["content"] for message in sent["messages"]) for sent in scripted.bodies]
+        program(
+            question="Who designed the analytical engine?", choices={"A": "Babbage", "B": "Byron"}
+        )
+    prompts = [
+        "".join(message["content"] for message in sent["messages"]) for sent in scripted.bodies
+    ]
     assert "He designed the analytical engine in England." in prompts[0]
     assert not any("in England" in prompt for prompt in prompts if "go by instinct" in prompt)
 
 
-def test_a_wiki_that_cannot_be_asked_fails_the_question(server: MediaWikiServer, scripted: Any) -> None:
-    program = fm.Deliberation(["retriever", "intuitive"], environment=wiki(server), retrieval="question")
+def test_a_wiki_that_cannot_be_asked_fails_the_question(
+    server: MediaWikiServer, scripted: Any
+) -> None:
+    program = fm.Deliberation(
+        ["retriever", "intuitive"], environment=wiki(server), retrieval="question"
+    )
     program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
     server.faults = [status(400)] * 2
     with pytest.raises(CallError, match=server.host):

@@ -1,4 +1,6 @@
-"""What the Wikipedia client must never do: reach another host, a private address, or swallow a bomb."""
+"""What the Wikipedia client must never do: reach another host, a private address, or swallow a
+bomb.
+"""
 
 from __future__ import annotations
 
@@ -26,24 +28,69 @@ from yarl import URL
 from folkmoot.modules.base.calls import CallError, FatalCallError
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.environment import WikipediaEnvironment, addresses, mediawiki
-from folkmoot.modules.environment.addresses import CheckedResolver, Hosts, PrivateAddressError, is_public
+from folkmoot.modules.environment.addresses import (
+    CheckedResolver,
+    Hosts,
+    PrivateAddressError,
+    is_public,
+)
 
 T = TypeVar("T")
 
 PRIVATE = [
-    *("127.0.0.1", "127.255.255.254", "0.0.0.0", "0.1.2.3", "10.0.0.1", "172.16.0.1", "172.31.255.255"),
-    *("192.168.1.1", "169.254.169.254", "100.64.0.1", "192.0.0.1", "192.0.2.1", "198.18.0.1", "224.0.0.1"),
+    *(
+        "127.0.0.1",
+        "127.255.255.254",
+        "0.0.0.0",
+        "0.1.2.3",
+        "10.0.0.1",
+        "172.16.0.1",
+        "172.31.255.255",
+    ),
+    *(
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "192.0.0.1",
+        "192.0.2.1",
+        "198.18.0.1",
+        "224.0.0.1",
+    ),
     *("239.255.255.255", "240.0.0.1", "255.255.255.255"),
     *("::", "::1", "::127.0.0.1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:0:127.0.0.1"),
-    *("::ffff:7f00:1", "0:0:0:0:0:ffff:a9fe:a9fe", "fc00::1", "fd12:3456::1", "fe80::1", "fe80::1%eth0"),
-    *("fec0::1", "ff02::1", "64:ff9b::127.0.0.1", "64:ff9b::a00:1", "64:ff9b:1::1", "2002:7f00:1::1"),
+    *(
+        "::ffff:7f00:1",
+        "0:0:0:0:0:ffff:a9fe:a9fe",
+        "fc00::1",
+        "fd12:3456::1",
+        "fe80::1",
+        "fe80::1%eth0",
+    ),
+    *(
+        "fec0::1",
+        "ff02::1",
+        "64:ff9b::127.0.0.1",
+        "64:ff9b::a00:1",
+        "64:ff9b:1::1",
+        "2002:7f00:1::1",
+    ),
     *("2002:c0a8:101::", "2001::1", "2001:0:7f00:1::", "2001:db8::1", "100::1", "4000::1"),
 ]
 PUBLIC = [
     *("1.1.1.1", "8.8.8.8", "198.35.26.96", "2620:0:863:ed1a::1", "2a02:ec80:300:ed1a::1"),
     *("64:ff9b::c623:1a60", "2002:c623:1a60::1", "::ffff:198.35.26.96"),
 ]
-ODD = ["127.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0177.0.0.1", "127.0.0.01", "１２７.0.0.1", "", "x"]
+ODD = [
+    "127.1",
+    "2130706433",
+    "0x7f000001",
+    "0x7f.0.0.1",
+    "0177.0.0.1",
+    "127.0.0.01",
+    "１２７.0.0.1",
+    "",
+    "x",
+]
 
 
 def run(work: Awaitable[T]) -> T:
@@ -156,7 +203,7 @@ def test_local_ipv6_is_never_public(address: Any) -> None:
 
 
 # --- hosts
-# ---------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -179,8 +226,27 @@ def test_local_ipv6_is_never_public(address: Any) -> None:
             "a-",
             "a.",
         ),
-        *("a:0", "a:65536", "a:x", "a:", "[::1", "::1", "[x]", "[fe80::1%eth0]", "ftp://a", "https://a/b"),
-        *("wikipedia。org", "ｅn.wikipedia.org", "127.1", "2130706433", "0x7f.1", "0177.0.0.1", "1.2.3.4.5"),
+        *(
+            "a:0",
+            "a:65536",
+            "a:x",
+            "a:",
+            "[::1",
+            "::1",
+            "[x]",
+            "[fe80::1%eth0]",
+            "ftp://a",
+            "https://a/b",
+        ),
+        *(
+            "wikipedia。org",
+            "ｅn.wikipedia.org",
+            "127.1",
+            "2130706433",
+            "0x7f.1",
+            "0177.0.0.1",
+            "1.2.3.4.5",
+        ),
         *("foo.0x7f", "a.", "http://", "x" * 64, "*.wikipedia.org"),
     ],
 )
@@ -204,7 +270,11 @@ def test_a_private_address_needs_to_be_listed(host: str) -> None:
 
 
 def test_http_is_for_private_hosts_only() -> None:
-    for host in ("http://en.wikipedia.org", "http://en.wikipedia.org:443", "ftp://en.wikipedia.org"):
+    for host in (
+        "http://en.wikipedia.org",
+        "http://en.wikipedia.org:443",
+        "ftp://en.wikipedia.org",
+    ):
         with pytest.raises(UserError, match="https"):
             WikipediaEnvironment(host)
     with pytest.raises(UserError, match="private_hosts"):
@@ -247,7 +317,9 @@ def test_only_listed_places_fit(url: str, fits: bool) -> None:
 # ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "169.254.169.254", "10.0.0.1", "::ffff:127.0.0.1"])
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "::1", "169.254.169.254", "10.0.0.1", "::ffff:127.0.0.1"]
+)
 def test_a_public_name_at_a_private_address_is_never_connected_to(address: str) -> None:
     names = Answers([address])
     environment = WikipediaEnvironment("wiki.example.org", resolver=lambda: names)
@@ -290,12 +362,19 @@ def test_a_private_host_is_private_by_its_name_and_port_only() -> None:
 
 
 def test_a_name_that_turns_private_is_never_followed_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One loopback address plays the public one: the name first leads there, then to the private one."""
+    """One loopback address plays the public one: the name first leads there, then to the private
+    one.
+    """
     monkeypatch.setattr(addresses, "is_public", lambda address: address == "127.0.0.2")
     with listening("127.0.0.2") as (port, public), listening("127.0.0.1", port) as (_, private):
-        for answers in ([["127.0.0.2"], ["127.0.0.1"]], [["127.0.0.2", "127.0.0.1"], ["127.0.0.1"]]):
+        for answers in (
+            [["127.0.0.2"], ["127.0.0.1"]],
+            [["127.0.0.2", "127.0.0.1"], ["127.0.0.1"]],
+        ):
             names = Answers(*answers)
-            environment = WikipediaEnvironment(f"wiki.example.org:{port}", resolver=lambda names=names: names)
+            environment = WikipediaEnvironment(
+                f"wiki.example.org:{port}", resolver=lambda names=names: names
+            )
             for loop in range(2):  # every loop asks for the address anew
                 with pytest.raises(FatalCallError if loop else CallError):
                     run(environment.fetch("Tea"))
@@ -349,14 +428,17 @@ def test_a_redirect_to_another_port_of_the_machine_is_not_followed(server: Media
 
 def test_a_redirect_from_https_to_http_is_refused() -> None:
     hosts = Hosts(["wiki.example.org"])
-    assert hosts.refusal(URL("https://wiki.example.org/a").join(URL("http://wiki.example.org/a"))) is not None
+    assert (
+        hosts.refusal(URL("https://wiki.example.org/a").join(URL("http://wiki.example.org/a")))
+        is not None
+    )
 
 
-def test_a_redirect_to_a_listed_host_is_followed_with_the_same_checks(server: MediaWikiServer) -> None:
+def test_a_redirect_to_a_listed_host_is_followed_with_the_same_checks(
+    server: MediaWikiServer,
+) -> None:
     with MediaWikiServer([{"title": "Tea", "text": "From the other."}]) as other:
-        target = (
-            f"http://{other.host}/w/api.php?action=query&format=json&formatversion=2&titles=Tea&prop=extracts"
-        )
+        target = f"http://{other.host}/w/api.php?action=query&format=json&formatversion=2&titles=Tea&prop=extracts"
         server.faults = [redirect(target)] * 2
         page = run(wiki(server, private_hosts={server.host, other.host}).fetch("Tea"))
         assert page is not None
@@ -404,7 +486,9 @@ def test_nothing_of_the_environment_or_of_cookies_is_sent(
     monkeypatch.setenv("NETRC", str(netrc))
     with listening("127.0.0.1") as (port, callers):
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
-        server.faults = [body(b'{"query": {"pages": [{"missing": true}]}}', Set_Cookie="a=b; Path=/")]
+        server.faults = [
+            body(b'{"query": {"pages": [{"missing": true}]}}', Set_Cookie="a=b; Path=/")
+        ]
         environment = wiki(server)
 
         async def work() -> None:
@@ -433,12 +517,16 @@ def test_a_certificate_of_ones_own_making_is_refused(tmp_path: Path) -> None:
         "/CN=localhost",
     ]
     names = ["-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run([*command, *names, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    subprocess.run(
+        [*command, *names, "-keyout", key, "-out", certificate], check=True, capture_output=True
+    )
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)
 
     async def work() -> None:
-        server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0, ssl=context)
+        server = await asyncio.start_server(
+            lambda reader, writer: None, "127.0.0.1", 0, ssl=context
+        )
         host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         try:
             with pytest.raises(FatalCallError, match="certificate"):
@@ -467,8 +555,13 @@ def test_a_poisoned_page_is_one_clean_line(server: MediaWikiServer, text: str) -
 
 
 def test_a_poisoned_title_cannot_change_the_next_request(server: MediaWikiServer) -> None:
-    """What `closest` gives is fetched again by `evidence`: as little trusted as an agent's own words."""
-    found = [{"ns": 0, "index": place, "title": title} for place, title in enumerate(["A|B", "C&action=x"])]
+    """What `closest` gives is fetched again by `evidence`: as little trusted as an agent's own
+    words.
+    """
+    found = [
+        {"ns": 0, "index": place, "title": title}
+        for place, title in enumerate(["A|B", "C&action=x"])
+    ]
     pages = body(json.dumps({"query": {"pages": found}}).encode())
 
     async def only_search(request: web.Request) -> web.StreamResponse:

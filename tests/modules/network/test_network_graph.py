@@ -10,7 +10,9 @@ from hypothesis.extra import numpy as npst
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.network.graph import Limits, evolve, small_world
 
-LIMITS = st.tuples(st.integers(1, 6), st.integers(0, 4)).map(lambda two: Limits(two[0], two[0] + two[1]))
+LIMITS = st.tuples(st.integers(1, 6), st.integers(0, 4)).map(
+    lambda two: Limits(two[0], two[0] + two[1])
+)
 
 
 def graph(n: int, *edges: tuple[int, int]) -> npt.NDArray[np.bool_]:
@@ -52,7 +54,9 @@ def test_a_graph_in_which_everybody_has_all_others_is_complete(n: int, k: int) -
 
 @settings(deadline=None)
 @given(st.integers(1, 14), st.integers(0, 17), st.floats(0, 1), LIMITS, st.integers(0, 99))
-def test_a_small_world_keeps_its_limits(n: int, k: int, p: float, limits: Limits, seed: int) -> None:
+def test_a_small_world_keeps_its_limits(
+    n: int, k: int, p: float, limits: Limits, seed: int
+) -> None:
     edges = small_world(n, k, p, limits, seed)
     check(edges, limits)
     assert (edges == small_world(n, k, p, limits, seed)).all()
@@ -128,7 +132,9 @@ def test_stage_4_swaps_the_least_trusted_edge_for_a_better_pair() -> None:
 def test_too_many_edges_lose_the_least_trusted() -> None:
     everybody = ~np.eye(4, dtype=bool)
     trust = trusting(4, 0.5, t01=0.9, t12=0.85, t23=0.88, t03=0.87)
-    assert (evolve(everybody, trust, Limits(2, 2)) == graph(4, (0, 1), (1, 2), (2, 3), (3, 0))).all()
+    assert (
+        evolve(everybody, trust, Limits(2, 2)) == graph(4, (0, 1), (1, 2), (2, 3), (3, 0))
+    ).all()
 
 
 def test_a_full_neighbourhood_still_makes_room() -> None:

@@ -1,4 +1,6 @@
-"""Policies: the fused ones beside PyTorch Geometric's own, their weights, Adam, and what attention sees."""
+"""Policies: the fused ones beside PyTorch Geometric's own, their weights, Adam, and what attention
+sees.
+"""
 
 import itertools
 import math
@@ -24,7 +26,9 @@ def config(**settings: object) -> PolicyConfig:
 
 
 def group(n: int, seed: int = 0, isolated: int | None = None) -> AgentGraph:
-    """A small world with trust that differs by direction, and at will an agent nobody is connected to."""
+    """A small world with trust that differs by direction, and at will an agent nobody is connected
+    to.
+    """
     rng = np.random.default_rng(seed)
     edges = small_world(n, 4, 0.3, Limits(), seed)
     if isolated is not None:
@@ -50,7 +54,11 @@ def agent_of(policies: FusedPolicies, i: int) -> AgentPolicy:
     agent = AgentPolicy(policies.config)
     own = f"agents.{i}."
     agent.load_state_dict(
-        {name.removeprefix(own): part for name, part in policies.weights().items() if name.startswith(own)}
+        {
+            name.removeprefix(own): part
+            for name, part in policies.weights().items()
+            if name.startswith(own)
+        }
     )
     return agent.train(policies.training)
 
@@ -67,7 +75,9 @@ def nodes_of(now: AgentGraph, shape: PolicyConfig, question: Tensor) -> Tensor:
 
 
 def edges_of(now: AgentGraph, shape: PolicyConfig) -> tuple[Tensor, Tensor | None]:
-    """GATConv's edge index (2, E), source j to target i, and trust T[j, i] as edge features (E, 1)."""
+    """GATConv's edge index (2, E), source j to target i, and trust T[j, i] as edge features
+    (E, 1).
+    """
     index = now.adjacency.nonzero().T
     return index, now.trust[index[0], index[1]].unsqueeze(1) if shape.trust_edges else None
 
@@ -77,7 +87,10 @@ def reference(policies: FusedPolicies, questions: Tensor, groups: list[AgentGrap
     shape, agents = policies.config, [agent_of(policies, i) for i in range(policies.n)]
     rows = [
         torch.stack(
-            [agent(nodes_of(now, shape, one), *edges_of(now, shape))[i] for i, agent in enumerate(agents)]
+            [
+                agent(nodes_of(now, shape, one), *edges_of(now, shape))[i]
+                for i, agent in enumerate(agents)
+            ]
         )
         for one, now in zip(questions, groups, strict=True)
     ]
@@ -129,8 +142,11 @@ def test_one_layer_by_hand() -> None:
         torch.nn.init.ones_(part)
     torch.nn.init.zeros_(layer.bias)
     two = np.array([[False, True], [True, False]])
-    index, trust = edges_of(AgentGraph.of(two, np.array([[0, 0.5], [0.5, 0]]), np.zeros(2)), config())
-    # Node 0 attends to itself with 1 + 1 + 0.5 (a self-loop has the mean trust of what it hears) and to node
+    index, trust = edges_of(
+        AgentGraph.of(two, np.array([[0, 0.5], [0.5, 0]]), np.zeros(2)), config()
+    )
+    # Node 0 attends to itself with 1 + 1 + 0.5 (a self-loop has the mean trust of what it hears)
+    # and to node
     # 1 with 1 + 3 + 0.5: shares of exp(2.5) and exp(4.5).
     share = math.exp(4.5) / (math.exp(4.5) + math.exp(2.5))
     out = layer(torch.tensor([[1.0], [3.0]]), index, trust)
@@ -146,7 +162,9 @@ def test_standing_and_edges_by_hand() -> None:
     trust = np.arange(16.0).reshape(4, 4) / 20
     now = AgentGraph.of(edges, trust, np.array([0.1, 0.2, 0.3, 0.4]))
     assert now.standing.numpy() == pytest.approx(
-        np.array([[1 / 20, 1 / 3, 0.1], [(4 + 6) / 40, 2 / 3, 0.2], [9 / 20, 1 / 3, 0.3], [0.1, 0, 0.4]])
+        np.array(
+            [[1 / 20, 1 / 3, 0.1], [(4 + 6) / 40, 2 / 3, 0.2], [9 / 20, 1 / 3, 0.3], [0.1, 0, 0.4]]
+        )
     )
     index, attr = edges_of(now, config())
     assert index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
@@ -285,7 +303,14 @@ def test_weights_that_do_not_fit_are_refused_and_nothing_changes() -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [{"strategies": 0}, {"hidden": 0}, {"heads": -1}, {"inputs": 0}, {"dropout": 1.0}, {"features": "mood"}],
+    [
+        {"strategies": 0},
+        {"hidden": 0},
+        {"heads": -1},
+        {"inputs": 0},
+        {"dropout": 1.0},
+        {"features": "mood"},
+    ],
 )
 def test_configs_that_make_no_sense_are_refused(bad: dict[str, object]) -> None:
     with pytest.raises(UserError):

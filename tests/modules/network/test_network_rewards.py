@@ -6,7 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from folkmoot.modules.base.errors import UserError
-from folkmoot.modules.network.rewards import ConsensusBonus, consensus_addition, difference, individual
+from folkmoot.modules.network.rewards import (
+    ConsensusBonus,
+    consensus_addition,
+    difference,
+    individual,
+)
 from folkmoot.modules.network.weights import expected_votes
 
 BONUS = ConsensusBonus(delta_plus=0.3, delta_minus=0.2, delta_minor=0.1)
@@ -47,8 +52,12 @@ def test_the_difference_reward_by_hand() -> None:
 
 @settings(deadline=None)
 @given(GROUPS, st.data())
-def test_the_difference_is_the_vote_with_and_without(answers: np.ndarray, data: st.DataObject) -> None:
-    weights = np.array(data.draw(st.lists(st.integers(1, 3), min_size=len(answers), max_size=len(answers))))
+def test_the_difference_is_the_vote_with_and_without(
+    answers: np.ndarray, data: st.DataObject
+) -> None:
+    weights = np.array(
+        data.draw(st.lists(st.integers(1, 3), min_size=len(answers), max_size=len(answers)))
+    )
     correct = answers == 0
     whole = expected_votes(answers[None], correct[None], weights).right[0]
     for i, value in enumerate(difference(answers, correct, weights)):

@@ -91,7 +91,8 @@ def test_scores_are_shares_and_the_state_is_the_tracker(
     scores = tracker.scores(at(asked))
     assert ((scores >= 0) & (scores <= 1)).all()
     assert (copy.scores(at(asked)) == scores).all()
-    assert len(copy) == len(tracker) <= 44  # cos 8 > 0.99: stored questions are over 8 degrees apart
+    # cos 8 > 0.99: stored questions are over 8 degrees apart
+    assert len(copy) == len(tracker) <= 44
     for name, array in tracker.state().items():
         assert (array == copy.state()[name]).all()
 

@@ -30,10 +30,18 @@ def run(rounds: list[list[bool]], rates: TrustRates = RATES) -> npt.NDArray[np.f
 
 def test_one_question_by_hand() -> None:
     # Agents 0 and 1 right, 2 and 3 wrong, all from 0.5:
-    # both right 0.5 + 0.09 (1 - 0.5) / (1 - 0.1) = 0.55; one 0.5 - 0.02 = 0.48; neither 0.5 - 0.05 = 0.45.
+    # both right 0.5 + 0.09 (1 - 0.5) / (1 - 0.1) = 0.55; one 0.5 - 0.02 = 0.48; neither 0.5 - 0.05
+    # = 0.45.
     trust = update_trust(initial_trust(4), np.array([True, True, False, False]), RATES)
     assert trust == pytest.approx(
-        np.array([[0, 0.55, 0.48, 0.48], [0.55, 0, 0.48, 0.48], [0.48, 0.48, 0, 0.45], [0.48, 0.48, 0.45, 0]])
+        np.array(
+            [
+                [0, 0.55, 0.48, 0.48],
+                [0.55, 0, 0.48, 0.48],
+                [0.48, 0.48, 0, 0.45],
+                [0.48, 0.48, 0.45, 0],
+            ]
+        )
     )
     # The gain shrinks as trust grows: 0.55 + 0.09 (0.45 / 0.9) = 0.595.
     assert update_trust(trust, np.array([True] * 4), RATES)[0, 1] == pytest.approx(0.595)
@@ -87,7 +95,9 @@ def test_directional_trust_in_an_agent_does_not_depend_on_the_others(
     for correct in rounds:
         right = np.array(correct)
         one = update_directional(one, right, RATES)
-        other = update_directional(other, np.where(np.arange(len(right)) == who, right, value), RATES)
+        other = update_directional(
+            other, np.where(np.arange(len(right)) == who, right, value), RATES
+        )
     assert (one[who] == other[who]).all()
     assert one[one != 0].min(initial=1) >= 0.1
 
@@ -120,7 +130,9 @@ def test_rates_that_make_no_sense_are_refused(rates: dict[str, float]) -> None:
         (np.full((2, 2), np.nan), np.array([True, False])),
     ],
 )
-def test_what_does_not_fit_is_refused(trust: npt.NDArray[np.float64], correct: npt.NDArray[np.bool_]) -> None:
+def test_what_does_not_fit_is_refused(
+    trust: npt.NDArray[np.float64], correct: npt.NDArray[np.bool_]
+) -> None:
     for rule in (update_trust, update_directional):
         with pytest.raises(ValueError, match=r"agents need|truth value|finite"):
             rule(trust, correct, RATES)

@@ -25,7 +25,9 @@ TABLES = st.tuples(st.integers(0, 5), st.integers(1, 5)).flatmap(
 
 
 def table(seed: int, questions: int, *skills: float, options: int = 4) -> Ints:
-    """Answers of agents with these chances to give answer 0, the right one; errors spread evenly."""
+    """Answers of agents with these chances to give answer 0, the right one; errors spread
+    evenly.
+    """
     rng = np.random.default_rng(seed)
     wrong = rng.integers(1, options, (questions, len(skills)))
     return np.where(rng.random(wrong.shape) < skills, 0, wrong)
@@ -38,21 +40,29 @@ def test_expected_votes_by_hand() -> None:
     assert tied.tolist() == [False, True, True, False, False, False]
     # Weights: 0.1 + 0.2 against 0.3 is a tie; one row of weights a question.
     answers = np.array([[0, 0, 1], [0, 0, 1]])
-    right, tied = expected_votes(answers, answers == 0, np.array([[0.1, 0.2, 0.3], [0.1, 0.2, 0.4]]))
+    right, tied = expected_votes(
+        answers, answers == 0, np.array([[0.1, 0.2, 0.3], [0.1, 0.2, 0.4]])
+    )
     assert right.tolist() == [0.5, 0]
     assert tied.tolist() == [True, False]
     # Negative weights: the lesser evil.
-    assert expected_votes(np.array([[0, 1]]), np.array([[True, False]]), np.array([-1.0, -2])).right == [1]
+    assert expected_votes(
+        np.array([[0, 1]]), np.array([[True, False]]), np.array([-1.0, -2])
+    ).right == [1]
 
 
 @settings(deadline=None)
 @given(TABLES, st.data())
 def test_expected_votes_agree_with_the_vote(answers: Ints, data: st.DataObject) -> None:
-    weights = data.draw(npst.arrays(np.float64, answers.shape[1], elements=st.integers(-3, 5).map(float)))
+    weights = data.draw(
+        npst.arrays(np.float64, answers.shape[1], elements=st.integers(-3, 5).map(float))
+    )
     right, tied = expected_votes(answers, answers == 0, weights)
     for row, chance, drawn in zip(answers, right, tied, strict=True):
         vote = voting.weighted([None if code < 0 else str(code) for code in row], list(weights))
-        top = [answer for answer, score in vote.scores.items() if score == max(vote.scores.values())]
+        top = [
+            answer for answer, score in vote.scores.items() if score == max(vote.scores.values())
+        ]
         assert chance == (top.count("0") / len(top) if top else 0)
         assert drawn == vote.tied
 
@@ -62,11 +72,14 @@ def test_accuracy_and_log_odds() -> None:
     assert accuracy(correct).tolist() == [1, 0.25]
     assert accuracy(correct[:0]).tolist() == [0.5, 0.5]
     # Smoothed: 4.5 of 5 and 1.5 of 5, with five options.
-    assert log_odds_weights(correct, 5) == pytest.approx([math.log(4 * 4.5 / 0.5), math.log(4 * 1.5 / 3.5)])
+    assert log_odds_weights(correct, 5) == pytest.approx(
+        [math.log(4 * 4.5 / 0.5), math.log(4 * 1.5 / 3.5)]
+    )
 
 
 def test_fitted_weights_by_hand() -> None:
-    # One question, agent 0 right and agent 1 wrong: P(right) = 1 / (1 + exp(w1 - w0)). By symmetry w0 = 1 + d
+    # One question, agent 0 right and agent 1 wrong: P(right) = 1 / (1 + exp(w1 - w0)). By symmetry
+    # w0 = 1 + d
     # and w1 = 1 - d with penalty x d = 1 / (1 + exp(2 d)); for penalty 2, d is about 0.2005.
     d = 0.2
     for _ in range(100):
@@ -95,7 +108,10 @@ def test_fitted_weights_are_the_likeliest(answers: Ints) -> None:
 
 
 def test_without_telling_questions_all_weights_are_equal() -> None:
-    for answers in (np.zeros((0, 3), int), np.array([[0, 0, 0], [1, 2, -1], [-1, -1, -1], [0, -1, 0]])):
+    for answers in (
+        np.zeros((0, 3), int),
+        np.array([[0, 0, 0], [1, 2, -1], [-1, -1, -1], [0, -1, 0]]),
+    ):
         assert logit_weights(answers, answers == 0).tolist() == [1, 1, 1]
 
 
@@ -103,7 +119,10 @@ def test_fitted_weights_find_the_one_who_knows() -> None:
     train, test = table(0, 300, 0.9, 0.4, 0.4, 0.4), table(1, 300, 0.9, 0.4, 0.4, 0.4)
     weights = logit_weights(train, train == 0)
     assert weights.argmax() == 0
-    gain = expected_votes(test, test == 0, weights).right - expected_votes(test, test == 0, np.ones(4)).right
+    gain = (
+        expected_votes(test, test == 0, weights).right
+        - expected_votes(test, test == 0, np.ones(4)).right
+    )
     assert gain.mean() > 0.1
 
 
@@ -111,7 +130,9 @@ def test_conditional_weights_know_who_knows_what() -> None:
     # Each of two kinds of question has one agent who knows; no fixed weights can tell.
     kind = np.arange(400) % 2
     embeddings = np.eye(2)[kind] + np.random.default_rng(0).normal(0, 0.1, (400, 2))
-    answers = np.where(kind[:, None] == 0, table(2, 400, 0.9, 0.3, 0.3), table(3, 400, 0.3, 0.9, 0.3))
+    answers = np.where(
+        kind[:, None] == 0, table(2, 400, 0.9, 0.3, 0.3), table(3, 400, 0.3, 0.9, 0.3)
+    )
     correct = answers == 0
     model = fit_conditional(embeddings[:200], answers[:200], correct[:200])
     weights = np.stack([model.at(one) for one in embeddings[200:]])

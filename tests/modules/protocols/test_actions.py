@@ -24,7 +24,10 @@ PLAIN = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=30)
         ("Action: Search[Nile]", ("search", "Nile")),
         ("Action 3: Finish[yes]", ("finish", "yes")),
         ("action12 :lookup[x]", ("lookup", "x")),
-        ("\n\nAction 1:\n  Search\n[The\n Nile]\nObservation 1: The Nile …", ("search", "The Nile")),
+        (
+            "\n\nAction 1:\n  Search\n[The\n Nile]\nObservation 1: The Nile …",
+            ("search", "The Nile"),
+        ),
         ("Search[Kiss and Tell [1945 film]]", ("search", "Kiss and Tell [1945 film]")),
         ("Search[a] and Finish[b]", ("search", "a")),
         ("Search[Nile]. Then Finish[Seine]", ("search", "Nile")),
@@ -78,7 +81,9 @@ def test_what_is_none(text: str) -> None:
 @given(st.text())
 def test_no_text_raises(text: str) -> None:
     found = read_action(text)
-    assert found is None or (found.name in ("search", "lookup", "finish") and found.argument.strip())
+    assert found is None or (
+        found.name in ("search", "lookup", "finish") and found.argument.strip()
+    )
 
 
 @given(st.text(alphabet="SearchLookupFinish[]［］ :\n\u2028\u202eſıİ0123456789Action"))
@@ -91,7 +96,9 @@ def test_a_found_action_is_where_the_text_begins(text: str) -> None:
 
 
 @given(NAMES, PLAIN, st.text(max_size=50), st.sampled_from(["", "Action: ", "Action 7: ", "\n"]))
-def test_the_first_action_counts_whatever_follows(name: str, argument: str, rest: str, prefix: str) -> None:
+def test_the_first_action_counts_whatever_follows(
+    name: str, argument: str, rest: str, prefix: str
+) -> None:
     assert read_action(f"{prefix}{name.title()}[{argument}]{rest}") == Action(name, argument)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,6 @@
-"""Causal consistency, clause by clause, against what really went over the wire and a slow second reading."""
+"""Causal consistency, clause by clause, against what really went over the wire and a slow second
+reading.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def is_second_try(body: Mapping[str, Any]) -> bool:
 
 def quoted(body: Mapping[str, Any], title: str) -> str | None:
     """What stands in the fence of that title."""
-    found = re.search(rf"^<<<{re.escape(title)}\n(.*?)^>>>$", text_of(body), re.MULTILINE | re.DOTALL)
+    found = re.search(
+        rf"^<<<{re.escape(title)}\n(.*?)^>>>$", text_of(body), re.MULTILINE | re.DOTALL
+    )
     return found and found[1].strip()
 
 
@@ -82,7 +86,11 @@ class Script:
         assert is_evaluator(body) == seat.startswith("e")
         if not is_second_try(body):
             turn = sum(seat == known == "r0" or known == "r0" != seat for _, known, _ in self.asked)
-            depth = turn if seat.startswith("e") else sum(seat == known for _, known, _ in self.asked) + 1
+            depth = (
+                turn
+                if seat.startswith("e")
+                else sum(seat == known for _, known, _ in self.asked) + 1
+            )
             self.asked.append((depth, seat, body))
         depth = max(at for at, known, _ in self.asked if known == seat)
         reasoners, verdicts = self.rounds[depth - 1]
@@ -96,14 +104,23 @@ class Script:
     def evaluations(self) -> list[tuple[int, str, str | None, str | None]]:
         """Round, seat, the answer examined, and the other one, in a fixed order."""
         return sorted(
-            (at, seat, last_answer(quoted(body, SOLUTION)), last_answer(quoted(body, COUNTERFACTUAL)))
+            (
+                at,
+                seat,
+                last_answer(quoted(body, SOLUTION)),
+                last_answer(quoted(body, COUNTERFACTUAL)),
+            )
             for at, seat, body in self.asked
             if seat.startswith("e")
         )
 
 
 def play(
-    scripted: Any, rounds: Sequence[Round], task: Mapping[str, Any] = CHOICE, evaluators: int = 1, **more: Any
+    scripted: Any,
+    rounds: Sequence[Round],
+    task: Mapping[str, Any] = CHOICE,
+    evaluators: int = 1,
+    **more: Any,
 ) -> tuple[Any, Script]:
     """One question through a program whose seats say what is scripted."""
     script = scripted.reply = Script(rounds)
@@ -111,7 +128,8 @@ def play(
     program.assign(
         {
             name: fm.lm(
-                f"openai/{name[0]}{name.rpartition('.')[2] if '.' in name else 0}", api_base=scripted.url
+                f"openai/{name[0]}{name.rpartition('.')[2] if '.' in name else 0}",
+                api_base=scripted.url,
             )
             for name in program.seats()
         }
@@ -124,7 +142,8 @@ def outcome(prediction: Any) -> tuple[Any, ...]:
     return prediction.answer, prediction.decided_by, prediction.rounds, prediction.consensus_round
 
 
-# One majority -----------------------------------------------------------------------------------------------
+# One majority
+# -----------------------------------------------------------------------------------------------
 
 
 def test_an_answer_that_an_evaluator_upholds_is_accepted(scripted: Any) -> None:
@@ -136,7 +155,11 @@ def test_an_answer_that_an_evaluator_upholds_is_accepted(scripted: Any) -> None:
     assert examined == "A"
     assert other in {"B", "C", "D"}
     turn = prediction.transcript[-1]
-    assert turn["examined"] == {"agent": turn["examined"]["agent"], "answer": "A", "counterfactual": other}
+    assert turn["examined"] == {
+        "agent": turn["examined"]["agent"],
+        "answer": "A",
+        "counterfactual": other,
+    }
     assert turn["examined"]["agent"] in {"reasoner.0", "reasoner.1"}
     assert prediction.answers == {"reasoner.0": ["A"], "reasoner.1": ["A"], "evaluator": ["A"]}
 
@@ -156,7 +179,9 @@ def test_a_new_round_starts_over_and_knows_nothing_of_the_last(scripted: Any) ->
 
 
 @pytest.mark.parametrize("d_max", [1, 2, 3])
-def test_overturned_at_the_depth_limit_the_evaluators_answer_stands(scripted: Any, d_max: int) -> None:
+def test_overturned_at_the_depth_limit_the_evaluators_answer_stands(
+    scripted: Any, d_max: int
+) -> None:
     rounds = [(["A", "A"], {"A": "BCD"[depth]}) for depth in range(d_max)]
     prediction, _ = play(scripted, rounds, d_max=d_max)
     assert outcome(prediction) == ("BCD"[d_max - 1], "depth limit", d_max, None)
@@ -189,12 +214,15 @@ def test_when_no_reasoner_can_be_read_nobody_is_examined(scripted: Any) -> None:
     assert len(scripted.bodies) == prediction.usage["calls"] == 8
 
 
-# No majority ------------------------------------------------------------------------------------------------
+# No majority
+# ------------------------------------------------------------------------------------------------
 
 
 def test_without_a_majority_the_top_answers_are_examined_at_the_same_time(scripted: Any) -> None:
     scripted.delay = 0.1
-    prediction, script = play(scripted, [(["A", "B", "C"], dict.fromkeys("ABC", "C"))], evaluators=2, n=3)
+    prediction, script = play(
+        scripted, [(["A", "B", "C"], dict.fromkeys("ABC", "C"))], evaluators=2, n=3
+    )
     assert outcome(prediction) == ("C", "evaluators", 1, 1)
     assert sorted(examined for _, _, examined, _ in script.evaluations()) == ["A", "B", "C"]
     assert Counter(seat for _, seat, *_ in script.evaluations()) == {"e0": 2, "e1": 1}
@@ -237,14 +265,18 @@ def test_unreadable_evaluations_count_in_the_denominator_only(scripted: Any) -> 
     assert outcome(prediction) == (None, "none", 1, None)
 
 
-# Thresholds -------------------------------------------------------------------------------------------------
+# Thresholds
+# -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("th0", "decided_by"), [(0.59, "accepted"), (0.6, "evaluators"), (0, "accepted"), (1.0, "evaluators")]
+    ("th0", "decided_by"),
+    [(0.59, "accepted"), (0.6, "evaluators"), (0, "accepted"), (1.0, "evaluators")],
 )
 def test_a_share_has_to_exceed_th0(scripted: Any, th0: float, decided_by: str) -> None:
-    prediction, _ = play(scripted, [(["A", "A", "A", "B", "C"], dict.fromkeys("ABC", "A"))], th0=th0)
+    prediction, _ = play(
+        scripted, [(["A", "A", "A", "B", "C"], dict.fromkeys("ABC", "A"))], th0=th0
+    )
     assert outcome(prediction) == ("A", decided_by, 1, 1)
 
 
@@ -262,13 +294,17 @@ def test_a_share_has_to_exceed_th1(scripted: Any, th1: float, decided_by: str) -
     assert (prediction.answer, prediction.decided_by) == ("A", decided_by)
 
 
-# Without evaluators -----------------------------------------------------------------------------------------
+# Without evaluators
+# -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("answers", "winner"), [(["A", "B", "B"], "B"), (["C"], "C"), ([MUTE, "D", MUTE], "D"), ([MUTE], None)]
+    ("answers", "winner"),
+    [(["A", "B", "B"], "B"), (["C"], "C"), ([MUTE, "D", MUTE], "D"), ([MUTE], None)],
 )
-def test_without_evaluators_it_is_a_vote(scripted: Any, answers: list[str], winner: str | None) -> None:
+def test_without_evaluators_it_is_a_vote(
+    scripted: Any, answers: list[str], winner: str | None
+) -> None:
     prediction, _ = play(scripted, [(answers, {})], evaluators=0)
     assert outcome(prediction) == (winner, "none" if winner is None else "vote", 1, None)
     assert not any(map(is_evaluator, scripted.bodies))
@@ -328,7 +364,8 @@ def test_every_round_draws_anew() -> None:
     assert len(set(drawn)) > 5
 
 
-# Counterfactuals --------------------------------------------------------------------------------------------
+# Counterfactuals
+# --------------------------------------------------------------------------------------------
 
 
 def test_the_other_answer_is_another_reasoners_before_any_option(scripted: Any) -> None:
@@ -351,7 +388,9 @@ def test_a_truth_value_flips(scripted: Any, answer: str, other: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "answer", "another"), [(NUMBER, "16", "8"), (SPAN, "Paris", "Lyon")], ids=["number", "span"]
+    ("task", "answer", "another"),
+    [(NUMBER, "16", "8"), (SPAN, "Paris", "Lyon")],
+    ids=["number", "span"],
 )
 def test_free_answers_are_challenged_by_a_reasoner_or_by_the_evaluator(
     scripted: Any, task: dict[str, Any], answer: str, another: str
@@ -369,7 +408,10 @@ def test_free_answers_are_challenged_by_a_reasoner_or_by_the_evaluator(
 def test_free_answers_are_equal_by_what_they_mean(scripted: Any) -> None:
     verdicts = dict.fromkeys(("Paris", "the paris"), "PARIS!")
     prediction, script = play(scripted, [(["Paris", "the paris"], verdicts)], SPAN)
-    assert (prediction.answer.casefold().removeprefix("the "), prediction.decided_by) == ("paris", "accepted")
+    assert (prediction.answer.casefold().removeprefix("the "), prediction.decided_by) == (
+        "paris",
+        "accepted",
+    )
     assert script.evaluations()[0][3] is None
     verdicts = dict.fromkeys(("1000", "1,000"), "1000.0")
     prediction, _ = play(scripted, [(["1,000", "1000"], verdicts)], NUMBER)
@@ -388,7 +430,8 @@ def test_options_with_one_text_are_one_answer(scripted: Any) -> None:
     assert script.evaluations()[0][3] is None
 
 
-# Against a second reading of Algorithm 1 --------------------------------------------------------------------
+# Against a second reading of Algorithm 1
+# --------------------------------------------------------------------
 
 
 def keyed(answer: str | None) -> str | None:
@@ -410,7 +453,9 @@ def share(answers: Sequence[str | None], key: str) -> Fraction:
 def one_round(
     rounds: Sequence[Any], d: int, evaluators: int, th0: Fraction, th1: Fraction, n: int, d_max: int
 ) -> set[tuple[str | None, str, int, int]]:
-    """All outcomes that ONE_ROUND(…, d) can have: answer, how it was decided, rounds, evaluations in all."""
+    """All outcomes that ONE_ROUND(…, d) can have: answer, how it was decided, rounds, evaluations
+    in all.
+    """
     answers, verdicts = rounds[d - 1]
     found: set[tuple[str | None, str, int, int]] = set()
 
@@ -508,7 +553,8 @@ def test_both_ways_of_a_tie_are_among_the_outcomes_and_all_happen() -> None:
     assert seen == one_round(rounds, 1, 1, **limits)
 
 
-# Calls ------------------------------------------------------------------------------------------------------
+# Calls
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("reasoners", [1, 2, 3])
@@ -543,7 +589,8 @@ def test_reasoners_are_asked_at_the_same_time(scripted: Any) -> None:
     assert scripted.most_at_once == 4
 
 
-# Sampling ---------------------------------------------------------------------------------------------------
+# Sampling
+# --------------------------------------------------------------------------------------------------
 
 
 def ready(scripted: Any, lm: Mapping[str, Any] | None = None, *counts: int, **settings: Any) -> Any:
@@ -554,7 +601,9 @@ def ready(scripted: Any, lm: Mapping[str, Any] | None = None, *counts: int, **se
 
 def overturning(body: dict[str, Any]) -> str:
     """Reasoners say A and evaluators something else."""
-    return json.dumps({**dict.fromkeys(fields_of(body), "so"), "answer": "B" if is_evaluator(body) else "A"})
+    return json.dumps(
+        {**dict.fromkeys(fields_of(body), "so"), "answer": "B" if is_evaluator(body) else "A"}
+    )
 
 
 def test_temperature_and_top_p_are_the_papers_unless_given(scripted: Any) -> None:
@@ -592,7 +641,8 @@ def test_equal_requests_are_not_taken_for_one(scripted: Any) -> None:
     assert prediction.usage["cached_calls"] == 0
 
 
-# Seeds ------------------------------------------------------------------------------------------------------
+# Seeds
+# --------------------------------------------------------------------------------------------------
 
 
 def evaluated(
@@ -603,7 +653,9 @@ def evaluated(
     lm = fm.lm("openai/scripted", api_base=scripted.url, seed=7)
     program = fm.CausalConsistency(3, 2, th0=0.7, seed=seed)
     result = fm.evaluate(program, questions, lm=lm, tracking=False, cache=False, **options)
-    return [{name: value for name, value in row.items() if name != "seconds"} for row in result.rows]
+    return [
+        {name: value for name, value in row.items() if name != "seconds"} for row in result.rows
+    ]
 
 
 def examinations(rows: list[dict[str, Any]]) -> list[Any]:
@@ -617,7 +669,9 @@ def test_a_seed_gives_the_same_rows_whatever_the_concurrency_and_the_delays(scri
     late = random.Random(3)
     scripted.delay = lambda: late.random() * 0.03
     assert evaluated(scripted, questions, concurrency=16) == rows
-    assert examinations(evaluated(scripted, questions, seed=1, concurrency=16)) != examinations(rows)
+    assert examinations(evaluated(scripted, questions, seed=1, concurrency=16)) != examinations(
+        rows
+    )
 
 
 def test_draws_are_the_questions_own_and_not_its_places() -> None:
@@ -627,9 +681,16 @@ def test_draws_are_the_questions_own_and_not_its_places() -> None:
         questions = [fm.Question(id=name, answer="A", **CHOICE) for name in names]
         with ask_all(table):
             result = fm.evaluate(
-                fm.CausalConsistency(5), questions, lm=dspy.utils.DummyLM([]), tracking=False, cache=False
+                fm.CausalConsistency(5),
+                questions,
+                lm=dspy.utils.DummyLM([]),
+                tracking=False,
+                cache=False,
             )
-            return {row["id"]: [turn.get("examined") for turn in row["transcript"]] for row in result.rows}
+            return {
+                row["id"]: [turn.get("examined") for turn in row["transcript"]]
+                for row in result.rows
+            }
 
     names = [f"q{place}" for place in range(12)]
     found = run(names)
@@ -637,11 +698,14 @@ def test_draws_are_the_questions_own_and_not_its_places() -> None:
     assert len({json.dumps(draws) for draws in found.values()}) > 6
 
 
-# What agents are told ---------------------------------------------------------------------------------------
+# What agents are told
+# ---------------------------------------------------------------------------------------
 
 
 def requests_of(scripted: Any, **settings: Any) -> dict[bool, dict[str, Any]]:
-    """The request of a reasoner (False) and of an evaluator (True), told apart by the quoted solution."""
+    """The request of a reasoner (False) and of an evaluator (True), told apart by the quoted
+    solution.
+    """
     scripted.requests.clear()
     ready(scripted, None, 1, 1, **settings)(**CHOICE)
     reasoner, evaluator = scripted.bodies
@@ -662,8 +726,12 @@ def test_a_component_left_out_takes_its_field_and_nothing_else(scripted: Any, pa
     field = {**REASONER_PARTS, **EVALUATOR_PARTS}[part]
     for role, parts in ((False, REASONER_PARTS), (True, EVALUATOR_PARTS)):
         dropped = [field] if part in parts else []
-        assert fields_of(less[role]) == [name for name in fields_of(whole[role]) if name not in dropped]
-        assert (f'"{field}"' in text_of(less[role])) == (f'"{field}"' in text_of(whole[role]) and not dropped)
+        assert fields_of(less[role]) == [
+            name for name in fields_of(whole[role]) if name not in dropped
+        ]
+        assert (f'"{field}"' in text_of(less[role])) == (
+            f'"{field}"' in text_of(whole[role]) and not dropped
+        )
         if not dropped and role is False:
             assert less[role] == whole[role]
     assert (quoted(less[True], COUNTERFACTUAL) is None) == (part == "counterfactual")
@@ -671,7 +739,9 @@ def test_a_component_left_out_takes_its_field_and_nothing_else(scripted: Any, pa
 
 
 def test_all_components_can_be_left_out(scripted: Any) -> None:
-    requests = requests_of(scripted, without=[*REASONER_PARTS, *EVALUATOR_PARTS], demonstration="scienceqa")
+    requests = requests_of(
+        scripted, without=[*REASONER_PARTS, *EVALUATOR_PARTS], demonstration="scienceqa"
+    )
     for body in requests.values():
         assert fields_of(body) == ["answer"]
     assert quoted(requests[True], SOLUTION) == "Answer: A"
@@ -708,12 +778,18 @@ def test_a_demonstration_shows_one_demo_for_both_roles(scripted: Any, name: str)
     assert solution is not None
     assert all(worked.fields[field] in solution for field in REASONER_PARTS.values())
     assert last_answer(solution) == worked.answer
-    assert last_answer(quoted({"messages": requests[True]["messages"][:2]}, COUNTERFACTUAL)) == worked.other
+    assert (
+        last_answer(quoted({"messages": requests[True]["messages"][:2]}, COUNTERFACTUAL))
+        == worked.other
+    )
 
 
 def test_a_demonstration_leaves_out_the_same_components(scripted: Any) -> None:
     without = ["subquestions", "counterfactual"]
-    requests, worked = requests_of(scripted, demonstration="boolq", without=without), WORKED["boolq"]
+    requests, worked = (
+        requests_of(scripted, demonstration="boolq", without=without),
+        WORKED["boolq"],
+    )
     for body in requests.values():
         _, shown, reply, _ = body["messages"]
         assert list(json.loads(reply["content"])) == fields_of(body)
@@ -770,7 +846,8 @@ def test_what_a_reasoner_says_cannot_leave_its_quotes(scripted: Any) -> None:
     assert "</s>" not in text
 
 
-# Settings ---------------------------------------------------------------------------------------------------
+# Settings
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -850,7 +927,9 @@ def test_what_is_no_spec_is_named(spec: str, sets: list[str], words: str) -> Non
 
 
 def test_it_says_what_it_is() -> None:
-    program = fm.CausalConsistency(3, 2, th0=0, without=["concepts", "concepts"], demonstration="boolq")
+    program = fm.CausalConsistency(
+        3, 2, th0=0, without=["concepts", "concepts"], demonstration="boolq"
+    )
     assert program.describe() == {
         "program": "causal",
         "reasoners": 3,
@@ -864,10 +943,16 @@ def test_it_says_what_it_is() -> None:
         "seed": 0,
         "sampling": {"temperature": 0.5, "top_p": 0.4},
     }
-    assert list(program.seats()) == [*(f"reasoner.{i}" for i in range(3)), "evaluator.0", "evaluator.1"]
+    assert list(program.seats()) == [
+        *(f"reasoner.{i}" for i in range(3)),
+        "evaluator.0",
+        "evaluator.1",
+    ]
 
 
-def test_the_seed_of_the_command_line_settles_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_seed_of_the_command_line_settles_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     isolate(tmp_path, monkeypatch)
 
     times: Counter[str] = Counter()
@@ -876,10 +961,14 @@ def test_the_seed_of_the_command_line_settles_draws(tmp_path: Path, monkeypatch:
         (asked,) = re.findall(r"Question: (\S+)", body["messages"][-1]["content"])
         times[asked] += 1
         fields = body["response_format"]["json_schema"]["schema"]["properties"]
-        return json.dumps({name: "AB"[times[asked] % 2] if name == "answer" else "so" for name in fields})
+        return json.dumps(
+            {name: "AB"[times[asked] % 2] if name == "answer" else "so" for name in fields}
+        )
 
     options = {"A": "x", "B": "y"}
-    rows = [{"id": str(i), "question": f"q{i}?", "choices": options, "answer": "A"} for i in range(20)]
+    rows = [
+        {"id": str(i), "question": f"q{i}?", "choices": options, "answer": "A"} for i in range(20)
+    ]
     Path("q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     answers = {}
     with ScriptedServer(tie) as server:
@@ -888,7 +977,12 @@ def test_the_seed_of_the_command_line_settles_draws(tmp_path: Path, monkeypatch:
             words = ["causal:R2E0", "--data", "q.jsonl", *lm, "--no-track", "-y"]
             ran = folkmoot("evaluate", *words, "--seed", seed, "--out", f"run{seed}")
             assert ran.exit_code == 0, ran.output
-            lines = [json.loads(line) for line in Path(f"run{seed}/results.jsonl").read_text().splitlines()]
-            assert all({turn["answer"] for turn in line["transcript"]} == {"A", "B"} for line in lines)
+            lines = [
+                json.loads(line)
+                for line in Path(f"run{seed}/results.jsonl").read_text().splitlines()
+            ]
+            assert all(
+                {turn["answer"] for turn in line["transcript"]} == {"A", "B"} for line in lines
+            )
             answers[seed] = {line["id"]: line["answer"] for line in lines}
     assert answers[0] != answers[1] != answers[2]

@@ -31,7 +31,9 @@ def role_of(body: dict[str, Any]) -> str:
 
 
 def script(**answers: list[str]) -> Any:
-    """A reply function: each role gives its answers in turn, with an argument that names role and turn."""
+    """A reply function: each role gives its answers in turn, with an argument that names role and
+    turn.
+    """
     given: dict[str, int] = {}
 
     def reply(body: dict[str, Any]) -> str:
@@ -116,13 +118,19 @@ def test_the_judge_decides_after_the_last_round(scripted: Any) -> None:
         judge=["C"],
     )
     assert asked(scripted) == ["intuitive", "reasoner"] * 3 + ["judge"]
-    assert (prediction.answer, prediction.decided_by, prediction.consensus_round) == ("C", "judge", None)
+    assert (prediction.answer, prediction.decided_by, prediction.consensus_round) == (
+        "C",
+        "judge",
+        None,
+    )
     assert prediction.rounds == 3
 
 
 @pytest.mark.parametrize("role", ["intuitive", "reasoner"])
 def test_the_strongest_agent_decides(scripted: Any, role: str) -> None:
-    program = fm.Deliberation(["intuitive", "reasoner"], tie_break=f"strongest:{role}", max_rounds=2)
+    program = fm.Deliberation(
+        ["intuitive", "reasoner"], tie_break=f"strongest:{role}", max_rounds=2
+    )
     prediction = run(scripted, program, intuitive=["A"], reasoner=["B"])
     assert prediction.answer == {"intuitive": "A", "reasoner": "B"}[role]
     assert prediction.decided_by == f"strongest:{role}"
@@ -130,8 +138,12 @@ def test_the_strongest_agent_decides(scripted: Any, role: str) -> None:
 
 
 def test_the_strongest_agents_last_valid_answer_counts(scripted: Any) -> None:
-    program = fm.Deliberation(["intuitive", "reasoner"], tie_break="strongest:reasoner", max_rounds=2)
-    prediction = run(scripted, program, intuitive=["A"], reasoner=["B", "none of these", "none of these"])
+    program = fm.Deliberation(
+        ["intuitive", "reasoner"], tie_break="strongest:reasoner", max_rounds=2
+    )
+    prediction = run(
+        scripted, program, intuitive=["A"], reasoner=["B", "none of these", "none of these"]
+    )
     assert prediction.answers["reasoner"] == ["B", None]
     assert (prediction.answer, prediction.decided_by) == ("B", "strongest:reasoner")
 
@@ -158,14 +170,22 @@ def test_an_abstention_is_recorded_and_prevents_consensus(scripted: Any) -> None
     prediction = run(scripted, program, intuitive=["A"], reasoner=["???"])
     assert asked(scripted) == ["intuitive", "reasoner", "reasoner"] * 2
     assert prediction.answers == {"intuitive": ["A", "A"], "reasoner": [None, None]}
-    assert (prediction.answer, prediction.decided_by, prediction.consensus_round) == ("A", "majority", None)
+    assert (prediction.answer, prediction.decided_by, prediction.consensus_round) == (
+        "A",
+        "majority",
+        None,
+    )
     assert prediction.transcript[1]["raw"] == "???"
 
 
 def test_two_unreadable_answers_are_no_consensus_and_count_for_nothing(scripted: Any) -> None:
     program = fm.Deliberation(["intuitive", "reasoner"], tie_break="majority", max_rounds=1)
     prediction = run(scripted, program, intuitive=["???"], reasoner=["???"])
-    assert (prediction.answer, prediction.decided_by, prediction.consensus_round) == (None, "none", None)
+    assert (prediction.answer, prediction.decided_by, prediction.consensus_round) == (
+        None,
+        "none",
+        None,
+    )
 
 
 def test_an_unreadable_judge_falls_back_to_the_majority(scripted: Any) -> None:
@@ -176,14 +196,18 @@ def test_an_unreadable_judge_falls_back_to_the_majority(scripted: Any) -> None:
 
 
 def test_a_strongest_agent_without_any_answer_falls_back(scripted: Any) -> None:
-    program = fm.Deliberation(["intuitive", "reasoner"], tie_break="strongest:reasoner", max_rounds=1)
+    program = fm.Deliberation(
+        ["intuitive", "reasoner"], tie_break="strongest:reasoner", max_rounds=1
+    )
     prediction = run(scripted, program, intuitive=["C"], reasoner=["???"])
     assert (prediction.answer, prediction.decided_by) == ("C", "fallback:majority")
 
 
 def test_seats_may_have_their_own_lms(scripted: Any) -> None:
     scripted.reply = script(intuitive=["A"], reasoner=["B"], judge=["C"])
-    lms = {seat: fm.lm(f"openai/{seat}-lm", api_base=scripted.url) for seat in ("reasoner", "judge")}
+    lms = {
+        seat: fm.lm(f"openai/{seat}-lm", api_base=scripted.url) for seat in ("reasoner", "judge")
+    }
     program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=1, lms=lms)
     fm.evaluate(
         program,
@@ -194,15 +218,23 @@ def test_seats_may_have_their_own_lms(scripted: Any) -> None:
     assert [body["model"] for body in scripted.bodies] == ["common", "reasoner-lm", "judge-lm"]
 
 
-def test_the_retriever_sees_what_was_found_and_the_others_do_not(scripted: Any, tmp_path: Any) -> None:
+def test_the_retriever_sees_what_was_found_and_the_others_do_not(
+    scripted: Any, tmp_path: Any
+) -> None:
     corpus = tmp_path / "corpus.jsonl"
     rows = [
-        {"id": "1", "title": "Savings", "text": "Savings of people are kept in a vault at the bank."},
+        {
+            "id": "1",
+            "title": "Savings",
+            "text": "Savings of people are kept in a vault at the bank.",
+        },
         {"id": "2", "title": "Zebra", "text": "A zebra has stripes."},
     ]
     corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
     environment = fm.CorpusEnvironment(corpus, index_dir=tmp_path / "index")
-    program = fm.Deliberation(["retriever", "intuitive"], environment=environment, retrieval="question")
+    program = fm.Deliberation(
+        ["retriever", "intuitive"], environment=environment, retrieval="question"
+    )
     prediction = run(scripted, program, retriever=["A"], intuitive=["A"])
     first, second = (body["messages"][-1]["content"] for body in scripted.bodies)
     assert "a vault at the bank" in first
@@ -268,7 +300,9 @@ def test_replay_gives_what_a_run_with_those_settings_gave(scripted: Any) -> None
     for rounds in (1, 2, 3):
         for rule in ("majority", "strongest:intuitive", "strongest:reasoner"):
             replayed = replay(recorded, max_rounds=rounds, tie_break=rule)
-            real = run(scripted, fm.Deliberation(["intuitive", "reasoner"], rule, rounds), **answers)
+            real = run(
+                scripted, fm.Deliberation(["intuitive", "reasoner"], rule, rounds), **answers
+            )
             for name in ("answer", "decided_by", "rounds", "consensus_round", "answers"):
                 assert replayed[name] == real[name], (rounds, rule, name)
             calls += 2 * rounds
@@ -281,7 +315,9 @@ def test_replay_gives_what_a_run_with_those_settings_gave(scripted: Any) -> None
 
 
 def test_replay_keeps_what_was_found(scripted: Any) -> None:
-    recorded = run(scripted, fm.Deliberation(["intuitive", "reasoner"]), intuitive=["A"], reasoner=["A"])
+    recorded = run(
+        scripted, fm.Deliberation(["intuitive", "reasoner"]), intuitive=["A"], reasoner=["A"]
+    )
     recorded.transcript[0]["evidence"] = [{"title": "t", "text": "x", "source": "s"}]
     assert replay(recorded).transcript == recorded.transcript
 
@@ -295,7 +331,9 @@ def test_options_with_the_same_text_are_one_answer(scripted: Any) -> None:
 
 
 def test_replay_of_a_consensus_and_of_a_row(scripted: Any) -> None:
-    recorded = run(scripted, fm.Deliberation(["intuitive", "reasoner"]), intuitive=["A", "B"], reasoner=["B"])
+    recorded = run(
+        scripted, fm.Deliberation(["intuitive", "reasoner"]), intuitive=["A", "B"], reasoner=["B"]
+    )
     row = json.loads(json.dumps(dict(recorded.toDict())))
     assert replay(row, max_rounds=5).consensus_round == 2
     assert replay(row, max_rounds=1, tie_break="strongest:intuitive").answer == "A"
@@ -304,7 +342,9 @@ def test_replay_of_a_consensus_and_of_a_row(scripted: Any) -> None:
 
 
 def test_the_prediction_has_the_common_shape(scripted: Any) -> None:
-    prediction = run(scripted, fm.Deliberation(["intuitive", "reasoner"]), intuitive=["A"], reasoner=["A"])
+    prediction = run(
+        scripted, fm.Deliberation(["intuitive", "reasoner"]), intuitive=["A"], reasoner=["A"]
+    )
     assert set(prediction.usage) == {
         "calls",
         "prompt_tokens",
@@ -321,12 +361,15 @@ def test_the_prediction_has_the_common_shape(scripted: Any) -> None:
     assert prediction.transcript[0]["text"] == "argument 1 of intuitive"
 
 
-# A blind opening --------------------------------------------------------------------------------------------
+# A blind opening
+# --------------------------------------------------------------------------------------------
 
 
 def test_in_a_blind_opening_nobody_sees_the_round_and_all_are_asked_at_once(scripted: Any) -> None:
     scripted.delay = 0.2
-    program = fm.Deliberation(["intuitive", "reasoner"], tie_break="majority", max_rounds=2, opening="blind")
+    program = fm.Deliberation(
+        ["intuitive", "reasoner"], tie_break="majority", max_rounds=2, opening="blind"
+    )
     began = time.monotonic()
     prediction = run(scripted, program, intuitive=["A"], reasoner=["B"])
     assert time.monotonic() - began < 0.75  # three calls one after the other, not four
@@ -335,7 +378,12 @@ def test_in_a_blind_opening_nobody_sees_the_round_and_all_are_asked_at_once(scri
         for body in scripted.bodies
     }
     assert seen == {("intuitive", 0), ("reasoner", 0), ("intuitive", 2), ("reasoner", 3)}
-    assert [turn.get("blind", False) for turn in prediction.transcript] == [True, True, False, False]
+    assert [turn.get("blind", False) for turn in prediction.transcript] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     assert program.describe()["opening"] == "blind"
 
 
@@ -349,7 +397,10 @@ def test_a_blind_dialogue_is_replayed_as_such_and_no_other_becomes_one(scripted:
     )
     short = replay(blind, max_rounds=1, tie_break="majority", opening="blind")
     shorter = run(
-        scripted, fm.Deliberation(roles, "majority", 1, opening="blind"), intuitive=["A"], reasoner=["B"]
+        scripted,
+        fm.Deliberation(roles, "majority", 1, opening="blind"),
+        intuitive=["A"],
+        reasoner=["B"],
     )
     assert (short.answer, short.decided_by, short.transcript[0]["blind"]) == ("A", "majority", True)
     assert short.answers == shorter.answers

@@ -1,4 +1,6 @@
-"""The strategy network as a program: the contract, its choices and votes, copies, files and hostile input."""
+"""The strategy network as a program: the contract, its choices and votes, copies, files and hostile
+input.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,14 @@ def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
 
 def config(**settings: Any) -> NetworkConfig:
     return NetworkConfig(
-        **{"agents": 3, "strategies": ("simple", "cot"), "hidden": 4, "heads": 2, "seed": 1, **settings}
+        **{
+            "agents": 3,
+            "strategies": ("simple", "cot"),
+            "hidden": 4,
+            "heads": 2,
+            "seed": 1,
+            **settings,
+        }
     )
 
 
@@ -68,7 +77,10 @@ def learned(**settings: Any) -> NetworkState:
     vectors = embed([f"question {q} about thing {q % 3} é" for q in range(12)])
     asked = [TrainingQuestion(str(q), vector) for q, vector in enumerate(vectors)]
     train_policies(
-        state, asked, lambda q, i, s: (str((q + i + s) % 3), (q + i + s) % 3 == 0), TrainingSettings(epochs=2)
+        state,
+        asked,
+        lambda q, i, s: (str((q + i + s) % 3), (q + i + s) % 3 == 0),
+        TrainingSettings(epochs=2),
     )
     return state
 
@@ -98,11 +110,15 @@ def saying(*answers: Any) -> Callable[[dict[str, Any]], Any]:
 def network(scripted: Any, state: NetworkState | None = None, **options: Any) -> StrategyNetwork:
     """A network in which agent i has the model `mi`."""
     state = fresh() if state is None else state
-    lms = {f"agent.{i}": fm.lm(f"openai/m{i}", api_base=scripted.url) for i in range(state.config.agents)}
+    lms = {
+        f"agent.{i}": fm.lm(f"openai/m{i}", api_base=scripted.url)
+        for i in range(state.config.agents)
+    }
     return StrategyNetwork(state, embed, lms=lms, **options)
 
 
-# What it answers --------------------------------------------------------------------------------------------
+# What it answers
+# --------------------------------------------------------------------------------------------
 
 
 def test_agents_choose_ask_and_vote(scripted: Any) -> None:
@@ -127,7 +143,10 @@ def test_the_words_are_those_of_the_strategy_that_was_chosen(scripted: Any) -> N
     scripted.reply = saying("A", "A", "A")
     program = network(scripted, fresh(seed=2))
     prediction = program(question="Where is money?", choices=CHOICES)
-    asked = {body["model"]: "reasoning" in json.dumps(body["response_format"]) for body in scripted.bodies}
+    asked = {
+        body["model"]: "reasoning" in json.dumps(body["response_format"])
+        for body in scripted.bodies
+    }
     assert asked == {f"m{i}": name == "cot" for i, name in enumerate(prediction.strategies)}
 
 
@@ -168,7 +187,11 @@ def test_agents_with_one_lm_draw_samples_of_their_own(scripted: Any) -> None:
     several = seeds(strategies=("self_consistency",))
     assert several == [8, 9, 10, 10_008, 10_009, 10_010, 20_008, 20_009, 20_010]
     steps = seeds(strategies=("decomposition",), agents=2)
-    assert len([seed for seed in steps if seed == 7]) == len([seed for seed in steps if seed == 10_007]) > 1
+    assert (
+        len([seed for seed in steps if seed == 7])
+        == len([seed for seed in steps if seed == 10_007])
+        > 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -218,7 +241,9 @@ def test_seats_are_named_by_agent_and_strategy() -> None:
     ]
     lm = object()
     program.assign({"agent.1": lm})
-    assert {name[:7] for name, seat in program.seats().items() if seat.predict.lm is lm} == {"agent.1"}
+    assert {name[:7] for name, seat in program.seats().items() if seat.predict.lm is lm} == {
+        "agent.1"
+    }
     turns = program.turns()
     assert sum(low for _, low, _ in turns) == 2
     assert program.most_turns() == 2 * 6
@@ -229,9 +254,15 @@ def test_seats_are_named_by_agent_and_strategy() -> None:
     [
         (lambda: StrategyNetwork(fresh(strategies=("magic",)), embed), "no strategy 'magic'"),
         (lambda: StrategyNetwork(fresh(), embed, lms={"agent.9": None}), "no seat 'agent.9'"),
-        (lambda: StrategyNetwork(fresh(), embed, sampling={"heat": 1}), "no sampling setting 'heat'"),
+        (
+            lambda: StrategyNetwork(fresh(), embed, sampling={"heat": 1}),
+            "no sampling setting 'heat'",
+        ),
         (lambda: StrategyNetwork(fresh(), lambda texts: np.ones((1, 3)))(question="x"), "width 16"),
-        (lambda: StrategyNetwork(fresh(), lambda texts: np.zeros((1, WIDTH)))(question="x"), "is zero"),
+        (
+            lambda: StrategyNetwork(fresh(), lambda texts: np.zeros((1, WIDTH)))(question="x"),
+            "is zero",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(make: Callable[[], Any], said: str) -> None:
@@ -252,7 +283,8 @@ def test_live_answers_for_training(scripted: Any) -> None:
         network(scripted).answering([fm.Question(id="q", question="Which town?", kind="span")])
 
 
-# What it chooses --------------------------------------------------------------------------------------------
+# What it chooses
+# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.nightly
@@ -284,7 +316,9 @@ def test_policies_see_questions_with_the_centre_taken_off() -> None:
 
 def test_argmax_takes_the_likeliest() -> None:
     state = learned(choice="argmax")
-    assert state.choose(VECTOR, "x") == state.probabilities(VECTOR[None])[0].argmax(axis=-1).tolist()
+    assert (
+        state.choose(VECTOR, "x") == state.probabilities(VECTOR[None])[0].argmax(axis=-1).tolist()
+    )
 
 
 def test_gamma_adds_the_trackers_score() -> None:
@@ -296,12 +330,16 @@ def test_gamma_adds_the_trackers_score() -> None:
 
 @given(
     scores=st.integers(1, 6).flatmap(
-        lambda s: st.lists(st.lists(st.floats(-50, 50), min_size=s, max_size=s), min_size=1, max_size=7)
+        lambda s: st.lists(
+            st.lists(st.floats(-50, 50), min_size=s, max_size=s), min_size=1, max_size=7
+        )
     ),
     distinct=st.booleans(),
     seed=st.none() | st.integers(0, 99),
 )
-def test_drawn_strategies_are_open(scores: list[list[float]], distinct: bool, seed: int | None) -> None:
+def test_drawn_strategies_are_open(
+    scores: list[list[float]], distinct: bool, seed: int | None
+) -> None:
     matrix = np.array(scores)
     rng = None if seed is None else np.random.default_rng(seed)
     drawn = draw(matrix, rng=rng, distinct=distinct)
@@ -322,7 +360,8 @@ def test_scores_that_are_none_are_refused() -> None:
             draw(scores)
 
 
-# How it votes -----------------------------------------------------------------------------------------------
+# How it votes
+# -----------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.sampled_from([None, "x", "y", "z"]), min_size=3, max_size=3))
@@ -347,7 +386,8 @@ def test_equal_scores_go_to_the_answer_of_the_earlier_agent() -> None:
 
 def test_learned_weights_go_by_agent_strategy_and_question() -> None:
     state = fresh(weight="conditional")
-    assert state.weights(VECTOR, [0, 0, 1]).tolist() == [1, 1, 1]  # nothing learned: a plain majority
+    # nothing learned: a plain majority
+    assert state.weights(VECTOR, [0, 0, 1]).tolist() == [1, 1, 1]
     slopes = np.zeros((3, 2, WIDTH))
     slopes[1, 1] = VECTOR
     state.vote = VoteWeights(np.arange(6.0).reshape(3, 2), slopes, 0.5 * VECTOR.astype(float))
@@ -365,14 +405,18 @@ def test_averaged_trust_votes_with_that_rule_alone() -> None:
         assert not (state.average == state.trust).all()
 
 
-# Files ------------------------------------------------------------------------------------------------------
+# Files
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("weight", ["mean_trust", "conditional"])
 def test_a_saved_network_is_the_same_in_another_process(tmp_path: Path, weight: str) -> None:
     state = learned(weight=weight, trust_rule="directional")
     state.save(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["network.json", "tensors.safetensors"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "network.json",
+        "tensors.safetensors",
+    ]
     script = (
         "import sys, json, numpy as np\n"
         "from folkmoot.modules.network.state import NetworkState\n"
@@ -410,11 +454,15 @@ def test_a_program_keeps_prompts_and_no_lm(tmp_path: Path, scripted: Any) -> Non
 
 
 def test_descriptions_tell_networks_apart() -> None:
-    found = [StrategyNetwork(state, embed).describe() for state in (fresh(), learned(), learned(seed=3))]
+    found = [
+        StrategyNetwork(state, embed).describe() for state in (fresh(), learned(), learned(seed=3))
+    ]
     assert len({json.dumps(each) for each in found}) == 3
 
 
-def rewritten(folder: Path, change: Callable[[dict[str, Any], dict[str, torch.Tensor]], Any]) -> None:
+def rewritten(
+    folder: Path, change: Callable[[dict[str, Any], dict[str, torch.Tensor]], Any]
+) -> None:
     """Change what the files say."""
     about = json.loads((folder / "network.json").read_text())
     tensors = read_tensors((folder / "tensors.safetensors").read_bytes())
@@ -438,11 +486,20 @@ def rewritten(folder: Path, change: Callable[[dict[str, Any], dict[str, torch.Te
         (lambda about, tensors: tensors.update(trust=tensors["trust"] * np.nan), "trust must hold"),
         (lambda about, tensors: tensors["adjacency"].fill_(True), "that of a graph"),
         (lambda about, tensors: tensors["agents.0.linear.bias"].fill_(np.inf), "finite"),
-        (lambda about, tensors: tensors.update({"agents.9.linear.bias": torch.ones(2)}), "no policy here"),
+        (
+            lambda about, tensors: tensors.update({"agents.9.linear.bias": torch.ones(2)}),
+            "no policy here",
+        ),
         (lambda about, tensors: tensors.update(more=torch.ones(2)), "more belongs to no network"),
         (lambda about, tensors: tensors.update({"tracker.scores": torch.ones(2, 2)}), "tracker"),
-        (lambda about, tensors: tensors["tracker.scores"].fill_(np.nan), "tracker.scores must hold"),
-        (lambda about, tensors: tensors.update({"vote.base": torch.ones(1, 2)}), "vote.base must hold"),
+        (
+            lambda about, tensors: tensors["tracker.scores"].fill_(np.nan),
+            "tracker.scores must hold",
+        ),
+        (
+            lambda about, tensors: tensors.update({"vote.base": torch.ones(1, 2)}),
+            "vote.base must hold",
+        ),
     ],
 )
 def test_files_that_do_not_fit_are_refused(tmp_path: Path, change: Any, said: str) -> None:
@@ -460,7 +517,12 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     (tmp_path / "tensors.safetensors").write_bytes(whole[:-1])
     with pytest.raises(UserError, match=r"tensors\.safetensors\) cannot be loaded"):
         NetworkState.load(tmp_path)
-    for text in ("{", "[]", "\ud800".encode("utf-8", "surrogatepass").decode("latin-1"), "[" * 100_000):
+    for text in (
+        "{",
+        "[]",
+        "\ud800".encode("utf-8", "surrogatepass").decode("latin-1"),
+        "[" * 100_000,
+    ):
         (tmp_path / "network.json").write_text(text)
         with pytest.raises(UserError, match=r"network\.json"):
             NetworkState.load(tmp_path)

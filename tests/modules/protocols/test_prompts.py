@@ -35,14 +35,22 @@ def reply(body: dict[str, Any]) -> str:
 MAKES: dict[str, tuple[str, Callable[..., Program]]] = {
     "single": ("cot", lambda where, **told: fm.SingleAgent("cot", **told)),
     "role": ("reasoner", lambda where, **told: fm.SingleAgent(role="reasoner", **told)),
-    "deliberation": ("reasoner", lambda where, **told: fm.Deliberation(["reasoner", "critic"], **told)),
+    "deliberation": (
+        "reasoner",
+        lambda where, **told: fm.Deliberation(["reasoner", "critic"], **told),
+    ),
     "causal": ("reasoner", lambda where, **told: fm.CausalConsistency(2, 1, **told)),
     "team": (
         "bold",
-        lambda where, **told: fm.SupervisedTeam(["bold", "cautious"], fm.CorpusEnvironment(where), **told),
+        lambda where, **told: fm.SupervisedTeam(
+            ["bold", "cautious"], fm.CorpusEnvironment(where), **told
+        ),
     ),
     "ensemble": ("cot", lambda where, **told: fm.Ensemble(["cot", "simple"], **told)),
-    "router": ("cot", lambda where, **told: fm.Router("cot", fm.SingleAgent("simple"), "never", **told)),
+    "router": (
+        "cot",
+        lambda where, **told: fm.Router("cot", fm.SingleAgent("simple"), "never", **told),
+    ),
 }
 
 
@@ -66,7 +74,9 @@ def test_every_protocol_says_what_the_user_wrote_where_the_layout_puts_it(
         assert OWN not in then["content"]
         assert ("Where is money kept?" in system["content"]) is False
     if layout == "role_first":
-        told = {messages[0]["content"].split("\n\nThese are your instructions")[0] for messages in sent}
+        told = {
+            messages[0]["content"].split("\n\nThese are your instructions")[0] for messages in sent
+        }
         assert not any(text in messages[-1]["content"] for text in told for messages in sent)
     again = fm.load_program(tmp_path / "kept")
     assert again.describe() == program.describe()
@@ -84,9 +94,13 @@ def test_without_either_no_request_and_no_description_changes(scripted: Scripted
     assert not {"prompts", "prompt_layout"} & plain.describe().keys()
 
 
-def test_a_file_serves_every_program_and_a_name_that_no_program_has_is_refused(tmp_path: Path) -> None:
+def test_a_file_serves_every_program_and_a_name_that_no_program_has_is_refused(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "prompts.yaml"
-    file.write_text("reasoner: Weigh.\ncritic: |\n  Find flaws.\n\n  All of them.\njudge: Decide.\n")
+    file.write_text(
+        "reasoner: Weigh.\ncritic: |\n  Find flaws.\n\n  All of them.\njudge: Decide.\n"
+    )
     two = program_of("deliberation:reasoner,intuitive:majority", {"prompts": str(file)})
     assert two.seats()["reasoner"].predict.signature.instructions == "Weigh."
     assert "instinct" in two.seats()["intuitive"].predict.signature.instructions
@@ -98,11 +112,17 @@ def test_a_file_serves_every_program_and_a_name_that_no_program_has_is_refused(t
     file.write_text("resoner: Weigh.\n")
     with pytest.raises(fm.UserError, match="no seat 'resoner' in this program: the seats are"):
         fm.Deliberation(["reasoner"], prompts=file)
-    for text, words in [("reasoner: ''", "no instructions"), ("- a", "holds no prompts"), ("a: [", "line 1")]:
+    for text, words in [
+        ("reasoner: ''", "no instructions"),
+        ("- a", "holds no prompts"),
+        ("a: [", "line 1"),
+    ]:
         file.write_text(text)
         with pytest.raises(fm.UserError, match=words):
             fm.Deliberation(["reasoner"], prompts=file)
-    with pytest.raises(fm.UserError, match="no prompt layout 'first': choose role_last or role_first"):
+    with pytest.raises(
+        fm.UserError, match="no prompt layout 'first': choose role_last or role_first"
+    ):
         fm.SingleAgent("cot", prompt_layout="first")
 
 
@@ -131,13 +151,26 @@ def test_a_table_is_reproduced_with_prompts_from_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scripted: ScriptedServer
 ) -> None:
     isolate(tmp_path, monkeypatch)
-    rows = [{"id": str(i), "question": f"{i}?", "choices": CHOICES, "answer": "A"} for i in range(2)]
-    (tmp_path / "commonsenseqa-validation.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    rows = [
+        {"id": str(i), "question": f"{i}?", "choices": CHOICES, "answer": "A"} for i in range(2)
+    ]
+    (tmp_path / "commonsenseqa-validation.jsonl").write_text(
+        "\n".join(map(json.dumps, rows)) + "\n"
+    )
     monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path))
     scripted.reply = reply
     (tmp_path / "own.yaml").write_text(f"intuitive: {json.dumps(OWN)}\n")
     row = "agents-of-commonsense/role-baselines/gpt.intuitive"
-    given = ["--limit", 2, "--lm", "openai/scripted", "--api-base", scripted.url, "--no-track", "--yes"]
+    given = [
+        "--limit",
+        2,
+        "--lm",
+        "openai/scripted",
+        "--api-base",
+        scripted.url,
+        "--no-track",
+        "--yes",
+    ]
     done = folkmoot("reproduce", row, *given, "--prompts", tmp_path / "own.yaml", "--json")
     assert done.exit_code == 0, done.output
     assert all(body["messages"][0]["content"].startswith(OWN) for body in scripted.bodies)

@@ -1,4 +1,6 @@
-"""A retriever that writes its own queries: what it is asked, what is looked up, and what came before it."""
+"""A retriever that writes its own queries: what it is asked, what is looked up, and what came
+before it.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def seated(program: Any, scripted: ScriptedServer) -> Any:
     return program
 
 
-def test_in_every_round_it_writes_queries_from_question_and_discussion(scripted: ScriptedServer) -> None:
+def test_in_every_round_it_writes_queries_from_question_and_discussion(
+    scripted: ScriptedServer,
+) -> None:
     pages = Pages()
     program = fm.Deliberation(["intuitive", "retriever"], "majority", 2, environment=pages)
     scripted.reply = reply("1. savings of people\n2. the vault\n3. a zebra")
@@ -75,7 +79,10 @@ def test_in_every_round_it_writes_queries_from_question_and_discussion(scripted:
     assert prediction.usage["calls"] == len(scripted.bodies) == 6
     assert program.most_turns() == 6
     again = fm.replay(prediction, max_rounds=1, tie_break="majority")
-    assert (again.usage["calls"], again.transcript[1]["queries"]) == (3, ["savings of people", "the vault"])
+    assert (again.usage["calls"], again.transcript[1]["queries"]) == (
+        3,
+        ["savings of people", "the vault"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,7 +106,9 @@ def test_whatever_it_writes_no_more_is_searched_than_allowed(
 
 def test_the_single_look_up_of_the_question_stays(scripted: ScriptedServer) -> None:
     pages = Pages()
-    program = fm.Deliberation(["retriever", "critic"], "majority", 2, environment=pages, retrieval="question")
+    program = fm.Deliberation(
+        ["retriever", "critic"], "majority", 2, environment=pages, retrieval="question"
+    )
     scripted.reply = reply("never asked for")
     seated(program, scripted)(**ASKED)
     assert pages.searched == ["Where is money kept?"]
@@ -107,7 +116,10 @@ def test_the_single_look_up_of_the_question_stays(scripted: ScriptedServer) -> N
     assert "retriever.query" not in program.seats()
     assert program.describe()["retrieval"] == "question"
     assert "max_queries" not in program.describe()
-    for wrong, words in (({"retrieval": "web"}, "no retrieval 'web'"), ({"max_queries": 0}, "max_queries")):
+    for wrong, words in (
+        ({"retrieval": "web"}, "no retrieval 'web'"),
+        ({"max_queries": 0}, "max_queries"),
+    ):
         with pytest.raises(fm.UserError, match=words):
             fm.SingleAgent(role="retriever", environment=pages, **wrong)
 
@@ -115,7 +127,9 @@ def test_the_single_look_up_of_the_question_stays(scripted: ScriptedServer) -> N
 def test_blind_agents_look_up_and_answer_at_the_same_time(scripted: ScriptedServer) -> None:
     scripted.delay = 0.2
     scripted.reply = reply("savings")
-    program = fm.Deliberation(["retriever", "critic"], "majority", 1, environment=Pages(), opening="blind")
+    program = fm.Deliberation(
+        ["retriever", "critic"], "majority", 1, environment=Pages(), opening="blind"
+    )
     turns = seated(program, scripted)(**ASKED).transcript
     assert [(turn["agent"], turn["blind"], turn.get("queries")) for turn in turns] == [
         ("retriever", True, ["savings"]),
@@ -142,7 +156,9 @@ def test_a_supervisor_is_told_styles_but_of_workers_that_have_the_users_words(
     for more in ({}, {"styles": False}, {"prompts": {"bold": "Do as you like."}}):
         team = fm.SupervisedTeam(["bold", "cautious"], Pages(), **more)
         seated(team, scripted)(**ASKED)
-        titles.append([line for line in told(scripted.bodies[-1]).splitlines() if line.startswith("<<<what")])
+        titles.append(
+            [line for line in told(scripted.bodies[-1]).splitlines() if line.startswith("<<<what")]
+        )
     assert titles == [
         [
             "<<<what bold did, who guesses early and follows hunches",

@@ -1,4 +1,6 @@
-"""The router: the contract that every protocol keeps, its rule, its report, and how a rule is learned."""
+"""The router: the contract that every protocol keeps, its rule, its report, and how a rule is
+learned.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,13 @@ class TestOneAnswer(ProtocolContract):
 
 class TestSamples(ProtocolContract):
     def program(self) -> Program:
-        return fm.Router(fm.SingleAgent("self_consistency", samples=3), fm.Ensemble(["simple", "cot"]))
+        return fm.Router(
+            fm.SingleAgent("self_consistency", samples=3), fm.Ensemble(["simple", "cot"])
+        )
 
 
-# How it asks ------------------------------------------------------------------------------------------------
+# How it asks
+# ------------------------------------------------------------------------------------------------
 
 
 def says(*answers: str) -> Any:
@@ -49,9 +54,13 @@ def says(*answers: str) -> Any:
     return reply
 
 
-def ask(server: ScriptedServer, rule: Rule | None, *answers: str, team: Program | None = None) -> Any:
+def ask(
+    server: ScriptedServer, rule: Rule | None, *answers: str, team: Program | None = None
+) -> Any:
     server.reply = says(*answers)
-    router = fm.Router(fm.SingleAgent("self_consistency", samples=2), team or fm.SingleAgent("cot"), rule)
+    router = fm.Router(
+        fm.SingleAgent("self_consistency", samples=2), team or fm.SingleAgent("cot"), rule
+    )
     router.assign({name: fm.lm("openai/scripted", api_base=server.url) for name in router.seats()})
     return router("Where is it?", choices={"A": "here", "B": "there", "C": "nowhere"})
 
@@ -80,7 +89,9 @@ def test_a_team_that_cannot_be_read_leaves_the_cheap_answer(scripted: ScriptedSe
 @pytest.mark.parametrize(
     ("rule", "calls", "by"), [("never", 2, "cheap:majority"), ("always", 1, "team:single")]
 )
-def test_rules_that_ask_one_part_alone(scripted: ScriptedServer, rule: str, calls: int, by: str) -> None:
+def test_rules_that_ask_one_part_alone(
+    scripted: ScriptedServer, rule: str, calls: int, by: str
+) -> None:
     found = ask(scripted, rule, "B", "B")
     assert (found.decided_by, len(scripted.bodies)) == (by, calls)
 
@@ -95,7 +106,8 @@ def test_the_plan_counts_the_parts_that_the_rule_can_ask() -> None:
     assert counts == {None: (3, 8), "never": (3, 3), "always": (2, 5)}
 
 
-# Its rule ---------------------------------------------------------------------------------------------------
+# Its rule
+# --------------------------------------------------------------------------------------------------
 
 
 def turn(answer: str | None, text: str = "", **more: Any) -> dict[str, Any]:
@@ -146,7 +158,10 @@ def test_a_rule_adds_its_weights_up() -> None:
         (7, "give always, never"),
         ({"weights": {}, "bias": 0}, "give always, never"),
         ({"weights": [1], "bias": 0, "threshold": 0}, "weights of the router's rule"),
-        ({"weights": {"mood": 1}, "bias": 0, "threshold": 0}, "no sign 'mood' .* agreement, unreadable"),
+        (
+            {"weights": {"mood": 1}, "bias": 0, "threshold": 0},
+            "no sign 'mood' .* agreement, unreadable",
+        ),
         ({"weights": {"options": "2"}, "bias": 0, "threshold": 0}, "options = '2': give a number"),
         ({"weights": {}, "bias": float("nan"), "threshold": 0}, "bias = nan"),
         ({"weights": {}, "bias": True, "threshold": 0}, "bias = True"),
@@ -164,7 +179,8 @@ def test_parts_are_programs() -> None:
         fm.Router("wit", fm.Deliberation(TEAM))
 
 
-# Where it comes from ----------------------------------------------------------------------------------------
+# Where it comes from
+# ----------------------------------------------------------------------------------------
 
 TAUGHT = {"weights": {"agreement": -0.9}, "bias": 0.8, "threshold": 0.1}
 
@@ -193,7 +209,10 @@ def test_short_specs_and_yaml_and_saved_folders(tmp_path: Path) -> None:
         ("router", "router needs cheap: write for example router:self_consistency:deliberation"),
         ("router:cot", "router needs team"),
         ({"program": "router", "cheap": "cot", "team": 5}, "5 is no member"),
-        ({"program": "router", "cheap": "cot", "team": "simple", "rules": 1}, "did you mean 'rule'"),
+        (
+            {"program": "router", "cheap": "cot", "team": "simple", "rules": 1},
+            "did you mean 'rule'",
+        ),
     ],
 )
 def test_specs_that_are_none(spec: Any, said: str) -> None:
@@ -210,7 +229,10 @@ def test_its_report_counts_branches(scripted: ScriptedServer) -> None:
     scripted.reply = reply
     questions = [
         fm.Question(
-            id=str(i), question=f"Is it number {i}", choices={"A": "a", "B": "b"}, answer="AB"[i == 4]
+            id=str(i),
+            question=f"Is it number {i}",
+            choices={"A": "a", "B": "b"},
+            answer="AB"[i == 4],
         )
         for i in range(5)
     ]
@@ -228,7 +250,8 @@ def test_its_report_counts_branches(scripted: ScriptedServer) -> None:
     }
 
 
-# The rule learned -------------------------------------------------------------------------------------------
+# The rule learned
+# -------------------------------------------------------------------------------------------
 
 
 def answered(
@@ -247,7 +270,9 @@ def answered(
 
 def test_doubt_that_tells_where_the_team_is_better_is_learned() -> None:
     doubt = [i % 5 == 0 for i in range(100)]
-    known = answered([not hard for hard in doubt], [1] * 100, [0.5 if hard else 1.0 for hard in doubt])
+    known = answered(
+        [not hard for hard in doubt], [1] * 100, [0.5 if hard else 1.0 for hard in doubt]
+    )
     learnt = learn_rule(known, 0.05, seed=0)
     assert (learnt.accuracy, learnt.share) == (1.0, 0.2)
     assert learnt.cost == pytest.approx(1 + 0.2 * 5)
@@ -258,7 +283,10 @@ def test_doubt_that_tells_where_the_team_is_better_is_learned() -> None:
 def test_another_sign_is_learned_where_samples_tell_nothing() -> None:
     hard = [i % 4 == 0 for i in range(120)]
     known = answered(
-        [not each for each in hard], [1] * 120, [1.0] * 120, question_words=[3 + each for each in hard]
+        [not each for each in hard],
+        [1] * 120,
+        [1.0] * 120,
+        question_words=[3 + each for each in hard],
     )
     learnt = learn_rule(known, 0.05, seed=0)
     assert learnt.share == 0.25
@@ -275,7 +303,9 @@ def test_always_where_nothing_tells_and_where_the_cheap_program_is_dear() -> Non
     known = answered([not each for each in hard], [1] * 90, [1.0] * 90)
     learnt = learn_rule(known, 0.05, seed=0)
     assert (learnt.rule, learnt.share, learnt.accuracy, learnt.cost) == ("always", 1.0, 1.0, 5.0)
-    dear = answered([not each for each in hard], [1] * 90, [1.0 - each / 2 for each in hard], price=4.0)
+    dear = answered(
+        [not each for each in hard], [1] * 90, [1.0 - each / 2 for each in hard], price=4.0
+    )
     assert learn_rule(dear, 0.05, seed=0).rule == "always"
 
 

@@ -13,7 +13,10 @@ import folkmoot as fm
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.tracking.values import run_name
 
-QUESTION = {"question": "Where are savings kept?", "choices": {"A": "bank", "B": "library", "C": "mall"}}
+QUESTION = {
+    "question": "Where are savings kept?",
+    "choices": {"A": "bank", "B": "library", "C": "mall"},
+}
 
 
 def in_turn(*answers: str) -> Callable[[dict[str, Any]], str]:
@@ -46,7 +49,10 @@ def test_ten_samples_of_chain_of_thought_and_the_majority(scripted: Any) -> None
     assert len(scripted.bodies) == 10
     for body in scripted.bodies:
         assert (body["temperature"], body["top_p"]) == (0.8, 0.5)
-        assert list(body["response_format"]["json_schema"]["schema"]["properties"]) == ["reasoning", "answer"]
+        assert list(body["response_format"]["json_schema"]["schema"]["properties"]) == [
+            "reasoning",
+            "answer",
+        ]
     assert (prediction.answer, prediction.decided_by, prediction.rounds) == ("A", "majority", 1)
     assert prediction.usage["calls"] == 10
     assert prediction.usage["cached_calls"] == 0
@@ -81,7 +87,9 @@ def test_an_lm_without_a_seed_gets_none(scripted: Any) -> None:
         (("C",), "C", False),
     ],
 )
-def test_ties_and_abstentions(scripted: Any, answers: tuple[str, ...], winner: str, tied: bool) -> None:
+def test_ties_and_abstentions(
+    scripted: Any, answers: tuple[str, ...], winner: str, tied: bool
+) -> None:
     scripted.reply = by_seed(*answers)
     scripted.delay = 0.001
     prediction = ready(scripted, len(answers), lm={"seed": 0})(**QUESTION)
@@ -99,7 +107,9 @@ def test_no_readable_sample_is_no_answer(scripted: Any) -> None:
 
 def test_equal_numbers_are_one_answer_however_they_are_written(scripted: Any) -> None:
     scripted.reply = by_seed("1,000", "7", "1000.0")
-    prediction = ready(scripted, 3, lm={"seed": 0})(question="How many metres to a kilometre?", kind="number")
+    prediction = ready(scripted, 3, lm={"seed": 0})(
+        question="How many metres to a kilometre?", kind="number"
+    )
     assert float(prediction.answer.replace(",", "")) == 1000
 
 
@@ -135,7 +145,9 @@ def test_a_failed_sample_is_an_error_never_a_vote(scripted: Any) -> None:
 
 
 def test_it_is_reached_by_its_spec_and_described(scripted: Any) -> None:
-    program = program_of("single:self_consistency", {"samples": 5, "sampling": {"temperature": 0.3}})
+    program = program_of(
+        "single:self_consistency", {"samples": 5, "sampling": {"temperature": 0.3}}
+    )
     assert program.most_turns() == 5
     assert program.describe() == {
         "program": "single",

@@ -42,7 +42,9 @@ def last_text(body: dict[str, Any]) -> str:
     return str(body["messages"][-1]["content"])
 
 
-def by_model(**answers: str | Exception | tuple[int, dict[str, str], Any]) -> Callable[[dict[str, Any]], Any]:
+def by_model(
+    **answers: str | Exception | tuple[int, dict[str, str], Any],
+) -> Callable[[dict[str, Any]], Any]:
     """Each model gives its answer; a tuple is a status of its own."""
 
     def reply(body: dict[str, Any]) -> Any:
@@ -50,18 +52,23 @@ def by_model(**answers: str | Exception | tuple[int, dict[str, str], Any]) -> Ca
         if isinstance(answer, tuple):
             return answer
         fields = body["response_format"]["json_schema"]["schema"]["properties"]
-        return json.dumps({name: answer if name == "answer" else f"{name} of it" for name in fields})
+        return json.dumps(
+            {name: answer if name == "answer" else f"{name} of it" for name in fields}
+        )
 
     return reply
 
 
 def team(scripted: Any, *models: str, **settings: Any) -> fm.Ensemble:
     """An ensemble with a model of its own for each member."""
-    members = [fm.SingleAgent(lm=fm.lm(f"openai/{model}", api_base=scripted.url)) for model in models]
+    members = [
+        fm.SingleAgent(lm=fm.lm(f"openai/{model}", api_base=scripted.url)) for model in models
+    ]
     return fm.Ensemble(members, **settings)
 
 
-# One agent --------------------------------------------------------------------------------------------------
+# One agent
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -135,7 +142,12 @@ def test_the_other_kinds(scripted: Any, kind: str, reply: str, answer: str) -> N
 
 @pytest.mark.parametrize(
     ("kind", "reply"),
-    [("boolean", "perhaps"), ("number", "many"), ("number", '{"answer": "NaN"}'), ("span", '{"answer": ""}')],
+    [
+        ("boolean", "perhaps"),
+        ("number", "many"),
+        ("number", '{"answer": "NaN"}'),
+        ("span", '{"answer": ""}'),
+    ],
 )
 def test_the_other_kinds_unread(scripted: Any, kind: str, reply: str) -> None:
     scripted.reply = lambda _: reply
@@ -176,11 +188,15 @@ def test_what_could_not_be_read_is_kept_in_its_own_words(scripted: Any) -> None:
 )
 @pytest.mark.parametrize("form", ["label", "text"])
 def test_odd_options(scripted: Any, choices: dict[str, str], form: str) -> None:
-    """The last option, given as the schema allows it, is the answer (or an option with the same text)."""
+    """The last option, given as the schema allows it, is the answer (or an option with the same
+    text).
+    """
     enums: list[list[str]] = []
 
     def reply(body: dict[str, Any]) -> str:
-        enums.append(body["response_format"]["json_schema"]["schema"]["properties"]["answer"]["enum"])
+        enums.append(
+            body["response_format"]["json_schema"]["schema"]["properties"]["answer"]["enum"]
+        )
         return json.dumps({"answer": enums[-1][-1]})
 
     scripted.reply = reply
@@ -223,7 +239,8 @@ def test_a_failed_call_is_an_error_never_an_answer(scripted: Any) -> None:
         ready(scripted, fm.SingleAgent())(**QUESTION)
 
 
-# Votes ------------------------------------------------------------------------------------------------------
+# Votes
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -348,7 +365,9 @@ def test_a_failed_question_leaves_nothing_running(scripted: Any, tmp_path: Path)
     scripted.reply = lambda _: (400, {}, {})
     with ScriptedServer(delay=0.4) as slow:
         urls = {"fails": scripted.url, "slow": slow.url}
-        members = [fm.SingleAgent(lm=fm.lm(f"openai/{name}", api_base=url)) for name, url in urls.items()]
+        members = [
+            fm.SingleAgent(lm=fm.lm(f"openai/{name}", api_base=url)) for name, url in urls.items()
+        ]
         fm.evaluate(fm.Ensemble(members), [question(1)], out=tmp_path, tracking=False)
         time.sleep(0.6)
         calls = tmp_path / "calls.jsonl"
@@ -369,7 +388,8 @@ def test_fitted_weights_come_from_recorded_rows(scripted: Any, tmp_path: Path) -
     program = team(scripted, "m0", "m1", "m2")
     rows = list(fm.evaluate(program, [question(i) for i in range(4)], tracking=False).rows)
     weights = program.fit_weights(rows)
-    assert weights == pytest.approx([1.5404, 0.0, 0.0], abs=1e-4)  # log(2 * 3.5 / 1.5), of three options
+    # log(2 * 3.5 / 1.5), of three options
+    assert weights == pytest.approx([1.5404, 0.0, 0.0], abs=1e-4)
     assert program.vote == "weighted"
     assert program(question="Question 3?", choices=CHOICES).answer == "B"
     with pytest.raises(fm.UserError, match="not of this ensemble"):
@@ -379,7 +399,9 @@ def test_fitted_weights_come_from_recorded_rows(scripted: Any, tmp_path: Path) -
 
 
 def test_an_ensemble_of_programs(scripted: Any) -> None:
-    program = fm.Ensemble([fm.SingleAgent(role="critic"), fm.Deliberation(["intuitive", "reasoner"])])
+    program = fm.Ensemble(
+        [fm.SingleAgent(role="critic"), fm.Deliberation(["intuitive", "reasoner"])]
+    )
     prediction = ready(scripted, program)(**QUESTION)
     assert prediction.answer == "A"
     assert [turn["agent"] for turn in prediction.transcript] == ["critic", "deliberation"]
@@ -396,7 +418,8 @@ def test_seats_of_the_same_name_in_two_members_all_count(scripted: Any) -> None:
     assert models.count("own") == 2
 
 
-# Demonstrations, copies, files ------------------------------------------------------------------------------
+# Demonstrations, copies, files
+# ------------------------------------------------------------------------------
 
 
 def test_labelled_demos_stand_before_the_question(scripted: Any) -> None:
@@ -445,7 +468,8 @@ def test_the_predictors_have_readable_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: fm.SingleAgent("cot"), lambda: fm.Ensemble(["simple", "cot"], "weighted", [1, 2])]
+    "make",
+    [lambda: fm.SingleAgent("cot"), lambda: fm.Ensemble(["simple", "cot"], "weighted", [1, 2])],
 )
 def test_prompts_and_demos_survive_json(scripted: Any, make: Callable[[], Program]) -> None:
     program = fm.labelled_demos(make(), [question(1, "B")], 1)
@@ -467,7 +491,9 @@ def exact(example: Any, prediction: Any, trace: Any = None) -> bool:
     return bool(example.answer == prediction.answer)
 
 
-@pytest.mark.parametrize("make", [lambda: fm.SingleAgent("cot"), lambda: fm.Ensemble(["simple", "cot"])])
+@pytest.mark.parametrize(
+    "make", [lambda: fm.SingleAgent("cot"), lambda: fm.Ensemble(["simple", "cot"])]
+)
 def test_labeled_few_shot(scripted: Any, make: Callable[[], Program]) -> None:
     train = [question(i, "A") for i in range(4)]
     compiled = dspy.LabeledFewShot(k=3).compile(make(), trainset=train)
@@ -476,7 +502,9 @@ def test_labeled_few_shot(scripted: Any, make: Callable[[], Program]) -> None:
     assert len(scripted.bodies[-1]["messages"]) == 8
 
 
-@pytest.mark.parametrize("make", [lambda: fm.SingleAgent("cot"), lambda: fm.Ensemble(["simple", "cot"])])
+@pytest.mark.parametrize(
+    "make", [lambda: fm.SingleAgent("cot"), lambda: fm.Ensemble(["simple", "cot"])]
+)
 def test_bootstrap_few_shot(scripted: Any, make: Callable[[], Program]) -> None:
     """Only traces that the metric accepts become demonstrations, with the agent's own reasoning."""
 
@@ -491,15 +519,23 @@ def test_bootstrap_few_shot(scripted: Any, make: Callable[[], Program]) -> None:
     with dspy.context(lm=lm):
         compiled = optimizer.compile(make(), trainset=train)
         for predictor in compiled.predictors():
-            assert sorted(demo["question"] for demo in predictor.demos) == ["Question 1?", "Question 2?"]
+            assert sorted(demo["question"] for demo in predictor.demos) == [
+                "Question 1?",
+                "Question 2?",
+            ]
         scripted.requests.clear()
         compiled(**QUESTION)
     cot = next(body for body in scripted.bodies if STEPS in last_text(body))
-    assert json.loads(cot["messages"][2]["content"]) == {"reasoning": "it rings true", "answer": "A"}
+    assert json.loads(cot["messages"][2]["content"]) == {
+        "reasoning": "it rings true",
+        "answer": "A",
+    }
 
 
 def test_optimizers_leave_seats_their_lms(scripted: Any) -> None:
-    program = fm.Ensemble(["simple", "cot"], lms={"cot": fm.lm("openai/own", api_base=scripted.url)})
+    program = fm.Ensemble(
+        ["simple", "cot"], lms={"cot": fm.lm("openai/own", api_base=scripted.url)}
+    )
     compiled = dspy.LabeledFewShot(k=1).compile(program, trainset=[question(1)])
     with dspy.context(lm=fm.lm("openai/common", api_base=scripted.url)):
         compiled(**QUESTION)
@@ -509,11 +545,14 @@ def test_optimizers_leave_seats_their_lms(scripted: Any) -> None:
 def test_dspys_own_evaluation_works_from_its_threads(scripted: Any) -> None:
     program = ready(scripted, fm.Ensemble(["simple", "cot"]))
     devset = [question(i, "A" if i % 2 else "B") for i in range(10)]
-    result = dspy.Evaluate(devset=devset, metric=exact, num_threads=4, display_progress=False)(program)
+    result = dspy.Evaluate(devset=devset, metric=exact, num_threads=4, display_progress=False)(
+        program
+    )
     assert result.score == 50.0
 
 
-# A protocol of one's own ------------------------------------------------------------------------------------
+# A protocol of one's own
+# ------------------------------------------------------------------------------------
 
 
 class Doubled(Program):

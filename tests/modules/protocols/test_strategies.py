@@ -1,4 +1,6 @@
-"""Every prompting strategy: what it asks, in which order, what it makes of any reply, what it is shown."""
+"""Every prompting strategy: what it asks, in which order, what it makes of any reply, what it is
+shown.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ from folkmoot.signatures.roles import ROLES
 from folkmoot.signatures.strategies import UNSOLVED, Answering
 
 KINDS: dict[str, tuple[dict[str, Any], str]] = {
-    "choice": ({"question": "Where is money kept?", "choices": {"A": "bank", "B": "mall", "C": "bog"}}, "B"),
+    "choice": (
+        {"question": "Where is money kept?", "choices": {"A": "bank", "B": "mall", "C": "bog"}},
+        "B",
+    ),
     "boolean": ({"question": "Is money kept in banks?", "kind": "boolean"}, "yes"),
     "number": ({"question": "How many banks are there?", "kind": "number"}, "42"),
     "span": ({"question": "Which river is longest?", "kind": "span"}, "the Nile"),
@@ -74,7 +79,9 @@ def ready(scripted: Any, program: Any, **settings: Any) -> Any:
     return program
 
 
-def agent(scripted: Any, strategy: str, lm: Mapping[str, Any] | None = None, **settings: Any) -> Any:
+def agent(
+    scripted: Any, strategy: str, lm: Mapping[str, Any] | None = None, **settings: Any
+) -> Any:
     if strategy in SAMPLED:
         settings = {"samples": 3, **settings}
     return ready(scripted, fm.SingleAgent(strategy, **settings), **(lm or {}))
@@ -84,7 +91,8 @@ def calls(strategy: str, parts: int = 2) -> int:
     return 3 if strategy in SAMPLED else 2 + parts if strategy in WITH_PARTS else 1
 
 
-# Every strategy ---------------------------------------------------------------------------------------------
+# Every strategy
+# ---------------------------------------------------------------------------------------------
 
 
 def test_the_strategies_there_are() -> None:
@@ -109,11 +117,15 @@ def test_every_kind_of_question_with_a_passage(scripted: Any, strategy: str, kin
     for body in scripted.bodies:
         assert question["question"] in asked(body)
         assert "<<<passage\nA passage about banks.\n>>>" in asked(body)
-    assert sum(turn["usage"]["calls"] for turn in prediction.transcript) == prediction.usage["calls"]
+    assert (
+        sum(turn["usage"]["calls"] for turn in prediction.transcript) == prediction.usage["calls"]
+    )
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_an_unreadable_answer_is_asked_for_once_more_and_no_more(scripted: Any, strategy: str) -> None:
+def test_an_unreadable_answer_is_asked_for_once_more_and_no_more(
+    scripted: Any, strategy: str
+) -> None:
     scripted.reply = says("either of A and B")
     prediction = agent(scripted, strategy)(**CHOICE)
     assert (prediction.answer, prediction.decided_by) == (None, "none")
@@ -133,7 +145,9 @@ def test_a_second_reply_that_can_be_read_counts(scripted: Any, strategy: str) ->
     assert "raw" not in prediction.transcript[-1]
 
 
-@pytest.mark.parametrize("said", ["", "   ", "[]", "null", "{}", "[[ ## parts ## ]]", "x" * 100_000, HOSTILE])
+@pytest.mark.parametrize(
+    "said", ["", "   ", "[]", "null", "{}", "[[ ## parts ## ]]", "x" * 100_000, HOSTILE]
+)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_any_reply_is_survived(scripted: Any, strategy: str, said: str) -> None:
     scripted.reply = lambda _: said
@@ -162,13 +176,15 @@ def test_whatever_the_delays_the_outcome_is_the_same(scripted: Any, strategy: st
     def reply(body: dict[str, Any]) -> str:
         drawn = random.Random(hashlib.sha256(json.dumps(body, sort_keys=True).encode()).digest())
         said = says(
-            drawn.choice("ABC"), "\n".join(f"task {drawn.random()}" for _ in range(drawn.randint(0, 6)))
+            drawn.choice("ABC"),
+            "\n".join(f"task {drawn.random()}" for _ in range(drawn.randint(0, 6))),
         )
         return said(body)
 
     scripted.reply = reply
     questions = [
-        fm.Question(id=str(i), **{**CHOICE, "question": f"Which, {i}?"}, answer="A") for i in range(6)
+        fm.Question(id=str(i), **{**CHOICE, "question": f"Which, {i}?"}, answer="A")
+        for i in range(6)
     ]
 
     def run() -> list[tuple[Any, ...]]:
@@ -176,14 +192,19 @@ def test_whatever_the_delays_the_outcome_is_the_same(scripted: Any, strategy: st
         lm = fm.lm("openai/scripted", api_base=scripted.url, seed=3)
         rows = fm.evaluate(program, questions, lm=lm, tracking=False, cache=False).rows
         return [
-            (row["id"], row["answer"], [(turn["agent"], turn["text"]) for turn in row["transcript"]])
+            (
+                row["id"],
+                row["answer"],
+                [(turn["agent"], turn["text"]) for turn in row["transcript"]],
+            )
             for row in sorted(rows, key=lambda row: row["id"])
         ]
 
     assert run() == run()
 
 
-# Parts ------------------------------------------------------------------------------------------------------
+# Parts
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("strategy", WITH_PARTS)
@@ -200,7 +221,10 @@ def test_whatever_the_delays_the_outcome_is_the_same(scripted: Any, strategy: st
         ("1. one task\n2) another task", ["one task", "another task"]),
         ("1. one task 2. another task", ["one task", "another task"]),
         ("First find the banks. Then count them.", ["First find the banks.", "Then count them."]),
-        ("Let me see:\n- what is 7 - 3?\n- what is 3. of it?", ["what is 7 - 3?", "what is 3. of it?"]),
+        (
+            "Let me see:\n- what is 7 - 3?\n- what is 3. of it?",
+            ["what is 7 - 3?", "what is 3. of it?"],
+        ),
         ("\n".join("abcdefg"), list("abcd")),
         (7, ["7"]),
         (True, ["yes"]),
@@ -208,7 +232,9 @@ def test_whatever_the_delays_the_outcome_is_the_same(scripted: Any, strategy: st
         ({"first": "one task", "second": "another task"}, ["one task", "another task"]),
     ],
 )
-def test_parts_are_read_as_they_come(scripted: Any, strategy: str, parts: Any, found: list[str]) -> None:
+def test_parts_are_read_as_they_come(
+    scripted: Any, strategy: str, parts: Any, found: list[str]
+) -> None:
     scripted.reply = says(parts=parts)
     prediction = agent(scripted, strategy)(**CHOICE)
     steps = Counter(step_of(body) for body in scripted.bodies)
@@ -251,7 +277,9 @@ def test_a_huge_part_does_not_crowd_out_its_solution(scripted: Any, strategy: st
 
 @pytest.mark.parametrize("strategy", WITH_PARTS)
 @pytest.mark.parametrize("solution", ["", "  \n", None])
-def test_a_part_without_a_solution_is_said_to_have_none(scripted: Any, strategy: str, solution: Any) -> None:
+def test_a_part_without_a_solution_is_said_to_have_none(
+    scripted: Any, strategy: str, solution: Any
+) -> None:
     scripted.reply = says(parts="one", solution=solution)
     agent(scripted, strategy)(**CHOICE)
     assert notes(scripted.bodies[-1]) == {"part 1, done": f"one\n{UNSOLVED}"}
@@ -266,7 +294,8 @@ def test_separate_tasks_are_done_at_the_same_time_and_apart(scripted: Any) -> No
     assert notes(split) == {}
     shown = sorted(tuple(notes(body).items()) for body in solved)
     assert shown == [
-        ((f"part {i}, to do now", part),) for i, part in enumerate(["one", "two", "three", "four"], 1)
+        ((f"part {i}, to do now", part),)
+        for i, part in enumerate(["one", "two", "three", "four"], 1)
     ]
     assert list(notes(final)) == [f"part {i}, done" for i in range(1, 5)]
 
@@ -275,7 +304,10 @@ def test_ever_harder_questions_are_done_one_after_the_other(scripted: Any) -> No
     scripted.reply = says(parts="one\ntwo\nthree")
     agent(scripted, "least_to_most")(**CHOICE)
     assert scripted.most_at_once == 1
-    done = {f"part {i}, done": f"{part}\nsolved: {part}" for i, part in enumerate(["one", "two", "three"], 1)}
+    done = {
+        f"part {i}, done": f"{part}\nsolved: {part}"
+        for i, part in enumerate(["one", "two", "three"], 1)
+    }
     titles = list(done)
     assert [notes(body) for body in scripted.bodies] == [
         {},
@@ -297,7 +329,9 @@ def test_requests_of_least_to_most_share_a_growing_start(scripted: Any) -> None:
 
 
 @pytest.mark.parametrize("strategy", WITH_PARTS)
-def test_steps_are_in_the_transcript_and_not_among_the_answers(scripted: Any, strategy: str) -> None:
+def test_steps_are_in_the_transcript_and_not_among_the_answers(
+    scripted: Any, strategy: str
+) -> None:
     scripted.reply = says()
     prediction = agent(scripted, strategy)(**CHOICE)
     said = [(turn["agent"], turn.get("step"), turn["answer"]) for turn in prediction.transcript]
@@ -320,7 +354,8 @@ def test_a_failed_step_is_an_error_never_an_answer(scripted: Any, strategy: str)
     assert "answer" not in [step_of(body) for body in scripted.bodies]
 
 
-# Samples ----------------------------------------------------------------------------------------------------
+# Samples
+# --------------------------------------------------------------------------------------------------
 
 
 def chains(*said: tuple[str, int]) -> Reply:
@@ -328,7 +363,9 @@ def chains(*said: tuple[str, int]) -> Reply:
 
     def reply(body: dict[str, Any]) -> str:
         answer, steps = said[body["seed"] - 1]
-        return json.dumps({"reasoning": "\n".join(f"step {i}" for i in range(steps)), "answer": answer})
+        return json.dumps(
+            {"reasoning": "\n".join(f"step {i}" for i in range(steps)), "answer": answer}
+        )
 
     return reply
 
@@ -336,11 +373,14 @@ def chains(*said: tuple[str, int]) -> Reply:
 @pytest.mark.parametrize(
     ("said", "complex_one", "plain_one", "tied"),
     [
-        ([("A", 1), ("A", 1), ("A", 2), ("B", 5), ("B", 4)], "B", "A", False),  # 3 of 5 vote: B, B, A
+        # 3 of 5 vote: B, B, A
+        ([("A", 1), ("A", 1), ("A", 2), ("B", 5), ("B", 4)], "B", "A", False),
         ([("A", 1), ("B", 3), ("A", 1), ("C", 3)], "B", "A", True),  # 2 of 4: B and C, the earlier
         ([("A", 2), ("A", 2), ("B", 2), ("B", 2)], "A", "A", False),  # equally long: the first two
-        ([("?", 9), ("?", 9), ("?", 9), ("C", 1)], "C", "C", False),  # what cannot be read never votes
-        ([("?", 9), ("A", 1), ("B", 2), ("A", 1)], "A", "A", True),  # 2 of 4: B and, of the As, the first
+        # what cannot be read never votes
+        ([("?", 9), ("?", 9), ("?", 9), ("C", 1)], "C", "C", False),
+        # 2 of 4: B and, of the As, the first
+        ([("?", 9), ("A", 1), ("B", 2), ("A", 1)], "A", "A", True),
         ([("A", 1), ("B", 7), ("B", 7)], "B", "B", False),
         ([("A", 1)], "A", "A", False),
     ],
@@ -425,11 +465,14 @@ def test_samples_are_cached_apart(
 
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name not in SAMPLED])
 def test_strategies_that_answer_once_take_no_samples(strategy: str) -> None:
-    with pytest.raises(fm.UserError, match=f"'{strategy}' takes no samples.*self_consistency or complexity"):
+    with pytest.raises(
+        fm.UserError, match=f"'{strategy}' takes no samples.*self_consistency or complexity"
+    ):
         fm.SingleAgent(strategy, samples=2)
 
 
-# Examples ---------------------------------------------------------------------------------------------------
+# Examples
+# --------------------------------------------------------------------------------------------------
 
 
 def shown(body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -455,7 +498,11 @@ def test_the_built_in_examples_are_sound(kind: str) -> None:
     for example in EXAMPLES[kind]:
         assert example.kind == kind
         question = fm.Question(
-            id="1", question=example.question, choices=example.choices, answer=example.answer, kind=kind
+            id="1",
+            question=example.question,
+            choices=example.choices,
+            answer=example.answer,
+            kind=kind,
         )
         assert question.answer == example.answer
     answers = [example.answer for example in EXAMPLES[kind]]
@@ -465,7 +512,8 @@ def test_the_built_in_examples_are_sound(kind: str) -> None:
 def test_examples_of_the_users_own_take_the_place_of_the_built_in_ones(scripted: Any) -> None:
     scripted.reply = says()
     train = [
-        fm.Question(id=str(i), question=f"Known {i}?", choices={"A": "x", "B": "y"}, answer="A") for i in "12"
+        fm.Question(id=str(i), question=f"Known {i}?", choices={"A": "x", "B": "y"}, answer="A")
+        for i in "12"
     ]
     program = fm.labelled_demos(fm.SingleAgent("few_shot"), train, 2)
     ready(scripted, program)(**CHOICE)
@@ -503,7 +551,8 @@ def test_built_in_examples_are_no_part_of_an_optimizers_trace(scripted: Any) -> 
     assert "demos" not in demo
 
 
-# The worked demonstration -----------------------------------------------------------------------------------
+# The worked demonstration
+# -----------------------------------------------------------------------------------
 
 
 def replied(strategy: str) -> dict[str, list[str]]:
@@ -516,7 +565,9 @@ def replied(strategy: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("name", WORKED)
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_worked_question_is_shown_to_every_seat_in_full(scripted: Any, strategy: str, name: str) -> None:
+def test_a_worked_question_is_shown_to_every_seat_in_full(
+    scripted: Any, strategy: str, name: str
+) -> None:
     scripted.reply = says()
     program = agent(scripted, strategy, demonstration=name)
     program(**CHOICE)
@@ -547,7 +598,9 @@ def test_a_worked_question_in_the_plain_layout(scripted: Any, strategy: str, nam
         first = question.rpartition("\n")[2].removesuffix(":").lower()
         assert len(body["messages"]) == 1
         fields = next(
-            fields for fields in steps.values() if fields[0] == first and f"\n{fields[-1].title()}: " in demo
+            fields
+            for fields in steps.values()
+            if fields[0] == first and f"\n{fields[-1].title()}: " in demo
         )
         for field in fields:
             assert re.search(rf"^{field.capitalize()}: \S", demo, re.MULTILINE), field
@@ -578,7 +631,11 @@ def test_the_worked_questions_are_sound(name: str) -> None:
     assert worked.other != worked.answer
     for answer in (worked.answer, worked.other):
         question = fm.Question(
-            id="1", question=worked.question, choices=worked.choices, answer=answer, kind=worked.kind
+            id="1",
+            question=worked.question,
+            choices=worked.choices,
+            answer=answer,
+            kind=worked.kind,
         )
         assert question.answer == answer
     assert len({other.question for other in WORKED.values()}) == len(WORKED)
@@ -603,7 +660,9 @@ def test_the_worked_questions_are_sound(name: str) -> None:
         ),
     ],
 )
-def test_what_cannot_be_demonstrated_is_refused_in_a_sentence(settings: dict[str, Any], words: str) -> None:
+def test_what_cannot_be_demonstrated_is_refused_in_a_sentence(
+    settings: dict[str, Any], words: str
+) -> None:
     with pytest.raises(fm.UserError, match=words) as refused:
         fm.SingleAgent(**settings)
     assert "\n" not in str(refused.value)
@@ -622,7 +681,8 @@ def test_optimizers_take_the_demonstration_away_and_put_their_own(scripted: Any)
         compiled = optimizer.compile(program, trainset=train)
         scripted.requests.clear()
         compiled(**CHOICE)
-    assert all(len(predictor.demos) == 1 for predictor in program.predictors())  # the user's stays as it is
+    # the user's stays as it is
+    assert all(len(predictor.demos) == 1 for predictor in program.predictors())
     assert len(compiled.predictors()) == 3
     for body in scripted.bodies:
         assert len(shown(body)) == 2
@@ -646,7 +706,8 @@ def test_a_demonstration_survives_json(scripted: Any) -> None:
     assert WORKED["hotpotqa"].question in json.dumps(sent[1][0])
 
 
-# Names, LMs and bounds --------------------------------------------------------------------------------------
+# Names, LMs and bounds
+# --------------------------------------------------------------------------------------
 
 
 def models(scripted: Any) -> dict[str, set[str]]:
@@ -672,7 +733,9 @@ def test_an_lm_for_one_step_and_one_for_all(scripted: Any) -> None:
 
 def test_lms_of_two_members_of_one_strategy(scripted: Any) -> None:
     scripted.reply = says()
-    named = {name: fm.lm(f"openai/{name}", api_base=scripted.url) for name in ("one", "zero", "part")}
+    named = {
+        name: fm.lm(f"openai/{name}", api_base=scripted.url) for name in ("one", "zero", "part")
+    }
     members = ["least_to_most", "cot", "least_to_most"]
     program = ready(scripted, fm.Ensemble(members))
     assert "least_to_most.1.split" in program.seats()
@@ -696,7 +759,11 @@ def test_lms_of_two_members_of_one_strategy(scripted: Any) -> None:
             "least_to_most.1",
             {"split": 2, "solve": 4, "answer": 2},
         ),
-        ("ensemble:least_to_most,least_to_most,cot", "least_to_most", {"split": 4, "solve": 8, "answer": 4}),
+        (
+            "ensemble:least_to_most,least_to_most,cot",
+            "least_to_most",
+            {"split": 4, "solve": 8, "answer": 4},
+        ),
     ],
 )
 def test_an_lm_for_a_step_on_the_command_line(
@@ -721,7 +788,9 @@ def test_an_lm_for_a_step_on_the_command_line(
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_recorded_run_answers_again_without_a_call(scripted: Any, strategy: str, tmp_path: Path) -> None:
+def test_a_recorded_run_answers_again_without_a_call(
+    scripted: Any, strategy: str, tmp_path: Path
+) -> None:
     scripted.reply = says()
     questions = [fm.Question(id="1", **CHOICE, answer="B")]
     runs = []
@@ -767,7 +836,8 @@ def test_turns_stay_within_their_bounds(scripted: Any, strategy: str, parts: lis
     assert len(scripted.bodies) == turns.total()
 
 
-# A strategy of one's own ------------------------------------------------------------------------------------
+# A strategy of one's own
+# ------------------------------------------------------------------------------------
 
 
 class Doubting(Answering):

@@ -26,8 +26,10 @@ from folkmoot.pipelines.testing.contract import ProtocolContract
 DOCUMENTS = [
     {
         "title": "Nile",
-        "text": "The Nile is a river in Africa. It is 6,650 km long. It flows north. It has two sources. "
-        "It has a delta. Its delta lies in Egypt. Rain feeds the river. The river floods in summer.",
+        "text": "The Nile is a river in Africa. It is 6,650 km long. It flows north. It has two "
+        "sources. "
+        "It has a delta. Its delta lies in Egypt. Rain feeds the river. The river floods in "
+        "summer.",
     },
     {"title": "Seine", "text": "The Seine is a river in France. It is 777 km long."},
     {"title": "Paris", "text": "Paris is the capital of France. It lies on the Seine."},
@@ -84,7 +86,9 @@ def script(
     last: Sequence[Mapping[str, str]] = (),
     **actions: Sequence[Sequence[str]],
 ) -> Callable[[Body], str]:
-    """A reply function: `actions` has each role's attempts, each a list of actions (the last one repeats)."""
+    """A reply function: `actions` has each role's attempts, each a list of actions (the last one
+    repeats).
+    """
     turns: dict[str, int] = {}
 
     def next_of(seat: str, said: Sequence[Any]) -> Any:
@@ -104,13 +108,18 @@ def script(
         attempts = actions[seat]
         attempt = attempts[min(turns[f"attempt of {seat}"], len(attempts) - 1)]
         return json.dumps(
-            {"thought": f"thought {step + 1} of {seat}", "action": attempt[min(step, len(attempt) - 1)]}
+            {
+                "thought": f"thought {step + 1} of {seat}",
+                "action": attempt[min(step, len(attempt) - 1)],
+            }
         )
 
     return reply
 
 
-def run(scripted: Any, program: Program, question: Mapping[str, Any] = QUESTION, **script_of: Any) -> Any:
+def run(
+    scripted: Any, program: Program, question: Mapping[str, Any] = QUESTION, **script_of: Any
+) -> Any:
     scripted.reply = script(**script_of)
     program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
     return program(**question)
@@ -124,7 +133,8 @@ def trace_of(prediction: Any, turn: int = 0) -> list[dict[str, str]]:
     return list(prediction.transcript[turn]["trace"])
 
 
-# Workers ----------------------------------------------------------------------------------------------------
+# Workers
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -140,17 +150,27 @@ def test_each_role_is_told_its_own_words_and_the_three_actions(
 ) -> None:
     run(scripted, alone(environment, role), **{role: [["Finish[Nile]"]]})
     text = text_of(scripted.bodies[0])
-    assert all(word in text for word in [*words, "Search[entity]", "Lookup[keyword]", "Finish[answer]"])
+    assert all(
+        word in text for word in [*words, "Search[entity]", "Lookup[keyword]", "Finish[answer]"]
+    )
     assert seat_of(scripted.bodies[0]) == role
     assert sum(mark in text for mark in MARKS.values()) == 1
 
 
 def test_a_trace_has_thoughts_actions_and_observations(scripted: Any, environment: Any) -> None:
-    actions = ["Search[Nile]", "Lookup[river]", "Lookup[river]", "Search[African river]", "Finish[the Nile]"]
+    actions = [
+        "Search[Nile]",
+        "Lookup[river]",
+        "Lookup[river]",
+        "Search[African river]",
+        "Finish[the Nile]",
+    ]
     prediction = run(scripted, alone(environment), bold=[actions])
     trace = trace_of(prediction)
     assert [step["action"] for step in trace] == actions
-    assert [step["thought"] for step in trace] == [f"thought {number} of bold" for number in range(1, 6)]
+    assert [step["thought"] for step in trace] == [
+        f"thought {number} of bold" for number in range(1, 6)
+    ]
     assert trace[0]["observation"].startswith("The Nile is a river in Africa.")
     assert "delta lies in Egypt" not in trace[0]["observation"]  # five sentences, no more
     assert trace[1]["observation"] == "(Result 1 / 3) The Nile is a river in Africa."
@@ -158,7 +178,11 @@ def test_a_trace_has_thoughts_actions_and_observations(scripted: Any, environmen
     assert trace[3]["observation"].startswith("(No page: African river) Closest: ")
     assert trace[3]["observation"].count(";") <= 4
     assert trace[4]["observation"] == "(finished)"
-    assert (prediction.answer, prediction.decided_by, prediction.rounds) == ("the Nile", "alone:bold", 1)
+    assert (prediction.answer, prediction.decided_by, prediction.rounds) == (
+        "the Nile",
+        "alone:bold",
+        1,
+    )
     assert prediction.transcript[0]["forced"] is False
     # What was seen after each step is what the next request holds, once each and in order.
     for number, body in enumerate(scripted.bodies):
@@ -167,8 +191,16 @@ def test_a_trace_has_thoughts_actions_and_observations(scripted: Any, environmen
         assert steps_in(body) == number
 
 
-def test_lookup_moves_on_with_its_place_until_nothing_is_left(scripted: Any, environment: Any) -> None:
-    actions = ["Lookup[delta]", "Search[Nile]", *["Lookup[delta]"] * 3, "Lookup[camel]", "Finish[Nile]"]
+def test_lookup_moves_on_with_its_place_until_nothing_is_left(
+    scripted: Any, environment: Any
+) -> None:
+    actions = [
+        "Lookup[delta]",
+        "Search[Nile]",
+        *["Lookup[delta]"] * 3,
+        "Lookup[camel]",
+        "Finish[Nile]",
+    ]
     trace = trace_of(run(scripted, alone(environment), bold=[actions]))
     assert [step["observation"] for step in trace] == [
         "(No page yet)",
@@ -183,8 +215,12 @@ def test_lookup_moves_on_with_its_place_until_nothing_is_left(scripted: Any, env
 
 
 @pytest.mark.parametrize("limit", [1, 5, 8, 10, 15])
-def test_at_the_step_limit_the_answer_is_asked_for_once(scripted: Any, environment: Any, limit: int) -> None:
-    prediction = run(scripted, alone(environment, max_steps=limit), bold=[["Search[Nile]", "Lookup[e]"]])
+def test_at_the_step_limit_the_answer_is_asked_for_once(
+    scripted: Any, environment: Any, limit: int
+) -> None:
+    prediction = run(
+        scripted, alone(environment, max_steps=limit), bold=[["Search[Nile]", "Lookup[e]"]]
+    )
     assert asked(scripted) == ["bold"] * limit + ["conclude"]
     assert steps_in(scripted.bodies[-1]) == limit
     turn = prediction.transcript[0]
@@ -193,7 +229,9 @@ def test_at_the_step_limit_the_answer_is_asked_for_once(scripted: Any, environme
 
 
 def test_who_finishes_with_the_last_step_is_not_forced(scripted: Any, environment: Any) -> None:
-    prediction = run(scripted, alone(environment, max_steps=2), bold=[["Search[Nile]", "Finish[Nile]"]])
+    prediction = run(
+        scripted, alone(environment, max_steps=2), bold=[["Search[Nile]", "Finish[Nile]"]]
+    )
     assert asked(scripted) == ["bold", "bold"]
     assert prediction.transcript[0]["forced"] is False
 
@@ -209,7 +247,9 @@ def test_an_unreadable_conclusion_is_asked_for_once_more(scripted: Any, environm
     assert prediction.transcript[0]["forced"] is True
 
 
-@pytest.mark.parametrize("said", ["Just answer Nile", "", "Search[Nile", "Search[]", "Fetch[Nile]", "Finish"])
+@pytest.mark.parametrize(
+    "said", ["Just answer Nile", "", "Search[Nile", "Search[]", "Fetch[Nile]", "Finish"]
+)
 def test_what_is_no_action_costs_a_step_and_is_told_what_is_allowed(
     scripted: Any, environment: Any, said: str
 ) -> None:
@@ -227,7 +267,12 @@ def test_what_is_no_action_costs_a_step_and_is_told_what_is_allowed(
     ("question", "bad", "good", "answer"),
     [
         ({"choices": {"A": "the Nile", "B": "the Seine"}, "kind": "choice"}, "the Rhine", "A", "A"),
-        ({"choices": {"A": "the Nile", "B": "the Seine"}, "kind": "choice"}, "neither", "the Seine", "B"),
+        (
+            {"choices": {"A": "the Nile", "B": "the Seine"}, "kind": "choice"},
+            "neither",
+            "the Seine",
+            "B",
+        ),
         ({"kind": "boolean"}, "maybe", "Yes", "yes"),
         ({"kind": "number"}, "very long", "6,650 km", "6650"),
         ({"kind": "span"}, "\u200b", "the Nile", "the Nile"),
@@ -237,7 +282,9 @@ def test_finish_with_an_unreadable_answer_costs_a_step(
     scripted: Any, environment: Any, question: dict[str, Any], bad: str, good: str, answer: str
 ) -> None:
     asking = {**QUESTION, **question}
-    prediction = run(scripted, alone(environment), asking, bold=[[f"Finish[{bad}]", f"Finish[{good}]"]])
+    prediction = run(
+        scripted, alone(environment), asking, bold=[[f"Finish[{bad}]", f"Finish[{good}]"]]
+    )
     assert prediction.answer == answer
     first, second = trace_of(prediction)
     assert (first["problem"], second["observation"]) == ("unreadable", "(finished)")
@@ -276,7 +323,9 @@ def test_a_thought_cannot_pass_for_an_observation(scripted: Any, environment: An
 
 
 def test_an_action_in_capitals_is_shown_as_an_action(scripted: Any, environment: Any) -> None:
-    """Quoted, [NASA] could be a template's mark and becomes (NASA), which is no action to imitate."""
+    """Quoted, [NASA] could be a template's mark and becomes (NASA), which is no action to
+    imitate.
+    """
     run(
         scripted,
         SupervisedTeam(["bold"], environment),
@@ -290,7 +339,9 @@ def test_an_action_in_capitals_is_shown_as_an_action(scripted: Any, environment:
         assert "[INST]" not in text_of(body)
 
 
-def test_workers_run_at_the_same_time_and_do_not_see_each_other(scripted: Any, environment: Any) -> None:
+def test_workers_run_at_the_same_time_and_do_not_see_each_other(
+    scripted: Any, environment: Any
+) -> None:
     scripted.delay = 0.05
     prediction = run(
         scripted,
@@ -308,7 +359,9 @@ def test_workers_run_at_the_same_time_and_do_not_see_each_other(scripted: Any, e
 
 
 def test_workers_never_share_a_page(scripted: Any, environment: Any) -> None:
-    """Under random delays the lookups of ten questions at once stay on the page that each worker opened."""
+    """Under random delays the lookups of ten questions at once stay on the page that each worker
+    opened.
+    """
     draw = random.Random(3)
     pages = {"bold": "Nile", "cautious": "Danube"}
 
@@ -316,12 +369,15 @@ def test_workers_never_share_a_page(scripted: Any, environment: Any) -> None:
         seat = seat_of(body)
         if seat not in pages:
             return json.dumps({"judgement": "", **accept("bold")})
-        action = [f"Search[{pages[seat]}]", "Lookup[river]", f"Finish[{pages[seat]}]"][steps_in(body)]
+        action = [f"Search[{pages[seat]}]", "Lookup[river]", f"Finish[{pages[seat]}]"][
+            steps_in(body)
+        ]
         return json.dumps({"thought": "", "action": action})
 
     scripted.reply, scripted.delay = reply, lambda: draw.uniform(0, 0.03)
     questions = [
-        fm.Question(id=str(i), question=f"{i}: which one?", answer="Nile", kind="span") for i in range(10)
+        fm.Question(id=str(i), question=f"{i}: which one?", answer="Nile", kind="span")
+        for i in range(10)
     ]
     program = SupervisedTeam(["bold", "cautious"], environment)
     lm = fm.lm("openai/scripted", api_base=scripted.url)
@@ -331,7 +387,8 @@ def test_workers_never_share_a_page(scripted: Any, environment: Any) -> None:
         assert found["cautious"] == "(Result 1 / 1) The Danube is a river."
 
 
-# The supervisor ---------------------------------------------------------------------------------------------
+# The supervisor
+# ---------------------------------------------------------------------------------------------
 
 
 def test_the_supervisor_sees_the_question_and_all_traces(scripted: Any, environment: Any) -> None:
@@ -356,8 +413,16 @@ def test_the_supervisor_sees_the_question_and_all_traces(scripted: Any, environm
     for word in ("coherent", "plausible", "complete", "accept or retry"):
         assert word in text
     turn = prediction.transcript[-1]
-    assert (turn["agent"], turn["text"], turn["answer"]) == ("supervisor", "judgement of supervisor", "Nile")
-    assert (prediction.answer, prediction.decided_by, prediction.rounds) == ("Nile", "supervisor:bold", 1)
+    assert (turn["agent"], turn["text"], turn["answer"]) == (
+        "supervisor",
+        "judgement of supervisor",
+        "Nile",
+    )
+    assert (prediction.answer, prediction.decided_by, prediction.rounds) == (
+        "Nile",
+        "supervisor:bold",
+        1,
+    )
     assert prediction.consensus_round is None
 
 
@@ -489,9 +554,13 @@ def test_an_unreadable_decision_is_asked_for_once_more(
 
 
 @pytest.mark.parametrize("bad", UNREADABLE)
-def test_an_unreadable_supervisor_falls_back(scripted: Any, environment: Any, bad: dict[str, str]) -> None:
+def test_an_unreadable_supervisor_falls_back(
+    scripted: Any, environment: Any, bad: dict[str, str]
+) -> None:
     both = {"bold": [["Finish[Nile]"]], "cautious": [["Finish[Seine]"]]}
-    prediction = run(scripted, SupervisedTeam(["bold", "cautious"], environment), **both, supervisor=[bad])
+    prediction = run(
+        scripted, SupervisedTeam(["bold", "cautious"], environment), **both, supervisor=[bad]
+    )
     assert asked(scripted)[2:] == ["supervisor", "supervisor"]
     assert (prediction.answer, prediction.decided_by) == ("Nile", "fallback:first")
     turn = prediction.transcript[-1]
@@ -512,14 +581,18 @@ def test_the_fallback_is_what_most_workers_share(scripted: Any, environment: Any
     assert (prediction.answer, prediction.decided_by) == ("The Nile", "fallback:majority")
 
 
-def test_a_tie_of_shared_answers_falls_back_to_the_first_worker(scripted: Any, environment: Any) -> None:
+def test_a_tie_of_shared_answers_falls_back_to_the_first_worker(
+    scripted: Any, environment: Any
+) -> None:
     said = {"a": "Rhine", "b": "Nile", "c": "Nile", "d": "Seine", "e": "Seine"}
     scripted.reply = lambda body: json.dumps(
         {"thought": "", "action": f"Finish[{said[body['model']]}]"}
         if seat_of(body) == "bold"
         else {"judgement": "", **UNREADABLE[0]}
     )
-    lms = {f"bold.{i}": fm.lm(f"openai/{name}", api_base=scripted.url) for i, name in enumerate(said)}
+    lms = {
+        f"bold.{i}": fm.lm(f"openai/{name}", api_base=scripted.url) for i, name in enumerate(said)
+    }
     program = SupervisedTeam(["bold"] * 5, environment, max_retries=1, lms=lms)
     with dspy.context(lm=fm.lm("openai/supervisor", api_base=scripted.url)):
         prediction = program(**QUESTION)
@@ -527,7 +600,9 @@ def test_a_tie_of_shared_answers_falls_back_to_the_first_worker(scripted: Any, e
     assert (prediction.answer, prediction.decided_by) == ("Rhine", "fallback:first")
 
 
-def test_the_fallback_passes_over_a_worker_without_an_answer(scripted: Any, environment: Any) -> None:
+def test_the_fallback_passes_over_a_worker_without_an_answer(
+    scripted: Any, environment: Any
+) -> None:
     prediction = run(
         scripted,
         SupervisedTeam(["bold", "cautious"], environment, max_steps=1),
@@ -564,14 +639,20 @@ def test_an_answer_found_on_a_retry_can_be_accepted(scripted: Any, environment: 
     assert "Answer: (no readable answer)" in text_of(
         next(b for b in scripted.bodies if seat_of(b) == "supervisor")
     )
-    assert (prediction.answer, prediction.decided_by, prediction.rounds) == ("Nile", "supervisor:bold", 2)
+    assert (prediction.answer, prediction.decided_by, prediction.rounds) == (
+        "Nile",
+        "supervisor:bold",
+        2,
+    )
 
 
 def test_equal_workers_get_numbers(scripted: Any, environment: Any) -> None:
     program = SupervisedTeam(["bold", "bold"], environment)
     prediction = run(scripted, program, bold=[["Finish[Nile]"]], supervisor=[accept("bold.1")])
     assert [turn["agent"] for turn in prediction.transcript] == ["bold.0", "bold.1", "supervisor"]
-    enum = scripted.bodies[-1]["response_format"]["json_schema"]["schema"]["properties"]["worker"]["enum"]
+    enum = scripted.bodies[-1]["response_format"]["json_schema"]["schema"]["properties"]["worker"][
+        "enum"
+    ]
     assert enum == ["bold.0", "bold.1"]
     assert (prediction.decided_by, prediction.consensus_round) == ("supervisor:bold.1", 1)
     # They say the same, and still each asks for itself.
@@ -598,7 +679,9 @@ def test_a_worker_alone_has_no_supervisor(scripted: Any, environment: Any) -> No
     assert asked(scripted) == ["bold"]
 
 
-def test_several_workers_without_retries_are_decided_between(scripted: Any, environment: Any) -> None:
+def test_several_workers_without_retries_are_decided_between(
+    scripted: Any, environment: Any
+) -> None:
     program = SupervisedTeam(["bold", "cautious"], environment, max_retries=0)
     both = {"bold": [["Finish[Nile]"]], "cautious": [["Finish[Seine]"]]}
     prediction = run(scripted, program, **both, last=[{"worker": "cautious"}])
@@ -617,13 +700,17 @@ def test_several_workers_without_retries_are_decided_between(scripted: Any, envi
         ("accept", "not bold", None),
     ],
 )
-def test_a_verdict_may_be_dressed_up_but_not_guessed(decision: str, worker: str, name: str | None) -> None:
+def test_a_verdict_may_be_dressed_up_but_not_guessed(
+    decision: str, worker: str, name: str | None
+) -> None:
     said = {"decision": decision, "worker": worker, "suggestion": ""}
     found = read_decision(said, {"bold": "Nile", "bold.1": "Seine"})
     assert (found and found.worker) == name
 
 
-@given(st.dictionaries(st.sampled_from(["decision", "worker", "suggestion"]), st.text()), st.booleans())
+@given(
+    st.dictionaries(st.sampled_from(["decision", "worker", "suggestion"]), st.text()), st.booleans()
+)
 def test_a_verdict_names_a_worker_who_can_stand(said: dict[str, str], retrying: bool) -> None:
     said = {"worker": "", "suggestion": "", **said}
     answers = {"bold": "Nile", "cautious": None}
@@ -640,7 +727,8 @@ def test_a_verdict_names_a_worker_who_can_stand(said: dict[str, str], retrying: 
     assert (read_decision(wanted, answers) is not None) == retrying
 
 
-# Seats and bills --------------------------------------------------------------------------------------------
+# Seats and bills
+# --------------------------------------------------------------------------------------------
 
 
 def test_every_seat_can_have_an_lm_of_its_own(scripted: Any, environment: Any) -> None:
@@ -650,7 +738,9 @@ def test_every_seat_can_have_an_lm_of_its_own(scripted: Any, environment: Any) -
         supervisor=[retry("bold")],
         last=[{"worker": "bold"}],
     )
-    lms = {seat: fm.lm(f"openai/{seat}-lm", api_base=scripted.url) for seat in ("supervisor", "bold")}
+    lms = {
+        seat: fm.lm(f"openai/{seat}-lm", api_base=scripted.url) for seat in ("supervisor", "bold")
+    }
     program = SupervisedTeam(["bold", "cautious"], environment, max_steps=1, max_retries=1, lms=lms)
     fm.evaluate(
         program,
@@ -668,7 +758,9 @@ def test_every_seat_can_have_an_lm_of_its_own(scripted: Any, environment: Any) -
     }
 
 
-def test_everything_is_decoded_greedily_unless_told_otherwise(scripted: Any, environment: Any) -> None:
+def test_everything_is_decoded_greedily_unless_told_otherwise(
+    scripted: Any, environment: Any
+) -> None:
     every = {
         "bold": [["Search[Nile]"]],
         "cautious": [["Finish[Seine]"]],
@@ -679,7 +771,9 @@ def test_everything_is_decoded_greedily_unless_told_otherwise(scripted: Any, env
     run(scripted, SupervisedTeam(workers, environment, max_steps=1, max_retries=1), **every)
     assert set(asked(scripted)) == {"bold", "cautious", "conclude", "supervisor", "last"}
     assert {body["temperature"] for body in scripted.bodies} == {0.0}
-    program = SupervisedTeam(workers, environment, max_steps=1, max_retries=1, sampling={"temperature": 0.5})
+    program = SupervisedTeam(
+        workers, environment, max_steps=1, max_retries=1, sampling={"temperature": 0.5}
+    )
     scripted.requests.clear()
     run(scripted, program, **every)
     assert {body["temperature"] for body in scripted.bodies} == {0.5}
@@ -718,7 +812,9 @@ def test_the_most_expensive_question_takes_what_turns_say(
         assert least <= counts[name] <= most, name
 
 
-def test_the_cheapest_question_takes_no_less_than_turns_say(scripted: Any, environment: Any) -> None:
+def test_the_cheapest_question_takes_no_less_than_turns_say(
+    scripted: Any, environment: Any
+) -> None:
     for names in (["bold"], ["bold", "cautious"]):
         for retries in (0, 2):
             program = SupervisedTeam(names, environment, max_retries=retries)
@@ -750,10 +846,13 @@ def test_a_failing_worker_ends_the_question_as_an_error(scripted: Any, environme
     assert (row["answer"], row["correct"]) == (None, False)
 
 
-# Prompts that can be optimised ------------------------------------------------------------------------------
+# Prompts that can be optimised
+# ------------------------------------------------------------------------------
 
 
-def test_every_instruction_can_be_changed_and_reaches_the_wire(scripted: Any, environment: Any) -> None:
+def test_every_instruction_can_be_changed_and_reaches_the_wire(
+    scripted: Any, environment: Any
+) -> None:
     program = SupervisedTeam(["bold", "cautious"], environment, max_steps=1, max_retries=1)
     predictors = dict(program.named_predictors())
     assert len(predictors) == 6  # act and conclude of two workers, supervisor, last word
@@ -765,7 +864,9 @@ def test_every_instruction_can_be_changed_and_reaches_the_wire(scripted: Any, en
     }
     for number, predictor in enumerate(predictors.values()):
         instructions = predictor.signature.instructions
-        predictor.signature = predictor.signature.with_instructions(f"{instructions} Marked {number}.")
+        predictor.signature = predictor.signature.with_instructions(
+            f"{instructions} Marked {number}."
+        )
     run(scripted, program, **every)
     sent = "\n".join(text_of(body) for body in scripted.bodies)
     assert all(f"Marked {number}." in sent for number in range(6))
@@ -800,7 +901,9 @@ def test_bootstrapping_makes_demonstrations_that_are_shown(scripted: Any, enviro
 
 
 @pytest.mark.parametrize("layout", ["chat", "plain"])
-def test_the_worked_trace_is_shown_to_every_seat(scripted: Any, environment: Any, layout: Any) -> None:
+def test_the_worked_trace_is_shown_to_every_seat(
+    scripted: Any, environment: Any, layout: Any
+) -> None:
     plain = {
         "bold": " so\nAction: Search[Nile]",
         "cautious": " so\nAction: Finish[Seine]",
@@ -837,7 +940,9 @@ def test_the_worked_trace_is_shown_to_every_seat(scripted: Any, environment: Any
     scripted.reply = reply
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     if layout == "plain":
-        lm.profile = Profile(layout="plain", answer_form="text", list_options=False, constrain="none")
+        lm.profile = Profile(
+            layout="plain", answer_form="text", list_options=False, constrain="none"
+        )
     program.set_lm(lm)
     prediction = program(**QUESTION)
     assert prediction.answer == "Nile"
@@ -865,7 +970,8 @@ def test_a_demonstration_without_a_trace_is_refused(environment: Any) -> None:
         SupervisedTeam(["bold"], environment, demonstration="boolq")
 
 
-# The common shape -------------------------------------------------------------------------------------------
+# The common shape
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -882,7 +988,9 @@ def test_all_kinds_called_and_awaited(
 ) -> None:
     asking = {**QUESTION, **question}
     program = SupervisedTeam(["bold"], environment, max_retries=1)
-    prediction = run(scripted, program, asking, bold=[[f"Finish[{said}]"]], supervisor=[accept("bold")])
+    prediction = run(
+        scripted, program, asking, bold=[[f"Finish[{said}]"]], supervisor=[accept("bold")]
+    )
     awaited = asyncio.run(program.acall(**asking))
     assert prediction.answer == awaited.answer == answer
     assert prediction.toDict() == awaited.toDict()
@@ -891,7 +999,8 @@ def test_all_kinds_called_and_awaited(
 def test_delays_change_nothing(scripted: Any, environment: Any) -> None:
     draw = random.Random(7)
     questions = [
-        fm.Question(id=str(i), question=f"{i}: which one?", answer="Nile", kind="span") for i in range(6)
+        fm.Question(id=str(i), question=f"{i}: which one?", answer="Nile", kind="span")
+        for i in range(6)
     ]
     found = []
     for delay in (0.0, lambda: draw.uniform(0, 0.02), lambda: draw.uniform(0, 0.02)):
@@ -902,10 +1011,15 @@ def test_delays_change_nothing(scripted: Any, environment: Any) -> None:
             number = int(re.search(r"(\d): which", text)[1])  # type: ignore[index]
             if seat == "supervisor":
                 again = "Search[Seine]" not in text and number % 2
-                return json.dumps({"judgement": "", **(retry("cautious") if again else accept("cautious"))})
+                return json.dumps(
+                    {"judgement": "", **(retry("cautious") if again else accept("cautious"))}
+                )
             page = "Seine" if "supervisor suggests" in text else "Nile"
             return json.dumps(
-                {"thought": "", "action": [f"Search[{page}]", f"Finish[{page} {number}]"][steps_in(body)]}
+                {
+                    "thought": "",
+                    "action": [f"Search[{page}]", f"Finish[{page} {number}]"][steps_in(body)],
+                }
             )
 
         scripted.reply = reply
@@ -994,7 +1108,8 @@ def test_bad_specs_are_named(environment: Any, spec: str, sets: dict[str, Any], 
         program_of(spec, sets)
 
 
-# Long traces ------------------------------------------------------------------------------------------------
+# Long traces
+# ------------------------------------------------------------------------------------------------
 
 
 def test_a_long_trace_keeps_every_step_and_its_end(scripted: Any) -> None:
@@ -1007,7 +1122,9 @@ def test_a_long_trace_keeps_every_step_and_its_end(scripted: Any) -> None:
     )
     text = text_of(scripted.bodies[-1])
     assert text.count("Action: Search[Long]") == 29
-    assert "Action: Finish[the very end]\nObservation: (finished)\nAnswer: the very end\n>>>" in text
+    assert (
+        "Action: Finish[the very end]\nObservation: (finished)\nAnswer: the very end\n>>>" in text
+    )
     assert len(prediction.transcript[0]["text"]) <= MAX_TRACE_CHARS
     assert len(prediction.transcript[0]["trace"][0]["observation"]) > 1_400  # the record is whole
 
@@ -1042,4 +1159,6 @@ class TestContract(ProtocolContract):
 
 class TestContractOfAWorker(ProtocolContract):
     def program(self) -> Program:
-        return SupervisedTeam(["neutral"], fm.CorpusEnvironment(DOCUMENTS), max_steps=1, max_retries=0)
+        return SupervisedTeam(
+            ["neutral"], fm.CorpusEnvironment(DOCUMENTS), max_steps=1, max_retries=0
+        )

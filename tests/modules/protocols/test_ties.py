@@ -20,19 +20,25 @@ CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 
 
 def questions(n: int) -> list[fm.Question]:
-    return [fm.Question(id=f"q{i}", question=f"Question {i}?", choices=CHOICES, answer="B") for i in range(n)]
+    return [
+        fm.Question(id=f"q{i}", question=f"Question {i}?", choices=CHOICES, answer="B")
+        for i in range(n)
+    ]
 
 
 def winner(answers: Sequence[str], ties: Ties, **known: Any) -> str | None:
     names = [f"m{i}" for i in range(len(answers))]
-    return vote_among(answers, "choice", settle=ties.settle("q", names, known.get("weights"))).answer
+    return vote_among(
+        answers, "choice", settle=ties.settle("q", names, known.get("weights"))
+    ).answer
 
 
 def test_each_rule_takes_its_own_of_the_tied_answers() -> None:
     tied = ["A", "B", "B", "A"]
     assert winner(tied, Ties()) == "A"
     assert winner(tied, Ties("weight"), weights=[1, 1, 3, 2]) == "B"
-    assert winner(tied, Ties("weight"), weights=[3, 1, 3, 2]) == "A"  # equally heavy: the one given first
+    # equally heavy: the one given first
+    assert winner(tied, Ties("weight"), weights=[3, 1, 3, 2]) == "A"
     assert winner(tied, Ties("strongest", "m2")) == "B"
     assert winner(["A", "B", "C", "B", "A"], Ties("strongest", "m2")) == "A"  # not among the tied
     drawn = {winner(tied, Ties("random", seed=seed)) for seed in range(20)}
@@ -58,7 +64,9 @@ def ensemble(scripted: Any, answers: str, **settings: Any) -> fm.Ensemble:
         return json.dumps({"answer": answers[int(body["model"].removeprefix("m"))]})
 
     scripted.reply = reply
-    members = [fm.SingleAgent(lm=fm.lm(f"openai/m{i}", api_base=scripted.url)) for i in range(len(answers))]
+    members = [
+        fm.SingleAgent(lm=fm.lm(f"openai/m{i}", api_base=scripted.url)) for i in range(len(answers))
+    ]
     return fm.Ensemble(members, **settings)
 
 
@@ -91,7 +99,12 @@ def test_a_drawn_tie_is_the_seeds_and_the_questions_own(scripted: ScriptedServer
     def answers(seed: int, concurrency: int) -> list[str]:
         program = ensemble(scripted, "AB", tie_break="random", seed=seed)
         run = fm.evaluate(
-            program, questions(12), tracking=False, cache=False, concurrency=concurrency, progress=False
+            program,
+            questions(12),
+            tracking=False,
+            cache=False,
+            concurrency=concurrency,
+            progress=False,
         )
         return [row["answer"] for row in run.rows]
 
@@ -111,7 +124,9 @@ def test_the_votes_of_recorded_rows_are_those_that_were_cast(scripted: ScriptedS
 
 
 def test_samples_that_are_tied(scripted: ScriptedServer) -> None:
-    scripted.reply = lambda body: json.dumps({"reasoning": "so", "answer": "AB"[len(scripted.bodies) % 2]})
+    scripted.reply = lambda body: json.dumps(
+        {"reasoning": "so", "answer": "AB"[len(scripted.bodies) % 2]}
+    )
     kinds = set()
     for seed in range(8):
         program = fm.SingleAgent("self_consistency", samples=2, tie_break="random", seed=seed)
@@ -187,8 +202,12 @@ def test_causal_consistency_has_a_rule_for_equally_frequent_answers(
     assert program.describe().get("tie_break", "random") == rule
 
 
-@pytest.mark.parametrize(("rule", "answers"), [("first", "B"), ("strongest:agent.1", "A"), ("random", "AB")])
-def test_a_networks_equal_weights_have_one_too(scripted: ScriptedServer, rule: str, answers: str) -> None:
+@pytest.mark.parametrize(
+    ("rule", "answers"), [("first", "B"), ("strongest:agent.1", "A"), ("random", "AB")]
+)
+def test_a_networks_equal_weights_have_one_too(
+    scripted: ScriptedServer, rule: str, answers: str
+) -> None:
     lms = by_model(scripted, "BA")
     found = set()
     for seed in range(8):
@@ -207,13 +226,22 @@ def test_a_networks_equal_weights_have_one_too(scripted: ScriptedServer, rule: s
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: fm.Ensemble(["cot"], tie_break="last"), "no rule 'last' for ties: choose first or weight"),
+        (
+            lambda: fm.Ensemble(["cot"], tie_break="last"),
+            "no rule 'last' for ties: choose first or weight",
+        ),
         (lambda: fm.Ensemble(["cot"], tie_break="strongest"), "no rule 'strongest'"),
-        (lambda: fm.Ensemble(["cot"], tie_break="strongest:simple"), "'simple' does not vote.*among cot"),
+        (
+            lambda: fm.Ensemble(["cot"], tie_break="strongest:simple"),
+            "'simple' does not vote.*among cot",
+        ),
         (lambda: fm.Ensemble(["cot"], tie_break="random", seed="x"), "seed is 'x'"),
         (lambda: fm.CausalConsistency(tie_break="weight"), "no rule 'weight' for ties"),
         (lambda: fm.Deliberation(["critic"], "majority:weight"), "no rule 'weight' for ties"),
-        (lambda: fm.Deliberation(["critic"], opening="loud"), "no opening 'loud': choose in_turn or blind"),
+        (
+            lambda: fm.Deliberation(["critic"], opening="loud"),
+            "no opening 'loud': choose in_turn or blind",
+        ),
     ],
 )
 def test_what_is_no_rule_is_named(make: Any, words: str) -> None:
@@ -224,7 +252,10 @@ def test_what_is_no_rule_is_named(make: Any, words: str) -> None:
 def test_a_rule_that_is_the_default_changes_no_program() -> None:
     for plain, told in (
         (fm.Ensemble(["cot", "simple"]), fm.Ensemble(["cot", "simple"], tie_break="first")),
-        (fm.SingleAgent("self_consistency"), fm.SingleAgent("self_consistency", tie_break="first", seed=4)),
+        (
+            fm.SingleAgent("self_consistency"),
+            fm.SingleAgent("self_consistency", tie_break="first", seed=4),
+        ),
         (fm.Deliberation(["critic"]), fm.Deliberation(["critic"], opening="in_turn", seed=4)),
         (fm.CausalConsistency(), fm.CausalConsistency(tie_break="random")),
     ):

@@ -1,4 +1,6 @@
-"""Reading and scoring answers: tricky texts, properties, and the real benchmark files when they are here."""
+"""Reading and scoring answers: tricky texts, properties, and the real benchmark files when they are
+here.
+"""
 
 import json
 import os
@@ -214,7 +216,9 @@ FORMS = (
     "{label}\n\nIt is not {other}.",
 )
 WORDS = st.text("bcdfghjklmnprstvz", min_size=3, max_size=8)
-LABELS = st.sampled_from([list("ABCDE"), list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), list("12345"), list("AB")])
+LABELS = st.sampled_from(
+    [list("ABCDE"), list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), list("12345"), list("AB")]
+)
 
 
 @st.composite
@@ -232,15 +236,23 @@ def questions(draw: st.DrawFn) -> dict[str, str]:
 
 
 @given(questions(), st.sampled_from(FORMS), st.data())
-def test_every_form_of_an_option_reads_back(choices: dict[str, str], form: str, data: st.DataObject) -> None:
-    label, other = data.draw(st.lists(st.sampled_from(sorted(choices)), min_size=2, max_size=2, unique=True))
+def test_every_form_of_an_option_reads_back(
+    choices: dict[str, str], form: str, data: st.DataObject
+) -> None:
+    label, other = data.draw(
+        st.lists(st.sampled_from(sorted(choices)), min_size=2, max_size=2, unique=True)
+    )
     text = form.format(label=label, text=choices[label], other=choices[other])
     assert read_choice(text, choices) == label
 
 
 @given(questions(), st.data())
-def test_an_option_denied_or_left_open_is_never_chosen(choices: dict[str, str], data: st.DataObject) -> None:
-    a, b = data.draw(st.lists(st.sampled_from(sorted(choices)), min_size=2, max_size=2, unique=True))
+def test_an_option_denied_or_left_open_is_never_chosen(
+    choices: dict[str, str], data: st.DataObject
+) -> None:
+    a, b = data.draw(
+        st.lists(st.sampled_from(sorted(choices)), min_size=2, max_size=2, unique=True)
+    )
     for text in (
         f"not {a}",
         f"The answer is not ({a}).",
@@ -257,7 +269,10 @@ def test_any_text_reads_as_a_label_or_nothing(text: str, choices: dict[str, str]
 
 
 @given(
-    st.lists(st.sampled_from(["a", "A", "I", "place", "is", "to", "think", "good", ".", ","]), max_size=12)
+    st.lists(
+        st.sampled_from(["a", "A", "I", "place", "is", "to", "think", "good", ".", ","]),
+        max_size=12,
+    )
 )
 def test_prose_is_never_option_a_or_i(words: list[str]) -> None:
     """An article or pronoun with a word after it names no option."""
@@ -387,7 +402,11 @@ def test_read_number_strict(text: str, value: str | None) -> None:
     assert read_number(text, strict=True) == (None if value is None else Decimal(value))
 
 
-@given(st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**12), max_value=10**12, places=3))
+@given(
+    st.decimals(
+        allow_nan=False, allow_infinity=False, min_value=-(10**12), max_value=10**12, places=3
+    )
+)
 def test_numbers_read_back_however_written(number: Decimal) -> None:
     canonical = read_answer(str(number), "number")
     assert canonical is not None
@@ -554,7 +573,9 @@ def test_score_of_each_kind() -> None:
     assert score(None, "bank", "span") == Score(False, 0.0, 0.0)
 
 
-@pytest.mark.parametrize(("gold", "kind"), [("Z", "choice"), ("many", "number"), ("perhaps", "boolean")])
+@pytest.mark.parametrize(
+    ("gold", "kind"), [("Z", "choice"), ("many", "number"), ("perhaps", "boolean")]
+)
 def test_score_refuses_a_gold_answer_that_is_none(gold: str, kind: Any) -> None:
     with pytest.raises(ValueError, match=f"gold answer '{gold}'"):
         score("A", gold, kind, CHOICES if kind == "choice" else None)
@@ -570,13 +591,21 @@ def rows(name: str) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "every"), [("commonsenseqa-validation", 1), ("arc-challenge-test", 4), ("scienceqa-test", 4)]
+    ("name", "every"),
+    [("commonsenseqa-validation", 1), ("arc-challenge-test", 4), ("scienceqa-test", 4)],
 )
 def test_gold_choices_of_real_rows_read_back(name: str, every: int) -> None:
     for row in islice(rows(name), 0, None, every):
         choices, gold = row["choices"], row["answer"]
         text = choices[gold]
-        for form in (gold, f"({gold})", f"Answer: {gold}", f"{gold}) {text}", f"The answer is {gold}.", text):
+        for form in (
+            gold,
+            f"({gold})",
+            f"Answer: {gold}",
+            f"{gold}) {text}",
+            f"The answer is {gold}.",
+            text,
+        ):
             label = read_choice(form, choices)
             assert label is not None, (form, choices)
             assert choices[label].strip() == text.strip(), (form, choices)
@@ -600,11 +629,14 @@ def test_gold_booleans_of_real_rows_are_read(name: str) -> None:
         gold = row["answer"]
         assert infer_kind(gold, None) == "boolean"
         assert read_boolean(gold) is (gold in {"yes", "True"})
-        assert read_boolean(f"{row['question']}\nThe answer is {gold}.") is (gold in {"yes", "True"})
+        assert read_boolean(f"{row['question']}\nThe answer is {gold}.") is (
+            gold in {"yes", "True"}
+        )
 
 
 def test_gold_spans_of_real_rows_match_themselves() -> None:
     for row in rows("hotpotqa-validation"):
-        # "The The" and "!!!" have no token left, which the official script counts as a match with F1 0.
+        # "The The" and "!!!" have no token left, which the official script counts as a match with
+        # F1 0.
         f1 = 1.0 if normalise_span(row["answer"]) else 0.0
         assert score(row["answer"], row["answer"], "span") == Score(True, 1.0, f1)

@@ -115,13 +115,17 @@ def test_inputs_and_labels_are_what_evaluate_needs() -> None:
 
 
 class _Library(dspy.Module):
-    def forward(self, question: str, choices: dict[str, str], context: None, kind: str) -> dspy.Prediction:
+    def forward(
+        self, question: str, choices: dict[str, str], context: None, kind: str
+    ) -> dspy.Prediction:
         return dspy.Prediction(answer="B")
 
 
 def test_dspy_evaluate_runs_over_questions() -> None:
     devset = [make(id=str(n), choices=CHOICES, answer=gold) for n, gold in enumerate("AB")]
-    evaluate = dspy.Evaluate(devset=devset, metric=dspy.evaluate.answer_exact_match, display_progress=False)
+    evaluate = dspy.Evaluate(
+        devset=devset, metric=dspy.evaluate.answer_exact_match, display_progress=False
+    )
     assert evaluate(_Library()).score == 50.0
 
 
@@ -152,7 +156,12 @@ def test_bootstrapping_runs_on_questions_and_reads_their_gold() -> None:
 
 def test_copies_stay_questions_and_parts_do_not() -> None:
     question = make(choices=CHOICES, answer="A", meta={"n": 1})
-    for same in (question.copy(), Question(question), copy.deepcopy(question), Question(question.toDict())):
+    for same in (
+        question.copy(),
+        Question(question),
+        copy.deepcopy(question),
+        Question(question.toDict()),
+    ):
         assert type(same) is Question
         assert same == question
         assert same.inputs() == question.inputs()
@@ -206,7 +215,9 @@ def test_equal_questions_hash_alike_and_different_ones_differ() -> None:
         ({"subject": None}, "meta", {}),
     ],
 )
-def test_rows_come_in_the_shapes_that_files_have(row: dict[str, Any], field: str, value: Any) -> None:
+def test_rows_come_in_the_shapes_that_files_have(
+    row: dict[str, Any], field: str, value: Any
+) -> None:
     assert from_row({"id": "q1", "question": "What?", **row}, "f.jsonl, line 3")[field] == value
 
 
@@ -244,7 +255,9 @@ def test_a_kind_from_outside_overrides_the_row() -> None:
     assert from_row(row, "here", kind="span").kind == "span"
 
 
-texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(lambda t: t.strip())
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(
+    lambda t: t.strip()
+)
 choice_maps = st.dictionaries(st.sampled_from("ABCDEFGH"), texts, min_size=2, max_size=8)
 
 

@@ -1,4 +1,6 @@
-"""Parts that an LM lists and steps that a chain takes: read from any text, in bounded time, none made up."""
+"""Parts that an LM lists and steps that a chain takes: read from any text, in bounded time, none
+made up.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,18 @@ MOST = 4
 WORDS = st.lists(
     st.sampled_from(["count", "rolls", "72", "-", "9", "3.5", "x=1", "sun"]), min_size=1, max_size=5
 )
-PARTS = st.lists(WORDS.map(lambda words: f"find {' '.join(words)}"), min_size=2, max_size=6, unique=True)
-LISTS = ["{i}. {part}", "{i}) {part}", "({i}) {part}", "- {part}", "* {part}", "• {part}", "Step {i}: {part}"]
+PARTS = st.lists(
+    WORDS.map(lambda words: f"find {' '.join(words)}"), min_size=2, max_size=6, unique=True
+)
+LISTS = [
+    "{i}. {part}",
+    "{i}) {part}",
+    "({i}) {part}",
+    "- {part}",
+    "* {part}",
+    "• {part}",
+    "Step {i}: {part}",
+]
 LISTS += [
     "  {i}.\t{part}",
     "**{i}.** {part}",

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from folkmoot.modules.reading.voting import Vote, agreement, log_odds, majority, trust_consensus, weighted
+from folkmoot.modules.reading.voting import (
+    Vote,
+    agreement,
+    log_odds,
+    majority,
+    trust_consensus,
+    weighted,
+)
 
 ANSWERS = st.lists(st.sampled_from(["A", "B", "C", None]), max_size=9)
 
@@ -31,7 +38,9 @@ def test_majority(answers: list[str | None], vote: Vote) -> None:
 
 def test_answers_with_one_key_are_one_answer_spelled_as_the_first() -> None:
     assert majority(["b", "A", "B"], key=str.lower) == Vote("b", {"b": 2, "A": 1}, False)
-    assert weighted(["A", "B", "b"], [1.5, 1, 1], key=str.lower) == Vote("B", {"A": 1.5, "B": 2}, False)
+    assert weighted(["A", "B", "b"], [1.5, 1, 1], key=str.lower) == Vote(
+        "B", {"A": 1.5, "B": 2}, False
+    )
 
 
 @given(ANSWERS, st.randoms())
@@ -64,7 +73,9 @@ def test_equal_weights_are_a_majority(answers: list[str | None]) -> None:
         ([None], [1.0], None, False),
     ],
 )
-def test_weighted(answers: list[str | None], weights: list[float], answer: str | None, tied: bool) -> None:
+def test_weighted(
+    answers: list[str | None], weights: list[float], answer: str | None, tied: bool
+) -> None:
     vote = weighted(answers, weights)
     assert (vote.answer, vote.tied) == (answer, tied)
 
@@ -93,7 +104,9 @@ def test_log_odds_grow_with_accuracy(right: int, n: int) -> None:
     assert math.isfinite(log_odds(right / n, n))
 
 
-@pytest.mark.parametrize(("accuracy", "n", "options"), [(1.1, 5, 2), (-0.1, 5, 2), (0.5, -1, 2), (0.5, 5, 1)])
+@pytest.mark.parametrize(
+    ("accuracy", "n", "options"), [(1.1, 5, 2), (-0.1, 5, 2), (0.5, -1, 2), (0.5, 5, 1)]
+)
 def test_log_odds_refuse_impossible_counts(accuracy: float, n: int, options: int) -> None:
     with pytest.raises(ValueError, match=r"accuracy|log-odds"):
         log_odds(accuracy, n, options=options)
@@ -152,7 +165,11 @@ def test_trust_consensus_when_all_abstain() -> None:
 
 @pytest.mark.parametrize(
     ("trust", "adjacency"),
-    [(matrix(3), np.ones((2, 2))), (matrix(2), np.ones((2, 3))), (matrix(2, math.nan), np.ones((2, 2)))],
+    [
+        (matrix(3), np.ones((2, 2))),
+        (matrix(2), np.ones((2, 3))),
+        (matrix(2, math.nan), np.ones((2, 2))),
+    ],
 )
 def test_trust_consensus_refuses_matrices_that_do_not_fit(
     trust: npt.NDArray[np.float64], adjacency: npt.NDArray[np.float64]

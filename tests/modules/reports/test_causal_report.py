@@ -1,4 +1,6 @@
-"""The report of causal consistency against a table worked out by hand, its plot, and its name in MLflow."""
+"""The report of causal consistency against a table worked out by hand, its plot, and its name in
+MLflow.
+"""
 
 from __future__ import annotations
 
@@ -97,8 +99,10 @@ def test_a_table_worked_out_by_hand() -> None:
 
 def test_solutions_and_evaluations_of_that_table() -> None:
     report = causal_report(TABLE)
-    # Solutions: rows 1, 2, 4 and 6 have two each, row 3 four, row 5 six; right are 2 + 0 + 2 + 1 + 0 + 1 of
-    # them, unreadable two in row 5 and one in row 6. Rows 1, 2 and 3 are unanimous in the first round.
+    # Solutions: rows 1, 2, 4 and 6 have two each, row 3 four, row 5 six; right are 2 + 0 + 2 + 1 +
+    # 0 + 1 of
+    # them, unreadable two in row 5 and one in row 6. Rows 1, 2 and 3 are unanimous in the first
+    # round.
     assert report["reasoner"] == {
         "accuracy": pytest.approx(6 / 18),
         "abstention_rate": pytest.approx(3 / 18),
@@ -140,12 +144,21 @@ def test_a_plain_vote_has_nothing_to_say_of_evaluators() -> None:
 
 def test_nothing_to_report_gives_counts_and_no_rates() -> None:
     assert causal_report([]) == {"questions": 0, "errors": 0, "decided_by": {}}
-    assert causal_report([ERROR]) == {"questions": 0, "errors": 1, "accuracy": 0.0, "decided_by": {}}
+    assert causal_report([ERROR]) == {
+        "questions": 0,
+        "errors": 1,
+        "accuracy": 0.0,
+        "decided_by": {},
+    }
 
 
 def test_answers_are_equal_by_meaning() -> None:
     span = row(
-        [(["Tower", "the tower"], [("Tower", "tower!")])], "Tower", "accepted", kind="span", gold="Tower"
+        [(["Tower", "the tower"], [("Tower", "tower!")])],
+        "Tower",
+        "accepted",
+        kind="span",
+        gold="Tower",
     )
     assert causal_report([span])["evaluator"]["changed"] == 0
     assert causal_report([span])["reasoner"] == {
@@ -153,7 +166,9 @@ def test_answers_are_equal_by_meaning() -> None:
         "abstention_rate": 0.0,
         "unanimous_rate": 1.0,
     }
-    number = row([(["1,000"], [("1,000", "1000.0")])], "1000", "accepted", kind="number", gold="1000")
+    number = row(
+        [(["1,000"], [("1,000", "1000.0")])], "1000", "accepted", kind="number", gold="1000"
+    )
     assert causal_report([number])["evaluator"]["kept_right_rate"] == 1.0
 
 
@@ -182,7 +197,8 @@ def test_it_agrees_with_the_rows_of_a_run(scripted: Any) -> None:
     assert report["calls_per_question"] == 9
 
 
-# Odd rows ---------------------------------------------------------------------------------------------------
+# Odd rows
+# --------------------------------------------------------------------------------------------------
 
 
 def leaves(tree: Mapping[str, Any]) -> Iterator[Any]:
@@ -243,7 +259,8 @@ def test_rows_of_other_protocols_have_steps_and_golds_that_are_no_option() -> No
     assert report["evaluator"]["wrong_to_wrong"] == 1
 
 
-# The plot ---------------------------------------------------------------------------------------------------
+# The plot
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.plots
@@ -296,7 +313,9 @@ def test_a_tracked_run_has_its_plot_and_name(
     (run,) = client.search_runs([experiment.experiment_id])
     assert run.info.run_name.startswith("causal R2E1 · without non_causal · one-shot · scripted · ")
     (figures,) = tmp_path.glob("mlruns/folkmoot/*/artifacts/figures.json")
-    assert ["causal/evaluator/evaluations", 1, None, None, None] in json.loads(figures.read_text())["data"]
+    assert ["causal/evaluator/evaluations", 1, None, None, None] in json.loads(figures.read_text())[
+        "data"
+    ]
 
 
 def test_every_protocol_with_a_plot_has_one_of_its_own() -> None:

@@ -62,7 +62,8 @@ def test_each_role_at_its_first_and_last_answer() -> None:
 
 def test_revisions_by_role_and_by_round() -> None:
     report = deliberation_report(TABLE)
-    # Into round 2: B→A, A→B, B→C (intuitive), C→B (reasoner); into round 3: C→D. Six rows give 2 + 2·2 + 2·2
+    # Into round 2: B→A, A→B, B→C (intuitive), C→B (reasoner); into round 3: C→D. Six rows give 2 +
+    # 2·2 + 2·2
     # steps of each role's: rows 3 and 4 one each, rows 5 and 6 two each. B→None is no revision.
     assert report["revisions"] == {
         "wrong_to_right": 1,
@@ -98,7 +99,8 @@ def test_revisions_by_role_and_by_round() -> None:
 
 def test_conformity_is_repeating_the_speaker_before_in_the_same_round() -> None:
     report = deliberation_report(TABLE)
-    # Round 1: rows 1 and 2 of 6; round 2: rows 3 and 4 of 4; round 3: row 5 not, in row 6 nothing to repeat.
+    # Round 1: rows 1 and 2 of 6; round 2: rows 3 and 4 of 4; round 3: row 5 not, in row 6 nothing
+    # to repeat.
     assert report["conformity"] == {
         "rate": pytest.approx(4 / 11),
         "round": {"1": pytest.approx(2 / 6), "2": pytest.approx(2 / 4), "3": 0.0},
@@ -130,7 +132,8 @@ def test_three_agents_have_three_pairs_and_abstentions_agree_with_nothing() -> N
     }
     assert report["decided_by"]["fallback:majority"] == {"count": 1, "rate": 0.5, "accuracy": 1.0}
     assert report["decided_by"]["strongest:intuitive"] == {"count": 1, "rate": 0.5, "accuracy": 1.0}
-    assert report["conformity"]["rate"] == 0.0  # of A→B and B→A; after None there is nothing to repeat
+    # of A→B and B→A; after None there is nothing to repeat
+    assert report["conformity"]["rate"] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -148,7 +151,9 @@ def test_three_agents_have_three_pairs_and_abstentions_agree_with_nothing() -> N
         (None, None, None),
     ],
 )
-def test_what_counts_as_a_revision(before: str | None, after: str | None, expected: str | None) -> None:
+def test_what_counts_as_a_revision(
+    before: str | None, after: str | None, expected: str | None
+) -> None:
     report = deliberation_report([row([[before], [after]], roles=["reasoner"])])
     assert {name for name in CHANGES if report["revisions"][name]} == ({expected} - {None})
 
@@ -209,7 +214,9 @@ def test_what_always_holds(tables: list[list[tuple[str | None, ...]]]) -> None:
     assert all(value >= 0.0 for value in rates)
     assert sum(report["first_consensus_round"].values()) == report["questions"] == len(rows)
     assert report["consensus_rate"] + report["tie_break"]["rate"] == pytest.approx(1)
-    assert list(report["resolved_by_round"].values()) == sorted(report["resolved_by_round"].values())
+    assert list(report["resolved_by_round"].values()) == sorted(
+        report["resolved_by_round"].values()
+    )
     assert report["agreement"]["all"] <= min(report["agreement"].values()) + 1e-9
     if "revisions" in report:
         for name in CHANGES:
@@ -220,4 +227,6 @@ def test_what_always_holds(tables: list[list[tuple[str | None, ...]]]) -> None:
         own = report["role"][role]
         gained = own["accuracy_last"] - own["accuracy_first"]
         counts = own.get("revisions", dict.fromkeys(CHANGES, 0))
-        assert gained * len(rows) == pytest.approx(counts["wrong_to_right"] - counts["right_to_wrong"])
+        assert gained * len(rows) == pytest.approx(
+            counts["wrong_to_right"] - counts["right_to_wrong"]
+        )

@@ -1,4 +1,6 @@
-"""What dialogues did to answers: each figure by hand on a small example, and what must hold of all."""
+"""What dialogues did to answers: each figure by hand on a small example, and what must hold
+of all.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,18 @@ CHOICES = {"A": "bank", "B": "mall", "C": "park"}
 
 
 def turn(agent: str, round: int, answer: str | None, **more: Any) -> dict[str, Any]:
-    return {"agent": agent, "round": round, "answer": answer, "text": f"{agent} says {answer}", **more}
+    return {
+        "agent": agent,
+        "round": round,
+        "answer": answer,
+        "text": f"{agent} says {answer}",
+        **more,
+    }
 
 
-def row(*turns: dict[str, Any], answer: str | None = None, gold: str = "A", **more: Any) -> dict[str, Any]:
+def row(
+    *turns: dict[str, Any], answer: str | None = None, gold: str = "A", **more: Any
+) -> dict[str, Any]:
     """A row; the final answer is the last turn's unless it is given. The gold answer is A."""
     said = answer if answer is not None or not turns else turns[-1]["answer"]
     return {
@@ -43,7 +53,13 @@ def row(*turns: dict[str, Any], answer: str | None = None, gold: str = "A", **mo
         "decided_by": "consensus",
         "rounds": 2,
         "consensus_round": None,
-        "usage": {"calls": 1, "prompt_tokens": 1, "completion_tokens": 1, "cached_calls": 0, "cost_usd": 0.0},
+        "usage": {
+            "calls": 1,
+            "prompt_tokens": 1,
+            "completion_tokens": 1,
+            "cached_calls": 0,
+            "cost_usd": 0.0,
+        },
         "seconds": 1.0,
         "em": None,
         "f1": None,
@@ -100,15 +116,21 @@ def test_chances_of_a_dialogue() -> None:
 
 
 def test_what_a_judge_decided_is_not_put_down_to_talk() -> None:
-    """Nobody revised anything: two agents part, and a judge settles it rightly where the vote is wrong."""
+    """Nobody revised anything: two agents part, and a judge settles it rightly where the vote is
+    wrong.
+    """
     settled = row(turn("i", 1, "B"), turn("r", 1, "A"), turn("judge", 1, "A"), answer="A")
     found = forensics([settled, settled])
     talk = found["talk"]
     assert (talk["accuracy"], talk["accuracy_last"], talk["wrong_to_right"]) == (0, 0, 2)
-    assert not any(count for change, count in talk["revisions"].items() if change != "wrong_to_wrong")
+    assert not any(
+        count for change, count in talk["revisions"].items() if change != "wrong_to_wrong"
+    )
     assert talk["decider"]["wrong_to_right"] == 2
     assert found["shapley"]["unexplained"] == 1.0  # the votes explain nothing of it
-    turned = row(turn("i", 1, "B"), turn("r", 1, "A"), turn("i", 2, "A"), turn("r", 2, "A"), answer="A")
+    turned = row(
+        turn("i", 1, "B"), turn("r", 1, "A"), turn("i", 2, "A"), turn("r", 2, "A"), answer="A"
+    )
     talk = forensics([turned])["talk"]
     assert (talk["revisions"]["wrong_to_right"], talk["decider"]["wrong_to_right"]) == (1, 0)
     assert forensics([turned])["shapley"]["unexplained"] == 0
@@ -121,7 +143,8 @@ def test_the_figures_of_four_dialogues_by_hand() -> None:
     assert found["oracle"] == {"accuracy": 0.5, "any_agent": 1.0, "gap": 0.5, "lost": 2}
     # tempted: i in LOST (gave way), r in SPLIT (stood), both from a right answer
     assert found["sycophancy"] == {
-        "chances": 2, "count": 1, "rate": 0.5, "right_chances": 2, "right_count": 1, "right_rate": 0.5,
+        "chances": 2, "count": 1, "rate": 0.5, "right_chances": 2, "right_count": 1,
+        "right_rate": 0.5,
     }  # fmt: skip
     # helped: i in WON (took it), i in SPLIT (did not)
     assert found["correction"] == {"chances": 2, "count": 1, "rate": 0.5}
@@ -137,7 +160,9 @@ def test_the_figures_of_four_dialogues_by_hand() -> None:
     assert found["agent"]["r"]["sycophancy_rate"] == 0.0
     # first answers, ties to the earlier speaker i: A, B, C, A against gold A; final: B, A, C, A
     assert found["talk"]["accuracy"] == 0.5
-    assert {change: count for change, count in found["talk"].items() if count and "_to_" in change} == {
+    assert {
+        change: count for change, count in found["talk"].items() if count and "_to_" in change
+    } == {
         "right_to_wrong": 1,
         "wrong_to_right": 1,
         "wrong_to_wrong": 1,
@@ -146,8 +171,10 @@ def test_the_figures_of_four_dialogues_by_hand() -> None:
 
 
 def test_shapley_values_of_two_agents_by_hand() -> None:
-    """Last answers: LOST B B, WON A A, SPLIT C A, AGREED A A. Alone i is right on 2 of 4, r on 3; together,
-    ties to i, on 2. i adds (1/2 + (1/2 - 3/4)) / 2 = 1/8, r adds (3/4 + (1/2 - 1/2)) / 2 = 3/8."""
+    """Last answers: LOST B B, WON A A, SPLIT C A, AGREED A A. Alone i is right on 2 of 4, r on 3;
+    together, ties to i, on 2. i adds (1/2 + (1/2 - 3/4)) / 2 = 1/8, r adds (3/4 + (1/2 - 1/2)) / 2
+    = 3/8.
+    """
     found = forensics([LOST, WON, SPLIT, AGREED])
     assert found["agent"]["i"]["shapley"] == pytest.approx(1 / 8)
     assert found["agent"]["r"]["shapley"] == pytest.approx(3 / 8)
@@ -158,7 +185,9 @@ def test_shapley_values_of_two_agents_by_hand() -> None:
 
 
 def test_first_and_last_answers_have_shapley_values_of_their_own() -> None:
-    """First answers A and B: i alone is right, and wins the tie. Last answers B and B: nobody is right."""
+    """First answers A and B: i alone is right, and wins the tie. Last answers B and B: nobody is
+    right.
+    """
     found = forensics([LOST])
     assert (found["shapley"]["vote_first"], found["shapley"]["vote"]) == (1.0, 0.0)
     assert found["agent"]["i"]["shapley_first"] == 1.0
@@ -213,7 +242,12 @@ def test_reasoners_are_asked_afresh_and_evaluators_start_from_what_they_are_hand
         turn("evaluator", 2, "B", examined={**handed, "answer": "B"}),
     )
     (move,) = moves(causal)
-    assert (move.agent, move.before, move.after, move.towards) == ("evaluator", "A", "B", ("reasoner.1",))
+    assert (move.agent, move.before, move.after, move.towards) == (
+        "evaluator",
+        "A",
+        "B",
+        ("reasoner.1",),
+    )
     found = forensics([causal])
     assert found["sycophancy"]["count"] == found["sycophancy"]["chances"] == 1
     assert set(found["agent"]) == {"reasoner.0", "reasoner.1", "evaluator"}
@@ -232,7 +266,9 @@ def test_a_worker_that_was_sent_back_was_swayed_by_the_supervisor() -> None:
         turn("supervisor", 2, "A", worker="bold", suggestion=""),
     )
     found = forensics([team])
-    assert found["sway"] == {"supervisor": {"bold": {"to_right": 1, "to_wrong": 0, "wrong_to_wrong": 0}}}
+    assert found["sway"] == {
+        "supervisor": {"bold": {"to_right": 1, "to_wrong": 0, "wrong_to_wrong": 0}}
+    }
     assert set(found["agent"]) == {"bold", "cautious"}
 
 
@@ -270,7 +306,9 @@ def test_odd_rows_do_not_stop_the_count() -> None:
 
 
 def test_unreadable_answers_are_a_state_of_their_own_and_no_answer_to_give_way_to() -> None:
-    found = forensics([row(turn("i", 1, "A"), turn("r", 1, None), turn("i", 2, None), turn("r", 2, "A"))])
+    found = forensics(
+        [row(turn("i", 1, "A"), turn("r", 1, None), turn("i", 2, None), turn("r", 2, "A"))]
+    )
     assert found["agent"]["i"]["flips"]["right_to_unreadable"] == 1
     assert found["agent"]["r"]["flips"]["unreadable_to_right"] == 1
     assert "sycophancy" not in found
@@ -308,7 +346,9 @@ def test_what_holds_of_any_dialogues(rows: list[dict[str, Any]]) -> None:
         assert found["sycophancy"]["right_chances"] <= found["sycophancy"]["chances"]
     if "talk" in found:
         assert sum(found["talk"][change] for change in CHANGES) == len(rows)
-    spoke_twice = sum(len(one["transcript"]) > len({t["agent"] for t in one["transcript"]}) for one in rows)
+    spoke_twice = sum(
+        len(one["transcript"]) > len({t["agent"] for t in one["transcript"]}) for one in rows
+    )
     for agent in found["agent"].values():
         assert sum(agent.get("flips", {}).values()) == (spoke_twice if "flips" in agent else 0)
     for ending in ("", "_first"):
@@ -328,13 +368,17 @@ VOTES = st.lists(ANSWERS, min_size=1, max_size=6)
 
 @given(VOTES, st.data())
 @settings(max_examples=200, deadline=None)
-def test_a_coalition_votes_as_the_protocols_do(answers: list[str | None], data: st.DataObject) -> None:
+def test_a_coalition_votes_as_the_protocols_do(
+    answers: list[str | None], data: st.DataObject
+) -> None:
     right = [answer == "A" for answer in answers]
     weights = data.draw(
         st.one_of(
             st.none(),
             st.lists(
-                st.sampled_from([0.0, 0.1, 0.2, 0.3, 1.0, 2.5]), min_size=len(answers), max_size=len(answers)
+                st.sampled_from([0.0, 0.1, 0.2, 0.3, 1.0, 2.5]),
+                min_size=len(answers),
+                max_size=len(answers),
             ),
         )
     )
@@ -358,7 +402,9 @@ def test_shapley_values_are_the_mean_over_all_orders(ballots: list[list[str | No
     values, everybody = shapley_values(cast, 3)
 
     def worth(coalition: tuple[int, ...]) -> float:
-        inside = [majority([votes[place] for place in sorted(coalition)]).answer for votes in ballots]
+        inside = [
+            majority([votes[place] for place in sorted(coalition)]).answer for votes in ballots
+        ]
         return sum(answer == "A" for answer in inside) / len(ballots)
 
     slow = [0.0, 0.0, 0.0]
@@ -418,7 +464,8 @@ def test_forensics_are_in_the_summary_and_in_the_table_of_figures() -> None:
 )
 def test_every_protocol_of_several_agents_has_them(program: Any, scripted: ScriptedServer) -> None:
     questions = [
-        fm.Question(id=str(i), question=f"Where is thing {i}?", choices=CHOICES, answer="A") for i in range(2)
+        fm.Question(id=str(i), question=f"Where is thing {i}?", choices=CHOICES, answer="A")
+        for i in range(2)
     ]
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     found = fm.evaluate(program(), questions, lm=lm, tracking=False).summary.forensics

@@ -14,12 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from folkmoot.modules.reports.network import confidence, network_report, plain_vote
-from folkmoot.pipelines.plots.network import graphs_plot, network_plot, rewards_plot, smoothed, trust_plot
+from folkmoot.pipelines.plots.network import (
+    graphs_plot,
+    network_plot,
+    rewards_plot,
+    smoothed,
+    trust_plot,
+)
 
 Said = tuple[str | None, str, float]
 
 
-def row(said: Sequence[Said], answer: str | None, *, gold: str = "A", **fields: Any) -> dict[str, Any]:
+def row(
+    said: Sequence[Said], answer: str | None, *, gold: str = "A", **fields: Any
+) -> dict[str, Any]:
     """A row of agents with (answer, strategy, weight)."""
     turns = [
         {
@@ -49,10 +57,18 @@ def row(said: Sequence[Said], answer: str | None, *, gold: str = "A", **fields: 
 
 TABLE = [
     # Two of three right, the group too; 0.8 against 0.4 is a confidence of 0.60.
-    row([("A", "cot", 0.4), ("A", "cot", 0.4), ("B", "self_ask", 0.4)], "A", meta={"topic": "money"}),
+    row(
+        [("A", "cot", 0.4), ("A", "cot", 0.4), ("B", "self_ask", 0.4)], "A", meta={"topic": "money"}
+    ),
     # A tie that the weights settle for the right answer, and one that they settle for a wrong one.
-    row([("A", "cot", 0.5), ("B", "self_ask", 0.4), (None, "cot", 0.4)], "A", meta={"topic": "money"}),
-    row([("A", "self_ask", 0.3), ("B", "cot", 0.6), (None, "cot", 0.4)], "B", meta={"topic": "land"}),
+    row(
+        [("A", "cot", 0.5), ("B", "self_ask", 0.4), (None, "cot", 0.4)],
+        "A",
+        meta={"topic": "money"},
+    ),
+    row(
+        [("A", "self_ask", 0.3), ("B", "cot", 0.6), (None, "cot", 0.4)], "B", meta={"topic": "land"}
+    ),
     # Nobody could be read.
     row([(None, "cot", 0.5), (None, "cot", 0.4), (None, "cot", 0.4)], None, meta={"topic": "land"}),
     row([], None, error="the LM is away", decided_by="error"),
@@ -90,7 +106,8 @@ def test_the_report_by_hand() -> None:
 
 def test_the_group_is_held_against_a_plain_vote_and_the_best_agent() -> None:
     found = network_report(TABLE)
-    # Against agent.0, right on 3 of 4: as good on the first two and the fourth wrong, worse on the third.
+    # Against agent.0, right on 3 of 4: as good on the first two and the fourth wrong, worse on the
+    # third.
     less = [0, 0, -1, 0]
     assert found["differences"]["best_agent"]["value"] == -0.25
     around = 1.96 * np.std(less) / 2
@@ -101,7 +118,8 @@ def test_the_group_is_held_against_a_plain_vote_and_the_best_agent() -> None:
         "high": pytest.approx(1.96 * math.sqrt(0.5 / 4) / 2),
     }
     assert found["verdict"].startswith(
-        "the group's vote does not beat a plain vote over the same answers: +0.0 points [-34.6, +34.6]; "
+        "the group's vote does not beat a plain vote over the same answers: +0.0 points [-34.6, "
+        "+34.6]; "
         "the group's vote does not beat the best agent, agent.0: -25.0 points ["
     )
     assert found["verdict"].endswith(
@@ -113,7 +131,10 @@ def test_a_group_that_wins_is_said_to_win() -> None:
     said: list[Said] = [("A", "cot", 0.9), ("B", "cot", 0.2), ("B", "cot", 0.2)]
     swapped: list[Said] = [("B", "cot", 0.2), ("A", "cot", 0.9), ("B", "cot", 0.2)]
     found = network_report([row(said, "A"), row(swapped, "A")] * 20)
-    assert "the group's vote beats a plain vote over the same answers: +100.0 points" in found["verdict"]
+    assert (
+        "the group's vote beats a plain vote over the same answers: +100.0 points"
+        in found["verdict"]
+    )
     assert "the group's vote beats the best agent, agent.0: +50.0 points" in found["verdict"]
     assert "nothing" not in found["verdict"]
     assert "verdict" not in network_report([row([("A", "cot", 1.0)], "A")])
@@ -125,13 +146,19 @@ def test_calibration_by_hand() -> None:
     assert found["confidence"] == pytest.approx(sum(sure) / 3)
     # 0.599, 0.525 and 0.574 are in one bin, with two of three right.
     assert found["reliability"] == {
-        "0.5-0.6": {"count": 3, "confidence": pytest.approx(sum(sure) / 3), "accuracy": pytest.approx(2 / 3)}
+        "0.5-0.6": {
+            "count": 3,
+            "confidence": pytest.approx(sum(sure) / 3),
+            "accuracy": pytest.approx(2 / 3),
+        }
     }
     assert found["ece"] == pytest.approx(2 / 3 - sum(sure) / 3)
 
 
 def test_bins_are_weighed_by_their_questions() -> None:
-    rows = [row([("A", "cot", 1.0)], "A")] * 3 + [row([("A", "cot", 0.0), ("B", "cot", 0.0)], "A", gold="B")]
+    rows = [row([("A", "cot", 1.0)], "A")] * 3 + [
+        row([("A", "cot", 0.0), ("B", "cot", 0.0)], "A", gold="B")
+    ]
     found = network_report(rows)
     assert list(found["reliability"]) == ["0.5-0.6", "0.9-1.0"]
     assert found["ece"] == pytest.approx((3 * 0.0 + 1 * 0.5) / 4)
@@ -156,7 +183,11 @@ def test_nothing_to_report() -> None:
     json.dumps(network_report(TABLE))
 
 
-@given(st.lists(st.tuples(st.sampled_from(["A", "B", "C", None]), st.floats(-5, 5)), min_size=1, max_size=6))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["A", "B", "C", None]), st.floats(-5, 5)), min_size=1, max_size=6
+    )
+)
 def test_confidences_of_all_answers_sum_to_one(said: list[tuple[str | None, float]]) -> None:
     keys, weights = [key for key, _ in said], [weight for _, weight in said]
     given_ = {key for key in keys if key is not None}
@@ -192,7 +223,9 @@ def test_plots_are_drawn(tmp_path: Path) -> None:
     trust_plot(trust, ["a"] * 4, tmp_path / "trust.png")
     moments = [(20 * i, ~np.eye(4, dtype=bool), trust) for i in range(9)]
     assert graphs_plot(moments, tmp_path / "graphs.png")
-    assert graphs_plot([(0, np.zeros((1, 1), dtype=bool), np.zeros((1, 1)))], tmp_path / "alone.png")
+    assert graphs_plot(
+        [(0, np.zeros((1, 1), dtype=bool), np.zeros((1, 1)))], tmp_path / "alone.png"
+    )
     for name in ("network", "rewards", "one", "trust", "graphs", "alone"):
         assert picture(tmp_path / f"{name}.png"), name
 

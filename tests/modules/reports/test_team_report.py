@@ -22,11 +22,17 @@ Row = dict[str, Any]
 
 
 def attempt(
-    agent: str, answer: str | None, steps: int = 2, *, forced: bool = False, problems: Sequence[str] = ()
+    agent: str,
+    answer: str | None,
+    steps: int = 2,
+    *,
+    forced: bool = False,
+    problems: Sequence[str] = (),
 ) -> Row:
     """A worker's turn of so many steps, the first of which have these problems."""
     trace = [
-        {"thought": f"thought {n}", "action": "Search[x]", "observation": "seen"} for n in range(1, steps + 1)
+        {"thought": f"thought {n}", "action": "Search[x]", "observation": "seen"}
+        for n in range(1, steps + 1)
     ]
     for step, problem in zip(trace, problems, strict=False):
         step["problem"] = problem
@@ -44,10 +50,20 @@ def attempt(
 def judged(answer: str | None, worker: str | None = "bold", suggestion: str = "") -> Row:
     step = {} if answer is not None else {"step": "retry" if worker else "undecided"}
     said = {"worker": worker, "suggestion": suggestion} if worker else {}
-    return {"agent": "supervisor", "round": 1, "answer": answer, "text": "fine", **step, **said, "usage": {}}
+    return {
+        "agent": "supervisor",
+        "round": 1,
+        "answer": answer,
+        "text": "fine",
+        **step,
+        **said,
+        "usage": {},
+    }
 
 
-def row(turns: Sequence[Row], answer: str | None, decided_by: str, *, gold: str = "Nile", **more: Any) -> Row:
+def row(
+    turns: Sequence[Row], answer: str | None, decided_by: str, *, gold: str = "Nile", **more: Any
+) -> Row:
     return {
         "id": "q",
         "kind": "span",
@@ -84,7 +100,8 @@ TABLE = [
         "Nile",
         "supervisor:bold",
     ),
-    # Cautious is sent back twice, loses its answer, then stays wrong; what bold had is not accepted.
+    # Cautious is sent back twice, loses its answer, then stays wrong; what bold had is not
+    # accepted.
     row(
         [
             attempt("bold", "Nile", 4, forced=True),
@@ -100,7 +117,11 @@ TABLE = [
     ),
     # Nobody is right, and the supervisor could not be read.
     row(
-        [attempt("bold", "Rhine", 1), attempt("cautious", "Seine", 4, forced=True), judged(None, None)],
+        [
+            attempt("bold", "Rhine", 1),
+            attempt("cautious", "Seine", 4, forced=True),
+            judged(None, None),
+        ],
         "Rhine",
         "fallback:first",
     ),
@@ -127,12 +148,26 @@ def test_the_whole_report_by_hand() -> None:
         "accepted": {"bold": 2, "cautious": 1},
         "retries": {"0": 2, "1": 1, "2": 1},
         "retries_mean": pytest.approx(3 / 4),
-        "retry": {"wrong_to_right": 1, "right_to_wrong": 1, "wrong_to_wrong": 1, "right_to_right": 0},
+        "retry": {
+            "wrong_to_right": 1,
+            "right_to_wrong": 1,
+            "wrong_to_wrong": 1,
+            "right_to_right": 0,
+        },
         "first_attempts": {
-            # First attempts that were not forced, by steps: bold 2, 3, 1; cautious 4, 4, 2. Eight in all.
+            # First attempts that were not forced, by steps: bold 2, 3, 1; cautious 4, 4, 2. Eight
+            # in all.
             "1": {"em": 0.0, "f1": 0.0, "ended": pytest.approx(1 / 8)},
-            "2": {"em": pytest.approx(2 / 8), "f1": pytest.approx(2 / 8), "ended": pytest.approx(3 / 8)},
-            "3": {"em": pytest.approx(2 / 8), "f1": pytest.approx(2 / 8), "ended": pytest.approx(4 / 8)},
+            "2": {
+                "em": pytest.approx(2 / 8),
+                "f1": pytest.approx(2 / 8),
+                "ended": pytest.approx(3 / 8),
+            },
+            "3": {
+                "em": pytest.approx(2 / 8),
+                "f1": pytest.approx(2 / 8),
+                "ended": pytest.approx(4 / 8),
+            },
             "4": {
                 "em": pytest.approx(3 / 8),
                 "f1": pytest.approx((3 + 2 / 3) / 8),
@@ -170,7 +205,14 @@ def test_other_kinds_count_right_and_wrong() -> None:
     choices = {"A": "the Nile", "B": "the Seine"}
     rows = [
         row([attempt("bold", "A")], "A", "alone:bold", gold="A", kind="choice", choices=choices),
-        row([attempt("bold", None, forced=True)], None, "none", gold="B", kind="choice", choices=choices),
+        row(
+            [attempt("bold", None, forced=True)],
+            None,
+            "none",
+            gold="B",
+            kind="choice",
+            choices=choices,
+        ),
         row([attempt("bold", "2.0")], "2.0", "alone:bold", gold="2", kind="number"),
         row([attempt("bold", "no")], "no", "alone:bold", gold="yes", kind="boolean"),
     ]
@@ -206,7 +248,8 @@ def test_rows_of_real_runs_of_other_programs_are_read(scripted: Any) -> None:
         assert team_report(rows)["questions"] == 1
 
 
-# Plots ------------------------------------------------------------------------------------------------------
+# Plots
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.plots
@@ -228,11 +271,13 @@ def test_the_step_limit_plot_is_a_picture(tmp_path: Path) -> None:
     assert not step_limit_plot([], tmp_path / "none.png")
 
 
-# Step limits ------------------------------------------------------------------------------------------------
+# Step limits
+# ------------------------------------------------------------------------------------------------
 
 DOCUMENTS = [{"title": "Nile", "text": "The Nile is a river. It is long. It is wide. It is old."}]
 QUESTIONS = [
-    fm.Question(id=str(i), question=f"{i}: which river?", answer="Nile", kind="span") for i in range(4)
+    fm.Question(id=str(i), question=f"{i}: which river?", answer="Nile", kind="span")
+    for i in range(4)
 ]
 
 
@@ -253,7 +298,9 @@ def test_step_limits_draw_a_curve_and_resume(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     scripted.reply = patient
     lm = fm.lm("openai/scripted", api_base=scripted.url)
-    program = fm.SupervisedTeam(["bold"], fm.CorpusEnvironment(DOCUMENTS), max_steps=3, max_retries=0)
+    program = fm.SupervisedTeam(
+        ["bold"], fm.CorpusEnvironment(DOCUMENTS), max_steps=3, max_retries=0
+    )
     out = tmp_path / "curve"
 
     def points() -> list[tuple[int, fm.Evaluation]]:
@@ -268,7 +315,11 @@ def test_step_limits_draw_a_curve_and_resume(
     assert [one.folder.name for _, one in found] == ["steps-1", "steps-3", "steps-7"]
     assert program.max_steps == 3
     written = json.loads((out / "step_limits.json").read_text())
-    assert [(point["limit"], point["em"]["value"]) for point in written] == [(1, 0.25), (3, 0.5), (7, 1.0)]
+    assert [(point["limit"], point["em"]["value"]) for point in written] == [
+        (1, 0.25),
+        (3, 0.5),
+        (7, 1.0),
+    ]
     assert [point["forced_rate"]["bold"] for point in written] == [0.75, 0.5, 0.0]
     assert (out / "step_limits.png").read_bytes().startswith(b"\x89PNG")
     # Deepest first: shorter runs meet the same steps again, and only ask for their forced answers.
@@ -306,12 +357,15 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     isolate(tmp_path, monkeypatch)
     write(tmp_path / "rivers.jsonl", *DOCUMENTS)
     rows = [
-        {"id": one.id, "question": one.question, "answer": one.answer, "kind": one.kind} for one in QUESTIONS
+        {"id": one.id, "question": one.question, "answer": one.answer, "kind": one.kind}
+        for one in QUESTIONS
     ]
     return write(tmp_path / "questions.jsonl", *rows)
 
 
-def limited(scripted: Any, files: Path, limits: str, *words: Any, program: str = "team:bold") -> Any:
+def limited(
+    scripted: Any, files: Path, limits: str, *words: Any, program: str = "team:bold"
+) -> Any:
     sets = ["--set", "environment=corpus:rivers.jsonl", "--set", "max_retries=0"]
     sets = sets if program.startswith("team") else []
     return evaluate(scripted, files, *sets, "--step-limits", limits, *words, program=program)
@@ -336,7 +390,9 @@ def test_step_limits_on_the_command_line(scripted: Any, files: Path, tmp_path: P
     assert (tmp_path / "curve" / "steps-7" / "results.jsonl").exists()
 
 
-def test_step_limits_are_planned_and_stopped_like_any_evaluation(scripted: Any, files: Path) -> None:
+def test_step_limits_are_planned_and_stopped_like_any_evaluation(
+    scripted: Any, files: Path
+) -> None:
     scripted.reply = patient
     planned = limited(scripted, files, "1,3", "--dry-run", "--json")
     assert list(json.loads(planned.stdout)["step_limits"]) == ["3", "1"]
@@ -367,7 +423,8 @@ def test_bad_step_limits_are_one_sentence(
     assert scripted.bodies == []
 
 
-# The page ---------------------------------------------------------------------------------------------------
+# The page
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_trace_can_be_read_on_the_page_and_is_escaped() -> None:
@@ -375,10 +432,19 @@ def test_a_trace_can_be_read_on_the_page_and_is_escaped() -> None:
     sent_back = [
         attempt("bold", "Seine", 2, problems=["unreadable"]),
         judged(None, "bold", f"compare {evil}"),
-        {**attempt("bold", None, 1, forced=True), "round": 2, "suggestion": f"compare {evil}", "raw": evil},
+        {
+            **attempt("bold", None, 1, forced=True),
+            "round": 2,
+            "suggestion": f"compare {evil}",
+            "raw": evil,
+        },
         judged("Seine"),
     ]
-    sent_back[0]["trace"][1] = {"thought": evil, "action": f"Lookup[{evil}]", "observation": evil * 2}
+    sent_back[0]["trace"][1] = {
+        "thought": evil,
+        "action": f"Lookup[{evil}]",
+        "observation": evil * 2,
+    }
     shown = row(sent_back, "Seine", "supervisor:bold", question="Which?", choices=None)
     page = dialogues_page([shown], "team", 1)
     assert "<script" not in page
@@ -400,7 +466,13 @@ def test_a_trace_can_be_read_on_the_page_and_is_escaped() -> None:
 
 
 def test_a_retry_is_no_disagreement() -> None:
-    calm = row([attempt("bold", "Nile"), judged(None), attempt("bold", "Nile"), judged("Nile")], "Nile", "s")
-    argued = row([attempt("bold", "Nile"), attempt("cautious", "Seine"), judged("Nile")], "Nile", "s")
+    calm = row(
+        [attempt("bold", "Nile"), judged(None), attempt("bold", "Nile"), judged("Nile")],
+        "Nile",
+        "s",
+    )
+    argued = row(
+        [attempt("bold", "Nile"), attempt("cautious", "Seine"), judged("Nile")], "Nile", "s"
+    )
     assert most_informative([calm, argued], 1) == [argued]
     assert most_informative([argued, calm], 2) == [argued, calm]

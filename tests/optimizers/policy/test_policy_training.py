@@ -1,4 +1,6 @@
-"""Training a strategy network: what it finds, what each option does, and stops that leave no trace."""
+"""Training a strategy network: what it finds, what each option does, and stops that leave
+no trace.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def questions(count: int, seed: int = 0) -> list[TrainingQuestion]:
     rng = np.random.default_rng(seed)
     topics = np.eye(3, WIDTH)
     vectors = [topics[q % 3] + 0.1 * rng.normal(size=WIDTH) for q in range(count)]
-    return [TrainingQuestion(f"q{q}", v / np.linalg.norm(v), f"t{q % 3}") for q, v in enumerate(vectors)]
+    return [
+        TrainingQuestion(f"q{q}", v / np.linalg.norm(v), f"t{q % 3}") for q, v in enumerate(vectors)
+    ]
 
 
 def told(right: Right) -> Callable[[int, int, int], Outcome]:
@@ -64,7 +68,9 @@ def trained(
     right: Right = planted, count: int = 36, net: dict[str, Any] | None = None, **how: Any
 ) -> tuple[NetworkState, TrainingLog]:
     state = NetworkState.fresh(config(**(net or {})), WIDTH)
-    log = train_policies(state, questions(count), told(right), TrainingSettings(**{"lr": 3e-2, **how}))
+    log = train_policies(
+        state, questions(count), told(right), TrainingSettings(**{"lr": 3e-2, **how})
+    )
     return state, log
 
 
@@ -85,7 +91,8 @@ def same(a: NetworkState, b: NetworkState) -> bool:
     return equal and a.questions == b.questions and a.config == b.config
 
 
-# What is learned --------------------------------------------------------------------------------------------
+# What is learned
+# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("full_information", [True, False])
@@ -130,7 +137,9 @@ def test_agents_keep_the_last_episodes_as_they_were() -> None:
     for _ in range(5):
         group = state.group()
         training.step()
-        seen.append((group.trust, training.buffer["question"][-4:], training.buffer["strategies"][-4:]))
+        seen.append(
+            (group.trust, training.buffer["question"][-4:], training.buffer["strategies"][-4:])
+        )
     kept = training.buffer
     assert {len(part) for part in kept.values()} == {12}
     for place, (trust, asked_then, chosen) in enumerate(seen[2:]):
@@ -156,7 +165,8 @@ def test_graph_and_trust_change_in_training_where_the_graph_is_not_complete() ->
 
 
 def test_supervised_learning_follows_the_consensus_and_not_the_agent() -> None:
-    # Agent 0 is always wrong, and the two others carry the vote: it learns nothing of its own strategies.
+    # Agent 0 is always wrong, and the two others carry the vote: it learns nothing of its own
+    # strategies.
     def right(topic: int, i: int, s: int) -> bool:
         return i > 0 or s == 2
 
@@ -216,7 +226,10 @@ def test_a_difference_reward_is_what_the_agent_adds_to_the_vote() -> None:
     # Right, right, wrong: without one of the right ones a tie is left, worth a half.
     state = NetworkState.fresh(config(strategies=("any",)), WIDTH)
     log = train_policies(
-        state, questions(1), told(lambda topic, i, s: i < 2), TrainingSettings(reward="difference", epochs=1)
+        state,
+        questions(1),
+        told(lambda topic, i, s: i < 2),
+        TrainingSettings(reward="difference", epochs=1),
     )
     assert log.steps[0]["reward"] == pytest.approx((0.5 + 0.5 + 0) / 3)
 
@@ -240,7 +253,9 @@ CHANCES = np.array([0.45, 0.7, 0.45])
 
 
 def test_what_cannot_be_learned_does_no_harm() -> None:
-    """Right or wrong by lot, one strategy a little better: the policy stays near the best fixed one."""
+    """Right or wrong by lot, one strategy a little better: the policy stays near the best fixed
+    one.
+    """
     table = np.random.default_rng(3).random((60, 3, 3)) < CHANCES
     state = NetworkState.fresh(config(choice="argmax"), WIDTH)
 
@@ -297,23 +312,34 @@ def test_one_strategy_teaches_trust_alone() -> None:
     state, log = trained(right, net=net, epochs=1)
     fresh = NetworkState.fresh(config(**net), WIDTH)
     assert torch.equal(
-        state.policies.weights()["agents.0.linear.weight"], fresh.policies.weights()["agents.0.linear.weight"]
+        state.policies.weights()["agents.0.linear.weight"],
+        fresh.policies.weights()["agents.0.linear.weight"],
     )
     assert state.trust[0, 2] > 0.9 > 0.2 > state.trust[0, 1]
     assert [step["entropy"] for step in log.steps] == [0.0] * 5
 
 
 def test_the_graph_follows_trust_at_its_times() -> None:
-    net = {"strategies": ("any",), "agents": 6, "evolve_every": 5, "min_degree": 1, "k": 2, "p": 0.0}
+    net = {
+        "strategies": ("any",),
+        "agents": 6,
+        "evolve_every": 5,
+        "min_degree": 1,
+        "k": 2,
+        "p": 0.0,
+    }
     state, log = trained(lambda topic, i, s: i in (0, 2, 4), net=net, epochs=1)
     assert [graph["questions"] for graph in log.graphs] == [0, 5, 10, 15, 20, 25, 30, 35, 36]
-    assert state.adjacency[[1, 3, 5]].sum(axis=1).tolist() == [1, 1, 1]  # one is kept, so that none is alone
+    # one is kept, so that none is alone
+    assert state.adjacency[[1, 3, 5]].sum(axis=1).tolist() == [1, 1, 1]
     assert state.adjacency[np.ix_([0, 2, 4], [0, 2, 4])].sum() == 6
     assert (np.array(log.graphs[-1]["adjacency"], dtype=bool) == state.adjacency).all()
 
 
 def test_recent_accuracy_follows_the_answers() -> None:
-    state, _ = trained(lambda t, i, s: i == 0, net={"strategies": ("any",), "recent": 0.2}, epochs=1)
+    state, _ = trained(
+        lambda t, i, s: i == 0, net={"strategies": ("any",), "recent": 0.2}, epochs=1
+    )
     assert state.recent == pytest.approx([1 - 0.5 * 0.8**36, 0.5 * 0.8**36, 0.5 * 0.8**36])
 
 
@@ -368,7 +394,8 @@ def test_copies_of_one_lm_share_the_weights_of_strategies() -> None:
         assert state.vote.base[0, 2] > state.vote.base[0, :2].sum()
 
 
-# The same every time ----------------------------------------------------------------------------------------
+# The same every time
+# ----------------------------------------------------------------------------------------
 
 
 def slowly(right: Right, asked: list[tuple[int, int, int]] | None = None) -> Callable[..., Any]:
@@ -407,7 +434,9 @@ def test_the_calls_of_a_batch_are_made_at_the_same_time() -> None:
         now -= 1
         return "x", True
 
-    train_policies(NetworkState.fresh(config(), WIDTH), questions(8), answer, TrainingSettings(epochs=1))
+    train_policies(
+        NetworkState.fresh(config(), WIDTH), questions(8), answer, TrainingSettings(epochs=1)
+    )
     assert most == 24
 
 
@@ -432,14 +461,21 @@ NETS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize(
-    ("net", "buffer"), [(NETS[0], None), (NETS[1], None), ({"evolve_every": 7, "k": 2, "agents": 5}, 11)]
+    ("net", "buffer"),
+    [(NETS[0], None), (NETS[1], None), ({"evolve_every": 7, "k": 2, "agents": 5}, 11)],
 )
 @pytest.mark.parametrize("stops", [[1], [3], [4, 5], [9], [1, 1, 6, 8]])
 def test_a_stopped_training_ends_as_if_it_never_was(
     tmp_path: Path, stops: list[int], net: dict[str, Any], buffer: int | None
 ) -> None:
     how = TrainingSettings(
-        lr=1e-2, epochs=2, batch=4, checkpoint_every=2, baseline="mean", weight_decay=0.1, buffer=buffer
+        lr=1e-2,
+        epochs=2,
+        batch=4,
+        checkpoint_every=2,
+        baseline="mean",
+        weight_decay=0.1,
+        buffer=buffer,
     )
     whole = NetworkState.fresh(config(**net), WIDTH)
     log = train_policies(whole, questions(20), told(planted), how)
@@ -451,14 +487,16 @@ def test_a_stopped_training_ends_as_if_it_never_was(
                 raise Stop
 
         with pytest.raises(Stop):
-            train_policies(NetworkState.fresh(config(**net), WIDTH), questions(20), slowly(planted), how,
+            train_policies(NetworkState.fresh(config(**net), WIDTH), questions(20),
+            slowly(planted), how,
                   checkpoint=tmp_path, progress=stopping)  # fmt: skip
     state, asked = NetworkState.fresh(config(**net), WIDTH), list[tuple[int, int, int]]()
     again = train_policies(state, questions(20), slowly(planted, asked), how, checkpoint=tmp_path)
     assert same(state, whole)
     assert again == log
     if stops == [9]:
-        assert len(asked) <= 2 * 4 * len(state.adjacency)  # what the checkpoint knows is not asked again
+        # what the checkpoint knows is not asked again
+        assert len(asked) <= 2 * 4 * len(state.adjacency)
     once_more = NetworkState.fresh(config(**net), WIDTH)
     assert train_policies(once_more, questions(20), told(planted), how, checkpoint=tmp_path) == log
     assert same(once_more, whole)
@@ -466,7 +504,9 @@ def test_a_stopped_training_ends_as_if_it_never_was(
 
 
 def test_chosen_epochs_are_not_chosen_again(tmp_path: Path) -> None:
-    how = TrainingSettings(full_information=True, epochs="auto", max_epochs=4, folds=2, checkpoint_every=1)
+    how = TrainingSettings(
+        full_information=True, epochs="auto", max_epochs=4, folds=2, checkpoint_every=1
+    )
     whole = NetworkState.fresh(config(), WIDTH)
     log = train_policies(whole, questions(20), told(planted), how)
 
@@ -476,7 +516,9 @@ def test_chosen_epochs_are_not_chosen_again(tmp_path: Path) -> None:
 
     state = NetworkState.fresh(config(), WIDTH)
     with pytest.raises(Stop):
-        train_policies(state, questions(20), told(planted), how, checkpoint=tmp_path, progress=stopping)
+        train_policies(
+            state, questions(20), told(planted), how, checkpoint=tmp_path, progress=stopping
+        )
     state, stages = NetworkState.fresh(config(), WIDTH), []
     again = train_policies(
         state,
@@ -531,7 +573,11 @@ def test_a_stop_while_writing_leaves_the_checkpoint_before(
         patch.setattr(policy_checkpoint.files, "write_whole", failing)
         with pytest.raises(Stop):
             train_policies(
-                NetworkState.fresh(config(), WIDTH), questions(20), told(planted), how, checkpoint=tmp_path
+                NetworkState.fresh(config(), WIDTH),
+                questions(20),
+                told(planted),
+                how,
+                checkpoint=tmp_path,
             )
     state = NetworkState.fresh(config(), WIDTH)
     train_policies(state, questions(20), told(planted), how, checkpoint=tmp_path)
@@ -573,7 +619,8 @@ def test_training_goes_on_with_more_questions() -> None:
     assert (state.centre == centre).all()  # what policies see must not shift
 
 
-# Invariants -------------------------------------------------------------------------------------------------
+# Invariants
+# -------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=15, deadline=None)
@@ -600,7 +647,8 @@ def test_trust_graph_and_votes_stay_in_bounds(
     seed: int,
 ) -> None:
     net = config(
-        agents=agents, strategies=tuple("abcd"[:names]), distinct=distinct, trust_rule=rule, weight=weight,
+        agents=agents, strategies=tuple("abcd"[:names]), distinct=distinct, trust_rule=rule,
+        weight=weight,
         seed=seed, evolve_every=3, hidden=2, heads=1,
     )  # fmt: skip
     rng = np.random.default_rng(seed)
@@ -630,7 +678,8 @@ def test_trust_graph_and_votes_stay_in_bounds(
     assert len(set(chosen)) == min(agents, names) or not distinct
 
 
-# What cannot be ---------------------------------------------------------------------------------------------
+# What cannot be
+# ---------------------------------------------------------------------------------------------
 
 
 def outcome_of(outcome: Any) -> Callable[[int, int, int], Any]:
@@ -652,7 +701,9 @@ def outcome_of(outcome: Any) -> Callable[[int, int, int], Any]:
         (questions(3), lambda q, i, s: ("x", i == 0), "'x' both right and wrong"),
     ],
 )
-def test_what_cannot_be_learned_from_is_refused(given_questions: Any, answer: Any, said: str) -> None:
+def test_what_cannot_be_learned_from_is_refused(
+    given_questions: Any, answer: Any, said: str
+) -> None:
     with pytest.raises(UserError, match=said):
         train_policies(
             NetworkState.fresh(config(), WIDTH), given_questions, answer, TrainingSettings(epochs=1)
@@ -674,7 +725,9 @@ def test_a_failing_answer_goes_through_and_ends_the_others() -> None:
 
     began = time.monotonic()
     with pytest.raises(Stop):
-        train_policies(NetworkState.fresh(config(), WIDTH), questions(8), answer, TrainingSettings(epochs=1))
+        train_policies(
+            NetworkState.fresh(config(), WIDTH), questions(8), answer, TrainingSettings(epochs=1)
+        )
     assert time.monotonic() - began < 4
     assert ended
 
@@ -722,14 +775,20 @@ def test_auto_needs_two_questions() -> None:
 
 def test_presets_and_settings_by_name() -> None:
     assert configured({}) == (NetworkConfig(), TrainingSettings())
-    network, training = configured({"gamma": 0.3, "lr": 0.1, "strategies": ["cot", "simple"]}, "supervised")
+    network, training = configured(
+        {"gamma": 0.3, "lr": 0.1, "strategies": ["cot", "simple"]}, "supervised"
+    )
     assert (network.gamma, network.strategies) == (0.3, ("cot", "simple"))
     assert (training.lr, training.learning) == (0.1, "supervised")
     for name in PRESETS:
         pair = configured({}, name)
         assert NetworkConfig.from_dict(json.loads(json.dumps(pair[0].to_dict()))) == pair[0]
         assert TrainingSettings.from_dict(json.loads(json.dumps(pair[1].to_dict()))) == pair[1]
-    assert [configured({}, name)[0].gamma for name in ("paper", "gamma_0", "gamma_0.7")] == [0.1, 0.0, 0.7]
+    assert [configured({}, name)[0].gamma for name in ("paper", "gamma_0", "gamma_0.7")] == [
+        0.1,
+        0.0,
+        0.7,
+    ]
     paper, learning = configured({}, "paper")
     assert paper.policy(768).width == 768
     assert (paper.features, paper.trust_edges, paper.centred, learning.clip) == (

@@ -1,4 +1,6 @@
-"""Feedback on an answered question: who was right, who swayed whom, what deciders missed, safely quoted."""
+"""Feedback on an answered question: who was right, who swayed whom, what deciders missed, safely
+quoted.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,15 @@ WHERE = fm.Question(id="1", question="Where?", choices=CHOICES, answer="B")
 SPAN = fm.Question(id="2", question="Who?", kind="span", answer="Ada Lovelace the Countess")
 
 
-def turn(agent: str, round: int, answer: str | None, text: str = "because", **more: Any) -> dict[str, Any]:
+def turn(
+    agent: str, round: int, answer: str | None, text: str = "because", **more: Any
+) -> dict[str, Any]:
     return {"agent": agent, "round": round, "answer": answer, "text": text, **more}
 
 
-def told(answer: str | None, *turns: dict[str, Any], seat: str | None = None, by: str = "judge") -> list[str]:
+def told(
+    answer: str | None, *turns: dict[str, Any], seat: str | None = None, by: str = "judge"
+) -> list[str]:
     said = {"answer": answer, "decided_by": by, "transcript": list(turns)}
     return feedback(WHERE, said, seat).splitlines()
 
@@ -35,9 +41,12 @@ def test_the_outcome_comes_first() -> None:
         f"The right answer is {B}.",
         f"The program answered {B}, which is right (decided by single).",
     ]
-    assert f"The program answered {A}, which is wrong (decided by single)." in told("A", by="single")
-    assert "No answer could be read from the program, which counts as wrong (decided by none)." in told(
-        None, by="none"
+    assert f"The program answered {A}, which is wrong (decided by single)." in told(
+        "A", by="single"
+    )
+    assert (
+        "No answer could be read from the program, which counts as wrong (decided by none)."
+        in told(None, by="none")
     )
     half = feedback(SPAN, {"answer": "Ada Lovelace", "decided_by": "single", "transcript": []})
     assert "partly right: F1 0.80" in half
@@ -53,7 +62,12 @@ def test_a_failed_question_says_so() -> None:
 
 def test_who_said_what_in_order() -> None:
     lines = told(
-        "A", turn("x", 1, "A"), turn("y", 1, "B"), turn("x", 2, None), turn("y", 2, "B"), by="majority"
+        "A",
+        turn("x", 1, "A"),
+        turn("y", 1, "B"),
+        turn("x", 2, None),
+        turn("y", 2, "B"),
+        by="majority",
     )
     assert f"x said: {A} (wrong), then nothing that could be read." in lines
     assert f"y said: {B} (right), then {B} (right)." in lines
@@ -63,13 +77,26 @@ def test_who_said_what_in_order() -> None:
 
 def test_who_swayed_whom() -> None:
     lines = told(
-        "A", turn("x", 1, "B"), turn("y", 1, "A"), turn("z", 1, "C"), turn("x", 2, "A"), turn("z", 2, "B")
+        "A",
+        turn("x", 1, "B"),
+        turn("y", 1, "A"),
+        turn("z", 1, "C"),
+        turn("x", 2, "A"),
+        turn("z", 2, "B"),
     )
-    assert f"x was misled from the right {B} to the wrong {A} in round 2, after y had said so." in lines
-    assert f"z was won over from the wrong {C} to the right {B} in round 2." in lines, "x no longer says B"
+    assert (
+        f"x was misled from the right {B} to the wrong {A} in round 2, after y had said so."
+        in lines
+    )
+    assert f"z was won over from the wrong {C} to the right {B} in round 2." in lines, (
+        "x no longer says B"
+    )
     assert not [line for line in lines if line.startswith("y was")]
     two = told("A", turn("x", 1, "A"), turn("y", 1, "A"), turn("z", 1, "B"), turn("z", 2, "A"))
-    assert f"z was misled from the right {B} to the wrong {A} in round 2, after x and y had said so." in two
+    assert (
+        f"z was misled from the right {B} to the wrong {A} in round 2, after x and y had said so."
+        in two
+    )
 
 
 def test_what_the_judge_ignored() -> None:
@@ -81,7 +108,9 @@ def test_what_the_judge_ignored() -> None:
     silent = told("B", *turns, turn("judge", 1, None), by="fallback:majority")
     assert f"judge gave no readable decision, although x and z had given the right {B}." in silent
     assert not [
-        line for line in told("A", turn("x", 1, "A"), turn("judge", 1, "A")) if "judge decided" in line
+        line
+        for line in told("A", turn("x", 1, "A"), turn("judge", 1, "A"))
+        if "judge decided" in line
     ]
 
 
@@ -94,12 +123,12 @@ def test_what_the_supervisor_missed() -> None:
     retry = turn("supervisor", 1, None, step="retry", worker="bold", suggestion="look\nelsewhere")
     lines = told("A", turn("bold", 1, "B"), turn("cautious", 1, "A"), retry, turn("bold", 2, "A"))
     assert (
-        f'supervisor sent bold back although its answer {B} was right; the hint was "look elsewhere".'
-        in lines
+        f'supervisor sent bold back although its answer {B} was right; the hint was "look '
+        f'elsewhere".' in lines
     )
     assert (
-        f"bold was misled from the right {B} to the wrong {A} in round 2, after cautious had said so."
-        in lines
+        f"bold was misled from the right {B} to the wrong {A} in round 2, after cautious had "
+        f"said so." in lines
     )
     fair = told("B", turn("bold", 1, "A"), retry, turn("bold", 2, "B"), turn("supervisor", 2, "B"))
     assert f'supervisor sent bold back from the wrong {A}, with the hint "look elsewhere".' in fair
@@ -109,8 +138,16 @@ def test_what_the_supervisor_missed() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "line"),
     [
-        ("B", "A", f"evaluator looked at the right {B} of reasoner.0 and replaced it by the wrong {A}."),
-        ("A", "B", f"evaluator looked at the wrong {A} of reasoner.0 and replaced it by the right {B}."),
+        (
+            "B",
+            "A",
+            f"evaluator looked at the right {B} of reasoner.0 and replaced it by the wrong {A}.",
+        ),
+        (
+            "A",
+            "B",
+            f"evaluator looked at the wrong {A} of reasoner.0 and replaced it by the right {B}.",
+        ),
         ("A", "A", f"evaluator looked at the wrong {A} of reasoner.0 and upheld it."),
     ],
 )
@@ -148,7 +185,8 @@ def test_what_lms_said_stays_one_harmless_line(text: str) -> None:
     assert len(lines.splitlines()) == 3 + bool(text)
 
 
-# The metric -------------------------------------------------------------------------------------------------
+# The metric
+# -------------------------------------------------------------------------------------------------
 
 
 def test_scores_by_kind() -> None:

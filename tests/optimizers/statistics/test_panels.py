@@ -10,7 +10,9 @@ import pytest
 from folkmoot.optimizers.statistics.panels import best_panel
 
 
-def guessing(seed: int, agents: int = 8, questions: int = 80) -> tuple[list[list[int]], list[list[bool]]]:
+def guessing(
+    seed: int, agents: int = 8, questions: int = 80
+) -> tuple[list[list[int]], list[list[bool]]]:
     answers = np.random.default_rng(seed).integers(0, 2, (agents, questions))
     return answers.tolist(), (answers == 0).tolist()
 
@@ -29,9 +31,13 @@ def vote(answers: list[list[int | None]], members: tuple[int, ...]) -> float:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_best_of_all_panels_of_three_is_found(seed: int) -> None:
     drawn = np.random.default_rng(seed).integers(-1, 4, (7, 40))
-    answers: list[list[int | None]] = [[None if one < 0 else int(one) for one in agent] for agent in drawn]
+    answers: list[list[int | None]] = [
+        [None if one < 0 else int(one) for one in agent] for agent in drawn
+    ]
     found = best_panel(answers, (drawn == 0).tolist(), 3, seed=0)
-    best = max(vote(answers, members) for size in (2, 3) for members in combinations(range(7), size))
+    best = max(
+        vote(answers, members) for size in (2, 3) for members in combinations(range(7), size)
+    )
     assert found.seen == pytest.approx(best)
     assert vote(answers, found.members) == pytest.approx(best)
 
@@ -49,7 +55,9 @@ def test_a_planted_panel_is_found_and_its_gain_is_shown() -> None:
     common = rng.random(600) < 0.6  # nine agents fail together, three each on their own
     answers = [np.where(common, 0, 1 + rng.integers(0, 2, 600)) for _ in range(9)]
     answers += [np.where(rng.random(600) < 0.75, 0, 1 + rng.integers(0, 6, 600)) for _ in range(3)]
-    found = best_panel([one.tolist() for one in answers], [(one == 0).tolist() for one in answers], 3, seed=0)
+    found = best_panel(
+        [one.tolist() for one in answers], [(one == 0).tolist() for one in answers], 3, seed=0
+    )
     assert found.members == (9, 10, 11)
     assert found.chosen == 1
     assert found.low > 0.05

@@ -1,4 +1,6 @@
-"""The test and the intervals for scores that are neither right nor wrong, under a null that is known."""
+"""The test and the intervals for scores that are neither right nor wrong, under a null that is
+known.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from folkmoot.optimizers.statistics.statistics import bootstrap_mean, cohens_kap
 N, SEEDS = 200, 4_000
 
 
-def scores(kind: str, rng: np.random.Generator) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def scores(
+    kind: str, rng: np.random.Generator
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Scores of two equally good programs on the same questions, some hard and some easy."""
     easy = rng.beta(2, 2, size=N)
     if kind == "f1":  # many at 0 and 1, the rest between

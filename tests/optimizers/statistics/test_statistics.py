@@ -49,7 +49,9 @@ def test_wilson_at_the_ends_and_by_hand() -> None:
     assert wilson(5, 10) == pytest.approx((0.2366, 0.7634), abs=1e-4)
 
 
-@pytest.mark.parametrize(("k", "n", "confidence"), [(-1, 5, 0.95), (6, 5, 0.95), (1, 5, 1.0), (1, 5, 0.0)])
+@pytest.mark.parametrize(
+    ("k", "n", "confidence"), [(-1, 5, 0.95), (6, 5, 0.95), (1, 5, 1.0), (1, 5, 0.0)]
+)
 def test_wilson_refuses(k: int, n: int, confidence: float) -> None:
     with pytest.raises(ValueError, match=r"successes|confidence"):
         wilson(k, n, confidence)
@@ -57,7 +59,12 @@ def test_wilson_refuses(k: int, n: int, confidence: float) -> None:
 
 @pytest.mark.parametrize(
     ("k", "n", "low", "high"),
-    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0, 0.1611), (1, 29, 0.0061, 0.1718)],
+    [
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
 )
 def test_wilson_is_the_published_score_interval(k: int, n: int, low: float, high: float) -> None:
     """Newcombe (1998), Statistics in Medicine 17, table I: method 3."""
@@ -65,7 +72,9 @@ def test_wilson_is_the_published_score_interval(k: int, n: int, low: float, high
 
 
 def test_mcnemar_and_matched_odds_of_a_published_table() -> None:
-    """Approval of the prime minister asked twice (Agresti): 86 and 150 of 1600 changed their minds."""
+    """Approval of the prime minister asked twice (Agresti): 86 and 150 of 1600 changed
+    their minds.
+    """
     assert mcnemar_exact(86, 150) == pytest.approx(3.716e-05, rel=1e-3)
     assert matched_odds(86, 150).ratio == pytest.approx(0.573, abs=5e-4)
 
@@ -202,7 +211,8 @@ def test_minimum_detectable_difference_solves_its_equation(
 
 
 def test_minimum_detectable_difference_by_example() -> None:
-    # Five points on 660 questions is what 21 % discordant pairs allow; the default 8 % needs about 250.
+    # Five points on 660 questions is what 21 % discordant pairs allow; the default 8 % needs about
+    # 250.
     assert minimum_detectable_difference(660, discordant=0.21) == pytest.approx(0.05, abs=2e-4)
     assert minimum_detectable_difference(660) == pytest.approx(0.0308, abs=1e-4)
     assert minimum_detectable_difference(249) == pytest.approx(0.05, abs=1e-4)
@@ -218,11 +228,15 @@ def test_more_questions_detect_less_and_more_discord_hides_more(n: int, discorda
 
 
 def test_the_detectable_difference_is_detected_with_the_stated_power() -> None:
-    """Simulated: the exact test, at a true difference of that size, rejects in about 80 % of samples."""
+    """Simulated: the exact test, at a true difference of that size, rejects in about 80 % of
+    samples.
+    """
     n, discordant = 1000, 0.2
     d = minimum_detectable_difference(n, discordant)
     rng = np.random.default_rng(3)
-    drawn = rng.multinomial(n, [(discordant + d) / 2, (discordant - d) / 2, 1 - discordant], size=2000)
+    drawn = rng.multinomial(
+        n, [(discordant + d) / 2, (discordant - d) / 2, 1 - discordant], size=2000
+    )
     power = np.mean([mcnemar_exact(int(a), int(b)) < 0.05 for a, b, _ in drawn])
     assert power == pytest.approx(0.8, abs=0.05)
 
@@ -264,7 +278,8 @@ def test_holm_keeps_order_and_never_lowers_a_p_value(p: list[float], data: st.Da
     assert ranked == sorted(ranked)
 
 
-# Mid-p and clusters ---------------------------------------------------------------------------------------
+# Mid-p and clusters
+# ---------------------------------------------------------------------------------------
 
 
 @given(st.integers(0, 60), st.integers(0, 60))
@@ -288,7 +303,8 @@ def test_the_mid_p_of_many_questions_is_finite() -> None:
 
 CLUSTERED = [
     # Values, clusters, mean, p, low and high by statsmodels 0.15.0:
-    # OLS(values, ones).fit(cov_type="cluster", cov_kwds={"groups": …, "use_correction": True}, use_t=True)
+    # OLS(values, ones).fit(cov_type="cluster", cov_kwds={"groups": …, "use_correction": True},
+    # use_t=True)
     (
         [1, -1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 0, 1, 1, -1, 1, -1, 1, 0, -1, -1],
         [0, 1, 2, 3, 4, 5, 5, 1, 0, 1, 1, 5, 5, 0, 2, 4, 0, 4, 0, 2, 4, 1, 2, 1],

@@ -1,4 +1,6 @@
-"""The search itself: seeded draws, growing subsets, paired pruning, and the front. No LM is asked."""
+"""The search itself: seeded draws, growing subsets, paired pruning, and the front. No LM is
+asked.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from hypothesis import strategies as st
 
 import folkmoot as fm
 from folkmoot.optimizers.structure.pruning import ALPHA, behind, rungs
-from folkmoot.optimizers.structure.search import DIRECTIONS, SAMPLERS, SeededSampler, parameters_of, suggested
+from folkmoot.optimizers.structure.search import (
+    DIRECTIONS,
+    SAMPLERS,
+    SeededSampler,
+    parameters_of,
+    suggested,
+)
 from folkmoot.pipelines.tuning.recovery import place_of
 from folkmoot.pipelines.tuning.report import best_of
 from folkmoot.pipelines.tuning.yaml_space import space_of
@@ -23,11 +31,16 @@ SPACE = space_of("deliberation")
 
 
 def worth(setting: dict[str, Any]) -> list[float]:
-    return [setting["max_rounds"] + len(setting["roles"]) / 7, len(setting["roles"]) * setting["max_rounds"]]
+    return [
+        setting["max_rounds"] + len(setting["roles"]) / 7,
+        len(setting["roles"]) * setting["max_rounds"],
+    ]
 
 
 def study(sampler: str, places: int, *, reopened: bool, goals: int = 1) -> list[str]:
-    """The settings that a study tries, with a new process's worth of state before each trial if reopened."""
+    """The settings that a study tries, with a new process's worth of state before each trial if
+    reopened.
+    """
     storage = optuna.storages.InMemoryStorage()
     directions = ["maximize", "minimize"][:goals]
     made = optuna.create_study(storage=storage, study_name="s", directions=directions)
@@ -109,7 +122,9 @@ def test_an_equal_trial_is_rarely_stopped() -> None:
     assert stopped / studies <= ALPHA
 
 
-def finished(values: list[tuple[float, ...]], goals: list[str]) -> tuple[optuna.Study, list[dict[str, Any]]]:
+def finished(
+    values: list[tuple[float, ...]], goals: list[str]
+) -> tuple[optuna.Study, list[dict[str, Any]]]:
     """A study with a finished trial for each of the values, and its table."""
     made = optuna.create_study(directions=[DIRECTIONS[name] for name in goals])
     made.add_trials([optuna.trial.create_trial(values=list(found)) for found in values])
@@ -118,7 +133,8 @@ def finished(values: list[tuple[float, ...]], goals: list[str]) -> tuple[optuna.
             "trial": number,
             "setting": {"number": number},
             "scores": {
-                name: {"value": value} for name, value in zip([*goals, "calls"], [*found, 1], strict=True)
+                name: {"value": value}
+                for name, value in zip([*goals, "calls"], [*found, 1], strict=True)
             },
         }
         for number, found in enumerate(values)

@@ -28,14 +28,17 @@ from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 PRICE = (1e-6, 2e-6)
 
 
-def run(server: ScriptedServer, out: Path | None, n: int = 60, program: Any = None, **options: Any) -> Any:
+def run(
+    server: ScriptedServer, out: Path | None, n: int = 60, program: Any = None, **options: Any
+) -> Any:
     known = {"api_base": server.url, "price": PRICE, "concurrency": 64}
     used = fm.lm("openai/scripted", **{**known, **options.pop("lm", {})})
     program = program or fm.Deliberation(["intuitive", "reasoner"])
     return fm.evaluate(program, questions(n), lm=used, out=out, tracking=False, **options)
 
 
-# How a budget is written ------------------------------------------------------------------------------
+# How a budget is written
+# ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -64,8 +67,28 @@ def test_forms_of_a_budget(text: str, budget: Budget) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "2", "USD", "2 EUR", "20 m", "-5 calls", "0 calls", "0 USD", "1e3 calls", "2 USD 500 calls"),
-        *("0.5 calls", "1 USD, 2 USD", "5 min, 1 h", "1,000 calls", "2 USD,", "$2 calls", "inf USD", "nan s"),
+        *(
+            "",
+            "2",
+            "USD",
+            "2 EUR",
+            "20 m",
+            "-5 calls",
+            "0 calls",
+            "0 USD",
+            "1e3 calls",
+            "2 USD 500 calls",
+        ),
+        *(
+            "0.5 calls",
+            "1 USD, 2 USD",
+            "5 min, 1 h",
+            "1,000 calls",
+            "2 USD,",
+            "$2 calls",
+            "inf USD",
+            "nan s",
+        ),
     ],
 )
 def test_what_is_no_budget_is_said_in_one_sentence(text: str) -> None:
@@ -96,7 +119,8 @@ def test_any_text_is_a_budget_or_a_users_error(text: str) -> None:
     assert any(value and value > 0 for value in vars(budget).values())
 
 
-# Ceilings ---------------------------------------------------------------------------------------------
+# Ceilings
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("calls", [1, 30, 64, 77])
@@ -110,12 +134,15 @@ def test_calls_are_never_exceeded_with_64_at_once(calls: int, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("budget", ["6k tokens", "0.006 USD"])
-def test_tokens_and_money_are_exceeded_by_the_calls_in_flight_at_most(budget: str, tmp_path: Path) -> None:
+def test_tokens_and_money_are_exceeded_by_the_calls_in_flight_at_most(
+    budget: str, tmp_path: Path
+) -> None:
     with ScriptedServer(delay=0.02) as server:
         result = run(server, tmp_path, n=100, budget=budget)
         paid = result.summary.paid
         limit = Budget.parse(budget)
-        most = max(len(json.dumps(body)) / 3 for body in server.bodies)  # tokens of a call, and more
+        # tokens of a call, and more
+        most = max(len(json.dumps(body)) / 3 for body in server.bodies)
         if limit.tokens:
             spent, over = paid["prompt_tokens"] + paid["completion_tokens"], 64 * most
             assert limit.tokens <= spent <= limit.tokens + over
@@ -211,7 +238,9 @@ def test_an_lm_of_somebody_else_finishes_questions_first_too() -> None:
 
 
 def test_quick_questions_do_not_stand_for_all() -> None:
-    """Every second question takes two rounds more: those that finish first say too little of the others."""
+    """Every second question takes two rounds more: those that finish first say too little of the
+    others.
+    """
 
     def reply(body: dict[str, Any]) -> str:
         fields = body["response_format"]["json_schema"]["schema"]["properties"]
@@ -230,7 +259,9 @@ def test_an_ensemble_loses_no_call_that_was_under_way(tmp_path: Path) -> None:
         program = fm.Ensemble(["simple", "cot"])
         run(server, tmp_path, program=program, budget="31 calls")
         assert len(server.bodies) == 31
-        assert totals(tmp_path).calls == len((tmp_path / "calls.jsonl").read_text().splitlines()) == 31
+        assert (
+            totals(tmp_path).calls == len((tmp_path / "calls.jsonl").read_text().splitlines()) == 31
+        )
 
 
 def test_two_runs_that_share_an_lm_have_budgets_of_their_own(tmp_path: Path) -> None:
@@ -239,7 +270,12 @@ def test_two_runs_that_share_an_lm_have_budgets_of_their_own(tmp_path: Path) -> 
 
         def one(name: str, budget: str | None) -> Any:
             return fm.evaluate(
-                fm.SingleAgent(), questions(30), lm=used, out=tmp_path / name, tracking=False, budget=budget
+                fm.SingleAgent(),
+                questions(30),
+                lm=used,
+                out=tmp_path / name,
+                tracking=False,
+                budget=budget,
             )
 
         with ThreadPoolExecutor(2) as pool:
@@ -249,10 +285,14 @@ def test_two_runs_that_share_an_lm_have_budgets_of_their_own(tmp_path: Path) -> 
         assert rich.summary.counts["rows"] == 30
         assert rich.summary.stopped is None
         assert totals(tmp_path / "poor").calls <= 3
-        assert totals(tmp_path / "poor").calls + totals(tmp_path / "rich").calls == len(server.bodies)
+        assert totals(tmp_path / "poor").calls + totals(tmp_path / "rich").calls == len(
+            server.bodies
+        )
 
 
-def test_an_outer_account_holds_over_several_evaluations(scripted: ScriptedServer, tmp_path: Path) -> None:
+def test_an_outer_account_holds_over_several_evaluations(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
     account = Account(Budget(calls=7))
     with bound(ACCOUNTS, (account,)):
         first = run(scripted, tmp_path / "a", n=5, program=fm.SingleAgent())
@@ -305,7 +345,8 @@ def test_who_is_told_that_tokens_are_spent_may_stop_the_others() -> None:
     assert asyncio.run(scene()) == ["answered", "answered", "spent"]
 
 
-# What cannot be held ----------------------------------------------------------------------------------
+# What cannot be held
+# ----------------------------------------------------------------------------------
 
 
 def test_money_and_an_unknown_price_are_refused_before_any_call(
@@ -314,7 +355,10 @@ def test_money_and_an_unknown_price_are_refused_before_any_call(
     with pytest.raises(fm.UserError, match=r"price of openai/scripted is unknown.*--price"):
         run(scripted, tmp_path, lm={"price": None}, budget="2 USD")
     assert not scripted.bodies
-    assert run(scripted, tmp_path, n=2, lm={"price": None}, budget="9 calls").summary.paid["calls"] == 4
+    assert (
+        run(scripted, tmp_path, n=2, lm={"price": None}, budget="9 calls").summary.paid["calls"]
+        == 4
+    )
     with pytest.raises(fm.UserError, match="cost so far is unknown"):
         run(scripted, tmp_path, n=2, budget="2 USD")
 
@@ -343,7 +387,11 @@ def test_an_lm_of_somebody_else_is_counted_too(tmp_path: Path) -> None:
             "completion_tokens": 20,
             "completion_tokens_details": {"reasoning_tokens": 500},
         },
-        {"prompt_tokens": 100, "completion_tokens": 20, "prompt_tokens_details": {"cached_tokens": 900}},
+        {
+            "prompt_tokens": 100,
+            "completion_tokens": 20,
+            "prompt_tokens_details": {"cached_tokens": 900},
+        },
     ],
 )
 def test_tokens_that_are_not_counted_or_contradict_themselves_end_the_run(
@@ -351,9 +399,17 @@ def test_tokens_that_are_not_counted_or_contradict_themselves_end_the_run(
 ) -> None:
     message = {"role": "assistant", "content": '{"answer": "A"}'}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    body = {"id": "1", "object": "chat.completion", "created": 1, "model": "gpt-4.1", "choices": [choice]}
+    body = {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "gpt-4.1",
+        "choices": [choice],
+    }
     scripted.reply = lambda _: (200, {}, body if usage is None else {**body, "usage": usage})
-    lms = [fm.lm(name, api_base=scripted.url, price=PRICE) for name in ("openai/x", "hosted_vllm/x")]
+    lms = [
+        fm.lm(name, api_base=scripted.url, price=PRICE) for name in ("openai/x", "hosted_vllm/x")
+    ]
     lms.append(dspy.LM("openai/gpt-4.1", api_base=scripted.url, api_key="sk-none", cache=False))
     for number, each in enumerate(lms):
         scripted.requests.clear()
@@ -372,7 +428,8 @@ def test_tokens_that_are_not_counted_or_contradict_themselves_end_the_run(
     assert run(scripted, None, n=5, budget="10 min").summary.counts["rows"] == 5
 
 
-# The command line -------------------------------------------------------------------------------------
+# The command line
+# -------------------------------------------------------------------------------------
 
 
 def test_the_command_stops_says_so_and_goes_on(
@@ -380,14 +437,18 @@ def test_the_command_stops_says_so_and_goes_on(
 ) -> None:
     isolate(tmp_path, monkeypatch)
     ten = ten_questions(tmp_path)
-    result = evaluate_command(scripted, ten, "--budget", "4 calls", "--out", tmp_path / "o", "--json")
+    result = evaluate_command(
+        scripted, ten, "--budget", "4 calls", "--out", tmp_path / "o", "--json"
+    )
     assert result.exit_code == 0
     assert "folkmoot: budget 4 calls spent (4 calls)" in result.stderr
     found = json.loads(result.stdout)
     assert found["stopped"].startswith("budget 4 calls")
     assert (found["counts"]["rows"], found["paid"]["calls"], len(scripted.bodies)) == (4, 4, 4)
     assert found["settings"]["budget"] == "4 calls"
-    done = evaluate_command(scripted, ten, "--budget", "10 calls", "--out", tmp_path / "o", "--json")
+    done = evaluate_command(
+        scripted, ten, "--budget", "10 calls", "--out", tmp_path / "o", "--json"
+    )
     assert done.exit_code == 0
     assert json.loads(done.stdout)["stopped"] is None
     assert len(scripted.bodies) == 10
@@ -416,7 +477,9 @@ def test_a_price_on_the_command_line(
     assert (refused.exit_code, len(scripted.bodies)) == (2, 0)
     assert "is unknown" in refused.stderr
     price = ["--price", "openai/scripted=1, 2"]
-    found = json.loads(evaluate_command(scripted, ten, *price, "--budget", "1 USD", "--json").stdout)
+    found = json.loads(
+        evaluate_command(scripted, ten, *price, "--budget", "1 USD", "--json").stdout
+    )
     paid = found["paid"]
     assert paid["cost_usd"] == pytest.approx(
         paid["prompt_tokens"] / 1e6 + 2 * paid["completion_tokens"] / 1e6
@@ -430,5 +493,7 @@ def test_a_price_on_the_command_line(
         result = evaluate_command(scripted, ten, "--price", wrong)
         assert result.exit_code == 2
         assert told in result.stderr
-    again = folkmoot("ask", "single:simple", "Why?", "--choice", "x", "--choice", "y", *lm(scripted), *price)
+    again = folkmoot(
+        "ask", "single:simple", "Why?", "--choice", "x", "--choice", "y", *lm(scripted), *price
+    )
     assert "USD" in again.stdout

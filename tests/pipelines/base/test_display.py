@@ -1,4 +1,6 @@
-"""Live progress: shown where somebody looks, one line at a time, and never the reason that a run ends."""
+"""Live progress: shown where somebody looks, one line at a time, and never the reason that a run
+ends.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def test_a_terminal_shows_the_last_state_and_no_control_character_of_texts(
     assert "\x1b]0" not in said
 
 
-def test_nothing_is_shown_in_a_pipe_or_a_test_or_when_it_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_shown_in_a_pipe_or_a_test_or_when_it_is_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     assert shown(None) == ""
     monkeypatch.setattr(sys, "stderr", Terminal())
@@ -97,7 +101,9 @@ def test_a_terminal_that_breaks_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("show", [None, True])
-def test_a_line_that_cannot_be_drawn_ends_no_run(show: bool | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_cannot_be_drawn_ends_no_run(
+    show: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     at_a_terminal(monkeypatch)
 
     def fail(state: int) -> ProgressLine:

@@ -35,7 +35,10 @@ class Sometimes(Program):
 
 
 def evaluated(folder: Path, wrong: int = 0) -> fm.Evaluation:
-    asked = [fm.Question(id=f"q{i}", question=f"{EVIL} {i}", choices=CHOICES, answer="A") for i in range(9)]
+    asked = [
+        fm.Question(id=f"q{i}", question=f"{EVIL} {i}", choices=CHOICES, answer="A")
+        for i in range(9)
+    ]
     lm = fm.lm("openai/none", api_base="http://127.0.0.1:9/v1")
     return fm.evaluate(Sometimes(wrong), asked, lm=lm, out=folder, tracking=False)
 
@@ -72,7 +75,18 @@ def test_compilations_and_studies_are_escaped(tmp_path: Path) -> None:
     score = {"value": 0.5, "low": 0.2, "high": 0.8, "n": 4}
     compilation = fm.Compilation(
         *(tmp_path, "mipro", "light", "given", f"no gain {EVIL}", False),
-        *({"given": score, "winner": None, "candidate": EVIL}, None, None, None, 3, 3, 0, paid, {}, 1.5),
+        *(
+            {"given": score, "winner": None, "candidate": EVIL},
+            None,
+            None,
+            None,
+            3,
+            3,
+            0,
+            paid,
+            {},
+            1.5,
+        ),
     )
     html = harmless(compilation)
     assert "50.0% [20.0%, 80.0%]" in html

@@ -34,7 +34,18 @@ COMMANDS = [
     *("runs", "data", "datasets", "lms", "doctor", "import", "export", "push", "ui"),
 ]
 ROW_KEYS = [
-    *("id", "kind", "answer", "gold", "correct", "em", "f1", "decided_by", "rounds", "consensus_round"),
+    *(
+        "id",
+        "kind",
+        "answer",
+        "gold",
+        "correct",
+        "em",
+        "f1",
+        "decided_by",
+        "rounds",
+        "consensus_round",
+    ),
     *("transcript", "usage", "seconds", "error"),
 ]
 
@@ -54,7 +65,8 @@ def reasons(body: dict[str, Any]) -> bool:
     return "reasoning" in body["response_format"]["json_schema"]["schema"]["properties"]
 
 
-# Help and start --------------------------------------------------------------------------------------
+# Help and start
+# --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -69,7 +81,9 @@ def test_help_lists_the_commands_that_there_are() -> None:
     assert sorted(shown) == sorted(COMMANDS)
 
 
-def test_it_runs_as_a_module(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_runs_as_a_module(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sys.argv", ["folkmoot", "--version"])
     with pytest.raises(SystemExit) as ended:
         runpy.run_module("folkmoot", run_name="__main__")
@@ -82,14 +96,19 @@ def test_version() -> None:
 
 def test_help_needs_none_of_the_heavy_packages() -> None:
     look = (
-        "import sys; from typer.testing import CliRunner; from folkmoot.pipelines.cli.app import app;"
+        "import sys; from typer.testing import CliRunner; from folkmoot.pipelines.cli.app import "
+        "app;"
         "CliRunner().invoke(app, ['evaluate', '--help']);"
-        "print(*{'dspy', 'litellm', 'mlflow', 'torch', 'pandas', 'numpy', 'yaml'} & set(sys.modules))"
+        "print(*{'dspy', 'litellm', 'mlflow', 'torch', 'pandas', 'numpy', 'yaml'} & "
+        "set(sys.modules))"
     )
-    assert subprocess.run([sys.executable, "-c", look], capture_output=True, text=True).stdout == "\n"
+    assert (
+        subprocess.run([sys.executable, "-c", look], capture_output=True, text=True).stdout == "\n"
+    )
 
 
-# ask -------------------------------------------------------------------------------------------------
+# ask
+# -------------------------------------------------------------------------------------------------
 
 
 def test_ask_shows_the_dialogue_the_decision_and_the_bill(scripted: ScriptedServer) -> None:
@@ -160,10 +179,13 @@ def test_a_recorded_question_is_answered_again_without_the_endpoint(tmp_path: Pa
     assert "no answer to this request" in other.stderr
 
 
-# evaluate --------------------------------------------------------------------------------------------
+# evaluate
+# --------------------------------------------------------------------------------------------
 
 
-def test_evaluate_writes_rows_and_summary(scripted: ScriptedServer, ten: Path, tmp_path: Path) -> None:
+def test_evaluate_writes_rows_and_summary(
+    scripted: ScriptedServer, ten: Path, tmp_path: Path
+) -> None:
     result = evaluate(scripted, ten, "--out", tmp_path / "out", program=SPEC)
     assert result.exit_code == 0
     rows = rows_of(tmp_path / "out")
@@ -173,15 +195,25 @@ def test_evaluate_writes_rows_and_summary(scripted: ScriptedServer, ten: Path, t
     assert summary["scores"]["accuracy"]["value"] == 0.5
     assert summary["counts"]["rows"] == 10
     assert summary["settings"]["data"] == str(ten)
-    for told in ("50.0% [23.7%, 76.3%]", "5 right of 10", "20 calls", "price unknown", "results.jsonl"):
+    for told in (
+        "50.0% [23.7%, 76.3%]",
+        "5 right of 10",
+        "20 calls",
+        "price unknown",
+        "results.jsonl",
+    ):
         assert told in result.stdout
     for told in ("10 questions (choice)", SPEC, "openai/scripted at http", "at most 70 calls"):
         assert told in result.stderr
 
 
 @pytest.mark.nightly
-def test_json_is_all_that_a_child_prints_on_standard_output(scripted: ScriptedServer, ten: Path) -> None:
-    command = child("evaluate", "single:simple", "--data", ten, *lm(scripted), "--no-track", "--json")
+def test_json_is_all_that_a_child_prints_on_standard_output(
+    scripted: ScriptedServer, ten: Path
+) -> None:
+    command = child(
+        "evaluate", "single:simple", "--data", ten, *lm(scripted), "--no-track", "--json"
+    )
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0
     found = json.loads(done.stdout)
@@ -193,7 +225,9 @@ def test_json_is_all_that_a_child_prints_on_standard_output(scripted: ScriptedSe
 def test_what_libraries_print_stays_off_standard_output(
     scripted: ScriptedServer, ten: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("folkmoot.pipelines.evaluation.plan.check_metric", lambda *_: print("chatter"))
+    monkeypatch.setattr(
+        "folkmoot.pipelines.evaluation.plan.check_metric", lambda *_: print("chatter")
+    )
     result = evaluate(scripted, ten, "--json")
     assert json.loads(result.stdout)["counts"]["rows"] == 10
     assert "chatter" in result.stderr
@@ -226,12 +260,18 @@ def test_the_same_command_resumes_and_another_gets_its_own_folder(
 
 
 def test_an_edited_file_is_another_run(scripted: ScriptedServer, tmp_path: Path) -> None:
-    first = json.loads(evaluate(scripted, write(tmp_path / "questions.jsonl", question(1)), "--json").stdout)
-    second = json.loads(evaluate(scripted, write(tmp_path / "questions.jsonl", question(2)), "--json").stdout)
+    first = json.loads(
+        evaluate(scripted, write(tmp_path / "questions.jsonl", question(1)), "--json").stdout
+    )
+    second = json.loads(
+        evaluate(scripted, write(tmp_path / "questions.jsonl", question(2)), "--json").stdout
+    )
     assert first["out"] != second["out"]
 
 
-def test_a_folder_of_another_run_is_refused(scripted: ScriptedServer, ten: Path, tmp_path: Path) -> None:
+def test_a_folder_of_another_run_is_refused(
+    scripted: ScriptedServer, ten: Path, tmp_path: Path
+) -> None:
     assert evaluate(scripted, ten, "--out", tmp_path / "out").exit_code == 0
     before = len(scripted.requests)
     result = evaluate(scripted, ten, "--out", tmp_path / "out", program="single:cot")
@@ -257,7 +297,9 @@ def test_a_name_sets_all_its_numbered_seats(scripted: ScriptedServer, ten: Path)
     assert sorted(body["model"] for body in scripted.bodies) == ["all", "scripted", "second"]
 
 
-def test_lms_of_a_yaml_file_keep_their_seats(scripted: ScriptedServer, ten: Path, tmp_path: Path) -> None:
+def test_lms_of_a_yaml_file_keep_their_seats(
+    scripted: ScriptedServer, ten: Path, tmp_path: Path
+) -> None:
     (tmp_path / "p.yaml").write_text(
         "program: deliberation:intuitive,reasoner\nlms: {reasoner: openai/own}\n"
     )
@@ -267,11 +309,15 @@ def test_lms_of_a_yaml_file_keep_their_seats(scripted: ScriptedServer, ten: Path
 
 def test_a_recorded_run_replays_to_the_same_rows(ten: Path, tmp_path: Path) -> None:
     with ScriptedServer() as server:
-        server.reply = lambda body: json.dumps({"answer": "AB"[len(body["messages"][-1]["content"]) % 2]})
+        server.reply = lambda body: json.dumps(
+            {"answer": "AB"[len(body["messages"][-1]["content"]) % 2]}
+        )
         words = ["--lm", "judge=openai/big", "--record", tmp_path / "record"]
         evaluate(server, ten, *words, "--out", tmp_path / "first", program=SPEC)
     words = ["--no-track", "--out", tmp_path / "again"]
-    again = folkmoot("evaluate", SPEC, "--data", ten, "--lm", f"replay/{tmp_path / 'record'}", *words)
+    again = folkmoot(
+        "evaluate", SPEC, "--data", ten, "--lm", f"replay/{tmp_path / 'record'}", *words
+    )
     assert again.exit_code == 0
     kept = ("id", "answer", "decided_by", "rounds", "correct", "error")
     assert [[row[key] for key in kept] for row in rows_of(tmp_path / "again")] == [
@@ -289,7 +335,9 @@ def test_a_recorded_run_replays_to_the_same_rows(ten: Path, tmp_path: Path) -> N
 
 
 def test_demonstrations_are_shown(scripted: ScriptedServer, ten: Path) -> None:
-    result = evaluate(scripted, ten, "--train", "sample-choice", "--demos", "2", "--limit", "1", "--json")
+    result = evaluate(
+        scripted, ten, "--train", "sample-choice", "--demos", "2", "--limit", "1", "--json"
+    )
     messages = scripted.bodies[0]["messages"]
     assert [message["role"] for message in messages].count("assistant") == 2
     assert json.loads(result.stdout)["settings"]["demos"] == 2
@@ -303,7 +351,10 @@ def test_weights_are_fitted_on_training_questions(
 
     scripted.reply = reply
     train = tmp_path / "train.jsonl"
-    rows = [question(number, id=f"t{number}", question=f"Which is it, {number}?") for number in range(20)]
+    rows = [
+        question(number, id=f"t{number}", question=f"Which is it, {number}?")
+        for number in range(20)
+    ]
     train.write_text("".join(json.dumps(row) + "\n" for row in rows))
     program = "ensemble:simple,cot:weighted"
     result = evaluate(scripted, ten, "--train", train, "--json", program=program)
@@ -336,7 +387,8 @@ def test_test_questions_among_the_training_questions_are_noticed(
     assert json.loads(warned.stdout)["settings"]["warnings"]
 
 
-# Small parts -----------------------------------------------------------------------------------------
+# Small parts
+# -----------------------------------------------------------------------------------------
 
 
 def test_seats_are_told_from_names_that_hold_an_equals_sign() -> None:
@@ -352,7 +404,8 @@ def test_seats_are_told_from_names_that_hold_an_equals_sign() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"), [(0.44, "0.4 s"), (12.4, "12 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")]
+    ("seconds", "shown"),
+    [(0.44, "0.4 s"), (12.4, "12 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")],
 )
 def test_durations(seconds: float, shown: str) -> None:
     assert duration(seconds) == shown

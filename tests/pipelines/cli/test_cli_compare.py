@@ -1,4 +1,6 @@
-"""`folkmoot compare` as a user meets it: tables, JSON, the budget-matched baseline, and what is refused."""
+"""`folkmoot compare` as a user meets it: tables, JSON, the budget-matched baseline, and what is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,17 @@ from typing import Any
 
 import pytest
 from children import Child, command
-from cli_helpers import SPEC, evaluate, folkmoot, isolate, lm, question, rows_of, ten_questions, write
+from cli_helpers import (
+    SPEC,
+    evaluate,
+    folkmoot,
+    isolate,
+    lm,
+    question,
+    rows_of,
+    ten_questions,
+    write,
+)
 
 from folkmoot.pipelines.comparison.match_budget import MATCHED
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -47,7 +59,9 @@ def test_the_tables_the_verdict_and_the_questions_on_which_they_part(two: tuple[
     assert result.exit_code == 0, result.stderr
     shown = result.stdout
     assert re.search(r"single simple +50\.0% \[23\.7%, 76\.3%\] +baseline", shown)
-    assert re.search(r"deliberation .* judge +90\.0% \[.*\] +\+40\.0 \[.*\] +0\.062 +4 : 0 +inf", shown)
+    assert re.search(
+        r"deliberation .* judge +90\.0% \[.*\] +\+40\.0 \[.*\] +0\.062 +4 : 0 +inf", shown
+    )
     assert re.search(r"single simple +10 ", shown)
     assert "judge +20 +2.00" in re.sub(" +", " +", shown)
     assert "judge is ahead so far, undecided. Beside single simple: 90% against 50%" in shown
@@ -77,7 +91,9 @@ def test_json_has_everything_and_nothing_else(two: tuple[str, str]) -> None:
 
 def test_quiet_is_the_verdict_alone(two: tuple[str, str]) -> None:
     result = folkmoot("compare", *two, "-q")
-    assert result.stdout.startswith("deliberation intuitive, reasoner · judge is ahead so far, undecided. ")
+    assert result.stdout.startswith(
+        "deliberation intuitive, reasoner · judge is ahead so far, undecided. "
+    )
     assert result.stdout.count("\n") == 1
 
 
@@ -119,7 +135,10 @@ def test_failed_questions_are_called_so(scripted: ScriptedServer, tmp_path: Path
     assert "too hot" in shown
     assert "no readable answer" not in shown
     assert "Note: 10 of the 10 questions of single cot failed and count as wrong" in shown
-    assert "No verdict on single cot and single simple: single cot failed on 10 of 10 questions" in shown
+    assert (
+        "No verdict on single cot and single simple: single cot failed on 10 of 10 questions"
+        in shown
+    )
     assert re.search(r"single cot .* no verdict\s*$", shown, re.MULTILINE)
 
 
@@ -133,10 +152,15 @@ def test_runs_that_part_nowhere_have_no_interval_of_nothing(
     assert "no question was right in only one of the two. 10 questions show" in shown
 
 
-def test_one_question_fewer_is_said(two: tuple[str, str], scripted: ScriptedServer, tmp_path: Path) -> None:
+def test_one_question_fewer_is_said(
+    two: tuple[str, str], scripted: ScriptedServer, tmp_path: Path
+) -> None:
     evaluate(scripted, tmp_path / "questions.jsonl", "--limit", 9, "--out", "runs/nine")
     result = folkmoot("compare", two[1], "runs/nine")
-    assert "Note: Only the 9 shared questions are compared: left out are 1 of deliberation" in result.stdout
+    assert (
+        "Note: Only the 9 shared questions are compared: left out are 1 of deliberation"
+        in result.stdout
+    )
 
 
 def test_span_questions_have_f1(scripted: ScriptedServer, tmp_path: Path) -> None:
@@ -151,8 +175,13 @@ def test_span_questions_have_f1(scripted: ScriptedServer, tmp_path: Path) -> Non
     assert re.search(r"full .* \+33\.3 \[\+33\.3, \+33\.3\]", result.stdout)
 
 
-def test_what_an_lm_said_can_do_nothing_to_the_terminal(scripted: ScriptedServer, tmp_path: Path) -> None:
-    rows = [question(number, choices=None, answer="x\x1b[31m[bold]y", kind="span") for number in range(2)]
+def test_what_an_lm_said_can_do_nothing_to_the_terminal(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    rows = [
+        question(number, choices=None, answer="x\x1b[31m[bold]y", kind="span")
+        for number in range(2)
+    ]
     spans = write(tmp_path / "spans.jsonl", *rows)
     evaluate(scripted, spans, "--out", "a")
     scripted.reply = lambda _: json.dumps({"answer": "x\x1b[31m[bold]y"})
@@ -162,7 +191,8 @@ def test_what_an_lm_said_can_do_nothing_to_the_terminal(scripted: ScriptedServer
     assert "\x1b" not in shown
 
 
-# The budget-matched baseline --------------------------------------------------------------------------------
+# The budget-matched baseline
+# --------------------------------------------------------------------------------
 
 
 def test_match_budget_runs_self_consistency_and_measures_against_it(
@@ -171,7 +201,9 @@ def test_match_budget_runs_self_consistency_and_measures_against_it(
     words = ["compare", *two, "--match-budget", "--api-base", scripted.url]
     result = folkmoot(*words)
     assert result.exit_code == 0, result.stderr
-    told = re.search(r"judge: [\d,]+ tokens per question .* gets (\d+) samples, (\d+) calls", result.stderr)
+    told = re.search(
+        r"judge: [\d,]+ tokens per question .* gets (\d+) samples, (\d+) calls", result.stderr
+    )
     assert told is not None
     samples = int(told[1])
     assert int(told[2]) == 10 * samples
@@ -188,7 +220,9 @@ def test_match_budget_runs_self_consistency_and_measures_against_it(
     assert json.loads(again.stdout)["runs"][0]["name"] == "single simple"
 
 
-def test_one_run_is_enough_with_its_own_baseline(two: tuple[str, str], scripted: ScriptedServer) -> None:
+def test_one_run_is_enough_with_its_own_baseline(
+    two: tuple[str, str], scripted: ScriptedServer
+) -> None:
     result = folkmoot("compare", two[1], "--match-budget", *lm(scripted), "--out", "base", "-q")
     assert result.stdout.count("\n") == 1
     assert "self-consistency, same budget" in result.stdout
@@ -203,12 +237,26 @@ def test_one_run_is_enough_with_its_own_baseline(two: tuple[str, str], scripted:
     assert [run["name"] for run in beside["runs"]][2:] == [MATCHED]
 
 
-def test_the_questions_are_read_again_as_they_were(scripted: ScriptedServer, tmp_path: Path) -> None:
+def test_the_questions_are_read_again_as_they_were(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
     rows = [{"key": f"q{n}", "text": f"What holds soup {n}?", "gold": "yes"} for n in range(6)]
     write(tmp_path / "odd.jsonl", *rows)
     columns = ["--columns", "id=key", "--columns", "question=text", "--columns", "answer=gold"]
     done = evaluate(
-        *(scripted, "odd.jsonl", *columns, "--kind", "boolean", "--limit", 4, "--seed", 3, "--out", "run"),
+        *(
+            scripted,
+            "odd.jsonl",
+            *columns,
+            "--kind",
+            "boolean",
+            "--limit",
+            4,
+            "--seed",
+            3,
+            "--out",
+            "run",
+        ),
         program=SPEC,
     )
     assert done.exit_code == 0, done.stderr
@@ -260,12 +308,17 @@ def test_the_address_is_never_taken_from_the_run(
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     before = len(scripted.bodies)
     refused(
-        folkmoot("compare", two[1], "--match-budget"), "give its address with --api-base", scripted, before
+        folkmoot("compare", two[1], "--match-budget"),
+        "give its address with --api-base",
+        scripted,
+        before,
     )
 
 
 @pytest.mark.nightly
-def test_an_interrupted_baseline_is_taken_up_again(two: tuple[str, str], scripted: ScriptedServer) -> None:
+def test_an_interrupted_baseline_is_taken_up_again(
+    two: tuple[str, str], scripted: ScriptedServer
+) -> None:
     scripted.delay = 0.15
     words = ["compare", two[1], "--match-budget", "--api-base", scripted.url, "--concurrency", 2]
     process = Child(command, *words)
@@ -281,7 +334,8 @@ def test_an_interrupted_baseline_is_taken_up_again(two: tuple[str, str], scripte
     assert json.loads(result.stdout)["runs"][0]["rows"] == 10
     (folder,) = Path("runs/talk/match-budget").glob("*-samples")
     samples = int(folder.name.partition("-")[0])
-    assert 8 + 10 * samples <= len(scripted.bodies) - before <= 8 + 10 * samples + 2 * samples  # in flight
+    # in flight
+    assert 8 + 10 * samples <= len(scripted.bodies) - before <= 8 + 10 * samples + 2 * samples
 
 
 def _until(done: Callable[[], bool], seconds: float = 30) -> None:
@@ -326,4 +380,6 @@ def test_each_lm_of_a_team_is_run_alone_and_the_best_is_the_baseline(
 
 
 def test_clusters_are_asked_for_by_field(two: tuple[str, str], scripted: ScriptedServer) -> None:
-    refused(folkmoot("compare", *two, "--cluster", "topic"), "have no 'topic' in their meta", scripted)
+    refused(
+        folkmoot("compare", *two, "--cluster", "topic"), "have no 'topic' in their meta", scripted
+    )

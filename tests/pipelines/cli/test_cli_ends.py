@@ -42,14 +42,17 @@ def ten(tmp_path: Path) -> Path:
     return ten_questions(tmp_path)
 
 
-# Ends ------------------------------------------------------------------------------------------------
+# Ends
+# ------------------------------------------------------------------------------------------------
 
 
 def bad_request(body: dict[str, Any]) -> tuple[int, dict[str, str], Any]:
     return 400, {}, {"error": {"message": "too hot"}}
 
 
-def test_too_many_failures_stop_the_run(scripted: ScriptedServer, ten: Path, tmp_path: Path) -> None:
+def test_too_many_failures_stop_the_run(
+    scripted: ScriptedServer, ten: Path, tmp_path: Path
+) -> None:
     scripted.reply = bad_request
     words = ["--max-failures", "3", "--concurrency", "1", "--out", tmp_path / "out", "--json"]
     result = evaluate(scripted, ten, *words)
@@ -71,7 +74,10 @@ def test_a_run_in_which_everything_failed_has_failed(scripted: ScriptedServer, t
     assert result.stderr.splitlines()[-1].count("too hot") == 1
     assert "errors: 10" in result.stdout
     assert "accuracy: not measured: every question failed" in result.stdout
-    assert evaluate(scripted, ten, "-q").stdout.strip() == "accuracy: not measured: every question failed"
+    assert (
+        evaluate(scripted, ten, "-q").stdout.strip()
+        == "accuracy: not measured: every question failed"
+    )
 
 
 def test_nothing_is_measured_before_the_first_row(scripted: ScriptedServer, ten: Path) -> None:
@@ -83,7 +89,9 @@ def test_nothing_is_measured_before_the_first_row(scripted: ScriptedServer, ten:
 
 def test_one_failed_question_is_no_failed_run(scripted: ScriptedServer, ten: Path) -> None:
     scripted.reply = lambda body: (
-        bad_request(body) if "soup 3" in body["messages"][-1]["content"] else json.dumps({"answer": "A"})
+        bad_request(body)
+        if "soup 3" in body["messages"][-1]["content"]
+        else json.dumps({"answer": "A"})
     )
     result = evaluate(scripted, ten)
     assert result.exit_code == 0
@@ -101,7 +109,9 @@ def test_a_wrong_key_fails_at_once_and_is_shown_nowhere(
     assert len(scripted.requests) == 1
     assert KEY in scripted.requests[0]["headers"]["Authorization"]
     assert KEY not in result.output
-    assert not any(KEY.encode() in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert not any(
+        KEY.encode() in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()
+    )
 
 
 def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path: Path) -> None:
@@ -140,7 +150,9 @@ def test_ctrl_c_while_modules_are_imported_is_one_line(module: str) -> None:
         "main()"
     )
     words = ["ask", "single:cot", "Who?", "--lm", "openai/x", "--api-base", "http://127.0.0.1:9/v1"]
-    done = subprocess.run([sys.executable, "-c", start, *words], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", start, *words], capture_output=True, text=True, timeout=120
+    )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "folkmoot: interrupted\n")
 
 
@@ -155,7 +167,8 @@ def test_an_unexpected_error_is_one_line_unless_debugging(
     assert result.exit_code == 1
     assert (
         result.stderr
-        == "folkmoot: unexpected KeyError: 'surprise' (run it again with --debug for the traceback)\n"
+        == "folkmoot: unexpected KeyError: 'surprise' (run it again with --debug for the "
+        "traceback)\n"
     )
     assert "Traceback" in evaluate(scripted, ten, "--debug").stderr
 
@@ -167,19 +180,28 @@ def test_a_folder_that_cannot_be_made_is_named(scripted: ScriptedServer, ten: Pa
     assert not scripted.requests
 
 
-# datasets, doctor, ui --------------------------------------------------------------------------------
+# datasets, doctor, ui
+# --------------------------------------------------------------------------------
 
 
 def test_datasets_lists_names_splits_licences_and_places() -> None:
     shown = folkmoot("datasets").stdout
-    for told in ("commonsenseqa", "validation 1221", "MIT", "sample-choice", "shipped with folkmoot"):
+    for told in (
+        "commonsenseqa",
+        "validation 1221",
+        "MIT",
+        "sample-choice",
+        "shipped with folkmoot",
+    ):
         assert told in shown
     found = {info["name"]: info for info in json.loads(folkmoot("datasets", "--json").stdout)}
     assert found["sample-choice"]["splits"]["test"] == 120
     assert "test" in found["sample-choice"]["here"]
 
 
-def test_lms_lists_names_sizes_licences_and_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lms_lists_names_sizes_licences_and_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path))
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf").touch()
@@ -258,7 +280,9 @@ except KeyboardInterrupt:
 
 @pytest.mark.parametrize(("how", "said"), [("heeded", "interrupted"), ("not", "went on")])
 def test_ctrl_c_is_heeded_even_where_python_drops_exceptions(how: str, said: str) -> None:
-    done = subprocess.run([sys.executable, "-c", FINALISED, how], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", FINALISED, how], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == said
 
 
@@ -299,7 +323,9 @@ def test_the_ui_server_ends_with_the_command_and_so_do_its_children(
 
 
 def alive(pid: int) -> bool:
-    """Whether the process runs; one that ended and was not yet collected by its new parent does not."""
+    """Whether the process runs; one that ended and was not yet collected by its new parent does
+    not.
+    """
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -307,6 +333,8 @@ def alive(pid: int) -> bool:
 
 
 def test_a_ui_server_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ui_server, "server_command", lambda *_: [sys.executable, "-c", "raise SystemExit(3)"])
+    monkeypatch.setattr(
+        ui_server, "server_command", lambda *_: [sys.executable, "-c", "raise SystemExit(3)"]
+    )
     with pytest.raises(fm.UserError, match=r"did not start \(exit code 3\)"):
         ui_server.serve("sqlite:///mlflow.db", "127.0.0.1", free_port(), lambda address: None)

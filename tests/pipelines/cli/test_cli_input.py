@@ -45,7 +45,9 @@ BAD_ROWS: dict[str, tuple[list[dict[str, Any]], str]] = {
 
 
 @pytest.mark.parametrize("what", BAD_ROWS)
-def test_bad_data_is_refused_before_any_call(what: str, scripted: ScriptedServer, tmp_path: Path) -> None:
+def test_bad_data_is_refused_before_any_call(
+    what: str, scripted: ScriptedServer, tmp_path: Path
+) -> None:
     rows, words = BAD_ROWS[what]
     refused(evaluate(scripted, write(tmp_path / "questions.jsonl", *rows)), words, scripted)
 
@@ -78,7 +80,9 @@ BAD_WORDS: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize("what", BAD_WORDS)
-def test_bad_words_are_refused_before_any_call(what: str, scripted: ScriptedServer, ten: Path) -> None:
+def test_bad_words_are_refused_before_any_call(
+    what: str, scripted: ScriptedServer, ten: Path
+) -> None:
     (program, *words), told = BAD_WORDS[what]
     refused(evaluate(scripted, ten, *words, program=program), told, scripted)
 
@@ -106,8 +110,14 @@ def test_unreadable_data_is_refused(
     ("words", "told"),
     [
         (["single:cot", "  "], "blank"),
-        (["single:cot", "What?", "--choice", "one"], "--choice is given once: give it 2 to 26 times, or not"),
-        (["single:cot", "What?", *["--choice", "one"] * 27], "--choice is given 27 times: give it 2 to 26"),
+        (
+            ["single:cot", "What?", "--choice", "one"],
+            "--choice is given once: give it 2 to 26 times, or not",
+        ),
+        (
+            ["single:cot", "What?", *["--choice", "one"] * 27],
+            "--choice is given 27 times: give it 2 to 26",
+        ),
         (["single:cot", "What?", "--choice", "A=x", "--choice", "y"], "'y' has no label"),
         (["single:cot", "What?", "--choice", "A=x", "--choice", "A=y"], "'A' twice"),
         (["single:cot", "What?", "--kind", "choice"], "no choices"),
@@ -127,7 +137,9 @@ def test_the_api_without_a_key_is_refused(ten: Path) -> None:
 
 def test_an_address_for_an_lm_that_has_none_is_refused(ten: Path, scripted: ScriptedServer) -> None:
     refused(
-        folkmoot("evaluate", "single:cot", "--data", ten, "--api-base", scripted.url), "--api-base", scripted
+        folkmoot("evaluate", "single:cot", "--data", ten, "--api-base", scripted.url),
+        "--api-base",
+        scripted,
     )
 
 

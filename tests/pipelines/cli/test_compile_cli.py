@@ -30,7 +30,9 @@ def run(server: Any, *words: Any) -> Any:
 
 def test_json_says_all_that_matters(scripted: Any, files: list[str]) -> None:
     scripted.reply = of_instructions()
-    done = run(scripted, *files, "--optimizer", "copro", "--out", "out", "--budget", "1000 calls", "--json")
+    done = run(
+        scripted, *files, "--optimizer", "copro", "--out", "out", "--budget", "1000 calls", "--json"
+    )
     assert done.exit_code == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["calls_made"] == len(scripted.bodies)
@@ -88,7 +90,12 @@ def test_a_dry_run_asks_nothing(scripted: Any, files: list[str]) -> None:
     done = run(scripted, *files, "--optimizer", "mipro", "--out", "out", "--dry-run", "--json")
     assert done.exit_code == 0
     plan = json.loads(done.stdout)["plan"]
-    assert plan["calls"][0] == 18 <= plan["calls"][1] == plan["comparison_calls"] + plan["optimizer_calls"]
+    assert (
+        plan["calls"][0]
+        == 18
+        <= plan["calls"][1]
+        == plan["comparison_calls"] + plan["optimizer_calls"]
+    )
     assert not scripted.bodies
     assert not Path("out").exists()
 
@@ -108,7 +115,9 @@ def test_a_dry_run_asks_nothing(scripted: Any, files: list[str]) -> None:
         "better_together",
     ],
 )
-def test_no_optimizer_takes_more_calls_than_planned(scripted: Any, files: list[str], name: str) -> None:
+def test_no_optimizer_takes_more_calls_than_planned(
+    scripted: Any, files: list[str], name: str
+) -> None:
     scripted.reply = of_instructions(varied=True)
     words = [*files, "--optimizer", name, "--out", "out", "--json"]
     plan = json.loads(run(scripted, *words, "--dry-run").stdout)["plan"]
@@ -118,7 +127,9 @@ def test_no_optimizer_takes_more_calls_than_planned(scripted: Any, files: list[s
 
 def test_a_spent_budget_ends_with_the_best_so_far_and_0(scripted: Any, files: list[str]) -> None:
     scripted.reply = of_instructions()
-    done = run(scripted, *files, "--optimizer", "gepa", "--out", "out", "--budget", "30 calls", "--json")
+    done = run(
+        scripted, *files, "--optimizer", "gepa", "--out", "out", "--budget", "30 calls", "--json"
+    )
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["stopped"].startswith("budget 30 calls spent")
     assert len(scripted.bodies) <= 30
@@ -136,7 +147,9 @@ def test_a_tiny_budget_shows_how_little_was_answered(scripted: Any, files: list[
 
 
 def test_json_is_strict_where_the_odds_ratio_is_infinite(scripted: Any, files: list[str]) -> None:
-    """The result is right wherever the given program is, and on more: no question counts against it."""
+    """The result is right wherever the given program is, and on more: no question counts against
+    it.
+    """
     scripted.reply = of_instructions()
     done = run(scripted, *files, "--optimizer", "copro", "--out", "out", "--json")
     assert done.exit_code == 0, done.stderr
@@ -162,7 +175,9 @@ def test_json_is_strict_where_the_odds_ratio_is_infinite(scripted: Any, files: l
         (["--train", "none.jsonl"], "none.jsonl"),
     ],
 )
-def test_bad_input_is_one_line_and_2(scripted: Any, files: list[str], words: list[str], said: str) -> None:
+def test_bad_input_is_one_line_and_2(
+    scripted: Any, files: list[str], words: list[str], said: str
+) -> None:
     done = run(scripted, *files, "--out", "out", *words)
     assert done.exit_code == 2
     assert said in done.stderr
@@ -173,7 +188,9 @@ def test_bad_input_is_one_line_and_2(scripted: Any, files: list[str], words: lis
 @pytest.mark.parametrize("missing", ["--train", "--validation", "--out"])
 def test_what_is_missing_is_named(scripted: Any, files: list[str], missing: str) -> None:
     given = {"--train": "t.jsonl", "--validation": "v.jsonl", "--out": "out"}
-    words = [word for option, value in given.items() if option != missing for word in (option, value)]
+    words = [
+        word for option, value in given.items() if option != missing for word in (option, value)
+    ]
     done = run(scripted, *words)
     assert done.exit_code == 2
     assert f"{missing} is missing" in done.stderr

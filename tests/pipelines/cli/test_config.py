@@ -1,4 +1,6 @@
-"""Defaults of the command line: configuration files and FOLKMOOT_LM, which counts, and what none may say."""
+"""Defaults of the command line: configuration files and FOLKMOOT_LM, which counts, and what none
+may say.
+"""
 
 from __future__ import annotations
 
@@ -63,10 +65,17 @@ def test_python_takes_the_environment_too(monkeypatch: pytest.MonkeyPatch) -> No
 def test_seats_and_pairs_are_joined_one_by_one(
     scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config('lm = ["openai/rest", "judge=openai/of-file"]\n[ask]\nset = ["max_rounds=1", "tie_break=judge"]\n')
-    scripted.reply = lambda body: json.dumps({"answer": "AB"[len(scripted.bodies) % 2], "reason": "so"})
+    config(
+        'lm = ["openai/rest", "judge=openai/of-file"]\n[ask]\nset = ["max_rounds=1", '
+        '"tie_break=judge"]\n'
+    )
+    scripted.reply = lambda body: json.dumps(
+        {"answer": "AB"[len(scripted.bodies) % 2], "reason": "so"}
+    )
     program = ("ask", "deliberation:intuitive,critic", *ASK[2:])
-    assert folkmoot(*program, "--lm", "judge=openai/of-option", "--set", "max_rounds=2").exit_code == 0
+    assert (
+        folkmoot(*program, "--lm", "judge=openai/of-option", "--set", "max_rounds=2").exit_code == 0
+    )
     models = [body["model"] for body in scripted.bodies]
     assert {*models} == {"rest", "of-option"}
     assert len(models) == 5
@@ -95,7 +104,10 @@ def test_files_beside_the_configuration_are_found_from_below(
     scripted: ScriptedServer, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ten_questions(home)
-    config('lm = "openai/x"\n[evaluate]\ndata = "questions.jsonl"\nout = "out"\ntrack = false\nlimit = 3\n')
+    config(
+        'lm = "openai/x"\n[evaluate]\ndata = "questions.jsonl"\nout = "out"\ntrack = '
+        "false\nlimit = 3\n"
+    )
     (home / "below").mkdir()
     monkeypatch.chdir(home / "below")
     assert folkmoot("evaluate", "single:simple", "-q").exit_code == 0
@@ -117,7 +129,10 @@ def test_where_defaults_come_from_is_shown(
     found = json.loads(folkmoot("doctor", "--json").stdout)
     said = {check["name"]: check["said"] for check in found["checks"]}
     assert f"api-base = {scripted.url} ({home / OWN})" in said["defaults"]
-    assert f"{home / OWN} holds api_base; {home / 'folkmoot.toml'} holds [evaluate]" in said["defaults"]
+    assert (
+        f"{home / OWN} holds api_base; {home / 'folkmoot.toml'} holds [evaluate]"
+        in said["defaults"]
+    )
     assert said["LM answers"].startswith("openai/of-environment")
 
 
@@ -158,14 +173,27 @@ def refused(told: str) -> None:
 
 ELSEWHERE = [
     *(f"{option} = 'http://localhost/v1'" for option in ("api_base", "[compile]\nprompt_api_base")),
-    *("api_base = 'http:/\\t/evil.test/v1'", "api_base = 'http://localhost: @evil.test'", "api-base = ''"),
+    *(
+        "api_base = 'http:/\\t/evil.test/v1'",
+        "api_base = 'http://localhost: @evil.test'",
+        "api-base = ''",
+    ),
     *("[tune]\nstorage = 'study'", "[ui]\nhost = '0.0.0.0'", "[tune]\nregister = 'theirs'"),
     *("[reproduce]\nenvironment = 'wikipedia'", "set = ['environment=shelf']"),
     *("[train]\nembedding = 'model'", "set = ['embedding=model']"),
     *("lm = 'huggingface/https:/evil.test'", "[evaluate]\njudge_lm = 'x/https://evil.test'"),
     *("lm = ['local/hf:evil/repo:m.gguf']", "lm = 'judge=local/near.gguf'"),
-    *("lm_set = ['extra_body={\"a\": 1}']", "lm_set = ['extra_body=a: 1']", "[report]\ncluster = 'a:b'"),
-    *("record = '/tmp/x'", "[evaluate]\nout = '../x'", "[evaluate]\nout = 'linked/x'", "record = '~/x'"),
+    *(
+        "lm_set = ['extra_body={\"a\": 1}']",
+        "lm_set = ['extra_body=a: 1']",
+        "[report]\ncluster = 'a:b'",
+    ),
+    *(
+        "record = '/tmp/x'",
+        "[evaluate]\nout = '../x'",
+        "[evaluate]\nout = 'linked/x'",
+        "record = '~/x'",
+    ),
     *("[evaluate]\ndata = '/etc/passwd'", "[tune]\ntrain = 'linked/x'"),
 ]
 """What a file in the working folder may not say, and the user's own may."""
@@ -180,7 +208,9 @@ CODE = [
 
 @pytest.mark.parametrize("text", [*ELSEWHERE, *CODE])
 @pytest.mark.parametrize("file", ["folkmoot.toml", "pyproject.toml"])
-def test_a_file_of_the_working_folder_names_no_place_and_no_code(home: Path, text: str, file: str) -> None:
+def test_a_file_of_the_working_folder_names_no_place_and_no_code(
+    home: Path, text: str, file: str
+) -> None:
     (home / "planted.py").write_text("open('ran', 'w').close()\n")
     (home / "linked").symlink_to(home.parent)
     head, table, rest = text.partition("]\n") if text.startswith("[") else ("", "", text)
@@ -225,13 +255,17 @@ def test_how_questions_are_read_holds_for_their_check_too(home: Path) -> None:
     assert (found["kinds"], found["questions"]) == ({"span": 1}, 1)
 
 
-def test_the_example_of_the_docs_is_read(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_the_docs_is_read(
+    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = (Path(fm.__file__).parent / "docs" / "cli.md").read_text()
     config(page.split("```toml\n")[1].split("```")[0])
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     words = ("deliberation:intuitive,critic:judge", "--data", "sample-choice", "--limit", 2)
-    planned = folkmoot("evaluate", *words, "--dry-run", "--budget", "50 calls", "--lm", "judge=openai/o")
+    planned = folkmoot(
+        "evaluate", *words, "--dry-run", "--budget", "50 calls", "--lm", "judge=openai/o"
+    )
     assert planned.exit_code == 0, planned.output
     assert "concurrency = 16 (folkmoot.toml)" in planned.stderr
     assert "judge: openai/o at" in planned.stderr
@@ -246,11 +280,18 @@ def test_a_file_of_somebody_else_is_refused(home: Path, monkeypatch: pytest.Monk
     assert "belongs to another user" in folkmoot(*ASK).stderr
 
 
-def test_defaults_that_a_command_has_no_use_for_are_no_error(scripted: ScriptedServer, home: Path) -> None:
-    config('lm = ["openai/x", "judge=openai/y"]\nprice = ["openai/elsewhere=1,2"]\nbudget = "500 calls"\n')
+def test_defaults_that_a_command_has_no_use_for_are_no_error(
+    scripted: ScriptedServer, home: Path
+) -> None:
+    config(
+        'lm = ["openai/x", "judge=openai/y"]\nprice = ["openai/elsewhere=1,2"]\nbudget = "500 '
+        'calls"\n'
+    )
     source = ten_questions(home)
     for name in ("one", "two"):
-        done = folkmoot("evaluate", "single:simple", "--data", source, "--no-track", "--out", name, "-q")
+        done = folkmoot(
+            "evaluate", "single:simple", "--data", source, "--no-track", "--out", name, "-q"
+        )
         assert done.exit_code == 0, done.output
     assert folkmoot("compare", "one", "two", "--json").exit_code == 0
     recorded = evaluate(scripted, source, "--out", "three", "--record", "record", "--limit", 2)

@@ -46,10 +46,21 @@ def checks(scripted: ScriptedServer) -> Any:
     return call
 
 
-def test_a_machine_in_order_has_no_failure_and_nothing_is_left_behind(checks: Any, tmp_path: Path) -> None:
+def test_a_machine_in_order_has_no_failure_and_nothing_is_left_behind(
+    checks: Any, tmp_path: Path
+) -> None:
     found = checks()
     assert [check for check in found.values() if check.status == "fail"] == []
-    assert {"packages", "data", "cache", "folder", "disk", "MLflow store", "keys", "port"} <= found.keys()
+    assert {
+        "packages",
+        "data",
+        "cache",
+        "folder",
+        "disk",
+        "MLflow store",
+        "keys",
+        "port",
+    } <= found.keys()
     assert found["LM answers"].said.startswith("openai/scripted answered in")
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
 
@@ -77,7 +88,9 @@ def test_every_trouble_has_a_fix(
     assert KEY not in str(found)
 
 
-def test_a_package_of_the_wrong_version_is_named(checks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_of_the_wrong_version_is_named(
+    checks: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def version(name: str) -> str:
         if name == "dspy":
             return "2.0"

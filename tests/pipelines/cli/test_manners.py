@@ -1,4 +1,6 @@
-"""Manners of the command line: completion, pipes, what -v says, and folders of results as programs."""
+"""Manners of the command line: completion, pipes, what -v says, and folders of results as
+programs.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-# Completion ------------------------------------------------------------------------------------------
+# Completion
+# ------------------------------------------------------------------------------------------
 
 
 def completed(words: str) -> list[str]:
@@ -54,10 +57,16 @@ def test_commands_options_and_values_are_completed(home: Path) -> None:
     assert {"evaluate", "compare", "runs"} <= {*completed("folkmoot ")}
     assert "--concurrency" in completed("folkmoot evaluate --con")
     assert completed("folkmoot evaluate deli") == ["deliberation"]
-    assert completed("folkmoot evaluate single:se") == ["single:self_consistency", "single:self_ask"]
+    assert completed("folkmoot evaluate single:se") == [
+        "single:self_consistency",
+        "single:self_ask",
+    ]
     assert completed("folkmoot evaluate single:cot --data sample-ch") == ["sample-choice"]
     assert completed("folkmoot evaluate single:cot --data mi") == ["mine.jsonl"]
-    assert completed("folkmoot compile single:cot --optimizer boot") == ["bootstrap", "bootstrap_rs"]
+    assert completed("folkmoot compile single:cot --optimizer boot") == [
+        "bootstrap",
+        "bootstrap_rs",
+    ]
     assert completed("folkmoot tune single --sampler n") == ["nsga2"]
 
 
@@ -68,7 +77,8 @@ def test_a_misspelt_command_program_or_data_set_is_corrected() -> None:
     assert "--concurrency" in folkmoot("evaluate", "single:cot", "--concurency", "3").stderr
 
 
-# Pipes -----------------------------------------------------------------------------------------------
+# Pipes
+# -----------------------------------------------------------------------------------------------
 
 
 def piped(words: list[Any], text: str) -> Any:
@@ -76,8 +86,12 @@ def piped(words: list[Any], text: str) -> Any:
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_questions_come_from_standard_input(scripted: ScriptedServer, home: Path, form: str) -> None:
-    rows = [{"id": f"q{number}", "question": "Is soup warm?", "answer": "yes"} for number in range(3)]
+def test_questions_come_from_standard_input(
+    scripted: ScriptedServer, home: Path, form: str
+) -> None:
+    rows = [
+        {"id": f"q{number}", "question": "Is soup warm?", "answer": "yes"} for number in range(3)
+    ]
     text = "".join(json.dumps(row) + "\n" for row in rows)
     if form == "csv":
         text = "id,question,answer\n" + "".join(",".join(row.values()) + "\n" for row in rows)
@@ -108,7 +122,9 @@ def test_a_question_comes_from_standard_input(scripted: ScriptedServer) -> None:
         (["ask", "single:cot", "-"], "", "question"),
     ],
 )
-def test_what_cannot_be_read_from_a_pipe_is_one_line(words: list[str], text: str, told: str) -> None:
+def test_what_cannot_be_read_from_a_pipe_is_one_line(
+    words: list[str], text: str, told: str
+) -> None:
     done = piped(words, text)
     assert done.exit_code == 2
     assert told in done.stderr
@@ -124,7 +140,8 @@ def test_a_reader_that_reads_no_further_is_no_complaint(monkeypatch: pytest.Monk
         leave_quietly()
 
 
-# What happens ----------------------------------------------------------------------------------------
+# What happens
+# ----------------------------------------------------------------------------------------
 
 
 def test_verbose_says_calls_retries_and_cache_hits_and_no_key(
@@ -153,10 +170,13 @@ def test_verbose_says_calls_retries_and_cache_hits_and_no_key(
     assert "answered" not in evaluate(scripted, ten, *words[:-1], "--out", "three").stderr
 
 
-# Folders of results as programs ----------------------------------------------------------------------
+# Folders of results as programs
+# ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("folder", "within"), [("csqa-small-mipro", "program"), ("csqa-tuned", "winner")])
+@pytest.mark.parametrize(
+    ("folder", "within"), [("csqa-small-mipro", "program"), ("csqa-tuned", "winner")]
+)
 def test_what_a_command_wrote_is_a_program(folder: str, within: str, home: Path) -> None:
     unpack(home)
     found, inside = fm.load_program(home / folder), fm.load_program(home / folder / within)
@@ -174,7 +194,9 @@ def test_a_distillation_is_what_it_says_to_keep(home: Path) -> None:
     assert fm.load_program(home / "found").describe()["strategy"] == "cot"
 
 
-def test_a_compilation_is_asked_and_evaluated_by_its_folder(scripted: ScriptedServer, home: Path) -> None:
+def test_a_compilation_is_asked_and_evaluated_by_its_folder(
+    scripted: ScriptedServer, home: Path
+) -> None:
     ten = ten_questions(home)
     unpack(home)
     done = evaluate(scripted, ten, "--limit", 2, "-q", program="csqa-small-mipro")
@@ -185,17 +207,24 @@ def test_a_compilation_is_asked_and_evaluated_by_its_folder(scripted: ScriptedSe
     assert (refused.exit_code, "has no program yet" in refused.stderr) == (2, True)
 
 
-# runs ------------------------------------------------------------------------------------------------
+# runs
+# ------------------------------------------------------------------------------------------------
 
 
-def test_runs_are_listed_with_score_and_price_the_newest_first(scripted: ScriptedServer, home: Path) -> None:
+def test_runs_are_listed_with_score_and_price_the_newest_first(
+    scripted: ScriptedServer, home: Path
+) -> None:
     ten = ten_questions(home)
     assert "no runs in runs" in folkmoot("runs").stderr
     price = ("--price", "openai/scripted=1,2")
     assert evaluate(scripted, ten, "--out", "runs/one", *price).exit_code == 0
-    assert evaluate(scripted, ten, "--out", "runs/two", "--limit", 4, program="single:cot").exit_code == 0
+    assert (
+        evaluate(scripted, ten, "--out", "runs/two", "--limit", 4, program="single:cot").exit_code
+        == 0
+    )
     assert evaluate(scripted, ten, "--out", "runs/cut", "--budget", "3 calls").exit_code == 0
-    shutil.copytree(home / "runs" / "one", home / "runs" / "1" / f"{1:032x}" / "artifacts")  # as MLflow does
+    # as MLflow does
+    shutil.copytree(home / "runs" / "one", home / "runs" / "1" / f"{1:032x}" / "artifacts")
     (home / "runs" / "torn").mkdir()
     (home / "runs" / "torn" / "run.json").write_text('{"program": ')
     said = json.loads((home / "runs" / "one" / "run.json").read_text())
@@ -204,7 +233,9 @@ def test_runs_are_listed_with_score_and_price_the_newest_first(scripted: Scripte
         (home / "runs" / name / "run.json").write_text(json.dumps(said | odd))
     found = {Path(run["folder"]).name: run for run in json.loads(folkmoot("runs", "--json").stdout)}
     assert (found["odd"]["state"], found["odder"]["state"]) == ("damaged", "damaged")
-    assert [run["when"] for run in found.values()] == sorted(run["when"] for run in found.values())[::-1]
+    assert [run["when"] for run in found.values()] == sorted(run["when"] for run in found.values())[
+        ::-1
+    ]
     one = found["one"]
     assert (one["kind"], one["program"], one["lm"], one["state"]) == (
         *("evaluate", "single:simple", "openai/scripted", "finished"),

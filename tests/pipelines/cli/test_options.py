@@ -1,4 +1,6 @@
-"""A command's options are the fields of its request, which the Python function has as its arguments."""
+"""A command's options are the fields of its request, which the Python function has as its
+arguments.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class StampRequest(Painted):
     letter: Annotated[Path, Argument(help="What is stamped.")]
     ink: Annotated[str, Option(help="From where.")]
     times: Annotated[int, Option(min=1, help="How often.")] = 1
-    places: Annotated[list[str], Option("--place", help="Where.")] = field(default_factory=lambda: ["top"])
+    places: Annotated[list[str], Option("--place", help="Where.")] = field(
+        default_factory=lambda: ["top"]
+    )
 
 
 got: list[tuple[StampRequest, of.Quietly]] = []
@@ -68,13 +72,17 @@ def run(app: typer.Typer, *words: str) -> Any:
 
 
 def test_a_command_gets_what_was_asked_and_how_to_show_it(app: typer.Typer) -> None:
-    result = run(app, "a.txt", "--ink", "pad", "--times", "3", "--place", "left", "--colour", "blue", "-q")
+    result = run(
+        app, "a.txt", "--ink", "pad", "--times", "3", "--place", "left", "--colour", "blue", "-q"
+    )
     assert result.exit_code == 0
     asked = StampRequest(letter=Path("a.txt"), ink="pad", times=3, places=["left"], colour="blue")
     assert got == [(asked, of.Quietly(quiet=True))]
 
 
-def test_what_is_not_given_has_its_default_and_factories_are_called_each_time(app: typer.Typer) -> None:
+def test_what_is_not_given_has_its_default_and_factories_are_called_each_time(
+    app: typer.Typer,
+) -> None:
     assert run(app, "a.txt", "--ink", "pad").exit_code == 0
     got[0][0].places.append("bottom")
     assert run(app, "a.txt", "--ink", "pad").exit_code == 0
@@ -84,7 +92,11 @@ def test_what_is_not_given_has_its_default_and_factories_are_called_each_time(ap
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["a.txt"], "--ink"), (["--ink", "pad"], "letter"), (["a", "--ink", "b", "--times", "0"], "--times")],
+    [
+        (["a.txt"], "--ink"),
+        (["--ink", "pad"], "letter"),
+        (["a", "--ink", "b", "--times", "0"], "--times"),
+    ],
 )
 def test_a_field_without_a_default_is_required_and_limits_hold(
     app: typer.Typer, words: list[str], said: str
@@ -95,11 +107,16 @@ def test_a_field_without_a_default_is_required_and_limits_hold(
     assert not got
 
 
-def test_help_has_the_docstring_the_example_and_a_commands_own_options_first(app: typer.Typer) -> None:
+def test_help_has_the_docstring_the_example_and_a_commands_own_options_first(
+    app: typer.Typer,
+) -> None:
     shown = run(app, "--help").stdout
     assert "Twice, if need be." in shown
     assert "Example: folkmoot stamp a.txt --times 2" in shown
-    places = [shown.index(name) for name in ("--ink", "--times", "--place", "--colour", "--quiet", "--json")]
+    places = [
+        shown.index(name)
+        for name in ("--ink", "--times", "--place", "--colour", "--quiet", "--json")
+    ]
     assert places == sorted(places)
 
 
@@ -122,8 +139,9 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_an_option_is_written_once_and_has_both_doors(name: str) -> None:
-    """Every field of a request is an argument of the Python function, with its default, and every option of
-    the command is a field of the request or of the view."""
+    """Every field of a request is an argument of the Python function, with its default, and every
+    option of the command is a field of the request or of the view.
+    """
     request, view = cli.COMMANDS[name]
     parameters = inspect.signature(FUNCTIONS[name]).parameters
     assert list(parameters) == list(inspect.signature(request).parameters)
@@ -140,7 +158,9 @@ def test_an_option_is_written_once_and_has_both_doors(name: str) -> None:
 
 
 def test_a_misspelt_argument_is_named_by_the_function() -> None:
-    with pytest.raises(TypeError, match=r"evaluate\(\) got an unexpected keyword argument 'concurency'"):
+    with pytest.raises(
+        TypeError, match=r"evaluate\(\) got an unexpected keyword argument 'concurency'"
+    ):
         fm.evaluate("single:cot", [], concurency=3)  # type: ignore[call-arg]
 
 
@@ -149,7 +169,8 @@ def test_help_of_the_program_is_quick() -> None:
     look = (
         "import sys, time; began = time.process_time(); from typer.testing import CliRunner;"
         "from folkmoot.pipelines.cli.app import app; CliRunner().invoke(app, ['--help']);"
-        "heavy = {'dspy', 'litellm', 'mlflow', 'torch', 'pandas', 'numpy', 'scipy', 'yaml', 'optuna'};"
+        "heavy = {'dspy', 'litellm', 'mlflow', 'torch', 'pandas', 'numpy', 'scipy', 'yaml', "
+        "'optuna'};"
         "print(time.process_time() - began, *heavy & set(sys.modules))"
     )
     found = [

@@ -56,7 +56,9 @@ def test_doctor_shows_what_a_server_said_in_one_harmless_line(scripted: Scripted
     assert not re.search(r"^ok +all is well", result.output, re.MULTILINE)
 
 
-def test_datasets_shows_harmless_file_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_datasets_shows_harmless_file_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "mine").mkdir()
     write(tmp_path / "mine" / "x\x1b]0;owned\x07y-test.jsonl", question(1))
     monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path / "mine"))

@@ -1,4 +1,6 @@
-"""`folkmoot tune` on the command line: plan, result, JSON, resuming, input that is wrong, and Ctrl-C."""
+"""`folkmoot tune` on the command line: plan, result, JSON, resuming, input that is wrong, and
+Ctrl-C.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def words(server: ScriptedServer, *more: Any, space: str = "space.yaml", out: str = "out") -> list[Any]:
+def words(
+    server: ScriptedServer, *more: Any, space: str = "space.yaml", out: str = "out"
+) -> list[Any]:
     given = ["tune", space, "--train", "train.jsonl", "--validation", "validation.jsonl"]
     return [*given, *lm(server), "--no-track", "--trials", "2", "--out", out, *more]
 
@@ -66,7 +70,8 @@ def test_a_validation_run_names_its_own_questions(scripted: ScriptedServer, tmp_
     for name in ("train", "validation"):
         rows = [json.loads(line) for line in Path(f"{name}.jsonl").read_text().splitlines()]
         renamed = [
-            {**{k: v for k, v in row.items() if k != "question"}, "asked": row["question"]} for row in rows
+            {**{k: v for k, v in row.items() if k != "question"}, "asked": row["question"]}
+            for row in rows
         ]
         write(tmp_path / f"{name}.jsonl", *renamed)
     scripted.reply = scripted_by(critic_first)
@@ -97,7 +102,9 @@ def test_the_result_in_words_and_the_same_command_again(scripted: ScriptedServer
 
 
 def test_a_dry_run_asks_nobody(scripted: ScriptedServer, tmp_path: Path) -> None:
-    done = folkmoot(*words(scripted, "--dry-run", "--json", "--storage", "postgresql://me:pw@host/db"))
+    done = folkmoot(
+        *words(scripted, "--dry-run", "--json", "--storage", "postgresql://me:pw@host/db")
+    )
     assert done.exit_code == 0
     assert json.loads(done.stdout)["most_calls"] == 2 * (24 * 2 + 2 * 16)
     assert "pw" not in done.stdout + done.stderr
@@ -137,7 +144,9 @@ def test_a_spent_budget_gives_the_best_so_far(scripted: ScriptedServer) -> None:
     assert len(scripted.requests) <= 70
 
 
-def test_a_study_whose_calls_all_fail_says_why_and_does_not_exit_with_0(scripted: ScriptedServer) -> None:
+def test_a_study_whose_calls_all_fail_says_why_and_does_not_exit_with_0(
+    scripted: ScriptedServer,
+) -> None:
     scripted.reply = lambda body: (400, {}, {"error": {"message": "no such model here"}})
     done = folkmoot(*words(scripted, "--json"))
     assert done.exit_code == 1
@@ -162,7 +171,13 @@ def test_ctrl_c_keeps_what_is_done_and_no_key_is_written(
     scripted.reply = scripted_by(critic_first)
     scripted.delay = 0.05
     given = words(
-        scripted, "--concurrency", "1", "--workers", "2", "--storage", f"sqlite:///{tmp_path / 's.db'}"
+        scripted,
+        "--concurrency",
+        "1",
+        "--workers",
+        "2",
+        "--storage",
+        f"sqlite:///{tmp_path / 's.db'}",
     )
     running = Child(command, *given)
     end = time.monotonic() + 60
@@ -176,6 +191,7 @@ def test_ctrl_c_keeps_what_is_done_and_no_key_is_written(
     monkeypatch.setattr(workers, "CONTEXT", WARM)
     done = folkmoot(*given, "--json")
     trials = json.loads(done.stdout)["trials"]
-    assert trials["complete"] + trials["pruned"] == 2  # the second is hopeless once the first is known
+    # the second is hopeless once the first is known
+    assert trials["complete"] + trials["pruned"] == 2
     everything = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert KEY.encode() not in everything

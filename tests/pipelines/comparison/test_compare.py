@@ -24,7 +24,9 @@ CHOICES = {"A": "yes it is", "B": "no it is not"}
 
 
 class Knows(Program):
-    """Right on the questions whose number is among those given, failing on others; makes no call."""
+    """Right on the questions whose number is among those given, failing on others; makes no
+    call.
+    """
 
     def __init__(self, right: set[int], fails: Set[int] = frozenset()) -> None:
         super().__init__()
@@ -67,11 +69,15 @@ def run(
     fails: Set[int] = frozenset(),
 ) -> fm.Evaluation:
     asked = questions or [ask(i) for i in range(n)]
-    return fm.evaluate(Knows(right, fails), asked, lm=dspy.LM("openai/none"), out=folder, tracking=False)
+    return fm.evaluate(
+        Knows(right, fails), asked, lm=dspy.LM("openai/none"), out=folder, tracking=False
+    )
 
 
 def test_the_figures_of_a_pair() -> None:
-    (pair,) = fm.compare(run(set(range(50)), 100), run(set(range(40, 100)), 100), names=["base", "team"])
+    (pair,) = fm.compare(
+        run(set(range(50)), 100), run(set(range(40, 100)), 100), names=["base", "team"]
+    )
     assert (pair.a, pair.b, pair.n) == ("team", "base", 100)
     assert (pair.accuracy_a, pair.accuracy_b) == (0.6, 0.5)
     assert pair.difference == pytest.approx(0.1)
@@ -91,18 +97,26 @@ def test_a_clear_difference_is_said_in_the_right_direction() -> None:
     (down,) = fm.compare(better, worse, names=["base", "team"])
     figures = "90% against 50% on 100 questions: +40 points, 95% interval +"
     assert up.verdict.startswith(f"team beats base: {figures}")
-    assert down.verdict.startswith("team does worse than base: 50% against 90% on 100 questions: -40 points")
+    assert down.verdict.startswith(
+        "team does worse than base: 50% against 90% on 100 questions: -40 points"
+    )
 
 
 def test_no_difference_is_not_called_a_win() -> None:
-    (pair,) = fm.compare(run(set(range(50)), 100), run(set(range(1, 55)), 100), names=["base", "team"])
-    said = "team is ahead so far, undecided. Beside base: 54% against 50% on 100 questions: +4 points"
+    (pair,) = fm.compare(
+        run(set(range(50)), 100), run(set(range(1, 55)), 100), names=["base", "team"]
+    )
+    said = (
+        "team is ahead so far, undecided. Beside base: 54% against 50% on 100 questions: +4 points"
+    )
     assert pair.verdict.startswith(said.replace("54%", f"{pair.score_a:.0%}"))
     assert "100 questions show differences from about " in pair.verdict
 
 
 def test_an_interval_off_zero_that_shows_nothing_says_why() -> None:
-    base, more, most = (run(set(range(begin, end)), 100) for begin, end in ((1, 52), (0, 56), (2, 55)))
+    base, more, most = (
+        run(set(range(begin, end)), 100) for begin, end in ((1, 52), (0, 56), (2, 55))
+    )
     alone, among = fm.compare(base, more)[0], fm.compare(base, more, most)[0]
     assert alone.outcome == "a"
     assert among.low > 0
@@ -116,7 +130,8 @@ def test_a_run_that_failed_gets_no_verdict_and_its_failures_are_told() -> None:
     found = fm.compare(base, some, half, names=["base", "some", "half"])
     assert found[0].verdict.startswith("some beats base: ")
     assert found[1].verdict == (
-        "No verdict on half and base: half failed on 50 of 100 questions: run it again with --retry-errors "
+        "No verdict on half and base: half failed on 50 of 100 questions: run it again with "
+        "--retry-errors "
         "before judging it."
     )
     assert (found[0].failed_a, found[1].failed_a, found[1].failed_b) == (1, 50, 0)
@@ -127,7 +142,9 @@ def test_a_run_that_failed_gets_no_verdict_and_its_failures_are_told() -> None:
             "50 of the 100 questions of half failed and count",
         )
     ]
-    assert fm.compare(half, base, names=["half", "base"])[0].verdict.startswith("No verdict on base and half")
+    assert fm.compare(half, base, names=["half", "base"])[0].verdict.startswith(
+        "No verdict on base and half"
+    )
 
 
 def test_without_a_discordant_question_no_interval_is_claimed() -> None:
@@ -135,7 +152,8 @@ def test_without_a_discordant_question_no_interval_is_claimed() -> None:
     (pair,) = fm.compare(run(right, 100), run(right, 100), names=["base", "same"])
     assert (pair.difference, pair.low, pair.high) == (0, 0, 0)
     assert pair.verdict == (
-        "same and base are level so far, undecided: 50% against 50% on 100 questions: no question was right "
+        "same and base are level so far, undecided: 50% against 50% on 100 questions: no "
+        "question was right "
         "in only one of the two. 100 questions show differences from about 8 points up."
     )
 
@@ -147,7 +165,9 @@ def test_too_few_questions_can_show_nothing(exact: bool, fewest: int) -> None:
     (none,) = fm.compare(run(set(), few), run(set(range(few)), few), names=names, exact=exact)
     assert none.p > 0.05
     assert none.verdict.endswith(f" {few} questions can show no difference at all.")
-    (enough,) = fm.compare(run(set(), fewest), run(set(range(fewest)), fewest), names=names, exact=exact)
+    (enough,) = fm.compare(
+        run(set(), fewest), run(set(range(fewest)), fewest), names=names, exact=exact
+    )
     assert enough.verdict.startswith("team beats base: 100% against 0%")
 
 
@@ -168,7 +188,9 @@ def test_only_shared_questions_are_compared_and_the_others_are_told() -> None:
 
 @pytest.mark.parametrize("other", [None, 3, {"id": "1"}])
 def test_what_is_no_run_is_refused(other: Any) -> None:
-    with pytest.raises(fm.UserError, match=r"a run is .*: pass an evaluation, or the name of the folder"):
+    with pytest.raises(
+        fm.UserError, match=r"a run is .*: pass an evaluation, or the name of the folder"
+    ):
         fm.compare(run(set(), 2), other)
 
 
@@ -181,7 +203,8 @@ def test_runs_that_share_nothing_or_alone_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"answer": "B"}, {"question": "Is that number 3"}, {"choices": {"A": "yes", "B": "no"}}]
+    "change",
+    [{"answer": "B"}, {"question": "Is that number 3"}, {"choices": {"A": "yes", "B": "no"}}],
 )
 def test_a_question_that_changed_under_its_id_is_refused(change: dict[str, Any]) -> None:
     changed = [ask(i, **(change if i == 3 else {})) for i in range(10)]
@@ -191,7 +214,10 @@ def test_a_question_that_changed_under_its_id_is_refused(change: dict[str, Any])
 
 def test_folders_of_earlier_runs_compare_like_their_evaluations(tmp_path: Path) -> None:
     first, second = run({1, 2}, 10, tmp_path / "a"), run({2, 3, 4}, 10, tmp_path / "b")
-    assert fm.compare(tmp_path / "a", str(tmp_path / "b")).to_dict() == fm.compare(first, second).to_dict()
+    assert (
+        fm.compare(tmp_path / "a", str(tmp_path / "b")).to_dict()
+        == fm.compare(first, second).to_dict()
+    )
 
 
 def test_a_killed_run_is_compared_by_its_rows_and_called_unfinished(tmp_path: Path) -> None:
@@ -230,7 +256,11 @@ def test_a_folder_that_holds_no_run_is_named(
 def test_a_comparison_is_a_sequence_of_pairs_with_the_first_run_as_baseline() -> None:
     found = fm.compare(run({1}, 9), run({2}, 9), run({3}, 9), names=["base", "one", "two"])
     assert (len(found), found.names) == (3, ["base", "one", "two"])
-    assert [(pair.a, pair.b) for pair in found] == [("one", "base"), ("two", "base"), ("two", "one")]
+    assert [(pair.a, pair.b) for pair in found] == [
+        ("one", "base"),
+        ("two", "base"),
+        ("two", "one"),
+    ]
     assert found.against == found.pairs[:2]
     assert found[-1] is found.pairs[2]
     assert repr(found).splitlines()[0] == found.headline
@@ -242,16 +272,24 @@ def test_names_that_do_not_fit_are_refused(names: Any) -> None:
         fm.compare(run({1}, 3), run({2}, 3), names=names)
 
 
-def test_runs_are_called_by_what_they_ran_then_by_lm_and_folder(scripted: Any, tmp_path: Path) -> None:
+def test_runs_are_called_by_what_they_ran_then_by_lm_and_folder(
+    scripted: Any, tmp_path: Path
+) -> None:
     same = [run({1}, 3, tmp_path / "a"), run({1}, 3, tmp_path / "b")]
     assert fm.compare(*same).names == ["knows (a)", "knows (b)"]
     by_lm = [
         fm.evaluate(
-            fm.SingleAgent(), [ask(1)], lm=fm.lm(f"openai/{name}", api_base=scripted.url), tracking=False
+            fm.SingleAgent(),
+            [ask(1)],
+            lm=fm.lm(f"openai/{name}", api_base=scripted.url),
+            tracking=False,
         )
         for name in ("small", "large")
     ]
-    assert fm.compare(*by_lm).names == ["single simple (openai/small)", "single simple (openai/large)"]
+    assert fm.compare(*by_lm).names == [
+        "single simple (openai/small)",
+        "single simple (openai/large)",
+    ]
     assert fm.compare(tmp_path / "a", tmp_path / "a").names == ["knows.0", "knows.1"]
 
 
@@ -266,14 +304,20 @@ def test_the_odds_of_the_discordant_questions_are_the_effect_size() -> None:
 def test_discordant_questions_are_shown_from_both_sides(tmp_path: Path) -> None:
     found = fm.compare(run(set(range(3)), 10), run(set(range(2, 10)), 10), names=["base", "team"])
     shown = found.discordant(found[0], most=3)
-    assert [(row["id"], row["right"]) for row in shown] == [("3", "team"), ("0", "base"), ("4", "team")]
+    assert [(row["id"], row["right"]) for row in shown] == [
+        ("3", "team"),
+        ("0", "base"),
+        ("4", "team"),
+    ]
     assert shown[0]["answers"] == {"team": "A", "base": "B"}
     assert (shown[0]["question"], shown[0]["gold"]) == ("Is this number 3", "A")
     assert found.discordant(found[0], most=0) == []
 
 
 def test_span_questions_are_also_compared_by_f1() -> None:
-    questions = [fm.Question(id=str(i), question=f"Who is {i}", answer="Ada Byron King") for i in range(8)]
+    questions = [
+        fm.Question(id=str(i), question=f"Who is {i}", answer="Ada Byron King") for i in range(8)
+    ]
 
     def said(*answers: str) -> fm.Evaluation:
         return fm.evaluate(Says(answers), questions, lm=dspy.LM("openai/none"), tracking=False)
@@ -292,7 +336,11 @@ def test_ratios_of_what_was_spent(scripted: Any, tmp_path: Path) -> None:
     lm = fm.lm("openai/scripted", api_base=scripted.url, price=(0.01, 0.03))
     one = fm.evaluate(fm.SingleAgent(), questions, lm=lm, tracking=False, out=tmp_path / "one")
     two = fm.evaluate(
-        fm.SingleAgent("self_consistency", samples=3), questions, lm=lm, tracking=False, out=tmp_path / "two"
+        fm.SingleAgent("self_consistency", samples=3),
+        questions,
+        lm=lm,
+        tracking=False,
+        out=tmp_path / "two",
     )
     (pair,) = fm.compare(one, two)
     spent = [run.summary.usage for run in (two, one)]
@@ -304,7 +352,9 @@ def test_ratios_of_what_was_spent(scripted: Any, tmp_path: Path) -> None:
 
 
 def test_questions_answered_from_a_record_are_in_no_ratio(scripted: Any, tmp_path: Path) -> None:
-    """Two of four were recorded before: their tokens are not in the rows, so they cannot be weighed."""
+    """Two of four were recorded before: their tokens are not in the rows, so they cannot be
+    weighed.
+    """
     questions = [ask(i) for i in range(4)]
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     record = tmp_path / "record"
@@ -314,22 +364,33 @@ def test_questions_answered_from_a_record_are_in_no_ratio(scripted: Any, tmp_pat
     found = fm.compare(full, half, names=["full", "half"])
     assert (found[0].paid, found[0].token_ratio, found[0].call_ratio) == (2, 1, 1)
     assert any("2 of the 4 calls of half came from a record" in note for note in found.notes)
-    replayed = fm.evaluate(fm.SingleAgent(), questions, lm=fm.lm(f"replay/{full.folder}"), tracking=False)
+    replayed = fm.evaluate(
+        fm.SingleAgent(), questions, lm=fm.lm(f"replay/{full.folder}"), tracking=False
+    )
     assert fm.compare(full, replayed)[0].token_ratio is None
 
 
-# The budget-matched baseline --------------------------------------------------------------------------------
+# The budget-matched baseline
+# --------------------------------------------------------------------------------
 
 
-def talk(scripted: Any, tmp_path: Path, n: int = 12) -> tuple[fm.Evaluation, list[fm.Question], Any]:
+def talk(
+    scripted: Any, tmp_path: Path, n: int = 12
+) -> tuple[fm.Evaluation, list[fm.Question], Any]:
     """Two agents who agree in the first round, over n questions."""
     questions = [ask(i) for i in range(n)]
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     program = fm.Deliberation(["intuitive", "reasoner", "critic"], tie_break="judge")
-    return fm.evaluate(program, questions, lm=lm, out=tmp_path / "talk", tracking=False), questions, lm
+    return (
+        fm.evaluate(program, questions, lm=lm, out=tmp_path / "talk", tracking=False),
+        questions,
+        lm,
+    )
 
 
-def test_the_baseline_gets_the_samples_that_the_tokens_pay_for(scripted: Any, tmp_path: Path) -> None:
+def test_the_baseline_gets_the_samples_that_the_tokens_pay_for(
+    scripted: Any, tmp_path: Path
+) -> None:
     run, questions, lm = talk(scripted, tmp_path)
     told: list[Match] = []
     before = len(scripted.bodies)
@@ -364,7 +425,8 @@ def test_the_baseline_is_a_run_beside_the_one_that_it_matches(
     experiment = client.get_experiment_by_name("beside")
     assert experiment is not None
     logged = {
-        one.info.run_name.partition(" · ")[0]: one for one in client.search_runs([experiment.experiment_id])
+        one.info.run_name.partition(" · ")[0]: one
+        for one in client.search_runs([experiment.experiment_id])
     }
     name = f"self_consistency × {base.summary.run['program']['samples']} for the budget of talk"
     assert logged.keys() == {"talk", name}
@@ -435,11 +497,14 @@ def test_samples_fit_the_budget_or_are_one(question: float, sample: float) -> No
     assert (n + 1) * sample > question * (1 - 1e-9)
 
 
-# What a verdict may say -------------------------------------------------------------------------------------
+# What a verdict may say
+# -------------------------------------------------------------------------------------
 
 
 class Mute(Program):
-    """Right on the first so many questions, and silent on those with the given numbers; makes no call."""
+    """Right on the first so many questions, and silent on those with the given numbers; makes no
+    call.
+    """
 
     def __init__(self, right: int, silent: Set[int] = frozenset(), name: str = "mute") -> None:
         super().__init__()
@@ -454,23 +519,34 @@ class Mute(Program):
         return prediction_of(task, answer, "single", [])
 
 
-def mute(right: int, n: int, silent: Set[int] = frozenset(), folder: Path | None = None) -> fm.Evaluation:
+def mute(
+    right: int, n: int, silent: Set[int] = frozenset(), folder: Path | None = None
+) -> fm.Evaluation:
     return fm.evaluate(
-        Mute(right, silent), [ask(i) for i in range(n)], lm=dspy.LM("openai/none"), out=folder, tracking=False
+        Mute(right, silent),
+        [ask(i) for i in range(n)],
+        lm=dspy.LM("openai/none"),
+        out=folder,
+        tracking=False,
     )
 
 
 def test_replies_that_were_cut_off_lose_to_nobody(tmp_path: Path) -> None:
     base = mute(20, 20)
     mute(20, 20, set(range(1, 20)), tmp_path / "thinker")
-    rows = [json.loads(line) for line in (tmp_path / "thinker" / "results.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line)
+        for line in (tmp_path / "thinker" / "results.jsonl").read_text().splitlines()
+    ]
     about = json.loads((tmp_path / "thinker" / "run.json").read_text())
     about["lms"] = {
         "*": {"name": "thinker", "endpoint": "t", "profile": {}, "settings": {"max_tokens": 1024}}
     }
     (tmp_path / "thinker" / "run.json").write_text(json.dumps(about))
     (tmp_path / "thinker" / "results.jsonl").write_text(
-        "".join(json.dumps({**row, "finish_reason": "length", "truncated": True}) + "\n" for row in rows)
+        "".join(
+            json.dumps({**row, "finish_reason": "length", "truncated": True}) + "\n" for row in rows
+        )
     )
     (pair,) = fm.compare(tmp_path / "thinker", base, names=["thinker", "base"])
     assert pair.outcome == "not_comparable"
@@ -478,7 +554,9 @@ def test_replies_that_were_cut_off_lose_to_nobody(tmp_path: Path) -> None:
     assert pair.verdict == f"No verdict on base and thinker: {cause}."
     assert f"{cause}." in pair.notes
     assert pair.to_dict()["outcome"] == "not_comparable"
-    found = fm.report([tmp_path / "thinker", base], names=["thinker", "base"], out=tmp_path / "r.html")
+    found = fm.report(
+        [tmp_path / "thinker", base], names=["thinker", "base"], out=tmp_path / "r.html"
+    )
     assert found.headline == pair.verdict
     assert "beats" not in (tmp_path / "r.html").read_text()
     alone = fm.report(tmp_path / "thinker", names=["thinker"], out=tmp_path / "r.html")
@@ -502,7 +580,9 @@ def test_above_five_percent_unreadable_there_is_no_verdict(silent: int, outcome:
 
 def test_replies_that_were_cut_off_count_though_an_answer_was_read(tmp_path: Path) -> None:
     mute(90, 100, frozenset(), tmp_path / "team")
-    rows = [json.loads(line) for line in (tmp_path / "team" / "results.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in (tmp_path / "team" / "results.jsonl").read_text().splitlines()
+    ]
     for cut, outcome in ((5, "a"), (6, "not_comparable")):
         (tmp_path / "team" / "results.jsonl").write_text(
             "".join(json.dumps({**row, "truncated": i < cut}) + "\n" for i, row in enumerate(rows))
@@ -513,7 +593,9 @@ def test_replies_that_were_cut_off_count_though_an_answer_was_read(tmp_path: Pat
 
 
 def test_unreadable_answers_that_could_undo_a_difference_leave_it_open() -> None:
-    """Ten questions ahead, and five of the loser's answers could not be read: below 5%, and enough."""
+    """Ten questions ahead, and five of the loser's answers could not be read: below 5%, and
+    enough.
+    """
     team, base = mute(60, 100), mute(50, 100, set(range(50, 55)))
     (pair,) = fm.compare(base, team, names=["base", "team"])
     assert pair.outcome == "a"  # five to none is still a difference
@@ -526,7 +608,9 @@ def test_unreadable_answers_that_could_undo_a_difference_leave_it_open() -> None
 
 
 def seated(scripted: Any, tmp_path: Path) -> tuple[fm.Evaluation, fm.Evaluation, list[fm.Question]]:
-    """A weak LM alone, right on a half, and a team of it with a judge on a strong one, who knows all."""
+    """A weak LM alone, right on a half, and a team of it with a judge on a strong one, who knows
+    all.
+    """
 
     def reply(body: dict[str, Any]) -> str:
         number = int(body["messages"][-1]["content"].split("number ")[1].split()[0])
@@ -537,7 +621,9 @@ def seated(scripted: Any, tmp_path: Path) -> tuple[fm.Evaluation, fm.Evaluation,
     scripted.reply = reply
     weak, strong = (fm.lm(f"openai/{name}", api_base=scripted.url) for name in ("weak", "strong"))
     questions = [ask(i) for i in range(24)]
-    one = fm.evaluate(fm.SingleAgent("cot"), questions, lm=weak, out=tmp_path / "one", tracking=False)
+    one = fm.evaluate(
+        fm.SingleAgent("cot"), questions, lm=weak, out=tmp_path / "one", tracking=False
+    )
     program = fm.Deliberation(
         ["intuitive", "reasoner"], tie_break="judge", max_rounds=1, lms={"judge": strong}
     )
@@ -548,7 +634,9 @@ def seated(scripted: Any, tmp_path: Path) -> tuple[fm.Evaluation, fm.Evaluation,
     )
     return (
         one,
-        fm.evaluate(program, questions, lm=weak, out=tmp_path / "team", tracking=False, concurrency=1),
+        fm.evaluate(
+            program, questions, lm=weak, out=tmp_path / "team", tracking=False, concurrency=1
+        ),
         questions,
     )
 
@@ -557,7 +645,9 @@ def test_a_judge_on_a_stronger_lm_is_said_to_be_one(scripted: Any, tmp_path: Pat
     one, team, questions = seated(scripted, tmp_path)
     (pair,) = fm.compare(one, team, names=["one", "team"])
     assert pair.difference > 0.2
-    assert "differ in LM (team: openai/strong as judge, openai/weak; one: openai/weak)" in pair.verdict
+    assert (
+        "differ in LM (team: openai/strong as judge, openai/weak; one: openai/weak)" in pair.verdict
+    )
     assert any("differ in LM" in note for note in pair.notes)
     page = fm.report([one, team], names=["one", "team"], out=tmp_path / "r.html")
     assert "But they differ in LM" in page.headline
@@ -583,8 +673,12 @@ def test_a_judge_on_a_stronger_lm_is_said_to_be_one(scripted: Any, tmp_path: Pat
     assert "not yet tried" not in again.headline
 
 
-def test_a_budget_is_matched_in_dollars_where_prices_are_known(scripted: Any, tmp_path: Path) -> None:
-    """The judge's LM costs ten times as much a token: by tokens one sample too many would be bought."""
+def test_a_budget_is_matched_in_dollars_where_prices_are_known(
+    scripted: Any, tmp_path: Path
+) -> None:
+    """The judge's LM costs ten times as much a token: by tokens one sample too many would be
+    bought.
+    """
     weak = fm.lm("openai/weak", api_base=scripted.url, price=(1e-6, 1e-6))
     strong = fm.lm("openai/strong", api_base=scripted.url, price=(1e-5, 1e-5))
     questions = [ask(i) for i in range(8)]
@@ -607,7 +701,10 @@ def test_a_budget_is_matched_in_dollars_where_prices_are_known(scripted: Any, tm
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"settings": {"temperature": 0.7}}, "differ in sampling (two: temperature 0.7; one: temperature"),
+        (
+            {"settings": {"temperature": 0.7}},
+            "differ in sampling (two: temperature 0.7; one: temperature",
+        ),
         ({"profile": {"layout": "plain"}}, 'differ in prompt layout (two: layout "plain"'),
     ],
 )
@@ -617,7 +714,9 @@ def test_sampling_and_layout_stand_in_the_verdict(
     for name in ("one", "two"):
         run({1}, 10, tmp_path / name)
     about = json.loads((tmp_path / "two" / "run.json").read_text())
-    about["lms"] = {"*": {"name": "x", "endpoint": "x", "profile": {"layout": "chat"}, "settings": {}}}
+    about["lms"] = {
+        "*": {"name": "x", "endpoint": "x", "profile": {"layout": "chat"}, "settings": {}}
+    }
     (tmp_path / "one" / "run.json").write_text(json.dumps(about))
     for key, value in changed.items():
         about["lms"]["*"][key] = value
@@ -659,7 +758,9 @@ def test_every_pair_is_tested_and_shown(tmp_path: Path) -> None:
 
 
 def test_questions_of_a_cluster_count_together() -> None:
-    """40 of 200 questions gained, all of them in two of ten subjects: no evidence for new subjects."""
+    """40 of 200 questions gained, all of them in two of ten subjects: no evidence for new
+    subjects.
+    """
     questions = [ask(i, meta={"subject": f"s{i // 20}"}) for i in range(200)]
     base, team = run(set(), 200, questions=questions), run(set(range(40)), 200, questions=questions)
     plain = fm.compare(base, team, names=["base", "team"])[0]
@@ -673,7 +774,9 @@ def test_questions_of_a_cluster_count_together() -> None:
     assert "for new clusters of subject" in pair.verdict
     assert "for these clusters of subject" in pair.sure
     assert any("only 10 clusters" in note for note in pair.notes)
-    assert any("only 10 clusters" in note for note in fm.compare(base, team, team, cluster="subject").notes)
+    assert any(
+        "only 10 clusters" in note for note in fm.compare(base, team, team, cluster="subject").notes
+    )
     for field, words in (("topic", "have no 'topic'"), ("kind", "have no 'kind'")):
         with pytest.raises(fm.UserError, match=words):
             fm.compare(base, team, cluster=field)

@@ -1,4 +1,6 @@
-"""The budget-matched baseline never spends without a ceiling, and says before it spends what it takes."""
+"""The budget-matched baseline never spends without a ceiling, and says before it spends what it
+takes.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def tokens(server: ScriptedServer) -> int:
 
 
 def test_without_a_budget_the_bill_of_the_run_is_the_ceiling(scripted: ScriptedServer) -> None:
-    """The pilot's samples are short, and those after it are not: a forecast alone would cost a multiple."""
+    """The pilot's samples are short, and those after it are not: a forecast alone would cost a
+    multiple.
+    """
     run, lm = talk(scripted)
     bill, before = tokens(scripted), tokens(scripted)
     asked = len(scripted.bodies)
@@ -56,7 +60,8 @@ def test_without_a_budget_the_bill_of_the_run_is_the_ceiling(scripted: ScriptedS
     assert 0 < found.summary.counts["rows"] < len(QUESTIONS)
     ceiling = math.ceil(TOLERANCE * bill / 12 * (12 + 8))
     samples = found.summary.run["program"]["samples"]
-    assert ceiling <= tokens(scripted) - before < ceiling + samples * 600  # those of one question in flight
+    # those of one question in flight
+    assert ceiling <= tokens(scripted) - before < ceiling + samples * 600
     made = len(scripted.bodies)
     again = fm.match_budget(run, QUESTIONS, lm=lm, concurrency=1)
     assert len(scripted.bodies) == made
@@ -80,7 +85,9 @@ def test_a_budget_is_held_and_what_it_paid_for_is_not_paid_again(scripted: Scrip
     assert len(scripted.bodies) - asked == 8 + 12 * 3
 
 
-def test_one_sample_that_takes_more_than_the_run_is_left_to_the_user(scripted: ScriptedServer) -> None:
+def test_one_sample_that_takes_more_than_the_run_is_left_to_the_user(
+    scripted: ScriptedServer,
+) -> None:
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     run = fm.evaluate(fm.SingleAgent(), QUESTIONS, lm=lm, out="simple", tracking=False)
     scripted.reply = lambda body: said(200)
@@ -93,12 +100,15 @@ def test_one_sample_that_takes_more_than_the_run_is_left_to_the_user(scripted: S
     assert len(scripted.bodies) - asked == 8 + 12
 
 
-def test_an_lm_of_which_not_one_sample_fits_the_bill_is_no_opponent(scripted: ScriptedServer) -> None:
+def test_an_lm_of_which_not_one_sample_fits_the_bill_is_no_opponent(
+    scripted: ScriptedServer,
+) -> None:
     weak = fm.lm("openai/weak", api_base=scripted.url, price=(1e-6, 1e-6))
     strong = fm.lm("openai/strong", api_base=scripted.url, price=(1e-4, 1e-4))
     scripted.reply = lambda body: said(5)
     team = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", lms={"judge": strong})
-    run = fm.evaluate(team, QUESTIONS, lm=weak, out="team", tracking=False)  # all agree: the judge is free
+    # all agree: the judge is free
+    run = fm.evaluate(team, QUESTIONS, lm=weak, out="team", tracking=False)
     told: list[Match] = []
     asked = len(scripted.bodies)
     found = fm.match_budget(run, QUESTIONS, lm=[weak, strong], told=told.append)
@@ -110,7 +120,8 @@ def test_an_lm_of_which_not_one_sample_fits_the_bill_is_no_opponent(scripted: Sc
     assert models.count("weak") == 8 + 12 * told[0].samples
 
 
-# The command ----------------------------------------------------------------------------------------------
+# The command
+# ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -126,7 +137,10 @@ def priced(scripted: ScriptedServer) -> list[str]:
 def test_the_plan_has_the_price_that_the_run_was_made_with(
     scripted: ScriptedServer, priced: list[str]
 ) -> None:
-    asked, paid = len(scripted.bodies), json.loads(Path("talk/summary.json").read_text())["paid"]["cost_usd"]
+    asked, paid = (
+        len(scripted.bodies),
+        json.loads(Path("talk/summary.json").read_text())["paid"]["cost_usd"],
+    )
     done = folkmoot(*priced, "--dry-run", "--json")
     plan = json.loads(done.stdout)
     assert plan["cost_per_question"] == pytest.approx(paid / 10)
@@ -137,8 +151,11 @@ def test_the_plan_has_the_price_that_the_run_was_made_with(
     assert f"budget: {plan['budget']}, as much as it took" in done.stderr
     assert len(scripted.bodies) == asked
     assert not Path("talk/match-budget").exists()
-    other = json.loads(folkmoot(*priced, "--dry-run", "--json", "--price", "openai/scripted=1,2").stdout)
-    assert other["cost_per_question"] == pytest.approx(paid / 10 / 2000)  # both sides at the price of now
+    other = json.loads(
+        folkmoot(*priced, "--dry-run", "--json", "--price", "openai/scripted=1,2").stdout
+    )
+    # both sides at the price of now
+    assert other["cost_per_question"] == pytest.approx(paid / 10 / 2000)
 
 
 def test_it_asks_before_it_spends_much(
@@ -175,7 +192,15 @@ def test_a_run_whose_bill_nobody_knows_is_refused(scripted: ScriptedServer) -> N
     Path("log.csv").write_text(f"question_id,agent,answer,correct\n{rows}")
     assert folkmoot("import", "log.csv", "--out", "imported").exit_code == 0
     source = write(Path("questions.jsonl"), *(question(number) for number in range(10)))
-    words = ["--match-budget", "--lm", "openai/scripted", "--api-base", scripted.url, "--data", source]
+    words = [
+        "--match-budget",
+        "--lm",
+        "openai/scripted",
+        "--api-base",
+        scripted.url,
+        "--data",
+        source,
+    ]
     done = folkmoot("compare", "imported/gpt", *words)
     assert (done.exit_code, done.stdout) == (2, "")
     assert "what imported/gpt spent is not known" in done.stderr

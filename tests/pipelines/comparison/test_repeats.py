@@ -39,7 +39,8 @@ def test_a_question_counts_once_by_the_mean_over_its_repeats(tmp_path: Path) -> 
     half = stats.t.ppf(0.975, 39) * b.std(ddof=1) / np.sqrt(40)
     assert (runs[0]["low"], runs[0]["high"]) == pytest.approx((b.mean() - half, b.mean() + half))
     assert found.notes == [
-        f"{name} has {answers} answers to 40 questions: each question counts once, by the mean over its "
+        f"{name} has {answers} answers to 40 questions: each question counts once, by the mean "
+        f"over its "
         "answers."
         for name, answers in (("base", 200), ("team", 120))
     ]
@@ -51,10 +52,23 @@ def test_answers_that_are_all_the_same_change_nothing(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     right = {name: rng.random((1, 60)) < 0.6 for name in ("base", "team", "third")}
     once = [repeated_run(tmp_path / "once" / name, each) for name, each in right.items()]
-    five = [repeated_run(tmp_path / "five" / name, each.repeat(5, axis=0)) for name, each in right.items()]
+    five = [
+        repeated_run(tmp_path / "five" / name, each.repeat(5, axis=0))
+        for name, each in right.items()
+    ]
     alone, again = fm.compare(*once), fm.compare(*five)
     for pair, same in zip(alone, again, strict=True):
-        for name in ("n", "p", "p_adjusted", "low", "high", "odds", "test", "outcome", "call_ratio"):
+        for name in (
+            "n",
+            "p",
+            "p_adjusted",
+            "low",
+            "high",
+            "odds",
+            "test",
+            "outcome",
+            "call_ratio",
+        ):
             assert getattr(pair, name) == getattr(same, name)
     assert [run.score for run in alone.runs] == [run.score for run in again.runs]
     assert alone.panel is not None
@@ -64,12 +78,16 @@ def test_answers_that_are_all_the_same_change_nothing(tmp_path: Path) -> None:
 
 
 def false_verdicts(tmp_path: Path, pairs: int, n: int, repeats: int) -> tuple[float, float]:
-    """The share of pairs of equals with a verdict, and what it was with each repeat as a question."""
+    """The share of pairs of equals with a verdict, and what it was with each repeat as a
+    question.
+    """
     rng = np.random.default_rng(n)
     verdicts, separate = 0, 0
     for _ in range(pairs):
         right = null_pair(rng, n, repeats)
-        folders = [repeated_run(tmp_path / name, each) for name, each in zip("ab", right, strict=True)]
+        folders = [
+            repeated_run(tmp_path / name, each) for name, each in zip("ab", right, strict=True)
+        ]
         (pair,) = fm.compare(*folders)
         verdicts += pair.outcome in ("a", "b")
         a, b = right
@@ -123,8 +141,12 @@ def test_failures_and_unread_answers_are_counted_by_answer(tmp_path: Path) -> No
 
 
 def test_what_is_shown_says_that_there_are_repeats(tmp_path: Path) -> None:
-    base = repeated_run(tmp_path / "base", np.array([[True, False, True, True], [False, False, True, True]]))
-    team = repeated_run(tmp_path / "team", np.array([[True, True, True, True], [True, True, True, False]]))
+    base = repeated_run(
+        tmp_path / "base", np.array([[True, False, True, True], [False, False, True, True]])
+    )
+    team = repeated_run(
+        tmp_path / "team", np.array([[True, True, True, True], [True, True, True, False]])
+    )
     found = fm.compare(base, team, names=["base", "team"])
     shown = {one["id"]: one for one in found.discordant(found[0])}
     assert shown["q0"]["answers"] == {"base": "A (1 time), B (1 time)", "team": "A (2 times)"}

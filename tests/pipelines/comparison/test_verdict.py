@@ -1,4 +1,6 @@
-"""One rule for what is recommended: whatever the answers, no two sentences of a comparison disagree."""
+"""One rule for what is recommended: whatever the answers, no two sentences of a comparison
+disagree.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,13 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[
     """A run of N questions, whose rows the tests below rewrite."""
     folder = tmp_path_factory.mktemp("recorded") / "run"
     choices = {"A": "yes", "B": "no"}
-    questions = [fm.Question(id=str(i), question=f"Is it {i}", choices=choices, answer="A") for i in range(N)]
+    questions = [
+        fm.Question(id=str(i), question=f"Is it {i}", choices=choices, answer="A") for i in range(N)
+    ]
     fm.evaluate(Yes(), questions, lm=dspy.LM("openai/none"), out=folder, tracking=False)
-    return folder, [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+    return folder, [
+        json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()
+    ]
 
 
 class Made:
@@ -58,14 +64,22 @@ class Made:
         program: dict[str, Any] | None = None,
         endpoint: str = "lm",
     ) -> Path:
-        """A run that is right, wrong or (None) silent on each question, at this price per question."""
+        """A run that is right, wrong or (None) silent on each question, at this price per
+        question.
+        """
         folder = self.home / name
         folder.mkdir(exist_ok=True, parents=True)
         about = json.loads((self.template / "run.json").read_text())
         about["program"] = program or {"program": name}
-        about["lms"] = {"*": {"name": endpoint, "endpoint": endpoint, "profile": {}, "settings": {}}}
+        about["lms"] = {
+            "*": {"name": endpoint, "endpoint": endpoint, "profile": {}, "settings": {}}
+        }
         (folder / "run.json").write_text(json.dumps(about))
-        usage = {"calls": calls, "prompt_tokens": tokens, "completion_tokens": 0 if tokens else None}
+        usage = {
+            "calls": calls,
+            "prompt_tokens": tokens,
+            "completion_tokens": 0 if tokens else None,
+        }
         lines = [
             {
                 **row,
@@ -91,8 +105,12 @@ def first(count: int, of: int = N) -> list[bool]:
 
 
 @pytest.mark.parametrize("contests", [40, pytest.param(400, marks=pytest.mark.nightly)])
-def test_among_equal_programs_the_dearer_one_is_seldom_recommended(made: Made, contests: int) -> None:
-    """Recommending whoever led by more than 2 points took the dearer one in a third of these contests."""
+def test_among_equal_programs_the_dearer_one_is_seldom_recommended(
+    made: Made, contests: int
+) -> None:
+    """Recommending whoever led by more than 2 points took the dearer one in a third of these
+    contests.
+    """
     rng, dearer = random.Random(0), 0
     for _ in range(contests):
         easy = [rng.random() for _ in range(N)]
@@ -102,29 +120,42 @@ def test_among_equal_programs_the_dearer_one_is_seldom_recommended(made: Made, c
     assert dearer <= 0.05 * contests
 
 
-# What is recommended ----------------------------------------------------------------------------------------
+# What is recommended
+# ----------------------------------------------------------------------------------------
 
 
 def test_a_leader_without_evidence_is_ahead_and_the_cheapest_is_recommended(made: Made) -> None:
-    """As on a card that said no difference, recommended the dearer one, and called it not worth it."""
-    found = fm.compare(made("one", first(9, 20)), made("talk", first(11, 20), 50), names=["one", "talk"])
+    """As on a card that said no difference, recommended the dearer one, and called it not
+    worth it.
+    """
+    found = fm.compare(
+        made("one", first(9, 20)), made("talk", first(11, 20), 50), names=["one", "talk"]
+    )
     assert found.said == [
-        "talk is ahead so far, undecided. Beside one: 55% against 45% on 20 questions: +10 points, 95% "
+        "talk is ahead so far, undecided. Beside one: 55% against 45% on 20 questions: +10 "
+        "points, 95% "
         "interval +0 to +25. 20 questions show differences from about 35 points up.",
-        "Recommended: one, the cheapest in tokens that nothing is shown to beat; talk, ahead so far, takes "
+        "Recommended: one, the cheapest in tokens that nothing is shown to beat; talk, ahead so "
+        "far, takes "
         "5.0 times as much.",
     ]
     assert (found.verdict.outcome, found[0].worth) == ("undecided", "undecided")
 
 
 def test_a_dearer_one_is_recommended_only_when_all_that_is_cheaper_is_beaten(made: Made) -> None:
-    one, panel, talk = made("one", first(50), 10), made("panel", first(79), 50), made("talk", first(80), 90)
+    one, panel, talk = (
+        made("one", first(50), 10),
+        made("panel", first(79), 50),
+        made("talk", first(80), 90),
+    )
     found = fm.compare(one, panel, talk, names=["one", "panel", "talk"])
     recommendation = found.recommendation
     assert (recommendation.run, recommendation.leader) == ("panel", "talk")
     assert recommendation.unbeaten == ("panel", "talk")
     assert recommendation.front == ("one", "panel")
-    assert found.headline.startswith("panel beats one: 79% against 50% on 100 questions: +29 points")
+    assert found.headline.startswith(
+        "panel beats one: 79% against 50% on 100 questions: +29 points"
+    )
     assert [pair.worth for pair in found] == ["better, dearer", "better, dearer", "undecided"]
     same = fm.compare(talk, panel, names=["talk", "panel"])  # nothing is shown: the cheaper one
     assert same.recommendation.run == "panel"
@@ -156,7 +187,8 @@ def test_replies_that_could_undo_the_verdict_leave_no_recommendation(made: Made)
     assert "the difference would be +3.0 instead of +7.0 points, and not shown" in found.headline
 
 
-# A team has to beat one prompt, and one prompt asked as often as its bill allows ----------------------------
+# A team has to beat one prompt, and one prompt asked as often as its bill allows
+# ----------------------------
 
 ONE: dict[str, Any] = {"program": "single", "strategy": "simple"}
 TEAM: dict[str, Any] = {"program": "deliberation"}
@@ -173,15 +205,24 @@ def test_a_team_is_better_when_it_beats_one_prompt_asked_as_often_too(made: Made
     alone = fm.compare(one, team, names=names[:2])
     assert alone.verdict.outcome == "beats"
     assert alone.headline.startswith(
-        "talk beats one prompt; not yet tried against one prompt asked k times (about 2 USD). Beside one: "
+        "talk beats one prompt; not yet tried against one prompt asked k times (about 2 USD). "
+        "Beside one: "
         "90% against 50% on 100 questions: +40 points, 95% interval +"
     )
-    weak = fm.compare(one, team, made("k", first(60), calls=5, program=samples(5), usd=0.02), names=names)
+    weak = fm.compare(
+        one, team, made("k", first(60), calls=5, program=samples(5), usd=0.02), names=names
+    )
     assert weak.verdict.outcome == "better"
-    assert weak.headline.startswith("talk is better: it beats one prompt and one prompt asked k times (k). ")
-    good = fm.compare(one, team, made("k", first(88), calls=5, program=samples(5), usd=0.018), names=names)
+    assert weak.headline.startswith(
+        "talk is better: it beats one prompt and one prompt asked k times (k). "
+    )
+    good = fm.compare(
+        one, team, made("k", first(88), calls=5, program=samples(5), usd=0.018), names=names
+    )
     assert (good.verdict.outcome, good.recommendation.run) == ("beats", "k")
-    rare = fm.compare(one, team, made("k", first(60), calls=2, program=samples(2), usd=0.008), names=names)
+    rare = fm.compare(
+        one, team, made("k", first(60), calls=2, program=samples(2), usd=0.008), names=names
+    )
     assert rare.verdict.outcome == "beats"  # the bill allows five
     other = made("k", first(60), calls=5, program=samples(5), usd=0.02, endpoint="another lm")
     assert fm.compare(one, team, other, names=names).verdict.outcome == "beats"
@@ -198,12 +239,15 @@ def test_a_team_is_better_when_it_beats_one_prompt_asked_as_often_too(made: Made
 
 def test_of_programs_that_are_not_known_as_teams_no_rival_is_asked(made: Made) -> None:
     for program in ({"program": "mine"}, {"program": "single", "strategy": "cot"}):
-        found = fm.compare(made("one", first(50), program=ONE), made("x", first(90), program=program))
+        found = fm.compare(
+            made("one", first(50), program=ONE), made("x", first(90), program=program)
+        )
         assert "not yet tried" not in found.headline
         assert found.verdict.outcome == "beats"
 
 
-# Whatever comes out, the sentences agree --------------------------------------------------------------------
+# Whatever comes out, the sentences agree
+# --------------------------------------------------------------------
 
 KINDS: list[dict[str, Any]] = [
     {"program": "single", "strategy": "simple"},
@@ -221,7 +265,10 @@ RUN = st.fixed_dictionaries(
         "program": st.sampled_from(KINDS),
     }
 )
-AS_OFTEN_AS_TOLD = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
+AS_OFTEN_AS_TOLD = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.function_scoped_fixture],
+}
 
 
 def compared(made: Made, runs: Sequence[dict[str, Any]]) -> tuple[list[Path], list[str]]:
@@ -267,7 +314,9 @@ def check(found: fm.Comparison) -> None:
     judged = {run.name for run in found.runs if not run.mostly_unread}
     assert set(recommendation.unbeaten) == judged - beaten
     assert all(
-        name in beaten for name in judged if cost[name] is not None and cost[name] < (cost[chosen] or 1e9)
+        name in beaten
+        for name in judged
+        if cost[name] is not None and cost[name] < (cost[chosen] or 1e9)
     )
     assert chosen == recommendation.front[-1]
     prices = [cost[name] for name in recommendation.front]
@@ -285,13 +334,17 @@ def check(found: fm.Comparison) -> None:
 
 @settings(max_examples=25, **AS_OFTEN_AS_TOLD)
 @given(st.lists(RUN, min_size=2, max_size=4))
-def test_headline_recommendation_worth_and_front_agree(made: Made, runs: list[dict[str, Any]]) -> None:
+def test_headline_recommendation_worth_and_front_agree(
+    made: Made, runs: list[dict[str, Any]]
+) -> None:
     folders, names = compared(made, runs)
     found = fm.compare(*folders, names=names, panel=0)
     check(found)
     as_json = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert as_json["verdict"]["headline"] == found.headline
-    assert (as_json["recommendation"] or {}).get("run") == getattr(found.recommendation, "run", None)
+    assert (as_json["recommendation"] or {}).get("run") == getattr(
+        found.recommendation, "run", None
+    )
     assert [pair["worth"] for pair in as_json["pairs"]] == [pair.worth for pair in found]
     assert found.headline in repr(found)
 
@@ -313,7 +366,9 @@ def test_the_page_says_what_the_comparison_says(made: Made, runs: list[dict[str,
     assert tags == [
         pair.worth for pair in [*lead, *(pair for pair in found.against if pair is not found.lead)]
     ]
-    on_front = re.findall(r'aria-label="(\w+): [^"]*" data-tip.*?</title>.*?(<circle r="6.5"/>|<path)', text)
+    on_front = re.findall(
+        r'aria-label="(\w+): [^"]*" data-tip.*?</title>.*?(<circle r="6.5"/>|<path)', text
+    )
     if on_front:
         front = found.recommendation.front if found.recommendation else ()
         assert {name for name, mark in on_front if "circle" in mark} == set(front)

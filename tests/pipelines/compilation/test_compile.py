@@ -1,4 +1,6 @@
-"""Compiling prompts: planted optima, budgets, held-out comparisons, every optimizer and protocol."""
+"""Compiling prompts: planted optima, budgets, held-out comparisons, every optimizer and
+protocol.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,8 @@ def state(program: Any) -> Any:
     return prompts_of(program)
 
 
-# What is found ----------------------------------------------------------------------------------------------
+# What is found
+# ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.nightly
@@ -83,14 +86,23 @@ def test_simba_learns_from_answers_that_differ(scripted: Any) -> None:
     scripted.reply = of_instructions(share=10, varied=True, right_after=2)
     found = compiled(scripted.url, optimizer="simba", concurrency=1, train=20)
     assert KEY in found.seat.predict.signature.instructions
-    assert found.compilation.selection["winner"]["value"] > found.compilation.selection["given"]["value"]
+    assert (
+        found.compilation.selection["winner"]["value"]
+        > found.compilation.selection["given"]["value"]
+    )
 
 
 def test_the_line_of_progress_counts_calls_that_were_made_apart_from_cached_ones(
     scripted: Any, tmp_path: Path
 ) -> None:
     scripted.reply = of_demos()
-    options = {"optimizer": "bootstrap", "validation": 0, "train": 12, "out": tmp_path, "concurrency": 1}
+    options = {
+        "optimizer": "bootstrap",
+        "validation": 0,
+        "train": 12,
+        "out": tmp_path,
+        "concurrency": 1,
+    }
     compiled(scripted.url, budget="6 calls", **options)
     lines: list[list[str]] = []
 
@@ -122,7 +134,13 @@ def test_demonstrations_that_answers_depend_on_are_found(scripted: Any, name: st
 
 def test_only_right_answers_become_demonstrations(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = lambda body: answering(body, digest(body["messages"][-1]) % 2 == 0)
-    compiled(scripted.url, program=fm.SingleAgent("cot"), optimizer="bootstrap", validation=0, out=tmp_path)
+    compiled(
+        scripted.url,
+        program=fm.SingleAgent("cot"),
+        optimizer="bootstrap",
+        validation=0,
+        out=tmp_path,
+    )
     gold = {q.question: q.answer for q in colours(16, "t")}
     rows = [json.loads(line) for line in (tmp_path / "candidates.jsonl").read_text().splitlines()]
     demos = [demo for row in rows for demo in row["prompts"]["seat.predict"]["demos"]]
@@ -140,10 +158,17 @@ def test_without_a_better_candidate_the_given_program_is_kept(scripted: Any) -> 
 
     def constant(body: dict[str, Any]) -> str:
         return (
-            "rubbish" if is_proposal(body) else answering(body, "number 1" in body["messages"][-1]["content"])
+            "rubbish"
+            if is_proposal(body)
+            else answering(body, "number 1" in body["messages"][-1]["content"])
         )
 
-    for name, said in (("copro", constant), ("mipro", constant), ("gepa", constant), ("infer_rules", reply)):
+    for name, said in (
+        ("copro", constant),
+        ("mipro", constant),
+        ("gepa", constant),
+        ("infer_rules", reply),
+    ):
         scripted.reply = said
         found = compiled(scripted.url, optimizer=name, validation=3)
         if said is constant:
@@ -202,7 +227,9 @@ def test_a_prompt_lm_of_its_own_gets_the_proposals(scripted: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["mipro", "simba"])
-def test_the_prompt_lm_is_told_about_the_program_and_not_shown_its_source(scripted: Any, name: str) -> None:
+def test_the_prompt_lm_is_told_about_the_program_and_not_shown_its_source(
+    scripted: Any, name: str
+) -> None:
     scripted.reply = of_instructions(varied=True, right_after=2)
     program = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_rounds=1)
     compiled(scripted.url, optimizer=name, program=program, train=8, validation=3, concurrency=1)
@@ -217,7 +244,8 @@ def test_the_prompt_lm_is_told_about_the_program_and_not_shown_its_source(script
         assert len(page) < 6000
 
 
-# Every optimizer, every protocol ----------------------------------------------------------------------------
+# Every optimizer, every protocol
+# ----------------------------------------------------------------------------
 
 
 def protocols(folder: Path) -> dict[str, Any]:
@@ -282,7 +310,11 @@ def test_every_optimizer_runs_on_every_protocol(
     assert result.stopped is None
     assert result.calls_made <= len(scripted.bodies)
     with fm_lm(scripted):
-        again = fm.load_program(out / "program") if protocol != "team" and protocol != "network" else found
+        again = (
+            fm.load_program(out / "program")
+            if protocol != "team" and protocol != "network"
+            else found
+        )
         asked = colours(1, "new")[0]
         assert again(**asked.inputs()).answer == found(**asked.inputs()).answer
 
@@ -298,15 +330,19 @@ def test_all_names_and_presets_are_there() -> None:
     for one in OPTIMIZERS.values():
         assert tuple(one.presets) == PRESETS
         sizes = [tuple(one.presets[preset].values()) for preset in PRESETS]
-        assert all(small <= large for a, b in pairwise(sizes) for small, large in zip(a, b, strict=True))
+        assert all(
+            small <= large for a, b in pairwise(sizes) for small, large in zip(a, b, strict=True)
+        )
         assert sizes[0] != sizes[2], one.name
 
 
-# Budgets ----------------------------------------------------------------------------------------------------
+# Budgets
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("name", "calls"), [("copro", 30), ("mipro", 40), ("gepa", 33), ("simba", 50), ("bootstrap_rs", 25)]
+    ("name", "calls"),
+    [("copro", 30), ("mipro", 40), ("gepa", 33), ("simba", 50), ("bootstrap_rs", 25)],
 )
 def test_a_budget_is_never_exceeded(scripted: Any, tmp_path: Path, name: str, calls: int) -> None:
     scripted.reply = of_instructions()
@@ -317,7 +353,9 @@ def test_a_budget_is_never_exceeded(scripted: Any, tmp_path: Path, name: str, ca
     assert result.stopped is not None
     assert f"budget {calls} calls" in result.stopped
     assert (tmp_path / "program" / "program.json").exists()
-    assert json.loads((tmp_path / "compile.json").read_text())["result"]["stopped"] == result.stopped
+    assert (
+        json.loads((tmp_path / "compile.json").read_text())["result"]["stopped"] == result.stopped
+    )
 
 
 @pytest.mark.nightly
@@ -351,7 +389,9 @@ def test_the_best_so_far_is_kept_when_the_budget_ends(scripted: Any) -> None:
 
 @pytest.mark.nightly
 def test_another_candidate_may_win_with_a_larger_budget(scripted: Any, tmp_path: Path) -> None:
-    """With every proposal the program gets a little better, so that the budget decides which one wins."""
+    """With every proposal the program gets a little better, so that the budget decides which one
+    wins.
+    """
 
     def reply(body: dict[str, Any]) -> str:
         last = body["messages"][-1]["content"]
@@ -369,7 +409,9 @@ def test_another_candidate_may_win_with_a_larger_budget(scripted: Any, tmp_path:
         assert found.compilation.after is not None
     assert len(winners) == 2
     rows = [json.loads(line) for line in (tmp_path / "candidates.jsonl").read_text().splitlines()]
-    assert all(any(r["complete"] for r in rows if r["candidate"] == row["candidate"]) for row in rows)
+    assert all(
+        any(r["complete"] for r in rows if r["candidate"] == row["candidate"]) for row in rows
+    )
     assert found.compilation.stopped is None
     assert found.compilation.calls_made == len(scripted.bodies)
 
@@ -380,21 +422,27 @@ def test_a_budget_too_small_to_try_anything_claims_nothing(scripted: Any) -> Non
     assert result.gain is None
     assert result.candidates == 1
     assert result.verdict == (
-        "nothing could be tried: it was stopped before a candidate was scored, so the given program is kept, "
+        "nothing could be tried: it was stopped before a candidate was scored, so the given "
+        "program is kept, "
         "and whether there is something to gain is not known (1 of 4 held-out questions answered)"
     )
     assert result.stopped == (
-        "budget 3 calls spent (2 calls so far) but for 1 call kept back to ask the result the held-out "
+        "budget 3 calls spent (2 calls so far) but for 1 call kept back to ask the result the "
+        "held-out "
         "questions: the best so far is kept; a larger budget goes on from there"
     )
 
 
 def test_a_stop_after_worse_candidates_says_how_many_were_tried(scripted: Any) -> None:
-    scripted.reply = lambda body: proposing(body, "Guess.") if is_proposal(body) else answering(body, True)
+    scripted.reply = lambda body: (
+        proposing(body, "Guess.") if is_proposal(body) else answering(body, True)
+    )
     result = compiled(scripted.url, optimizer="copro", budget="60 calls").compilation
     assert (result.winner, result.gain) == ("given", False)
     assert result.stopped is not None
-    assert re.match(r"no gain so far: of \d candidates? tried before it was stopped none", result.verdict)
+    assert re.match(
+        r"no gain so far: of \d candidates? tried before it was stopped none", result.verdict
+    )
 
 
 def test_part_of_the_held_out_questions_is_said_to_be_part() -> None:
@@ -444,7 +492,8 @@ def test_money_needs_a_price(scripted: Any) -> None:
     assert not scripted.bodies
 
 
-# Failures ---------------------------------------------------------------------------------------------------
+# Failures
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_failing_call_is_a_wrong_answer_and_no_end(scripted: Any) -> None:
@@ -463,7 +512,9 @@ def test_a_failing_call_is_a_wrong_answer_and_no_end(scripted: Any) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", ["copro", "mipro", "simba", "gepa", "infer_rules", "better_together"])
+@pytest.mark.parametrize(
+    "name", ["copro", "mipro", "simba", "gepa", "infer_rules", "better_together"]
+)
 @pytest.mark.parametrize(
     "said",
     [
@@ -485,7 +536,10 @@ def test_a_prompt_lm_that_fails_ends_nothing_at_first(scripted: Any) -> None:
     refused = (400, {}, {"error": {"message": "too long"}})
     scripted.reply = lambda body: refused if is_proposal(body) else right(body)
     for name in ("copro", "gepa", "infer_rules"):
-        assert compiled(scripted.url, optimizer=name, train=4, validation=0).compilation.stopped is None
+        assert (
+            compiled(scripted.url, optimizer=name, train=4, validation=0).compilation.stopped
+            is None
+        )
 
 
 def test_a_wrong_key_ends_it_at_once(scripted: Any, tmp_path: Path) -> None:
@@ -503,7 +557,8 @@ def test_an_lm_that_is_down_ends_it(scripted: Any) -> None:
         compiled(scripted.url, optimizer="copro", validation=0, train=30)
 
 
-# Input ------------------------------------------------------------------------------------------------------
+# Input
+# --------------------------------------------------------------------------------------------------
 
 
 def test_bad_input_is_named_before_anything_is_asked(scripted: Any, tmp_path: Path) -> None:
@@ -524,7 +579,9 @@ def test_bad_input_is_named_before_anything_is_asked(scripted: Any, tmp_path: Pa
     assert "appears twice" in refused([*train, train[0]], held)
     assert "concurrency is 0" in refused(train, held, concurrency=0)
     assert "concurrency is '4': give a number" in refused(train, held, concurrency="4")
-    assert 'the budget is 100: give its unit, too, such as "100 calls"' in refused(train, held, budget=100)
+    assert 'the budget is 100: give its unit, too, such as "100 calls"' in refused(
+        train, held, budget=100
+    )
     assert "the budget is 2.5: give its unit" in refused(train, held, budget=2.5)
     for seed in ("x", 1.5, -1, True):
         assert f"the seed is {seed!r}: give a whole number" in refused(train, held, seed=seed)
@@ -556,14 +613,25 @@ def test_questions_with_the_text_of_a_training_question_are_warned_of(scripted: 
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     with pytest.warns(UserWarning, match="have the text of a training question"):
         fm.compile(
-            fm.SingleAgent(), colours(4, "t"), [same], optimizer="labeled_few_shot", lm=lm, tracking=False
+            fm.SingleAgent(),
+            colours(4, "t"),
+            [same],
+            optimizer="labeled_few_shot",
+            lm=lm,
+            tracking=False,
         )
 
 
 def test_an_lm_without_instructions_is_warned_of(scripted: Any) -> None:
     scripted.reply = lambda body: "red"
-    lm = fm.lm("openai/scripted", api_base=scripted.url, profile=fm.Profile(layout="plain", constrain="none"))
-    with pytest.warns(UserWarning, match="asked without instructions, which copro writes: it cannot change"):
+    lm = fm.lm(
+        "openai/scripted",
+        api_base=scripted.url,
+        profile=fm.Profile(layout="plain", constrain="none"),
+    )
+    with pytest.warns(
+        UserWarning, match="asked without instructions, which copro writes: it cannot change"
+    ):
         compiled(scripted.url, optimizer="copro", lm=lm, train=4, validation=2)
 
 
@@ -585,7 +653,8 @@ def test_another_compilation_in_the_folder_is_refused(scripted: Any, tmp_path: P
     assert len(scripted.bodies) == asked
 
 
-# Candidates -------------------------------------------------------------------------------------------------
+# Candidates
+# -------------------------------------------------------------------------------------------------
 
 
 def candidates_of(*prompts: str) -> tuple[Candidates, list[Any], list[fm.Question]]:
@@ -662,7 +731,8 @@ def test_scores_may_come_from_many_threads() -> None:
     assert all(len(one.scores) == 20 for one in known)
 
 
-# Traces -----------------------------------------------------------------------------------------------------
+# Traces
+# --------------------------------------------------------------------------------------------------
 
 
 @given(st.permutations(range(6)))

@@ -1,4 +1,6 @@
-"""A compilation that is killed or interrupted goes on as if nothing had been, and asks nothing twice."""
+"""A compilation that is killed or interrupted goes on as if nothing had been, and asks nothing
+twice.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,13 @@ def compile_in(url: str, out: Path, name: str, concurrency: int = 4) -> Any:
     """What the child processes run: a compilation of a small deliberation."""
     program = fm.Deliberation(["intuitive", "reasoner"], tie_break="majority", max_rounds=1)
     return compiled(
-        url, train=8, validation=4, program=program, optimizer=name, out=out, concurrency=concurrency
+        url,
+        train=8,
+        validation=4,
+        program=program,
+        optimizer=name,
+        out=out,
+        concurrency=concurrency,
     )
 
 
@@ -49,8 +57,12 @@ def repeated(bodies: list[dict[str, Any]]) -> int:
     return sum(count - 1 for count in Counter(digest(body) for body in bodies).values())
 
 
-def killed_and_resumed(server: ScriptedServer, out: Path, name: str, kills: list[tuple[int, float]]) -> int:
-    """Kill a child process for each of `kills`, so many requests and seconds after it began, then finish."""
+def killed_and_resumed(
+    server: ScriptedServer, out: Path, name: str, kills: list[tuple[int, float]]
+) -> int:
+    """Kill a child process for each of `kills`, so many requests and seconds after it began, then
+    finish.
+    """
     died = 0
     for requests, seconds in kills:
         process = Forked(target=compile_in, args=(server.url, out, name))
@@ -79,7 +91,9 @@ def check_kills(tmp_path: Path, name: str, times: int, seconds: float) -> None:
         server.requests.clear()
         kills = [(draw.randint(1, max(1, apart)), draw.uniform(0, seconds)) for _ in range(times)]
         died = killed_and_resumed(server, tmp_path / "killed", name, kills)
-        assert died >= times * 3 / 4, f"only {died} children were killed: the others ended by themselves"
+        assert died >= times * 3 / 4, (
+            f"only {died} children were killed: the others ended by themselves"
+        )
         assert repeated(server.bodies) <= proposals_alone + 4 * died
         assert {digest(body) for body in server.bodies} == alone
     # The LM's address is part of what a folder is of, so both runs had the same server.
@@ -122,11 +136,15 @@ def test_the_same_call_again_asks_nothing(scripted: Any, tmp_path: Path) -> None
     assert prompts_of(first) == prompts_of(again)
     assert first.compilation.calls_made == again.compilation.calls_made
     assert again.compilation.calls_saved > 0
-    rows = [json.loads(line)["key"] for line in (tmp_path / "candidates.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line)["key"] for line in (tmp_path / "candidates.jsonl").read_text().splitlines()
+    ]
     assert len(rows) == len(set(rows))
 
 
-def test_a_result_that_names_another_folder_is_read_where_it_is(scripted: Any, tmp_path: Path) -> None:
+def test_a_result_that_names_another_folder_is_read_where_it_is(
+    scripted: Any, tmp_path: Path
+) -> None:
     scripted.reply = of_instructions()
     compile_in(scripted.url, tmp_path, "mipro")
     document = json.loads((tmp_path / "compile.json").read_text())
@@ -141,7 +159,9 @@ def test_a_result_that_names_another_folder_is_read_where_it_is(scripted: Any, t
 def test_proposals_that_no_record_keeps_are_the_same_again(
     scripted: Any, tmp_path: Path, ending: str
 ) -> None:
-    """A record of calls has no cut-off and no empty replies, but with others the run would be another one."""
+    """A record of calls has no cut-off and no empty replies, but with others the run would be
+    another one.
+    """
     count = iter(range(10**6))
     right = of_instructions()
 

@@ -36,7 +36,8 @@ def test_a_compilation_is_a_run_with_children(
     assert store.get_experiment(run.info.experiment_id).name == "colours"
     assert run.info.status == "FINISHED"
     told = re.fullmatch(
-        "compile copro light · single (zero_shot|cot|simple) · scripted · 100.0% right, .+% to 100.0% · .+",
+        "compile copro light · single (zero_shot|cot|simple) · scripted · 100.0% right, .+% to "
+        "100.0% · .+",
         run.info.run_name,
     )
     assert told, run.info.run_name
@@ -63,7 +64,11 @@ def test_a_compilation_is_a_run_with_children(
     kinds = [child.data.tags.get("folkmoot.kind") for child in children]
     assert kinds.count("candidate") == len((out / "candidates.jsonl").read_text().splitlines()) > 1
     assert len(kinds) - kinds.count("candidate") == 2, "the evaluations before and after"
-    best = next(c for c in children if c.data.tags.get("folkmoot.candidate") == result.selection["candidate"])
+    best = next(
+        c
+        for c in children
+        if c.data.tags.get("folkmoot.candidate") == result.selection["candidate"]
+    )
     assert best.data.metrics["score"] == 1.0
     assert best.info.run_name.startswith(f"candidate {result.selection['candidate']} · single ")
     assert " · scripted · 100.0%, " in best.info.run_name
@@ -111,7 +116,9 @@ def test_keys_reach_no_file(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-417")
     scripted.reply = of_instructions()
-    result = compiled(scripted.url, optimizer="gepa", tracking=True, out=tmp_path / "out").compilation
+    result = compiled(
+        scripted.url, optimizer="gepa", tracking=True, out=tmp_path / "out"
+    ).compilation
     assert any("sk-canary-417" in str(request["headers"]) for request in scripted.requests)
     store.download_artifacts(result.mlflow_run_id, "", str(tmp_path))
     files = [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -1,4 +1,6 @@
-"""`load`: names, files and splits, all kinds of bad input, samples, overlap, and real data when present."""
+"""`load`: names, files and splits, all kinds of bad input, samples, overlap, and real data when
+present.
+"""
 
 import csv
 import json
@@ -32,13 +34,16 @@ from folkmoot.pipelines.data.load import (
 )
 
 ROWS: list[dict[str, Any]] = [
-    {"id": "1", "question": "Where, then?", "choices": {"A": "bank", "B": "the \"mall\""}, "answer": "B",
+    {"id": "1", "question": "Where, then?", "choices": {"A": "bank", "B": "the \"mall\""},
+     "answer": "B",
      "context": None, "meta": {"type": "x", "n": 1}},
     {"id": "2", "question": "Is it so?", "choices": None, "answer": "yes",
      "context": "A passage,\nin two lines.", "meta": {}},
-    {"id": "3", "question": "How many?", "choices": None, "answer": "1200", "context": ["one", "two"],
+    {"id": "3", "question": "How many?", "choices": None, "answer": "1200", "context": ["one",
+     "two"],
      "meta": {"type": "y"}},
-    {"id": "4", "question": "Who was it? é", "choices": None, "answer": "Ada", "context": None, "meta": {}},
+    {"id": "4", "question": "Who was it? é", "choices": None, "answer": "Ada", "context": None,
+     "meta": {}},
 ]  # fmt: skip
 EXPECTED = [Question(row) for row in ROWS]
 KINDS = ["choice", "boolean", "number", "span"]
@@ -56,7 +61,10 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def simple(count: int, **fields: Any) -> list[dict[str, Any]]:
-    return [{"id": f"q{n}", "question": f"Question {n}?", "answer": "yes", **fields} for n in range(count)]
+    return [
+        {"id": f"q{n}", "question": f"Question {n}?", "answer": "yes", **fields}
+        for n in range(count)
+    ]
 
 
 def refusal(*args: Any, **kwargs: Any) -> str:
@@ -92,9 +100,12 @@ def test_csv_with_json_cells(tmp_path: Path) -> None:
 def test_parquet_with_nested_and_with_json_columns(tmp_path: Path) -> None:
     frame = pd.DataFrame([{**row, "context": None, "meta": row["meta"] or None} for row in ROWS])
     frame.to_parquet(tmp_path / "nested.parquet")
-    assert load(tmp_path / "nested.parquet") == [question.copy(context=None) for question in EXPECTED]
+    assert load(tmp_path / "nested.parquet") == [
+        question.copy(context=None) for question in EXPECTED
+    ]
     as_text = [
-        {k: json.dumps(v) if isinstance(v, dict | list) else v for k, v in row.items()} for row in ROWS
+        {k: json.dumps(v) if isinstance(v, dict | list) else v for k, v in row.items()}
+        for row in ROWS
     ]
     pd.DataFrame(as_text).to_parquet(tmp_path / "text.PARQUET")
     assert load(tmp_path / "text.PARQUET") == EXPECTED
@@ -133,7 +144,9 @@ def test_byte_order_mark_crlf_and_blank_lines(tmp_path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf" + lines.encode())
     assert load(path) == EXPECTED
     path = tmp_path / "data.csv"
-    path.write_bytes(b'\xef\xbb\xbfid,question,answer\r\n7,"a, b?",yes\r\n\r\n8,"two\r\nlines?",\r\n')
+    path.write_bytes(
+        b'\xef\xbb\xbfid,question,answer\r\n7,"a, b?",yes\r\n\r\n8,"two\r\nlines?",\r\n'
+    )
     found = load(path)
     assert [(q.id, q.question, q.answer) for q in found] == [
         ("7", "a, b?", "yes"),
@@ -158,7 +171,10 @@ def test_unicode_line_separators_inside_a_row_do_not_end_it(tmp_path: Path) -> N
         ({"question": "query", "answer": "label"}, None),
         ({"question": "prompt", "answer": "answerKey"}, None),
         ({"id": "QID", "question": "Problem", "answer": "Gold"}, None),
-        ({"choices": "options", "answer": "target", "context": "passage", "meta": "metadata"}, None),
+        (
+            {"choices": "options", "answer": "target", "context": "passage", "meta": "metadata"},
+            None,
+        ),
         ({"question": "q_text", "answer": "truth"}, {"question": "q_text", "answer": "truth"}),
     ],
 )
@@ -171,7 +187,8 @@ def test_columns_are_found_by_name(
 
 def test_a_column_that_was_not_chosen_is_kept_in_meta(tmp_path: Path) -> None:
     path = write(
-        tmp_path / "data.jsonl", [{"id": "1", "question": "A?", "answer": "no", "label": "yes", "topic": "t"}]
+        tmp_path / "data.jsonl",
+        [{"id": "1", "question": "A?", "answer": "no", "label": "yes", "topic": "t"}],
     )
     assert load(path)[0].answer == "no"
     assert load(path)[0].meta == {"label": "yes", "topic": "t"}
@@ -181,7 +198,13 @@ def test_a_column_that_was_not_chosen_is_kept_in_meta(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "header", ["A,B,C", "choice_a,choice_b,choice_c", "Option A,Option B,Option C", "optionA,optionB,optionC"]
+    "header",
+    [
+        "A,B,C",
+        "choice_a,choice_b,choice_c",
+        "Option A,Option B,Option C",
+        "optionA,optionB,optionC",
+    ],
 )
 def test_options_in_columns_of_their_own(tmp_path: Path, header: str) -> None:
     path = tmp_path / "data.csv"
@@ -203,7 +226,9 @@ def test_numbered_option_columns(tmp_path: Path) -> None:
     ("choices", "answer"),
     [({"label": ["A", "B"], "text": ["x", "y"]}, "B"), (["x", "y"], "B"), (["x", "y"], "y")],
 )
-def test_choices_in_the_shapes_of_public_data_sets(tmp_path: Path, choices: Any, answer: str) -> None:
+def test_choices_in_the_shapes_of_public_data_sets(
+    tmp_path: Path, choices: Any, answer: str
+) -> None:
     row = {"id": "1", "question": "Which?", "choices": choices, "answer": answer}
     expected = [Question(id="1", question="Which?", choices={"A": "x", "B": "y"}, answer="B")]
     assert load(write(tmp_path / "data.jsonl", [row])) == expected
@@ -222,7 +247,12 @@ def test_cells_of_tables_become_plain_values(tmp_path: Path) -> None:
     )
     frame.to_parquet(tmp_path / "data.parquet")
     first, second = load(tmp_path / "data.parquet")
-    assert (first.id, first.answer, first.kind, first.meta) == ("1", "2.5", "number", {"day": "2024-05-01"})
+    assert (first.id, first.answer, first.kind, first.meta) == (
+        "1",
+        "2.5",
+        "number",
+        {"day": "2024-05-01"},
+    )
     assert (second.id, second.answer, second.meta) == ("2", None, {})
 
 
@@ -252,7 +282,10 @@ def test_kind_overrides_what_rows_say(tmp_path: Path) -> None:
         (b'{"id": "1"}', "line 1: no question"),
         (b'{"id": "1", "question": " "}', "blank"),
         (b'{"id": "1", "question": {"a": 1}}', "dict"),
-        (b'{"id": "1", "question": "A?", "choices": {"A": "x", "B": "y"}, "answer": "C"}', "(A, B)"),
+        (
+            b'{"id": "1", "question": "A?", "choices": {"A": "x", "B": "y"}, "answer": "C"}',
+            "(A, B)",
+        ),
         (b'{"id": "1", "question": "A?", "choices": "x, y"}', "str"),
         (b'{"id": "1", "question": "A?", "choices": {"A": "x", "A": "y"}}', "'A' stands twice"),
         (b'{"id": "1", "question": "A?", "answer": "maybe", "kind": "boolean"}', "'maybe'"),
@@ -316,7 +349,9 @@ def test_bad_files(tmp_path: Path) -> None:
     assert "not readable as Parquet" in refusal(tmp_path / "data.parquet")
     (tmp_path / "empty.parquet").write_bytes(b"")
     assert "empty.parquet" in refusal(tmp_path / "empty.parquet")
-    pd.DataFrame({"id": ["a"], "question": ["A?"], "raw": [b"\x00"]}).to_parquet(tmp_path / "bytes.parquet")
+    pd.DataFrame({"id": ["a"], "question": ["A?"], "raw": [b"\x00"]}).to_parquet(
+        tmp_path / "bytes.parquet"
+    )
     assert "row 1: a value of type bytes in 'raw'" in refusal(tmp_path / "bytes.parquet")
     path = write(tmp_path / "data.jsonl", ROWS)
     assert "no split 'test'" in refusal(path, split="test")
@@ -330,7 +365,10 @@ def test_bad_files(tmp_path: Path) -> None:
         (["question", "answer"], '(in Python columns={"question": "q_text"})'),
         ("question=q", "--columns question=q_text"),
         ({"question": "Text", "answer": "gold"}, "'Text' for question, 'gold' for answer"),
-        ({"question": "Text", "answer": "gold"}, "--columns 'question=the text' --columns answer=NAME"),
+        (
+            {"question": "Text", "answer": "gold"},
+            "--columns 'question=the text' --columns answer=NAME",
+        ),
         ({"choices": "first team,2nd team"}, "no column '2nd team' for choices"),
     ],
 )
@@ -351,7 +389,10 @@ def test_options_in_columns_of_any_name_are_asked_for_and_named(tmp_path: Path) 
     path = tmp_path / "data.csv"
     path.write_text(TEAMS)
     said = refusal(path)
-    assert "the answer always stands in one of `first team` … `third team`: are these the options?" in said
+    assert (
+        "the answer always stands in one of `first team` … `third team`: are these the options?"
+        in said
+    )
     assert "--columns 'choices=first team,second team,third team'" in said
     first, second = load(path, columns={"choices": "first team,second team,third team"})
     assert (first.choices, first.answer) == ({"A": "Rome", "B": "Bari", "C": "Turin"}, "B")
@@ -387,7 +428,8 @@ def test_unlabelled_questions_load_but_cannot_be_scored(tmp_path: Path) -> None:
         with pytest.raises(UserError) as caught:
             check_labelled(found[:count])
         assert str(caught.value) == (
-            f"{said} (the first at {path}, line 2, question '1'); add the answers, or name the column that "
+            f"{said} (the first at {path}, line 2, question '1'); add the answers, or name the "
+            f"column that "
             'holds them, with --columns answer=NAME (in Python columns={"answer": "NAME"})'
         )
     with pytest.raises(UserError, match=r"1 question has no answer \(the first question 'x'\)"):
@@ -442,7 +484,9 @@ def test_unknown_names_and_splits_are_refused_with_help(tmp_path: Path) -> None:
     assert "not a folder" in refusal("gsm1k", data_dir=tmp_path / "absent")
 
 
-def test_a_name_is_read_from_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_is_read_from_the_data_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path / "gsm8k-test.jsonl", simple(3, answer="1,000"))
     write(tmp_path / "gsm8k-train.jsonl", simple(2, answer="4"))
     assert len(load("openai/gsm8k", data_dir=tmp_path)) == 3
@@ -454,11 +498,18 @@ def test_a_name_is_read_from_the_data_folder(tmp_path: Path, monkeypatch: pytest
 
 
 def test_the_kind_belongs_to_the_data_set(tmp_path: Path) -> None:
-    rows = [{**row, "answer": answer} for row, answer in zip(simple(3), ["yes", "1985", "Ada"], strict=True)]
+    rows = [
+        {**row, "answer": answer}
+        for row, answer in zip(simple(3), ["yes", "1985", "Ada"], strict=True)
+    ]
     path = write(tmp_path / "hotpotqa-validation.jsonl", rows)
     assert {question.kind for question in load("hotpotqa", data_dir=tmp_path)} == {"span"}
     assert {question.kind for question in load(path)} == {"span"}  # the same file by its path
-    assert [q.kind for q in load(path.rename(tmp_path / "mine.jsonl"))] == ["boolean", "number", "span"]
+    assert [q.kind for q in load(path.rename(tmp_path / "mine.jsonl"))] == [
+        "boolean",
+        "number",
+        "span",
+    ]
 
 
 def test_evidence_ids_are_kept_from_agents(tmp_path: Path) -> None:
@@ -505,7 +556,8 @@ HUB: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any]]] = {
         "ARC-Challenge/test-00000-of-00001.parquet",
         [{"id": "a1", "question": "Which?", "answerKey": "2",
           "choices": {"text": ["x", "y"], "label": ["1", "2"]}}],
-        {"id": "a1", "answer": "B", "choices": {"A": "x", "B": "y"}, "meta": {"upstream_labels": ["1", "2"]}},
+        {"id": "a1", "answer": "B", "choices": {"A": "x", "B": "y"},
+         "meta": {"upstream_labels": ["1", "2"]}},
     ),
     "gsm8k": (
         "main/test-00000-of-00001.parquet",
@@ -524,16 +576,21 @@ HUB: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any]]] = {
           "supporting_facts": {"title": ["T", "T", "U"], "sent_id": [0, 1, 0]},
           "context": {"title": ["T"], "sentences": [["One."]]}}],
         {"id": "hotpotqa-dev-0000", "answer": "yes", "kind": "span", "context": None,
-         "meta": {"type": "comparison", "level": "hard", "hotpot_id": "5a", "supporting_titles": ["T", "U"]}},
+         "meta": {"type": "comparison", "level": "hard", "hotpot_id": "5a",
+         "supporting_titles": ["T", "U"]}},
     ),
     "scienceqa": (
         "data/test-00000-of-00001-0123456789abcdef.parquet",
-        [{"image": {"bytes": b"x", "path": None}, "question": "See?", "choices": ["x", "y"], "answer": 0,
-          "hint": "", "grade": "grade1", "subject": "s", "topic": "t", "category": "c", "skill": "k"},
+        [{"image": {"bytes": b"x", "path": None}, "question": "See?", "choices": ["x", "y"],
+         "answer": 0,
+          "hint": "", "grade": "grade1", "subject": "s", "topic": "t", "category": "c",
+          "skill": "k"},
          {"image": None, "question": "Which?", "choices": ["x", "y"], "answer": 1, "hint": "Look.",
-          "grade": "grade11", "subject": "natural science", "topic": "t", "category": "c", "skill": "k"}],
+          "grade": "grade11", "subject": "natural science", "topic": "t", "category": "c",
+          "skill": "k"}],
         {"id": "scienceqa-test-1", "question": "Which?\nLook.", "answer": "B",
-         "meta": {"subject": "natural science", "topic": "t", "category": "c", "skill": "k", "grade": 11,
+         "meta": {"subject": "natural science", "topic": "t", "category": "c", "skill": "k",
+         "grade": 11,
                   "hint": "Look."}},
     ),
     "boolq-open": (
@@ -557,7 +614,9 @@ def fake_hub(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[dict[str, An
 
 
 @pytest.mark.parametrize("name", HUB)
-def test_hub_rows_become_the_rows_on_disk(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_rows_become_the_rows_on_disk(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file, rows, expected = HUB[name]
     (tmp_path / file).parent.mkdir()
     pd.DataFrame(rows).to_parquet(tmp_path / file)
@@ -592,7 +651,9 @@ def test_com2sense_rows_from_its_authors(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (question.question, question.answer, question.kind) == ("It is so.", "False", "boolean")
 
 
-def test_listing_sees_what_is_in_the_hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listing_sees_what_is_in_the_hub_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spec = catalogue.find("gsm8k")
     assert spec is not None
     assert spec.hub is not None
@@ -606,7 +667,9 @@ def test_listing_sees_what_is_in_the_hub_cache(tmp_path: Path, monkeypatch: pyte
 
 def test_half_a_download_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "distractor").mkdir()
-    pd.DataFrame(HUB["hotpotqa"][1]).to_parquet(tmp_path / "distractor/train-00000-of-00002.parquet")
+    pd.DataFrame(HUB["hotpotqa"][1]).to_parquet(
+        tmp_path / "distractor/train-00000-of-00002.parquet"
+    )
     fake_hub(monkeypatch, tmp_path)
     assert "set FOLKMOOT_DATA" in refusal("hotpotqa", split="train")
 
@@ -656,7 +719,9 @@ def test_hotpotqa_samples_are_balanced_and_recorded(tmp_path: Path) -> None:
     assert (record["source"], record["split"], record["seed"]) == ("hotpotqa", "validation", 0)
     assert record["sampling"] == "balanced by type"
     assert record["fingerprint"] == fingerprint(drawn)
-    assert Counter(q.meta["type"] for q in load("hotpotqa", limit=7, seed=0, data_dir=tmp_path)) == {
+    assert Counter(
+        q.meta["type"] for q in load("hotpotqa", limit=7, seed=0, data_dir=tmp_path)
+    ) == {
         "bridge": 4,
         "comparison": 3,
     }
@@ -690,13 +755,17 @@ def test_samples_of_one_seed_are_nested(small: int, large: int, seed: int) -> No
         lambda q: [q[0], q[1].copy(kind="span"), *q[2:]],
     ],
 )
-def test_a_fingerprint_sees_every_change(change: Callable[[list[Question]], list[Question]]) -> None:
+def test_a_fingerprint_sees_every_change(
+    change: Callable[[list[Question]], list[Question]],
+) -> None:
     assert fingerprint(EXPECTED) == fingerprint([question.copy() for question in EXPECTED])
     assert fingerprint(change(EXPECTED)) != fingerprint(EXPECTED)
 
 
 def test_a_fingerprint_does_not_depend_on_the_order_of_keys_in_meta() -> None:
-    one, two = (Question(id="1", question="A?", meta=meta) for meta in ({"a": 1, "b": 2}, {"b": 2, "a": 1}))
+    one, two = (
+        Question(id="1", question="A?", meta=meta) for meta in ({"a": 1, "b": 2}, {"b": 2, "a": 1})
+    )
     assert fingerprint([one]) == fingerprint([two])
     with pytest.raises(UserError, match="meta"):
         fingerprint([one.copy(meta={"a": object()})])
@@ -810,7 +879,9 @@ REAL = [
     ("boolq-open", "validation", 3270, "boolean"),
 ]
 DATA = os.environ.get("FOLKMOOT_DATA")
-needs_data = pytest.mark.skipif(not DATA, reason="FOLKMOOT_DATA names no folder with the real data sets")
+needs_data = pytest.mark.skipif(
+    not DATA, reason="FOLKMOOT_DATA names no folder with the real data sets"
+)
 
 
 @needs_data
@@ -831,10 +902,15 @@ def test_real_data(name: str, split: str, rows: int, kind: str) -> None:
 @needs_data
 def test_the_hotpotqa_sample_of_the_real_data_is_balanced() -> None:
     drawn = load("hotpotqa", limit=200, seed=0, data_dir=DATA)
-    assert Counter(question.meta["type"] for question in drawn) == {"bridge": 100, "comparison": 100}
+    assert Counter(question.meta["type"] for question in drawn) == {
+        "bridge": 100,
+        "comparison": 100,
+    }
 
 
-def test_a_random_sample_takes_partners_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_random_sample_takes_partners_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [
         {
             "id": f"q{i}",
@@ -844,10 +920,14 @@ def test_a_random_sample_takes_partners_along(tmp_path: Path, monkeypatch: pytes
         }
         for i in range(40)
     ]
-    (tmp_path / "com2sense-validation.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "com2sense-validation.jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in rows)
+    )
     monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path))
     samples = {limit: [q.id for q in load("com2sense", limit=limit, seed=3)] for limit in (7, 12)}
-    assert {name for name in samples[12] if f"q{(int(name[1:]) + 20) % 40}" not in samples[12]} == set()
+    assert {
+        name for name in samples[12] if f"q{(int(name[1:]) + 20) % 40}" not in samples[12]
+    } == set()
     assert len(samples[12]) == 12
     assert len(samples[7]) == 7
     assert set(samples[7]) < set(samples[12])

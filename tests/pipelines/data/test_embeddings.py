@@ -1,4 +1,6 @@
-"""Where embedding models are looked for, and what is said when there is none: at once, in one sentence."""
+"""Where embedding models are looked for, and what is said when there is none: at once, in one
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class Model:
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The models that the hub was asked for, which cannot be reached, and nothing was fetched before."""
+    """The models that the hub was asked for, which cannot be reached, and nothing was fetched
+    before.
+    """
     asked: list[str] = []
 
     def away(self: Any, name: str, **_: Any) -> None:
@@ -38,7 +42,8 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", away)
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: None)
-    monkeypatch.setattr("sentence_transformers.SentenceTransformer", Model)  # its import takes seconds
+    # its import takes seconds
+    monkeypatch.setattr("sentence_transformers.SentenceTransformer", Model)
     monkeypatch.setattr(Model, "loaded", [])
     return asked
 
@@ -47,7 +52,9 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_hub_that_cannot_be_reached_is_asked_once(hub: list[str], tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         Embedder("no-such-model", cache=tmp_path)(["x"])
-    assert "is not on this machine and the hub does not give it (no way to the hub)" in str(caught.value)
+    assert "is not on this machine and the hub does not give it (no way to the hub)" in str(
+        caught.value
+    )
     assert "--embedding all-MiniLM-L6-v2" in str(caught.value)
     assert hub == ["sentence-transformers/no-such-model"]
     assert not Model.loaded
@@ -65,7 +72,9 @@ def test_what_was_fetched_before_needs_no_hub(
     monkeypatch.setattr(
         huggingface_hub,
         "try_to_load_from_cache",
-        lambda repo, name: "/some/blob" if (repo, name) == ("me/own", "model.safetensors") else None,
+        lambda repo, name: (
+            "/some/blob" if (repo, name) == ("me/own", "model.safetensors") else None
+        ),
     )
     assert Embedder("me/own", cache=tmp_path)(["x"]).shape == (1, 3)
     assert Model.loaded == [("me/own", True)]
@@ -75,7 +84,9 @@ def test_what_was_fetched_before_needs_no_hub(
 def test_what_the_hub_has_is_downloaded(
     hub: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda self, name, **_: hub.append(name))
+    monkeypatch.setattr(
+        huggingface_hub.HfApi, "model_info", lambda self, name, **_: hub.append(name)
+    )
     assert Embedder("me/own", cache=tmp_path)(["x"]).shape == (1, 3)
     assert (Model.loaded, hub) == ([("me/own", False)], ["me/own"])
 

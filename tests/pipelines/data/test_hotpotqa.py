@@ -1,4 +1,6 @@
-"""HotpotQA as it really is: its scores, its sample, its evidence, and recorded answers of other systems."""
+"""HotpotQA as it really is: its scores, its sample, its evidence, and recorded answers of other
+systems.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from folkmoot.modules.environment import CorpusEnvironment
 from folkmoot.modules.reading.answers import em_f1
 from folkmoot.modules.reports.team import team_report
 
-# Scores -----------------------------------------------------------------------------------------------------
+# Scores
+# --------------------------------------------------------------------------------------------------
 
 # Prediction, gold, EM, F1; worked out by hand from the rules of the official script.
 PAIRS: list[tuple[str, str, float, float]] = [
@@ -146,14 +149,32 @@ def test_the_table_is_large_and_without_repeats() -> None:
 
 
 @pytest.mark.parametrize(("prediction", "gold", "em", "f1"), PAIRS)
-def test_em_and_f1_are_those_of_the_official_script(prediction: str, gold: str, em: float, f1: float) -> None:
+def test_em_and_f1_are_those_of_the_official_script(
+    prediction: str, gold: str, em: float, f1: float
+) -> None:
     assert official(prediction, gold) == (em, pytest.approx(f1)), "the table is wrong"
     assert em_f1(prediction, gold) == (em, pytest.approx(f1))
 
 
 WORDS = st.lists(
     st.sampled_from(
-        ["yes", "no", "noanswer", "the", "A", "an", "Nile", "nile.", "İ", "ß", "-", "7", "é", "_", "\u2003"]
+        [
+            "yes",
+            "no",
+            "noanswer",
+            "the",
+            "A",
+            "an",
+            "Nile",
+            "nile.",
+            "İ",
+            "ß",
+            "-",
+            "7",
+            "é",
+            "_",
+            "\u2003",
+        ]
     ),
     max_size=5,
 ).map(" ".join)
@@ -164,12 +185,16 @@ def test_em_and_f1_agree_with_the_rules_on_any_text(prediction: str, gold: str) 
     assert em_f1(prediction, gold) == pytest.approx(official(prediction, gold))
 
 
-# The sample -------------------------------------------------------------------------------------------------
+# The sample
+# -------------------------------------------------------------------------------------------------
 
 
 def test_the_sample_has_as_many_bridge_as_comparison_questions(data_dir: Path) -> None:
     drawn = fm.load("hotpotqa", limit=200, seed=1, data_dir=data_dir)
-    assert Counter(question.meta["type"] for question in drawn) == {"bridge": 100, "comparison": 100}
+    assert Counter(question.meta["type"] for question in drawn) == {
+        "bridge": 100,
+        "comparison": 100,
+    }
     assert {question.kind for question in drawn} == {"span"}
     assert not any(question.context for question in drawn)  # agents have to find the evidence
     ids = [question.id for question in drawn]
@@ -183,7 +208,8 @@ def test_the_sample_has_as_many_bridge_as_comparison_questions(data_dir: Path) -
     assert Counter(question.meta["type"] for question in odd) == {"bridge": 4, "comparison": 3}
 
 
-# The evidence -----------------------------------------------------------------------------------------------
+# The evidence
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +225,9 @@ def documents(data_dir: Path) -> dict[str, dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def environment(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> CorpusEnvironment:
-    return CorpusEnvironment(data_dir / "hotpotqa-corpus.jsonl", index_dir=tmp_path_factory.mktemp("index"))
+    return CorpusEnvironment(
+        data_dir / "hotpotqa-corpus.jsonl", index_dir=tmp_path_factory.mktemp("index")
+    )
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +246,9 @@ class Reader:
     It opens each gold paragraph, and looks the answer up in it where its opening does not have it.
     """
 
-    def __init__(self, questions: Sequence[fm.Question], documents: Mapping[str, Mapping[str, str]]) -> None:
+    def __init__(
+        self, questions: Sequence[fm.Question], documents: Mapping[str, Mapping[str, str]]
+    ) -> None:
         self.questions = {question.question: question for question in questions}
         self.documents = documents
         self.looked_up = 0
@@ -255,7 +285,11 @@ class Reader:
                 continue  # another page, or none: it proves nothing
             look = f"Lookup[{gold}]"
             last = done[-1][0] == search
-            if gold not in ("yes", "no") and last and gold.casefold() not in seen[search].casefold():
+            if (
+                gold not in ("yes", "no")
+                and last
+                and gold.casefold() not in seen[search].casefold()
+            ):
                 self.looked_up += 1
                 return look
         opened = [
@@ -298,7 +332,11 @@ def test_a_perfect_reader_answers_everything(
     assert scores["em"]["value"] == scores["f1"]["value"] == 1.0
     report = result.summary.report
     assert report["worker"]["cautious"]["em"] == 1.0
-    assert report["worker"]["bold"]["forced_rate"] == report["worker"]["bold"]["unreadable_rate"] == 0.0
+    assert (
+        report["worker"]["bold"]["forced_rate"]
+        == report["worker"]["bold"]["unreadable_rate"]
+        == 0.0
+    )
     print(f"\nperfect reader: {result}, {reader.looked_up} lookups, {report['worker']['bold']}")
 
 
@@ -308,7 +346,9 @@ def test_the_reader_is_lost_without_the_evidence(
 ) -> None:
     questions = answerable[:: max(1, len(answerable) // 50)][:20]
     gold = {title for question in questions for title in question.meta["supporting_titles"]}
-    without = CorpusEnvironment([documents[title] for title in list(documents)[::4] if title not in gold])
+    without = CorpusEnvironment(
+        [documents[title] for title in list(documents)[::4] if title not in gold]
+    )
     result = read(scripted, Reader(questions, documents), questions, without)
     assert result.summary.scores["em"]["value"] == 0.0
 
@@ -325,19 +365,25 @@ def test_search_gives_access_to_the_gold_paragraphs(
                 by_title += found.found and found.title == title
             closest = await environment.closest(question.question, 5)
             hits = sum(title in closest for title in titles)
-            by_question, both, total = by_question + hits, both + (hits == len(titles)), total + len(titles)
+            by_question, both, total = (
+                by_question + hits,
+                both + (hits == len(titles)),
+                total + len(titles),
+            )
         return by_title, by_question, both, total
 
     by_title, by_question, both, total = asyncio.run(recall())
     print(
         f"\n{len(answerable)} questions, {total} gold paragraphs: by title {by_title / total:.1%}, "
-        f"among the five closest to the question {by_question / total:.1%}, both {both / len(answerable):.1%}"
+        f"among the five closest to the question {by_question / total:.1%}, both "
+        f"{both / len(answerable):.1%}"
     )
     assert by_title == total
     assert by_question / total > 0.6
 
 
-# Recorded answers -------------------------------------------------------------------------------------------
+# Recorded answers
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -348,12 +394,15 @@ def recorded(data_dir: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_the_scores_agree_with_the_labels_of_recorded_answers(recorded: list[dict[str, Any]]) -> None:
+def test_the_scores_agree_with_the_labels_of_recorded_answers(
+    recorded: list[dict[str, Any]],
+) -> None:
     assert len(recorded) > 6_000
     disagreements = set()
     for row in recorded:
         em, f1 = em_f1(row["answer"], row["gold"])
-        if bool(em) != row["correct"] or abs(f1 - row["f1"]) > 0.00051:  # recorded with three places
+        # recorded with three places
+        if bool(em) != row["correct"] or abs(f1 - row["f1"]) > 0.00051:
             disagreements.add((row["question_id"], row["agent"], row["round"]))
     assert disagreements == set()
     em = sum(row["correct"] for row in recorded) / len(recorded)
@@ -361,7 +410,9 @@ def test_the_scores_agree_with_the_labels_of_recorded_answers(recorded: list[dic
 
 
 def trials(recorded: Sequence[Mapping[str, Any]], agent: str) -> list[dict[str, Any]]:
-    """The trials of one recorded agent as rows of a team of one worker, who tries again after each."""
+    """The trials of one recorded agent as rows of a team of one worker, who tries again
+    after each.
+    """
     by_question: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in recorded:
         if row["agent"] == agent:
@@ -409,13 +460,15 @@ def test_the_retries_of_recorded_traces_are_recomputed(recorded: list[dict[str, 
             labels = [label for _, label in sorted(found)]
             first, last, retries = first + labels[0], last + labels[-1], retries + len(labels) - 1
             for before, after in pairwise(labels):
-                expected[f"{'right' if before else 'wrong'}_to_{'right' if after else 'wrong'}"] += 1
+                expected[
+                    f"{'right' if before else 'wrong'}_to_{'right' if after else 'wrong'}"
+                ] += 1
         n = len(by_question)
         assert Counter(report["retry"]) == expected
         assert report["worker"]["worker"]["em"] == pytest.approx(first / n)
         assert report["worker"]["worker"]["em_last"] == report["em"] == pytest.approx(last / n)
         assert report["retries_mean"] == pytest.approx(retries / n)
         print(
-            f"{agent}: EM {first / n:.0%} -> {last / n:.0%} over {report['retries_mean']:.2f} retries; "
-            + ", ".join(f"{name} {count}" for name, count in report["retry"].items())
+            f"{agent}: EM {first / n:.0%} -> {last / n:.0%} over {report['retries_mean']:.2f} "
+            f"retries; " + ", ".join(f"{name} {count}" for name, count in report["retry"].items())
         )

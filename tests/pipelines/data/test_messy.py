@@ -1,4 +1,6 @@
-"""Files as people have them, things Python holds, and hostile files: what is read, said and refused."""
+"""Files as people have them, things Python holds, and hostile files: what is read, said and
+refused.
+"""
 
 import io
 import json
@@ -25,8 +27,18 @@ from folkmoot.pipelines.reporting.dialogues import shown
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 PLAIN = [
-    {"question": SOUP, "choices": {"A": "a sieve", "B": "a flask"}, "answer": "B", "topic": "kitchen"},
-    {"question": "What drains?", "choices": {"A": "a sieve", "B": "a pot"}, "answer": "A", "topic": None},
+    {
+        "question": SOUP,
+        "choices": {"A": "a sieve", "B": "a flask"},
+        "answer": "B",
+        "topic": "kitchen",
+    },
+    {
+        "question": "What drains?",
+        "choices": {"A": "a sieve", "B": "a pot"},
+        "answer": "A",
+        "topic": None,
+    },
 ]
 
 
@@ -100,7 +112,8 @@ def test_the_option_that_settles_numbers(reading: str, answer: str, tmp_path: Pa
         ([(["3", "4", "5"], 4)], ["B"]),  # the text of an option and no place
         ([(["1", "0", "2", "3"], 1), (FOUR, 0)], ["B", "A"]),  # places, as the second row shows
         ([(["1", "0", "2", "3"], "1"), (FOUR, "4")], ["A", "D"]),
-        ([({"1": "x", "2": "y"}, 2), ({"1": "x", "2": "y"}, "1")], ["2", "1"]),  # labels that are numbers
+        # labels that are numbers
+        ([({"1": "x", "2": "y"}, 2), ({"1": "x", "2": "y"}, "1")], ["2", "1"]),
         ([({"0": "x", "1": "y"}, 1)], ["1"]),
         ([(["0", "1", "2"], 2), (["0", "1", "2"], 1)], None),
         ([(["5", "1", "2"], 2), (["4", "1", "2"], 1)], None),
@@ -127,7 +140,9 @@ def test_a_number_that_is_no_place_is_a_fault_of_its_row() -> None:
 
 def test_a_limit_does_not_change_how_answers_are_read(tmp_path: Path) -> None:
     rows = [{"question": f"Which {n}?", "choices": FOUR, "answer": n} for n in (1, 2, 0)]
-    assert [question.answer for question in load(put(tmp_path / "q.jsonl", lines(*rows)), limit=1)] == ["B"]
+    assert [
+        question.answer for question in load(put(tmp_path / "q.jsonl", lines(*rows)), limit=1)
+    ] == ["B"]
 
 
 # What looks like options
@@ -136,19 +151,32 @@ def test_a_limit_does_not_change_how_answers_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (text("question,option_b,option_c,answer", "Which?,x,y,x"), "option_b, option_c look like options"),
+        (
+            text("question,option_b,option_c,answer", "Which?,x,y,x"),
+            "option_b, option_c look like options",
+        ),
         (text("question,B,C,D,answer", "Which?,x,y,z,B"), "B, C, D look like options"),
-        (text("question,choices,A,B,answer", 'Which?,"[""x"", ""y""]",x,y,x'), "be in choices or in A, B"),
+        (
+            text("question,choices,A,B,answer", 'Which?,"[""x"", ""y""]",x,y,x'),
+            "be in choices or in A, B",
+        ),
         (text("question,A,B,answer", "Which?,,,no"), "line 2: no option in A, B"),
-        (text("question,Incorrect Answer 1,Incorrect Answer 2,Correct Answer", "Which?,x,y,z"), "look like"),
+        (
+            text("question,Incorrect Answer 1,Incorrect Answer 2,Correct Answer", "Which?,x,y,z"),
+            "look like",
+        ),
     ],
 )
-def test_columns_that_look_like_options_are_never_left_out(content: bytes, says: str, tmp_path: Path) -> None:
+def test_columns_that_look_like_options_are_never_left_out(
+    content: bytes, says: str, tmp_path: Path
+) -> None:
     assert says in refusal(put(tmp_path / "q.csv", content))
 
 
 def test_a_list_that_looks_like_options_is_named(tmp_path: Path) -> None:
-    path = put(tmp_path / "q.jsonl", lines({"question": SOUP, "answer_options_list": FOUR, "answer": "B"}))
+    path = put(
+        tmp_path / "q.jsonl", lines({"question": SOUP, "answer_options_list": FOUR, "answer": "B"})
+    )
     assert "--columns choices=answer_options_list" in refusal(path)
     assert load(path, columns={"choices": "answer_options_list"})[0].choices is not None
     assert load(path, kind="span")[0].answer == "B"
@@ -215,13 +243,20 @@ def test_cells_of_frames(tmp_path: Path) -> None:
         }
     )
     first, second, _ = load(frame)
-    assert (first.answer, first.meta) == ("2", {"when": "2024-05-01T00:00:00", "times": 1, "row": 1})
+    assert (first.answer, first.meta) == (
+        "2",
+        {"when": "2024-05-01T00:00:00", "times": 1, "row": 1},
+    )
     assert (second.answer, second.meta) == (None, {"row": 2})
-    assert load(frame.assign(key=["a", "b", "c"]).set_index("key"), columns={"id": "key"})[1].id == "b"
+    assert (
+        load(frame.assign(key=["a", "b", "c"]).set_index("key"), columns={"id": "key"})[1].id == "b"
+    )
 
 
 def test_frames_with_columns_set_aside_narrow_numbers_and_what_cannot_be_read() -> None:
-    frame = pd.DataFrame({"question": ["How much?", "And then?"], "answer": [1.1, None], "topic": ["a", "b"]})
+    frame = pd.DataFrame(
+        {"question": ["How much?", "And then?"], "answer": [1.1, None], "topic": ["a", "b"]}
+    )
     for index in ("question", ["question", "topic"]):
         first, _ = load(frame.set_index(index))
         assert (first.question, first.answer, first.meta["topic"]) == ("How much?", "1.1", "a")
@@ -237,7 +272,12 @@ def test_letters_that_are_no_options_are_columns_of_their_own() -> None:
     for letter in "nxZ":
         (question,) = load([row | {letter: 3}])
         assert (list(question.choices), question.meta[letter]) == (["A", "B"], 3)
-    assert list(load([row | {"C": "a pot", "D": "a cup", "e": 1}])[0].choices) == ["A", "B", "C", "D"]
+    assert list(load([row | {"C": "a pot", "D": "a cup", "e": 1}])[0].choices) == [
+        "A",
+        "B",
+        "C",
+        "D",
+    ]
 
 
 def test_rows_without_an_answer_are_of_no_other_kind(caplog: pytest.LogCaptureFixture) -> None:
@@ -268,7 +308,10 @@ def test_ids_are_made_of_the_content_alone(tmp_path: Path) -> None:
     ids = [question.id for question in load(PLAIN)]
     assert all(len(id_) == 12 for id_ in ids)
     assert [question.id for question in load(PLAIN[::-1])] == ids[::-1]
-    moved = [{"answer": row["answer"], "prompt": row["question"], "options": row["choices"]} for row in PLAIN]
+    moved = [
+        {"answer": row["answer"], "prompt": row["question"], "options": row["choices"]}
+        for row in PLAIN
+    ]
     assert [question.id for question in load(put(tmp_path / "q.jsonl", lines(*moved)))] == ids
     assert load([{**PLAIN[0], "answer": "A"}])[0].id != ids[0]
     mixed = load([{**PLAIN[0], "id": "mine"}, {**PLAIN[1], "id": None}])
@@ -301,7 +344,9 @@ def test_a_json_array_names_lines(tmp_path: Path) -> None:
     rows = [{"question": "A?", "answer": "yes"}, {"question": " "}, 3]
     path = put(tmp_path / "q.json", json.dumps(rows, indent=2).encode())
     assert "line 6: the question needs a question; it is blank; line 9: a JSON int" in refusal(path)
-    assert "line 3: not a JSON object" in refusal(put(path, b'[{"question": "A?"},\n\n{"question": }]'))
+    assert "line 3: not a JSON object" in refusal(
+        put(path, b'[{"question": "A?"},\n\n{"question": }]')
+    )
 
 
 # Hostile files
@@ -320,15 +365,23 @@ def test_formulas_and_control_characters_are_text(tmp_path: Path) -> None:
 def test_endless_cells_are_refused(tmp_path: Path) -> None:
     long = b"x" * (10 * 2**20)
     assert "line 2: longer than 8 MB" in refusal(put(tmp_path / "q.csv", b"question\n" + long))
-    assert "longer than 131,072" in refusal(put(tmp_path / "q.csv", b'question\n"' + b"x\n" * 99_999))
-    assert "line 1: longer than 8 MB" in refusal(put(tmp_path / "q.json", b'[{"question": "' + long + b'"}]'))
-    assert "a quote that opens" in refusal(put(tmp_path / "q.csv", b'question,answer\n"A?,x\nB?,y\n'))
+    assert "longer than 131,072" in refusal(
+        put(tmp_path / "q.csv", b'question\n"' + b"x\n" * 99_999)
+    )
+    assert "line 1: longer than 8 MB" in refusal(
+        put(tmp_path / "q.json", b'[{"question": "' + long + b'"}]')
+    )
+    assert "a quote that opens" in refusal(
+        put(tmp_path / "q.csv", b'question,answer\n"A?,x\nB?,y\n')
+    )
 
 
 # Excel
 
 
-def test_excel_without_openpyxl_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_excel_without_openpyxl_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     assert "pip install 'folkmoot[excel]'" in refusal(put(tmp_path / "q.xlsx", b"PK"))
     assert "save it as .xlsx or .csv" in refusal(put(tmp_path / "q.xls", b"x"))
@@ -337,14 +390,21 @@ def test_excel_without_openpyxl_names_the_extra(tmp_path: Path, monkeypatch: pyt
 def test_xml_entities_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "openpyxl", SimpleNamespace(load_workbook=None))
     with zipfile.ZipFile(tmp_path / "q.xlsx", "w") as packed:
-        packed.writestr("xl/workbook.xml", b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "b">]><x/>')
+        packed.writestr(
+            "xl/workbook.xml", b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "b">]><x/>'
+        )
     assert "declares XML entities" in refusal(tmp_path / "q.xlsx")
 
 
 def test_excel(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
-    rows = ["Question", "A", "B", "Gold", None], [], [SOUP, "a sieve", "a flask", "B"], ["=1+1", 1, 2, 2]
+    rows = (
+        ["Question", "A", "B", "Gold", None],
+        [],
+        [SOUP, "a sieve", "a flask", "B"],
+        ["=1+1", 1, 2, 2],
+    )
     for row in rows:
         book.active.append(row)
     book.save(tmp_path / "q.xlsx")
@@ -369,7 +429,10 @@ def check(*args: str) -> tuple[int, str, str]:
 
 
 def test_check_shows_what_was_understood(tmp_path: Path) -> None:
-    rows = [{"prompt": row["question"], "options": row["choices"], "gold": row["answer"]} for row in PLAIN]
+    rows = [
+        {"prompt": row["question"], "options": row["choices"], "gold": row["answer"]}
+        for row in PLAIN
+    ]
     path = put(tmp_path / "q.jsonl", lines(*rows, rows[0]))
     code, out, _ = check(str(path))
     assert code == 0
@@ -385,7 +448,9 @@ def test_check_shows_what_was_understood(tmp_path: Path) -> None:
 
 
 def test_check_lists_faults_a_line_each(tmp_path: Path) -> None:
-    path = put(tmp_path / "q.csv", text("question,A,B,answer", "Which?,x,y,C", "What?,x,y,", "Who?,x,y,A"))
+    path = put(
+        tmp_path / "q.csv", text("question,A,B,answer", "Which?,x,y,C", "What?,x,y,", "Who?,x,y,A")
+    )
     code, out, err = check(str(path))
     assert code == 2
     assert "questions: 2" in out
@@ -421,7 +486,9 @@ def test_a_frame_is_evaluated_and_its_report_shows_rows(
     result = fm.evaluate(fm.SingleAgent("simple"), frame, lm=model, out=tmp_path, tracking=False)
     assert [row["id"] for row in result.rows] == [question.id for question in load(frame)]
     assert shown(result.rows[1], "why").id == f"{result.rows[1]['id']} (row 2)"
-    assert "questions: read `prompt` as question, `A`–`B` as choices, `gold` as answer" in said_of(caplog)
+    assert "questions: read `prompt` as question, `A`–`B` as choices, `gold` as answer" in said_of(
+        caplog
+    )
     # The same rows from elsewhere are the same run, which is resumed without a call.
     calls = len(scripted.requests)
     rows = frame.rename(columns={"prompt": "question", "gold": "answer"}).to_dict("records")

@@ -37,7 +37,9 @@ def write(path: Path, rows: Rows) -> None:
 
 
 def of_type(rows: Rows, kind: str) -> dict[str, Any]:
-    return next(row for row in rows if row["meta"]["type"] == kind and row["answer"] not in ("yes", "no"))
+    return next(
+        row for row in rows if row["meta"]["type"] == kind and row["answer"] not in ("yes", "no")
+    )
 
 
 def text_of(title: str) -> str:
@@ -67,14 +69,18 @@ def bridge_without_a_link(rows: Rows) -> None:
 
 def comparison_won_by_the_wrong_title(rows: Rows) -> None:
     row = of_type(rows, "comparison")
-    row["answer"] = next(title for title in row["meta"]["supporting_titles"] if title != row["answer"])
+    row["answer"] = next(
+        title for title in row["meta"]["supporting_titles"] if title != row["answer"]
+    )
 
 
 def winner_always_named_first(rows: Rows) -> None:
     for row in rows:
         first, second = row["meta"]["supporting_titles"]
         if row["meta"]["type"] == "comparison" and row["answer"] == second:
-            row["question"] = row["question"].replace(first, "@").replace(second, first).replace("@", second)
+            row["question"] = (
+                row["question"].replace(first, "@").replace(second, first).replace("@", second)
+            )
 
 
 def mostly_bridges(rows: Rows) -> None:
@@ -100,9 +106,19 @@ def set_everywhere(key: str, value: Any) -> Damage:
 
 
 DAMAGES: list[tuple[str, str, Damage, str]] = [
-    ("duplicate id", "choice-test", lambda rows: rows[0].update(id=rows[1]["id"]), "is used 2 times"),
+    (
+        "duplicate id",
+        "choice-test",
+        lambda rows: rows[0].update(id=rows[1]["id"]),
+        "is used 2 times",
+    ),
     ("id of a document", "choice-test", set_in_first("id", value="doc-001"), "is used 2 times"),
-    ("too few rows", "choice-train", lambda rows: rows.pop(), "has 39 readable rows, 40 are needed"),
+    (
+        "too few rows",
+        "choice-train",
+        lambda rows: rows.pop(),
+        "has 39 readable rows, 40 are needed",
+    ),
     ("no question", "boolean-test", set_in_first("question", value=""), "question is wrong"),
     ("a column too many", "boolean-test", set_in_first("hint", value="x"), "hint is wrong"),
     ("a context", "span-test", set_in_first("context", value="x"), "context is wrong"),
@@ -113,23 +129,78 @@ DAMAGES: list[tuple[str, str, Damage, str]] = [
         "asks the same question",
     ),
     ("gold no label", "choice-test", set_in_first("answer", value="F"), "is not one of the labels"),
-    ("unbalanced labels", "choice-test", set_everywhere("answer", "A"), "the answer A has a share of 100%"),
-    ("an option missing", "choice-test", lambda rows: rows[0]["choices"].pop("C"), "must be the options"),
+    (
+        "unbalanced labels",
+        "choice-test",
+        set_everywhere("answer", "A"),
+        "the answer A has a share of 100%",
+    ),
+    (
+        "an option missing",
+        "choice-test",
+        lambda rows: rows[0]["choices"].pop("C"),
+        "must be the options",
+    ),
     (
         "options alike",
         "choice-test",
         lambda rows: rows[0]["choices"].update(B="The " + rows[0]["choices"]["A"].upper()),
         "two options share a text",
     ),
-    ("gold not yes or no", "boolean-test", set_in_first("answer", value="true"), "must be yes or no"),
-    ("always yes", "boolean-test", set_everywhere("answer", "yes"), "the answer yes has a share of 100%"),
-    ("gold no number", "number-test", set_in_first("answer", value="18 rolls"), "must be a plain number"),
-    ("wrong arithmetic", "number-test", set_in_first("answer", value="-1"), "does not give the answer -1"),
-    ("code", "number-test", set_in_first("meta", "expression", value="exit()"), "is not plain arithmetic"),
-    ("no steps", "number-test", set_in_first("meta", "solution", value="Easy."), "at least two steps"),
-    ("a wrong step", "number-test", set_in_first("meta", "solution", value="1 + 1 = 3."), "1 + 1 is not 3"),
-    ("no expression", "number-test", lambda rows: rows[0]["meta"].pop("expression"), "expression is wrong"),
-    ("options for a number", "number-test", set_in_first("choices", value={"A": "1"}), "must be null"),
+    (
+        "gold not yes or no",
+        "boolean-test",
+        set_in_first("answer", value="true"),
+        "must be yes or no",
+    ),
+    (
+        "always yes",
+        "boolean-test",
+        set_everywhere("answer", "yes"),
+        "the answer yes has a share of 100%",
+    ),
+    (
+        "gold no number",
+        "number-test",
+        set_in_first("answer", value="18 rolls"),
+        "must be a plain number",
+    ),
+    (
+        "wrong arithmetic",
+        "number-test",
+        set_in_first("answer", value="-1"),
+        "does not give the answer -1",
+    ),
+    (
+        "code",
+        "number-test",
+        set_in_first("meta", "expression", value="exit()"),
+        "is not plain arithmetic",
+    ),
+    (
+        "no steps",
+        "number-test",
+        set_in_first("meta", "solution", value="Easy."),
+        "at least two steps",
+    ),
+    (
+        "a wrong step",
+        "number-test",
+        set_in_first("meta", "solution", value="1 + 1 = 3."),
+        "1 + 1 is not 3",
+    ),
+    (
+        "no expression",
+        "number-test",
+        lambda rows: rows[0]["meta"].pop("expression"),
+        "expression is wrong",
+    ),
+    (
+        "options for a number",
+        "number-test",
+        set_in_first("choices", value={"A": "1"}),
+        "must be null",
+    ),
     ("unknown type", "span-test", set_in_first("meta", "type", value="other"), "type is wrong"),
     ("one type only", "span-test", mostly_bridges, "the type bridge has a share of 100%"),
     (
@@ -145,7 +216,12 @@ DAMAGES: list[tuple[str, str, Damage, str]] = [
         "must be the ids",
     ),
     ("answer in the question", "span-test", bridge_told_by_the_question, "contains its answer"),
-    ("second title in the question", "span-test", bridge_naming_the_second_title, "takes one step only"),
+    (
+        "second title in the question",
+        "span-test",
+        bridge_naming_the_second_title,
+        "takes one step only",
+    ),
     (
         "answer in one document",
         "span-test",
@@ -159,20 +235,55 @@ DAMAGES: list[tuple[str, str, Damage, str]] = [
         "does not occur in",
     ),
     ("no link", "span-test", bridge_without_a_link, "does not lead to"),
-    ("wrong winner", "span-test", comparison_won_by_the_wrong_title, "by meta.values and meta.pick"),
-    ("winner always first", "span-test", winner_always_named_first, "named first as the answer has a share"),
+    (
+        "wrong winner",
+        "span-test",
+        comparison_won_by_the_wrong_title,
+        "by meta.values and meta.pick",
+    ),
+    (
+        "winner always first",
+        "span-test",
+        winner_always_named_first,
+        "named first as the answer has a share",
+    ),
     ("no values", "span-test", set_in_type("comparison", "values", None), "needs meta.values"),
-    ("values not read", "span-test", set_in_type("comparison", "values", ["-5", "-6"]), "the value '-5'"),
-    ("a tie", "span-test", set_in_type("comparison", "values", ["5", "5.0"]), "two different numbers"),
+    (
+        "values not read",
+        "span-test",
+        set_in_type("comparison", "values", ["-5", "-6"]),
+        "the value '-5'",
+    ),
+    (
+        "a tie",
+        "span-test",
+        set_in_type("comparison", "values", ["5", "5.0"]),
+        "two different numbers",
+    ),
     (
         "titles not named",
         "span-test",
         lambda rows: of_type(rows, "comparison").update(question="Which is larger?"),
         "the question does not name",
     ),
-    ("few documents", "corpus", lambda rows: rows.__delitem__(slice(20, None)), "has 20 readable documents"),
-    ("a title twice", "corpus", lambda rows: rows[0].update(title=rows[1]["title"]), "is used 2 times"),
-    ("a near-copy", "corpus", lambda rows: rows[0].update(text=rows[1]["text"] + " Yes."), "nearly a copy"),
+    (
+        "few documents",
+        "corpus",
+        lambda rows: rows.__delitem__(slice(20, None)),
+        "has 20 readable documents",
+    ),
+    (
+        "a title twice",
+        "corpus",
+        lambda rows: rows[0].update(title=rows[1]["title"]),
+        "is used 2 times",
+    ),
+    (
+        "a near-copy",
+        "corpus",
+        lambda rows: rows[0].update(text=rows[1]["text"] + " Yes."),
+        "nearly a copy",
+    ),
 ]
 
 
@@ -180,8 +291,12 @@ def test_the_shipped_set_has_no_problems() -> None:
     assert samples.check(SHIPPED) == []
 
 
-@pytest.mark.parametrize(("name", "damage", "report"), [d[1:] for d in DAMAGES], ids=[d[0] for d in DAMAGES])
-def test_each_kind_of_damage_is_reported(folder: Path, name: str, damage: Damage, report: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "damage", "report"), [d[1:] for d in DAMAGES], ids=[d[0] for d in DAMAGES]
+)
+def test_each_kind_of_damage_is_reported(
+    folder: Path, name: str, damage: Damage, report: str
+) -> None:
     path = folder / f"{name}.jsonl"
     rows = read(path)
     damage(rows)
@@ -195,7 +310,10 @@ def test_an_answer_given_away_by_a_third_document_is_reported(folder: Path) -> N
     spoiler = next(row for row in corpus if row["title"] not in bridge["meta"]["supporting_titles"])
     spoiler["text"] += f" Remember {bridge['meta']['supporting_titles'][0]} and {bridge['answer']}."
     write(folder / "corpus.jsonl", corpus)
-    expected = f"span-test.jsonl, {bridge['id']}: the document {spoiler['title']!r} alone gives the answer."
+    expected = (
+        f"span-test.jsonl, {bridge['id']}: the document {spoiler['title']!r} alone gives "
+        f"the answer."
+    )
     assert expected in samples.check(folder)
 
 
@@ -225,7 +343,9 @@ def test_missing_and_garbled_files_are_reported_by_name(folder: Path) -> None:
     problems = samples.check(folder)
     assert "choice-test.jsonl: cannot be read (FileNotFoundError)." in problems
     assert "span-train.jsonl: cannot be read (UnicodeDecodeError)." in problems
-    assert any(problem.startswith("boolean-train.jsonl, line 13: the row is wrong") for problem in problems)
+    assert any(
+        problem.startswith("boolean-train.jsonl, line 13: the row is wrong") for problem in problems
+    )
 
 
 def test_the_command_prints_the_problems_and_fails_only_then(
@@ -253,7 +373,9 @@ def _joined(pair: tuple[tuple[str, Fraction], str, tuple[str, Fraction]]) -> tup
 
 @given(
     st.recursive(
-        numbers, lambda part: st.tuples(part, st.sampled_from("+-*/"), part).map(_joined), max_leaves=8
+        numbers,
+        lambda part: st.tuples(part, st.sampled_from("+-*/"), part).map(_joined),
+        max_leaves=8,
     )
 )
 def test_evaluate_is_exact(made: tuple[str, Fraction]) -> None:

@@ -1,4 +1,6 @@
-"""Distilling a team: what is planted is found, what cannot be shown is said, and nothing is paid twice."""
+"""Distilling a team: what is planted is found, what cannot be shown is said, and nothing is paid
+twice.
+"""
 
 from __future__ import annotations
 
@@ -45,28 +47,41 @@ def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     isolate(tmp_path, monkeypatch)
 
 
-# The statistics ---------------------------------------------------------------------------------------------
+# The statistics
+# ---------------------------------------------------------------------------------------------
 
 
 def likeliest(d: float, gained: int, lost: int, n: int) -> float:
-    """The share of lost questions at which the counts are likeliest, given the difference; by trying."""
+    """The share of lost questions at which the counts are likeliest, given the difference; by
+    trying.
+    """
     shares = np.linspace(max(0.0, -d), (1 - d) / 2, 200_001)[1:-1]
     logs = (
-        gained * np.log(shares + d) + lost * np.log(shares) + (n - gained - lost) * np.log(1 - 2 * shares - d)
+        gained * np.log(shares + d)
+        + lost * np.log(shares)
+        + (n - gained - lost) * np.log(1 - 2 * shares - d)
     )
     return float(shares[np.argmax(logs)])
 
 
-@pytest.mark.parametrize(("gained", "lost", "n"), [(3, 7, 100), (1, 4, 50), (10, 10, 40), (9, 2, 30)])
+@pytest.mark.parametrize(
+    ("gained", "lost", "n"), [(3, 7, 100), (1, 4, 50), (10, 10, 40), (9, 2, 30)]
+)
 def test_the_limits_are_where_the_score_is_z(gained: int, lost: int, n: int) -> None:
     low, high = score_limits(gained, lost, n)
     for d, sign in ((low, 1), (high, -1)):
         variance = n * (2 * likeliest(d, gained, lost, n) + d * (1 - d))
-        assert (gained - lost - n * d) / math.sqrt(variance) == pytest.approx(sign * 1.6449, abs=1e-3)
+        assert (gained - lost - n * d) / math.sqrt(variance) == pytest.approx(
+            sign * 1.6449, abs=1e-3
+        )
 
 
-@given(st.integers(0, 60), st.integers(0, 60), st.integers(1, 400), st.sampled_from([0.9, 0.95, 0.975]))
-def test_the_limits_enclose_the_difference_and_mirror(gained: int, lost: int, more: int, sure: float) -> None:
+@given(
+    st.integers(0, 60), st.integers(0, 60), st.integers(1, 400), st.sampled_from([0.9, 0.95, 0.975])
+)
+def test_the_limits_enclose_the_difference_and_mirror(
+    gained: int, lost: int, more: int, sure: float
+) -> None:
     n = gained + lost + more
     low, high = score_limits(gained, lost, n, sure)
     assert -1 <= low < (gained - lost) / n < high <= 1
@@ -101,9 +116,19 @@ def against(gained: int, lost: int, n: int, margin: float) -> NonInferiority:
 
 
 def test_verdicts_in_words() -> None:
-    good, bad, open_yet = against(4, 4, 400, 0.05), against(0, 60, 200, 0.05), against(0, 1, 30, 0.05)
-    assert [one.verdict for one in (good, bad, open_yet)] == ["non-inferior", "inferior", "not shown"]
-    assert good.sentence.startswith("is non-inferior to the team: at most 5 points below it (+0.0 points")
+    good, bad, open_yet = (
+        against(4, 4, 400, 0.05),
+        against(0, 60, 200, 0.05),
+        against(0, 1, 30, 0.05),
+    )
+    assert [one.verdict for one in (good, bad, open_yet)] == [
+        "non-inferior",
+        "inferior",
+        "not shown",
+    ]
+    assert good.sentence.startswith(
+        "is non-inferior to the team: at most 5 points below it (+0.0 points"
+    )
     assert "more than 5 points below it (-30.0 points" in bad.sentence
     assert "with so few questions (-3.3 points, one-sided 95% limits" in open_yet.sentence
     assert open_yet.sentence.endswith(f"about {open_yet.needed} would be needed")
@@ -119,7 +144,8 @@ def test_counts_that_cannot_be(counts: tuple[int, int, int]) -> None:
         non_inferiority([True], [True, False], 0.1)
 
 
-# A team and its rivals --------------------------------------------------------------------------------------
+# A team and its rivals
+# --------------------------------------------------------------------------------------
 
 
 def world(alone: Pick, together: Pick = lambda *_: True) -> Reply:
@@ -134,7 +160,9 @@ def world(alone: Pick, together: Pick = lambda *_: True) -> Reply:
         fields = body["response_format"]["json_schema"]["schema"]["properties"]
         right = (together if ", round 1" in text else alone)(number, "+".join(fields), body)
         answer = "ABC"[(number + (not right)) % 3]
-        return json.dumps({name: answer if name == "answer" else f"so says {name}" for name in fields})
+        return json.dumps(
+            {name: answer if name == "answer" else f"so says {name}" for name in fields}
+        )
 
     return reply
 
@@ -201,11 +229,16 @@ def test_one_agent_that_is_as_good_is_found(solved: tuple[Team, Distilled]) -> N
     assert programs["single"]["calls"] == 1
     assert programs["team"]["calls"] > 2
     assert programs["single"]["tokens"] < programs["team"]["tokens"] / 2
-    assert re.match(r"Use the single agent \(cot\): [34]\d% of the team's tokens a question\.", repr(found))
+    assert re.match(
+        r"Use the single agent \(cot\): [34]\d% of the team's tokens a question\.", repr(found)
+    )
     tried = {one["name"]: one["against_team"]["verdict"] for one in found.report["candidates"]}
     assert tried["simple"] == tried["role-intuitive"] == tried["role-critic"] == "inferior"
     assert found.report["router"]["rule"] == "never"
-    assert (found.report["paid"]["calls"], cot.server.bodies[0]["seed"]) == (len(cot.server.bodies), 0)
+    assert (found.report["paid"]["calls"], cot.server.bodies[0]["seed"]) == (
+        len(cot.server.bodies),
+        0,
+    )
 
 
 def test_the_parts_are_apart_and_the_team_is_never_asked(solved: tuple[Team, Distilled]) -> None:
@@ -226,16 +259,22 @@ def test_the_parts_are_apart_and_the_team_is_never_asked(solved: tuple[Team, Dis
     assert not any(", round 1" in body["messages"][-1]["content"] for body in cot.server.bodies)
 
 
-def test_demonstrations_are_what_the_team_said_for_right_answers(solved: tuple[Team, Distilled]) -> None:
+def test_demonstrations_are_what_the_team_said_for_right_answers(
+    solved: tuple[Team, Distilled],
+) -> None:
     cot, found = solved
     shown = found.report["parts"]["shown"]
-    (demos,) = [body["messages"][1:-1] for body in cot.server.bodies if len(body["messages"]) > 2][:1]
+    (demos,) = [body["messages"][1:-1] for body in cot.server.bodies if len(body["messages"]) > 2][
+        :1
+    ]
     assert [re.findall(r"Question (\d+)\?", one["content"])[0] for one in demos[::2]] == [
         name.removeprefix("q") for name in shown
     ]
     for name, one in zip(shown, demos[1::2], strict=True):
         assert json.loads(one["content"])["answer"] == "ABC"[int(name.removeprefix("q")) % 3]
-    argued = [body for body in cot.server.bodies if len(body["messages"]) > 2 and "reasoning" in str(body)]
+    argued = [
+        body for body in cot.server.bodies if len(body["messages"]) > 2 and "reasoning" in str(body)
+    ]
     assert not argued  # cot alone was as good already, and longer prompts cannot be cheaper
     assert {"cot-4-shown", "self_consistency-2"} <= set(found.report["skipped"])
 
@@ -246,7 +285,9 @@ def test_answers_on_record_are_not_paid_again(solved: tuple[Team, Distilled]) ->
     assert totals(folder).calls == 0
     rows = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
     assert all(row["usage"]["cached_calls"] == 1 for row in rows)
-    (price,) = [one["tokens"] for one in found.report["candidates"] if one["name"] == "role-intuitive"]
+    (price,) = [
+        one["tokens"] for one in found.report["candidates"] if one["name"] == "role-intuitive"
+    ]
     asked = [body for body in cot.server.bodies if "explanation" in str(body["response_format"])]
     assert all(len(body["messages"]) > 2 for body in asked)
     assert 100 < price < found.report["programs"]["team"]["tokens"]
@@ -272,13 +313,17 @@ def test_where_samples_differ_the_router_asks_the_team(scripted: ScriptedServer)
     assert f"sends {hard / 60:.0%} of the questions to the team and is non-inferior" in repr(found)
     # The router itself, asked anew, does what the recorded answers foretold.
     assert found.router is not None
-    again = fm.evaluate(fm.load_program("found/router"), team.questions[:40], lm=team.lm, tracking=False)
+    again = fm.evaluate(
+        fm.load_program("found/router"), team.questions[:40], lm=team.lm, tracking=False
+    )
     assert again.accuracy == 1
     assert again.summary.report["share_routed"] == 0.2
 
 
 @pytest.mark.nightly
-def test_where_the_team_cannot_be_read_the_router_keeps_the_cheap_answer(scripted: ScriptedServer) -> None:
+def test_where_the_team_cannot_be_read_the_router_keeps_the_cheap_answer(
+    scripted: ScriptedServer,
+) -> None:
     def alone(number: int, fields: str, body: dict[str, Any]) -> bool:
         """Samples differ on one question in five; on every other of those the first is right."""
         sampled = body.get("top_p") is not None
@@ -286,7 +331,10 @@ def test_where_the_team_cannot_be_read_the_router_keeps_the_cheap_answer(scripte
 
     def reply(body: dict[str, Any]) -> str:
         said = json.loads(world(alone)(body))
-        silent = re.search(r"Question \d*0\?", body["messages"][-1]["content"]) and "reasoning" not in said
+        silent = (
+            re.search(r"Question \d*0\?", body["messages"][-1]["content"])
+            and "reasoning" not in said
+        )
         return json.dumps({**said, "answer": ""} if silent else said)
 
     found = Team(scripted, reply, roles=THREE).distil()
@@ -299,7 +347,10 @@ def test_where_the_team_cannot_be_read_the_router_keeps_the_cheap_answer(scripte
     assert tested == pytest.approx([0.975, 0.975])  # two programs, each with half the error
     assert found.router is not None
     again = fm.evaluate(
-        found.router, questions(20), lm=fm.lm("openai/s", api_base=scripted.url, seed=0), tracking=False
+        found.router,
+        questions(20),
+        lm=fm.lm("openai/s", api_base=scripted.url, seed=0),
+        tracking=False,
     )
     assert again.accuracy == 1
 
@@ -314,7 +365,9 @@ def test_where_nothing_cheaper_is_as_good_it_says_so(scripted: ScriptedServer) -
     assert "Keep the team: nothing cheaper is shown to be as good." in repr(found)
     assert "candidates are inferior to the team" in repr(found)
     assert "Routing does not pay" in repr(found)
-    taught = [body for body in scripted.bodies if len(body["messages"]) > 2 and "reasoning" in str(body)]
+    taught = [
+        body for body in scripted.bodies if len(body["messages"]) > 2 and "reasoning" in str(body)
+    ]
     shown = json.loads(taught[0]["messages"][2]["content"])
     assert shown["reasoning"] in ("so says explanation", "so says critique")  # what the team said
     assert not Path("found/held-out").exists()
@@ -331,15 +384,21 @@ def test_the_margin_decides(scripted: ScriptedServer) -> None:
     verdict = narrow.report["programs"]["single"]["against_team"]
     assert verdict["verdict"] == "not shown"
     assert verdict["needed"] > 60
-    assert "cannot be shown to be at most 5 points below the team with so few questions" in repr(narrow)
+    assert "cannot be shown to be at most 5 points below the team with so few questions" in repr(
+        narrow
+    )
 
 
 def test_too_few_questions_are_named_before_anything_is_asked(scripted: ScriptedServer) -> None:
     team = Team(scripted, world(alone_cot), n=40)
-    plan = plan_distil(DistilRequest(team.run, team.questions, margin=0.02, lm=team.lm, out="found"))
+    plan = plan_distil(
+        DistilRequest(team.run, team.questions, margin=0.02, lm=team.lm, out="found")
+    )
     assert plan.report.notes == [
-        "The last test has 20 of the run's questions, too few to show a margin of 2 points even if the two "
-        "programs are right on the very same ones: for that it takes 133, so 266 in the run, and more the "
+        "The last test has 20 of the run's questions, too few to show a margin of 2 points even "
+        "if the two "
+        "programs are right on the very same ones: for that it takes 133, so 266 in the run, and "
+        "more the "
         "oftener one alone is right."
     ]
     assert not team.server.bodies
@@ -349,8 +408,10 @@ def test_too_few_questions_are_named_before_anything_is_asked(scripted: Scripted
     apart, needed, fewest = test["gained"] + test["lost"], test["needed"], 133
     assert test["confidence"] == 0.95
     assert (
-        f"about {needed:,} would be needed in the last test, so {2 * needed:,} in the run, to show it four "
-        f"times in five if the two are equally good and one alone is right on {max(apart, 1) / 20:.1%} of "
+        f"about {needed:,} would be needed in the last test, so {2 * needed:,} in the run, to "
+        f"show it four "
+        f"times in five if the two are equally good and one alone is right on "
+        f"{max(apart, 1) / 20:.1%} of "
         f"the questions{', as here' if apart else ''} (on none, at this confidence: {fewest}, so "
         f"{2 * fewest})."
     ) in repr(found)
@@ -375,7 +436,9 @@ def test_the_same_command_again_asks_nothing_and_says_the_same(cot: Team) -> Non
     assert again.report == first.report
 
 
-def test_a_cheaper_lm_takes_the_teams_place_and_the_router_keeps_both(scripted: ScriptedServer) -> None:
+def test_a_cheaper_lm_takes_the_teams_place_and_the_router_keeps_both(
+    scripted: ScriptedServer,
+) -> None:
     team = Team(scripted, world(alone_doubts), roles=THREE)
     other = fm.lm("openai/smaller", api_base=scripted.url, seed=0, price=(1e-6, 1e-6))
     team.lm.engine.engine.prices = (1e-5, 1e-5)
@@ -383,7 +446,8 @@ def test_a_cheaper_lm_takes_the_teams_place_and_the_router_keeps_both(scripted: 
     program.assign(dict.fromkeys(program.seats(), team.lm))
     found = team.distil(lm=other, team=program, cache=False)
     assert found.report["notes"] == [
-        "The team ran on openai/scripted, the candidates on openai/smaller; simple and cot also on each "
+        "The team ran on openai/scripted, the candidates on openai/smaller; simple and cot also "
+        "on each "
         "LM of the team alone."
     ]
     assert found.router is not None
@@ -392,7 +456,8 @@ def test_a_cheaper_lm_takes_the_teams_place_and_the_router_keeps_both(scripted: 
     assert set(names.values()) == {"openai/scripted"}
     assert {body["model"] for body in scripted.bodies} == {"smaller", "scripted"}
     of_team = [str(body["messages"]) for body in scripted.bodies if body["model"] == "scripted"]
-    assert not any(", round 1" in text for text in of_team)  # its LM is asked alone, the team is not
+    # its LM is asked alone, the team is not
+    assert not any(", round 1" in text for text in of_team)
 
 
 def test_the_lm_of_every_seat_is_a_candidate_alone(scripted: ScriptedServer) -> None:
@@ -411,7 +476,9 @@ def test_the_lm_of_every_seat_is_a_candidate_alone(scripted: ScriptedServer) -> 
     assert [note for note in found.report["notes"] if "prices" in note] == [
         "Not all their prices are known, so tokens or calls count, whatever the LM: give --price."
     ]
-    plan = plan_distil(DistilRequest(run, team.questions, margin=0.15, lm=team.lm, team=program, out="again"))
+    plan = plan_distil(
+        DistilRequest(run, team.questions, margin=0.15, lm=team.lm, team=program, out="again")
+    )
     assert [lm.model for lm in plan.lms] == ["openai/scripted", "openai/strong"]
     tried = {one["name"]: one for one in found.report["candidates"]}
     assert {name: one["lm"] for name, one in tried.items() if "lm" in one} == {
@@ -431,7 +498,9 @@ def test_money_counts_where_it_is_known(scripted: ScriptedServer) -> None:
     scripted.reply = world(alone_cot)
     asked = questions(60)
     priced = fm.lm("openai/scripted", api_base=scripted.url, price=(1e-6, 3e-6))
-    run = fm.evaluate(fm.Deliberation(TWO, max_rounds=2), asked, lm=priced, out="team", tracking=False)
+    run = fm.evaluate(
+        fm.Deliberation(TWO, max_rounds=2), asked, lm=priced, out="team", tracking=False
+    )
     found = fm.distil(run, asked, lm=priced, margin=0.2, out="found", tracking=False)
     assert found.report["unit"] == "money"
     team, single = found.report["programs"]["team"], found.report["programs"]["single"]
@@ -440,7 +509,8 @@ def test_money_counts_where_it_is_known(scripted: ScriptedServer) -> None:
     assert intuitive["cost_usd"] > 0  # though its answers were on record
 
 
-# Stops ------------------------------------------------------------------------------------------------------
+# Stops
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_budget_is_a_ceiling_and_a_larger_one_goes_on(cot: Team) -> None:
@@ -471,7 +541,9 @@ def test_a_budget_that_ends_before_the_last_test_leaves_no_verdict(cot: Team) ->
 
 
 def killed_and_resumed(folder: Path, server: ScriptedServer, deaths: Sequence[int]) -> None:
-    """Kill a distillation after so many calls, several times; the same command ends as without any kill."""
+    """Kill a distillation after so many calls, several times; the same command ends as without any
+    kill.
+    """
     team = Team(server, world(alone_cot), n=48)
     straight = team.distil(0.2, out="straight")
     needed = len(server.bodies)
@@ -491,7 +563,8 @@ def killed_and_resumed(folder: Path, server: ScriptedServer, deaths: Sequence[in
     resumed = team.distil(0.2)
     assert len(server.bodies) <= needed + 8 * killed
     alike = [
-        {key: value for key, value in one.report.items() if key != "paid"} for one in (straight, resumed)
+        {key: value for key, value in one.report.items() if key != "paid"}
+        for one in (straight, resumed)
     ]
     assert alike[0] == alike[1]
     # A call counts from when it is sent: one that a death cut short may have come to nobody.
@@ -504,11 +577,14 @@ def test_killed_many_times(tmp_path: Path, scripted: ScriptedServer, seed: int) 
     killed_and_resumed(tmp_path, scripted, np.random.default_rng(seed).integers(1, 60, 5).tolist())
 
 
-# Tracking ---------------------------------------------------------------------------------------------------
+# Tracking
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.nightly
-def test_evaluations_are_children_of_one_mlflow_run(tmp_path: Path, scripted: ScriptedServer) -> None:
+def test_evaluations_are_children_of_one_mlflow_run(
+    tmp_path: Path, scripted: ScriptedServer
+) -> None:
     from mlflow import MlflowClient
 
     new_store(tmp_path)
@@ -519,13 +595,19 @@ def test_evaluations_are_children_of_one_mlflow_run(tmp_path: Path, scripted: Sc
     (parent,) = [one for one in runs if one.info.run_name.startswith("distil deliberation")]
     assert parent.info.run_id == found.report["mlflow_run_id"]
     assert parent.info.status == "FINISHED"
-    children = {" · ".join(one.info.run_name.split(" · ")[:2]): one for one in runs if one is not parent}
+    children = {
+        " · ".join(one.info.run_name.split(" · ")[:2]): one for one in runs if one is not parent
+    }
     assert {"simple · selection", "cot · selection", "cot · held-out"} <= children.keys()
     assert all(" right, " in one.info.run_name for one in children.values())
-    assert {one.data.tags["mlflow.parentRunId"] for one in children.values()} == {parent.info.run_id}
+    assert {one.data.tags["mlflow.parentRunId"] for one in children.values()} == {
+        parent.info.run_id
+    }
     metrics, programs = parent.data.metrics, found.report["programs"]
     assert metrics["single/accuracy"] == programs["single"]["accuracy"]["value"]
-    assert metrics["single/difference_low"] == pytest.approx(programs["single"]["against_team"]["low"])
+    assert metrics["single/difference_low"] == pytest.approx(
+        programs["single"]["against_team"]["low"]
+    )
     assert metrics["single/non_inferior"] == 1
     assert metrics["share_routed"] == 0
     assert metrics["team/tokens"] == programs["team"]["tokens"]
@@ -580,13 +662,18 @@ def test_a_fault_of_our_own_is_no_outage_and_leaves_no_run_open(
     assert logged.data.tags["mlflow.note.content"].startswith("Use the single agent")
 
 
-# What is refused --------------------------------------------------------------------------------------------
+# What is refused
+# --------------------------------------------------------------------------------------------
 
 
 def test_runs_that_cannot_be_distilled(scripted: ScriptedServer, tmp_path: Path) -> None:
     team = Team(scripted, world(alone_cot), n=24)
-    alone = fm.evaluate(fm.SingleAgent("cot"), team.questions, lm=team.lm, tracking=False, out="alone")
-    with pytest.raises(fm.UserError, match=r"took 1.0 calls a question, and no single agent takes fewer"):
+    alone = fm.evaluate(
+        fm.SingleAgent("cot"), team.questions, lm=team.lm, tracking=False, out="alone"
+    )
+    with pytest.raises(
+        fm.UserError, match=r"took 1.0 calls a question, and no single agent takes fewer"
+    ):
         team.distil(run=alone)
     with pytest.raises(fm.UserError, match="not those that team ran on"):
         team.distil(questions=questions(24, grade=lambda _: "3"))
@@ -615,7 +702,13 @@ def test_a_run_of_very_few_questions_is_refused(scripted: ScriptedServer) -> Non
 def test_failed_questions_are_left_out(scripted: ScriptedServer) -> None:
     team = Team(scripted, world(alone_cot), n=40)
     lines = [json.loads(line) for line in Path("team/results.jsonl").read_text().splitlines()]
-    lines[3] |= {"error": "no answer", "answer": None, "correct": False, "score": None, "transcript": []}
+    lines[3] |= {
+        "error": "no answer",
+        "answer": None,
+        "correct": False,
+        "score": None,
+        "transcript": [],
+    }
     Path("team/results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = team.distil(0.2, run="team")
     assert found.report["notes"] == ["1 question that failed in team is left out."]
@@ -691,7 +784,8 @@ def test_where_every_answer_fails_there_is_no_verdict(cot: Team) -> None:
         cot.distil()
 
 
-# The command ------------------------------------------------------------------------------------------------
+# The command
+# ------------------------------------------------------------------------------------------------
 
 
 def rows(n: int) -> list[dict[str, Any]]:
@@ -715,14 +809,17 @@ def test_the_command_shows_tables_and_advice(talk: ScriptedServer) -> None:
     done = folkmoot("distil", "talk", "--margin", 10, "--out", "d", *lm(talk), "--no-track")
     assert done.exit_code == 0, done.stderr
     assert re.search(
-        r"cot +100\.0% .* \+0\.0 \[-\d\.\d, \+\d\.\d\] +1\.00 .*non-inferior \(chosen\)", done.stdout
+        r"cot +100\.0% .* \+0\.0 \[-\d\.\d, \+\d\.\d\] +1\.00 .*non-inferior \(chosen\)",
+        done.stdout,
     )
     assert re.search(r"distilled single: cot .* 0% +non-inferior", done.stdout)
     assert "Use the single agent (cot)" in done.stdout
     assert "programs and figures: d" in done.stdout
     assert "at most" in done.stderr
     assert "Note: " not in done.stderr
-    answered = folkmoot("evaluate", "d/single", "--data", "q.jsonl", *lm(talk), "--no-track", "--json")
+    answered = folkmoot(
+        "evaluate", "d/single", "--data", "q.jsonl", *lm(talk), "--no-track", "--json"
+    )
     assert json.loads(answered.stdout)["scores"]["accuracy"]["value"] == 1
 
 

@@ -92,7 +92,9 @@ def test_a_cancelled_evaluation_keeps_what_is_done_and_goes_on(
     assert len(scripted.bodies) - calls <= 40 - kept
 
 
-def test_a_time_limit_ends_it_and_leaves_the_folder_free(scripted: ScriptedServer, tmp_path: Path) -> None:
+def test_a_time_limit_ends_it_and_leaves_the_folder_free(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
     scripted.delay = 0.3
 
     async def limited() -> None:
@@ -117,7 +119,9 @@ def test_a_time_limit_ends_it_and_leaves_the_folder_free(scripted: ScriptedServe
 
 def test_what_cannot_be_used_is_refused_as_by_evaluate() -> None:
     async def refused() -> None:
-        await fm.aevaluate(Constant(), [], lm=fm.lm("openai/none", api_base="http://127.0.0.1:9/v1"))
+        await fm.aevaluate(
+            Constant(), [], lm=fm.lm("openai/none", api_base="http://127.0.0.1:9/v1")
+        )
 
     with pytest.raises(fm.UserError):
         asyncio.run(refused())

@@ -1,4 +1,6 @@
-"""Evaluation: rows and summaries, failures, resuming after any death, equal results in any order."""
+"""Evaluation: rows and summaries, failures, resuming after any death, equal results in any
+order.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ def of_question(answers: Callable[[int], Any]) -> Callable[[dict[str, Any]], Any
 
 def run(server: Any, asked: list[fm.Question], program: Any = None, **arguments: Any) -> Any:
     lm = arguments.pop("lm", None) or fm.lm("openai/scripted", api_base=server.url)
-    return fm.evaluate(program or fm.SingleAgent(), asked, lm=lm, **{"tracking": False, **arguments})
+    return fm.evaluate(
+        program or fm.SingleAgent(), asked, lm=lm, **{"tracking": False, **arguments}
+    )
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
@@ -87,20 +91,24 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 
 
 def same_but_time(rows: Any) -> list[dict[str, Any]]:
-    """Rows without what may differ between runs: seconds, and who of several paid for a shared call."""
+    """Rows without what may differ between runs: seconds, and who of several paid for a shared
+    call.
+    """
     rest = []
     for row in rows:
         kept = {key: value for key, value in row.items() if key not in ("seconds", "usage")}
         if not row["error"]:  # what else was under way when a question failed is a matter of time
             kept["calls"] = row["usage"]["calls"]
         kept["transcript"] = [
-            {key: value for key, value in turn.items() if key != "usage"} for turn in row["transcript"]
+            {key: value for key, value in turn.items() if key != "usage"}
+            for turn in row["transcript"]
         ]
         rest.append(kept)
     return rest
 
 
-# Rows -------------------------------------------------------------------------------------------------------
+# Rows
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_row_has_the_fields_of_the_specification(scripted: Any, tmp_path: Path) -> None:
@@ -110,7 +118,12 @@ def test_a_row_has_the_fields_of_the_specification(scripted: Any, tmp_path: Path
     assert [key for key in right if key in KEYS] == KEYS
     assert set(right) - set(KEYS) <= {"meta", "question", "choices", "finish_reason", "truncated"}
     assert right["id"] == "q0"
-    assert (right["kind"], right["answer"], right["gold"], right["correct"]) == ("choice", "A", "A", True)
+    assert (right["kind"], right["answer"], right["gold"], right["correct"]) == (
+        "choice",
+        "A",
+        "A",
+        True,
+    )
     assert (right["em"], right["f1"], right["error"]) == (None, None, None)
     assert (right["decided_by"], right["rounds"], right["consensus_round"]) == ("single", 1, None)
     (turn,) = right["transcript"]
@@ -125,7 +138,9 @@ def test_spans_have_em_and_f1(scripted: Any) -> None:
     scripted.reply = lambda body: json.dumps({"answer": "the Eiffel Tower of Paris"})
     asked = [
         fm.Question(id="1", question="Which tower?", kind="span", answer="Eiffel Tower"),
-        fm.Question(id="2", question="Which tower again?", kind="span", answer="Eiffel tower of Paris"),
+        fm.Question(
+            id="2", question="Which tower again?", kind="span", answer="Eiffel tower of Paris"
+        ),
     ]
     result = run(scripted, asked)
     first, second = result.rows
@@ -138,9 +153,13 @@ def test_spans_have_em_and_f1(scripted: Any) -> None:
 def test_numbers_have_a_strict_score_too(scripted: Any) -> None:
     replies = {"a": "#### 18", "b": "18", "c": "It makes 18 dollars", "d": "17"}
     scripted.reply = lambda body: next(
-        text for name, text in replies.items() if f"How many {name}" in body["messages"][-1]["content"]
+        text
+        for name, text in replies.items()
+        if f"How many {name}" in body["messages"][-1]["content"]
     )
-    asked = [fm.Question(id=n, question=f"How many {n}?", kind="number", answer="18") for n in replies]
+    asked = [
+        fm.Question(id=n, question=f"How many {n}?", kind="number", answer="18") for n in replies
+    ]
     result = run(scripted, asked)
     assert [(row["correct"], row["strict"]) for row in result.rows] == [
         (True, True),
@@ -162,7 +181,13 @@ def test_rows_stand_in_the_questions_order(scripted: Any, tmp_path: Path) -> Non
         solve = dawdle
 
     finished: list[int] = []
-    run(scripted, questions(40), Dawdler(), out=tmp_path, progress=lambda state: finished.append(state.done))
+    run(
+        scripted,
+        questions(40),
+        Dawdler(),
+        out=tmp_path,
+        progress=lambda state: finished.append(state.done),
+    )
     assert finished == list(range(41))
     assert [row["id"] for row in lines(tmp_path)] == [f"q{i}" for i in range(40)]
 
@@ -192,7 +217,8 @@ def test_an_unreadable_span_and_a_failed_span_score_nothing(scripted: Any) -> No
     assert [(row["correct"], row["em"], row["f1"]) for row in rows] == [(False, 0.0, 0.0)] * 2
 
 
-# The summary ------------------------------------------------------------------------------------------------
+# The summary
+# ------------------------------------------------------------------------------------------------
 
 
 def wilson_by_hand(k: int, n: int) -> tuple[float, float]:
@@ -210,7 +236,11 @@ def cut_off_below(limit: int) -> Callable[[dict[str, Any]], Any]:
         said = {"content": "" if cut else '{"reasoning": "so", "answer": "A"}', "role": "assistant"}
         choice = {"index": 0, "message": said, "finish_reason": "length" if cut else "stop"}
         thoughts = {"reasoning_tokens": min(limit, body.get("max_tokens", limit))}
-        usage = {"prompt_tokens": 50, "completion_tokens": 10 + limit, "completion_tokens_details": thoughts}
+        usage = {
+            "prompt_tokens": 50,
+            "completion_tokens": 10 + limit,
+            "completion_tokens_details": thoughts,
+        }
         return 200, {}, {"choices": [choice], "usage": usage}
 
     return reply
@@ -223,8 +253,14 @@ def cut_off_below(limit: int) -> Callable[[dict[str, Any]], Any]:
         ({"max_tokens": 5}, "cut off: raise --max-tokens"),
     ],
 )
-def test_empty_replies_say_which_limit_to_give(limit: dict[str, int], advice: str, scripted: Any) -> None:
-    choice = {"index": 0, "message": {"content": "", "role": "assistant"}, "finish_reason": "length"}
+def test_empty_replies_say_which_limit_to_give(
+    limit: dict[str, int], advice: str, scripted: Any
+) -> None:
+    choice = {
+        "index": 0,
+        "message": {"content": "", "role": "assistant"},
+        "finish_reason": "length",
+    }
     scripted.reply = lambda _: (200, {}, {"choices": [choice]})
     lm = fm.lm("openai/scripted", api_base=scripted.url, **limit)
     result = fm.evaluate(fm.SingleAgent("cot"), questions(2), lm=lm, tracking=False, cache=False)
@@ -240,14 +276,20 @@ def test_a_cut_off_reply_is_counted_and_says_so(scripted: Any, tmp_path: Path) -
     for row in lines(tmp_path):
         assert (row["answer"], row["correct"], row["error"]) == (None, False, None)
         assert (row["finish_reason"], row["truncated"]) == ("length", True)
-        assert row["usage"]["truncated_calls"] == row["transcript"][0]["usage"]["truncated_calls"] == 2
+        assert (
+            row["usage"]["truncated_calls"] == row["transcript"][0]["usage"]["truncated_calls"] == 2
+        )
     assert (result.summary.counts["unreadable"], result.summary.counts["truncated"]) == (5, 5)
     assert evaluation_metrics(result.summary)["truncated"] == 5
     assert "5 cut off" in evaluation_note(result.summary)
     assert {entry["finish_reason"] for entry in read_ledger(tmp_path)} == {"length"}
     asked = len(scripted.bodies)
     again = fm.evaluate(
-        fm.SingleAgent("cot"), questions(5), lm=f"replay/{tmp_path}", out=tmp_path / "again", tracking=False
+        fm.SingleAgent("cot"),
+        questions(5),
+        lm=f"replay/{tmp_path}",
+        out=tmp_path / "again",
+        tracking=False,
     )
     assert [(row["error"], row["truncated"]) for row in again.rows] == [(None, True)] * 5
     assert len(scripted.bodies) == asked
@@ -256,7 +298,9 @@ def test_a_cut_off_reply_is_counted_and_says_so(scripted: Any, tmp_path: Path) -
 def test_by_default_an_lm_that_thinks_is_not_cut_off(scripted: Any) -> None:
     scripted.reply = cut_off_below(30_000)
     result = run(scripted, questions(3), fm.SingleAgent("cot"))
-    assert [(row["finish_reason"], row["truncated"]) for row in result.rows] == [("stop", False)] * 3
+    assert [(row["finish_reason"], row["truncated"]) for row in result.rows] == [
+        ("stop", False)
+    ] * 3
     assert (result.summary.counts["unreadable"], result.summary.counts["truncated"]) == (0, 0)
     assert fm.lm().kwargs["max_tokens"] == 1024  # the embedded one does not think
 
@@ -278,10 +322,21 @@ def test_the_summary(scripted: Any, tmp_path: Path) -> None:
     low, high = wilson_by_hand(10, 30)
     assert (accuracy["value"], accuracy["n"]) == (pytest.approx(1 / 3), 30)
     assert (accuracy["low"], accuracy["high"]) == (pytest.approx(low), pytest.approx(high))
-    counts = {"questions": 30, "rows": 30, "correct": 10, "errors": 0, "unreadable": 0, "truncated": 0}
+    counts = {
+        "questions": 30,
+        "rows": 30,
+        "correct": 10,
+        "errors": 0,
+        "unreadable": 0,
+        "truncated": 0,
+    }
     assert summary["counts"] == counts
     assert summary["usage"]["calls"] == 30
-    assert summary["usage"]["prompt_tokens"] == sum(row["usage"]["prompt_tokens"] for row in result.rows) > 0
+    assert (
+        summary["usage"]["prompt_tokens"]
+        == sum(row["usage"]["prompt_tokens"] for row in result.rows)
+        > 0
+    )
     assert 0 < summary["seconds"]["p50"] <= summary["seconds"]["p90"] <= summary["seconds"]["p99"]
     assert set(summary["groups"]) == {"subject"}  # one grade is no grouping
     assert {name: group["n"] for name, group in summary["groups"]["subject"].items()} == {
@@ -294,7 +349,9 @@ def test_the_summary(scripted: Any, tmp_path: Path) -> None:
     assert repr(result) == "Evaluation(33.3% [19.2%, 51.2%], n=30)"
 
 
-def test_what_counts_as_wrong_without_being_an_answer_is_said_beside_the_score(scripted: Any) -> None:
+def test_what_counts_as_wrong_without_being_an_answer_is_said_beside_the_score(
+    scripted: Any,
+) -> None:
     scripted.reply = of_question(lambda i: (400, {}, {}) if i == 3 else "?" if i == 4 else "A")
     result = run(scripted, questions(6))
     assert repr(result).endswith(", n=6, 1 error, 1 unreadable)")
@@ -316,7 +373,9 @@ def test_progress_tells_how_it_stands(scripted: Any) -> None:
     seen: list[tuple[Any, ...]] = []
 
     def note(state: Progress) -> None:
-        seen.append((state.done, state.correct, state.errors, state.usage.calls, state.seconds_left))
+        seen.append(
+            (state.done, state.correct, state.errors, state.usage.calls, state.seconds_left)
+        )
 
     run(scripted, questions(6), concurrency=1, progress=note)
     assert [row[:4] for row in seen] == [
@@ -332,7 +391,8 @@ def test_progress_tells_how_it_stands(scripted: Any) -> None:
     assert seen[-1][4] == 0
 
 
-# What is refused --------------------------------------------------------------------------------------------
+# What is refused
+# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -365,7 +425,11 @@ def test_bad_input_is_named_before_any_call(
 
 
 def test_a_generator_is_listed(scripted: Any) -> None:
-    assert [row["id"] for row in run(scripted, (one for one in questions(3))).rows] == ["q0", "q1", "q2"]
+    assert [row["id"] for row in run(scripted, (one for one in questions(3))).rows] == [
+        "q0",
+        "q1",
+        "q2",
+    ]
 
 
 def test_without_any_lm_the_seat_is_named() -> None:
@@ -376,10 +440,13 @@ def test_without_any_lm_the_seat_is_named() -> None:
 def test_dspys_configured_lm_is_the_default(scripted: Any) -> None:
     scripted.reply = of_question(lambda i: "A")
     with dspy.context(lm=fm.lm("openai/scripted", api_base=scripted.url)):
-        assert fm.evaluate(fm.SingleAgent(), questions(3), tracking=False).accuracy == pytest.approx(1 / 3)
+        assert fm.evaluate(
+            fm.SingleAgent(), questions(3), tracking=False
+        ).accuracy == pytest.approx(1 / 3)
 
 
-# Failures ---------------------------------------------------------------------------------------------------
+# Failures
+# --------------------------------------------------------------------------------------------------
 
 
 def test_too_many_failures_stop_the_run_and_keep_its_rows(scripted: Any, tmp_path: Path) -> None:
@@ -402,12 +469,17 @@ def test_too_many_failures_stop_the_run_and_keep_its_rows(scripted: Any, tmp_pat
 def test_a_run_ends_where_none_of_ten_answers_can_be_read(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = of_question(lambda i: "I would rather\nnot say")
     for rows in (10, 11):  # the same command again asks one more question, not forty
-        with pytest.raises(fm.UserError, match=f"none of the first {rows} answers can be read") as stopped:
+        with pytest.raises(
+            fm.UserError, match=f"none of the first {rows} answers can be read"
+        ) as stopped:
             run(scripted, questions(50), out=tmp_path, concurrency=1)
         assert "the last reply was 'I would rather not say'" in str(stopped.value)
         assert len(lines(tmp_path)) == rows
     scripted.reply = of_question(lambda i: "A" if i == 3 else "")
-    assert run(scripted, questions(30), out=tmp_path / "b", concurrency=1).summary.counts["unreadable"] == 29
+    assert (
+        run(scripted, questions(30), out=tmp_path / "b", concurrency=1).summary.counts["unreadable"]
+        == 29
+    )
 
 
 def test_error_rows_are_kept_and_asked_again_only_on_request(scripted: Any, tmp_path: Path) -> None:
@@ -437,7 +509,9 @@ def test_errors_can_be_asked_again_after_a_death_in_the_middle_of_a_row(
     assert result.summary.counts["errors"] == 0
 
 
-def test_exhausted_retries_become_an_error_row(scripted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exhausted_retries_become_an_error_row(
+    scripted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from folkmoot.pipelines.lms import engine
 
     monkeypatch.setattr(engine, "back_off", lambda attempt, after: 0.001)
@@ -473,10 +547,13 @@ def test_a_broken_progress_callback_does_not_hang(scripted: Any) -> None:
         run(scripted, questions(5), Constant(), progress=fail)
 
 
-# Resuming ---------------------------------------------------------------------------------------------------
+# Resuming
+# --------------------------------------------------------------------------------------------------
 
 
-def test_the_same_command_again_makes_no_call_and_changes_no_row(scripted: Any, tmp_path: Path) -> None:
+def test_the_same_command_again_makes_no_call_and_changes_no_row(
+    scripted: Any, tmp_path: Path
+) -> None:
     scripted.reply = of_question(lambda i: "A")
     first = run(scripted, questions(10), out=tmp_path)
     before = (tmp_path / "results.jsonl").read_bytes()
@@ -517,7 +594,9 @@ def test_another_run_is_refused_in_one_sentence(
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()}
     scripted.requests.clear()
     lm = fm.lm("openai/scripted", api_base=scripted.url, **changed.pop("settings_of_lm", {}))
-    with pytest.raises(fm.UserError, match=rf"another run \(its {what} differs\): choose another --out"):
+    with pytest.raises(
+        fm.UserError, match=rf"another run \(its {what} differs\): choose another --out"
+    ):
         run(scripted, changed.pop("asked", questions(10)), lm=lm, out=tmp_path, **changed)
     assert not scripted.bodies
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()} == before
@@ -584,7 +663,8 @@ def test_two_runs_at_once_do_not_share_a_folder(scripted: Any, tmp_path: Path) -
     run(scripted, questions(3), Constant(), out=tmp_path)
 
 
-# The same result in any order -------------------------------------------------------------------------------
+# The same result in any order
+# -------------------------------------------------------------------------------
 
 
 class Shuffled(ScriptedServer):
@@ -623,7 +703,8 @@ def test_rows_do_not_depend_on_concurrency(make: Callable[[], Program]) -> None:
     assert found[0][2]["correct"] > 0
 
 
-# Where it may be called from --------------------------------------------------------------------------------
+# Where it may be called from
+# --------------------------------------------------------------------------------
 
 
 def test_inside_a_running_event_loop(scripted: Any) -> None:
@@ -684,10 +765,13 @@ def test_meta_that_json_cannot_hold_in_utf8(scripted: Any, tmp_path: Path) -> No
     result = run(scripted, asked, Constant(), out=tmp_path)
     (tmp_path / "results.jsonl").read_text(encoding="utf-8")
     json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
-    assert [row["meta"] for row in result.rows] == [{"subject": f"half \ud800 {i}"} for i in range(2)]
+    assert [row["meta"] for row in result.rows] == [
+        {"subject": f"half \ud800 {i}"} for i in range(2)
+    ]
 
 
-# Disks ------------------------------------------------------------------------------------------------------
+# Disks
+# --------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -712,7 +796,9 @@ def test_a_full_disk_is_named_and_keeps_what_was_written(
 ) -> None:
     scripted.reply = lambda body: json.dumps({"reasoning": "x" * 1000, "answer": "A"})
     with small_disk(tmp_path / "disk", f"size={kilobytes}k") as disk:
-        with pytest.raises(fm.UserError, match=r"cannot be written|could not be written") as problem:
+        with pytest.raises(
+            fm.UserError, match=r"cannot be written|could not be written"
+        ) as problem:
             run(scripted, questions(200), fm.SingleAgent("cot"), out=disk / "out", concurrency=2)
         assert str(disk) in str(problem.value)
         assert "\n" not in str(problem.value)
@@ -770,11 +856,14 @@ def test_a_disk_without_any_room_for_calls(
     assert len(scripted.bodies) <= 2
 
 
-# Death ------------------------------------------------------------------------------------------------------
+# Death
+# --------------------------------------------------------------------------------------------------
 
 
 class DeathServer(ScriptedServer):
-    """A deterministic team that rarely agrees, with small random delays: death finds all kinds of states."""
+    """A deterministic team that rarely agrees, with small random delays: death finds all kinds of
+    states.
+    """
 
     def __init__(self) -> None:
         super().__init__(self._said)
@@ -783,7 +872,10 @@ class DeathServer(ScriptedServer):
         draw = random.Random(body["messages"][-1]["content"]).random()
         fields = body["response_format"]["json_schema"]["schema"]["properties"]
         return json.dumps(
-            {name: "ABC"[int(draw * 999) % 3] if name == "answer" else f"é {draw}" * 20 for name in fields}
+            {
+                name: "ABC"[int(draw * 999) % 3] if name == "answer" else f"é {draw}" * 20
+                for name in fields
+            }
         )
 
     async def _complete(self, request: Any) -> Any:
@@ -803,12 +895,16 @@ def wait_for(condition: Callable[[], bool], alive: Callable[[], bool]) -> None:
 
 def whole_lines(path: Path) -> list[bytes]:
     return (
-        [line for line in path.read_bytes().splitlines(True) if line.endswith(b"\n")] if path.exists() else []
+        [line for line in path.read_bytes().splitlines(True) if line.endswith(b"\n")]
+        if path.exists()
+        else []
     )
 
 
 def killed_and_resumed(tmp_path: Path, deaths: int, n: int, seed: int) -> None:
-    """Kill a child after a random number of calls, several times over; then let the same command finish."""
+    """Kill a child after a random number of calls, several times over; then let the same command
+    finish.
+    """
     draw = random.Random(seed)
     with DeathServer() as server:
         deliberate(server.url, tmp_path / "a", n)
@@ -820,7 +916,10 @@ def killed_and_resumed(tmp_path: Path, deaths: int, n: int, seed: int) -> None:
             process = Forked(target=deliberate, args=(server.url, tmp_path / "b", n))
             start, calls = len(server.requests), draw.randint(0, sum(needed.values()) // deaths)
             process.start()
-            wait_for(lambda start=start, calls=calls: len(server.requests) - start >= calls, process.is_alive)
+            wait_for(
+                lambda start=start, calls=calls: len(server.requests) - start >= calls,
+                process.is_alive,
+            )
             time.sleep(draw.random() * 0.03)
             process.kill()
             process.join(10)
@@ -862,7 +961,8 @@ import folkmoot as fm
 from mortal import questions
 try:
     lm = fm.lm("openai/scripted", api_base=sys.argv[1])
-    fm.evaluate(fm.SingleAgent(), questions(400), lm=lm, out=sys.argv[2], tracking=False, concurrency=8)
+    fm.evaluate(fm.SingleAgent(), questions(400), lm=lm, out=sys.argv[2], tracking=False,
+    concurrency=8)
 except KeyboardInterrupt:
     print("interrupted")
     sys.exit(130)
@@ -884,7 +984,8 @@ except KeyboardInterrupt:
         assert 400 - len(rows) - 8 <= len(server.bodies) <= 400 - len(rows)
 
 
-# Memory -----------------------------------------------------------------------------------------------------
+# Memory
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.nightly
@@ -898,14 +999,18 @@ def test_many_questions_take_little_memory(tmp_path: Path) -> None:
 def test_a_passage_too_long_to_be_shown_is_refused_before_any_call(scripted: Any) -> None:
     long = fm.Question(id="long", question="Is it?", answer="yes", context="word " * 6_000)
     with pytest.raises(fm.UserError, match="'long' has a context of 30,000 characters"):
-        fm.evaluate(fm.SingleAgent(), [long], lm=fm.lm("openai/m", api_base=scripted.url), tracking=False)
+        fm.evaluate(
+            fm.SingleAgent(), [long], lm=fm.lm("openai/m", api_base=scripted.url), tracking=False
+        )
     assert not scripted.requests
 
 
 def test_a_resumed_question_takes_what_it_would_have_taken_without_the_stop(
     scripted: Any, tmp_path: Path
 ) -> None:
-    """The first of two calls was paid before the run was stopped: it is no cached call of the row."""
+    """The first of two calls was paid before the run was stopped: it is no cached call of
+    the row.
+    """
     scripted.reply = of_question(lambda i: "A")
     team = fm.Deliberation(["intuitive", "reasoner"], max_rounds=1, tie_break="judge")
     whole = run(scripted, questions(1), program=team, out=tmp_path / "whole")
@@ -925,5 +1030,10 @@ def test_the_folder_of_a_run_is_a_run_and_a_program(scripted: Any, tmp_path: Pat
     assert float(result) == result.accuracy == result.summary.accuracy
     again = fm.load_run(tmp_path / "run")
     assert float(again) == float(result)
-    for program in (result.program, again.program, fm.load_program(tmp_path / "run"), str(tmp_path / "run")):
+    for program in (
+        result.program,
+        again.program,
+        fm.load_program(tmp_path / "run"),
+        str(tmp_path / "run"),
+    ):
         assert run(scripted, questions(3), program=program).score == result.score

@@ -1,4 +1,6 @@
-"""The judge: an LM grades open answers, on a bill of its own, and how far it agrees with people is said."""
+"""The judge: an LM grades open answers, on a bill of its own, and how far it agrees with people is
+said.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ import folkmoot as fm
 
 
 def graded(body: dict[str, Any]) -> str:
-    """A judge to whom answers with apples are right, and an agent that gives no such to each third."""
+    """A judge to whom answers with apples are right, and an agent that gives no such to
+    each third.
+    """
     text = "\n".join(message["content"] for message in body["messages"])
     if body["model"] == "judge":
         given = text.split("<<<the answer to grade\n")[1].split("\n>>>")[0]
@@ -74,7 +78,11 @@ def test_an_unchecked_judge_is_said_to_be_one(judged: Any) -> None:
 def test_agreement_with_people_is_measured_first(judged: Any, tmp_path: Path) -> None:
     found = judged(judge_sample=sample(), out=tmp_path)
     judge = found.summary.to_dict()["judge"]
-    assert (judge["checked"], judge["agreement"]["value"], judge["agreement"]["n"]) == (True, 10 / 12, 12)
+    assert (judge["checked"], judge["agreement"]["value"], judge["agreement"]["n"]) == (
+        True,
+        10 / 12,
+        12,
+    )
     assert judge["kappa"]["value"] == pytest.approx(2 / 3)
     assert judge["kappa"]["low"] < 2 / 3 < judge["kappa"]["high"]
     assert (judge["too_kind"], judge["too_strict"]) == (["s1"], ["s2"])
@@ -93,30 +101,48 @@ def test_agreement_with_people_is_measured_first(judged: Any, tmp_path: Path) ->
         ({"metric": "f1"}, "judge_lm is given, but the metric is f1"),
         ({"judge_lm": 3}, "judge_lm is a int and no LM"),
         ({"judge_sample": [{"question": "Why?", "answer": "a", "verdict": True}]}, "column given"),
-        ({"judge_sample": [{"question": "Why?", "answer": "a", "given": "b"}]}, "give true or false"),
+        (
+            {"judge_sample": [{"question": "Why?", "answer": "a", "given": "b"}]},
+            "give true or false",
+        ),
     ],
 )
-def test_a_judge_without_what_it_needs_is_refused(judged: Any, scripted: Any, more: Any, said: str) -> None:
+def test_a_judge_without_what_it_needs_is_refused(
+    judged: Any, scripted: Any, more: Any, said: str
+) -> None:
     with pytest.raises(fm.UserError, match=said):
         judged(**more)
     assert scripted.bodies == []
 
 
 def test_a_verdict_that_cannot_be_read_is_an_error(judged: Any, scripted: Any) -> None:
-    scripted.reply = lambda body: graded(body) if body["model"] != "judge" else json.dumps({"answer": "well"})
+    scripted.reply = lambda body: (
+        graded(body) if body["model"] != "judge" else json.dumps({"answer": "well"})
+    )
     found = judged()
     assert {row["error"] for row in found.rows} == {
         "the judge's verdict could not be read: look at its replies, or take another LM"
     }
 
 
-def test_the_command_line_has_a_judge(scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_has_a_judge(
+    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scripted.reply = graded
     monkeypatch.chdir(tmp_path)
     rows = [question.to_row() for question in asked(6)]
     Path("q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     Path("sample.jsonl").write_text("".join(json.dumps(row) + "\n" for row in sample()))
-    words = ["evaluate", "single:cot", "--data", "q.jsonl", "--kind", "open", "--lm", "openai/scripted"]
+    words = [
+        "evaluate",
+        "single:cot",
+        "--data",
+        "q.jsonl",
+        "--kind",
+        "open",
+        "--lm",
+        "openai/scripted",
+    ]
     words += ["--api-base", scripted.url, "--no-track", "--out", "run"]
     refused = command(*words)
     assert refused.exit_code == 2

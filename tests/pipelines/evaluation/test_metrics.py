@@ -1,4 +1,6 @@
-"""Metrics: DSPy's own kind, named ones, free text; what they say in rows, comparisons and studies."""
+"""Metrics: DSPy's own kind, named ones, free text; what they say in rows, comparisons and
+studies.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,17 @@ def says(answer: Callable[[int], str]) -> Callable[[dict[str, Any]], str]:
 
 @pytest.fixture
 def run(scripted: Any) -> Any:
-    """An evaluation of open questions, of which every third has another answer than the gold one."""
+    """An evaluation of open questions, of which every third has another answer than the
+    gold one.
+    """
     scripted.reply = says(lambda i: f"since {i} apples fell" if i % 3 else "no idea")
 
     def evaluate(metric: Any, program: Any = None, **more: Any) -> Any:
         lm = fm.lm("openai/scripted", api_base=scripted.url)
         program = program or fm.SingleAgent()
-        return fm.evaluate(program, more.pop("asked", asked()), lm=lm, metric=metric, tracking=False, **more)
+        return fm.evaluate(
+            program, more.pop("asked", asked()), lm=lm, metric=metric, tracking=False, **more
+        )
 
     return evaluate
 
@@ -143,7 +149,10 @@ def test_what_is_no_score_is_an_error_that_says_so(run: Any, returned: Any, said
 
 def test_a_declared_metric_stays_within_its_limits(run: Any) -> None:
     metric = fm.Metric(
-        lambda example, prediction: -3 if "no idea" in prediction.answer else 7, "stars", low=1, high=10
+        lambda example, prediction: -3 if "no idea" in prediction.answer else 7,
+        "stars",
+        low=1,
+        high=10,
     )
     found = run(metric, asked=asked(3))
     assert [row["error"] for row in found.rows] == [
@@ -151,7 +160,8 @@ def test_a_declared_metric_stays_within_its_limits(run: Any) -> None:
         None,
         "the metric stars returned -3, outside 1 to 10",
     ]
-    assert found.summary.scores["stars"]["value"] == (7 + 7 + 1) / 3  # an error counts as the worst there is
+    # an error counts as the worst there is
+    assert found.summary.scores["stars"]["value"] == (7 + 7 + 1) / 3
     with pytest.raises(fm.UserError, match="must be less"):
         fm.Metric(overlap, low=1, high=1)
 
@@ -171,7 +181,9 @@ def test_forms_of_metrics(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (found["score"], found["feedback"], found["correct"]) == (0.25, "say more", None)
     assert run(waiting, asked=asked(1)).rows[0]["correct"] is True
     assert run(Judge(), asked=asked(1)).summary.scores["Judge"]["value"] == 0.5
-    (tmp_path / "her_metric.py").write_text("def half(example, prediction, trace=None):\n    return 0.5\n")
+    (tmp_path / "her_metric.py").write_text(
+        "def half(example, prediction, trace=None):\n    return 0.5\n"
+    )
     monkeypatch.chdir(tmp_path)
     assert run("her_metric:half", asked=asked(1)).summary.scores["half"]["value"] == 0.5
 
@@ -215,7 +227,8 @@ def test_another_metric_is_another_run(run: Any, tmp_path: Path) -> None:
         return half
 
     first = run(graded(1.0), asked=asked(2), out=tmp_path)
-    assert run(graded(1.0), asked=asked(2), out=tmp_path).score == first.score  # the same code and values
+    # the same code and values
+    assert run(graded(1.0), asked=asked(2), out=tmp_path).score == first.score
     for other in (graded(2.0), overlap, "f1"):
         with pytest.raises(fm.UserError, match="its metric differs"):
             run(other, asked=asked(2), out=tmp_path)
@@ -247,7 +260,8 @@ def test_zeros_and_ones_are_tested_as_right_and_wrong(run: Any, scripted: Any) -
         return float("apples" in prediction.answer)
 
     good = run(whole)
-    assert good.rows[0]["correct"] is None  # a number, which only all of them together show to be 0 or 1
+    # a number, which only all of them together show to be 0 or 1
+    assert good.rows[0]["correct"] is None
     scripted.reply = says(lambda _: "none")
     bad = run(whole, fm.SingleAgent("zero_shot"), cache=False)
     (pair,) = fm.compare(bad, good)
@@ -262,7 +276,11 @@ def test_runs_with_other_metrics_are_not_compared(run: Any) -> None:
         run("f1"), run("contains"), run("f1", fm.SingleAgent("zero_shot")), names=("a", "b", "c")
     )
     outcomes = {(pair.a, pair.b): pair.outcome for pair in found}
-    assert outcomes == {("b", "a"): "not_comparable", ("c", "a"): "undecided", ("c", "b"): "not_comparable"}
+    assert outcomes == {
+        ("b", "a"): "not_comparable",
+        ("c", "a"): "undecided",
+        ("c", "b"): "not_comparable",
+    }
     assert "scored by different metrics, b by contains and a by f1" in found[0].verdict
     assert found[0].to_dict()["difference"] is None
     assert found.recommendation is None
@@ -329,7 +347,9 @@ def test_a_compilation_goes_by_the_metric(scripted: Any, tmp_path: Path) -> None
         )
 
 
-def test_a_metric_that_breaks_ends_a_compilation_with_its_sentence(scripted: Any, tmp_path: Path) -> None:
+def test_a_metric_that_breaks_ends_a_compilation_with_its_sentence(
+    scripted: Any, tmp_path: Path
+) -> None:
     scripted.reply = says(lambda i: f"since {i} apples fell")
     lm = fm.lm("openai/scripted", api_base=scripted.url)
 
@@ -337,14 +357,23 @@ def test_a_metric_that_breaks_ends_a_compilation_with_its_sentence(scripted: Any
         return None
 
     with pytest.raises(fm.UserError, match="the metric lame returned None"):
-        fm.compile(fm.SingleAgent(), asked(8), optimizer="bootstrap", metric=lame, lm=lm, tracking=False)
+        fm.compile(
+            fm.SingleAgent(), asked(8), optimizer="bootstrap", metric=lame, lm=lm, tracking=False
+        )
 
 
 def test_a_study_goes_by_the_metric(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = says(lambda i: f"since {i} apples fell" if i % 2 else f"since {i}")
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     study = fm.tune(
-        "single:cot", asked(8), asked(14)[8:], metric=overlap, lm=lm, trials=2, tracking=False, out=tmp_path
+        "single:cot",
+        asked(8),
+        asked(14)[8:],
+        metric=overlap,
+        lm=lm,
+        trials=2,
+        tracking=False,
+        out=tmp_path,
     )
     best = study.report["best"]
     assert 0 < best["scores"]["overlap"]["value"] < 1

@@ -54,7 +54,9 @@ def test_a_run_takes_what_was_planned(
     def reply(body: dict[str, Any]) -> str:
         argues = "reasoning" in str(body["response_format"])
         text = body["messages"][-1]["content"]
-        return json.dumps({"reasoning": "so " * 30, "answer": "A" if agree or not argues else text and "B"})
+        return json.dumps(
+            {"reasoning": "so " * 30, "answer": "A" if agree or not argues else text and "B"}
+        )
 
     scripted.reply = reply
     program, asked = make(), questions(6)
@@ -126,13 +128,16 @@ def test_a_protocol_with_a_plain_signature_is_planned_and_asks_without_a_warning
     assert not caplog.records
     assert {row["answer"] for row in result.rows} == {"A"}
     assert len(scripted.bodies) == 3 * each
-    assert "A. " in scripted.bodies[0]["messages"][-1]["content"]  # choices without a field of their own
+    # choices without a field of their own
+    assert "A. " in scripted.bodies[0]["messages"][-1]["content"]
 
 
 def test_an_answer_that_a_plain_seat_cannot_read_is_asked_for_again_with_what_is_wrong(
     scripted: ScriptedServer,
 ) -> None:
-    scripted.reply = lambda body: '{"answer": "A"}' if "not one of" in str(body) else '{"answer": "none"}'
+    scripted.reply = lambda body: (
+        '{"answer": "A"}' if "not one of" in str(body) else '{"answer": "none"}'
+    )
     result = fm.evaluate(PlainSeat(), questions(1), lm=priced(scripted), tracking=False)
     assert (result.rows[0]["answer"], len(scripted.bodies)) == ("A", 2)
 
@@ -146,7 +151,9 @@ def test_turns_of_seats_add_up_to_those_of_the_program() -> None:
 
 
 def test_each_seat_is_billed_at_its_own_price(scripted: ScriptedServer) -> None:
-    program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=1, lms={"judge": priced(scripted)})
+    program = fm.Deliberation(
+        ["intuitive", "reasoner"], max_rounds=1, lms={"judge": priced(scripted)}
+    )
     free = priced(scripted, price=(0.0, 0.0))
     planned = forecast(program, questions(10), free)
     assert planned.cost_usd is not None
@@ -155,7 +162,9 @@ def test_each_seat_is_billed_at_its_own_price(scripted: ScriptedServer) -> None:
 
 
 def test_an_unknown_price_is_said_and_nothing_is_free(scripted: ScriptedServer) -> None:
-    program = fm.Deliberation(["intuitive", "reasoner"], lms={"judge": priced(scripted, price=None)})
+    program = fm.Deliberation(
+        ["intuitive", "reasoner"], lms={"judge": priced(scripted, price=None)}
+    )
     planned = forecast(program, questions(3), priced(scripted))
     assert (planned.cost_usd, planned.unpriced) == (None, ("openai/scripted",))
     assert forecast(fm.SingleAgent(), questions(3), DummyLM([{}])).cost_usd is None
@@ -190,14 +199,20 @@ def test_the_smallest_difference_is_that_of_all_questions(scripted: ScriptedServ
     [
         (1, "1 question can show no difference between two programs at all: it takes 5"),
         (4, "4 questions can show no difference between two programs at all: it takes 5"),
-        (6, "6 questions show differences from 86.1 points up (power 80%, if all that tell two programs"),
+        (
+            6,
+            "6 questions show differences from 86.1 points up (power 80%, if all that tell two "
+            "programs",
+        ),
         (
             60,
-            "60 questions show differences from 12.6 to 21.0 points up (power 80%, if two programs are apart",
+            "60 questions show differences from 12.6 to 21.0 points up (power 80%, if two "
+            "programs are apart",
         ),
         (
             250,
-            "250 questions show differences from 5.6 to 10.4 points up (power 80%, if two programs are apart",
+            "250 questions show differences from 5.6 to 10.4 points up (power 80%, if two "
+            "programs are apart",
         ),
     ],
 )
@@ -220,10 +235,16 @@ def test_what_an_earlier_attempt_left(scripted: ScriptedServer, tmp_path: Path) 
     assert [question.id for question in left] == ["q2", "q3", "q4"]
     assert each is not None
     assert 0.05 <= each < 1
-    assert [question.id for question in left_of(tmp_path, asked, True)[0]] == ["q1", "q2", "q3", "q4"]
+    assert [question.id for question in left_of(tmp_path, asked, True)[0]] == [
+        "q1",
+        "q2",
+        "q3",
+        "q4",
+    ]
 
 
-# The command line -------------------------------------------------------------------------------------
+# The command line
+# -------------------------------------------------------------------------------------
 
 
 def test_a_dry_run_shows_the_plan_and_asks_and_writes_nothing(
@@ -234,7 +255,14 @@ def test_a_dry_run_shows_the_plan_and_asks_and_writes_nothing(
     words = ["--dry-run", "--budget", "50 calls", "--price", "openai/scripted=1,2"]
     result = evaluate_command(scripted, ten, *words)
     assert (result.exit_code, result.stdout) == (0, "")
-    for told in ("10 questions", "at most 10 calls", "prompt tokens", "USD", "time unknown", "50 calls"):
+    for told in (
+        "10 questions",
+        "at most 10 calls",
+        "prompt tokens",
+        "USD",
+        "time unknown",
+        "50 calls",
+    ):
         assert told in result.stderr
     found = json.loads(evaluate_command(scripted, ten, *words, "--json", "-q").stdout)
     assert found["plan"]["calls"] == [10, 10]
@@ -242,7 +270,9 @@ def test_a_dry_run_shows_the_plan_and_asks_and_writes_nothing(
     assert min(found["plan"]["smallest_difference"]) > 0.3
     assert not scripted.bodies
     assert set(tmp_path.rglob("*")) == before
-    unpriced = evaluate_command(scripted, ten, "--dry-run", program="deliberation:intuitive,reasoner:judge")
+    unpriced = evaluate_command(
+        scripted, ten, "--dry-run", program="deliberation:intuitive,reasoner:judge"
+    )
     assert "the price of openai/scripted is unknown" in unpriced.stderr
 
 
@@ -296,9 +326,14 @@ def test_a_folder_without_permission_is_refused_before_the_plan(
     assert "cannot be written (no permission)" in result.stderr
 
 
-def test_a_run_with_fitted_weights_is_planned_again(scripted: ScriptedServer, tmp_path: Path) -> None:
+def test_a_run_with_fitted_weights_is_planned_again(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
     ten, words = ten_questions(tmp_path), ["--out", "run", "--train", "train.jsonl"]
-    rows = [question(number, id=f"t{number}", question=f"What holds tea {number}?") for number in range(4)]
+    rows = [
+        question(number, id=f"t{number}", question=f"What holds tea {number}?")
+        for number in range(4)
+    ]
     write(tmp_path / "train.jsonl", *rows)
     spec = "ensemble:simple,cot:weighted"
     assert evaluate_command(scripted, ten, *words, program=spec).exit_code == 0
@@ -309,7 +344,9 @@ def test_a_run_with_fitted_weights_is_planned_again(scripted: ScriptedServer, tm
     assert "weights holds another run (its data differs)" in other.stderr
 
 
-def test_the_plan_of_a_resumed_run_is_of_what_is_left(scripted: ScriptedServer, tmp_path: Path) -> None:
+def test_the_plan_of_a_resumed_run_is_of_what_is_left(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
     ten = ten_questions(tmp_path)
     evaluate_command(scripted, ten, "--budget", "4 calls", "--concurrency", "1")
     found = json.loads(evaluate_command(scripted, ten, "--dry-run", "--json").stdout)
@@ -359,11 +396,14 @@ def test_only_an_expensive_run_is_asked_about_and_only_at_a_terminal(
 
 
 def test_nobody_at_the_terminal_nobody_asked(scripted: ScriptedServer, tmp_path: Path) -> None:
-    result = evaluate_command(scripted, ten_questions(tmp_path), "--price", "openai/scripted=9999,9999")
+    result = evaluate_command(
+        scripted, ten_questions(tmp_path), "--price", "openai/scripted=9999,9999"
+    )
     assert (result.exit_code, len(scripted.bodies)) == (0, 10)
 
 
-# What runs made before tell ---------------------------------------------------------------------------
+# What runs made before tell
+# ---------------------------------------------------------------------------
 
 
 def test_tokens_are_forecast_from_a_pilot_of_a_few_questions(
@@ -396,7 +436,9 @@ def test_tokens_are_forecast_from_a_pilot_of_a_few_questions(
     assert forecast(other, asked, lm, out=tmp_path / "other").pilot is None  # of another program
 
 
-def test_what_a_sample_shows_is_told_from_former_runs(scripted: ScriptedServer, tmp_path: Path) -> None:
+def test_what_a_sample_shows_is_told_from_former_runs(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
     lm, asked = priced(scripted), questions(99)
     for name, strategy, said in (("one", "simple", "A"), ("two", "cot", "B")):
         scripted.reply = lambda _, said=said: json.dumps({"reasoning": "so", "answer": said})
@@ -416,4 +458,5 @@ def test_what_a_sample_shows_is_told_from_former_runs(scripted: ScriptedServer, 
     fm.evaluate(fm.SingleAgent("self_ask"), asked, lm=lm, out=tmp_path / "new", tracking=False)
     own = forecast(fm.SingleAgent("self_ask"), asked, lm, out=tmp_path / "new").apart
     assert own is not None
-    assert own.share == pytest.approx(1 / 3)  # apart from the one on none, from the other on two thirds
+    # apart from the one on none, from the other on two thirds
+    assert own.share == pytest.approx(1 / 3)

@@ -1,4 +1,6 @@
-"""The engine ray: the rows of the engine asyncio, whatever dies, and no key on the way to the workers."""
+"""The engine ray: the rows of the engine asyncio, whatever dies, and no key on the way to the
+workers.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,15 @@ CANARY = "sk-canary-5b1e0c77f2a94d"
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """A cluster of two workers on this machine, which the tests below join."""
-    os.environ["OPENAI_API_KEY"] = CANARY  # before Ray's processes start, which hand it to the workers
+    # before Ray's processes start, which hand it to the workers
+    os.environ["OPENAI_API_KEY"] = CANARY
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     before = os.environ["PYTHONPATH"]
-    os.environ["PYTHONPATH"] = before + os.pathsep + str(Path(__file__).parent)  # of the programs below
-    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    # of the programs below
+    os.environ["PYTHONPATH"] = before + os.pathsep + str(Path(__file__).parent)
+    ray.init(
+        "local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR"
+    )
     try:
         yield ray
     finally:
@@ -49,7 +55,9 @@ def deliberation() -> fm.Deliberation:
     return fm.Deliberation(["intuitive", "reasoner"], max_rounds=2)
 
 
-def run(server: ScriptedServer, asked: list[fm.Question], program: Any = None, **arguments: Any) -> Any:
+def run(
+    server: ScriptedServer, asked: list[fm.Question], program: Any = None, **arguments: Any
+) -> Any:
     lm = fm.lm("openai/scripted", api_base=server.url)
     settings = {"tracking": False, "engine": "ray", "workers": 2, **arguments}
     return fm.evaluate(program or deliberation(), asked, lm=lm, **settings)
@@ -84,21 +92,31 @@ def worker_pids() -> list[int]:
     return found
 
 
-def test_rows_and_scores_are_those_of_asyncio(cluster: Any, scripted: ScriptedServer, tmp_path: Path) -> None:
+def test_rows_and_scores_are_those_of_asyncio(
+    cluster: Any, scripted: ScriptedServer, tmp_path: Path
+) -> None:
     scripted.reply = by_question
     asked = questions(24, subject=lambda i: "odd" if i % 2 else "even")
     told: list[tuple[int, int]] = []
     spread = run(
-        scripted, asked, out=tmp_path / "ray", progress=lambda state: told.append((state.done, state.errors))
+        scripted,
+        asked,
+        out=tmp_path / "ray",
+        progress=lambda state: told.append((state.done, state.errors)),
     )
     here = run(scripted, asked, out=tmp_path / "asyncio", engine="asyncio", workers=None)
-    assert without_seconds(rows_of(tmp_path / "ray")) == without_seconds(rows_of(tmp_path / "asyncio"))
+    assert without_seconds(rows_of(tmp_path / "ray")) == without_seconds(
+        rows_of(tmp_path / "asyncio")
+    )
     left, right = spread.summary.to_dict(), here.summary.to_dict()
     assert {**left, "seconds": 0} == {**right, "seconds": 0}
     assert left["counts"]["errors"] == 1
     assert (told[0], told[-1]) == ((0, 0), (24, 1))
     calls = [
-        {json.loads(line)["key"] for line in (tmp_path / name / "calls.jsonl").read_text().splitlines()}
+        {
+            json.loads(line)["key"]
+            for line in (tmp_path / name / "calls.jsonl").read_text().splitlines()
+        }
         for name in ("ray", "asyncio")
     ]
     assert calls[0] == calls[1]
@@ -132,7 +150,13 @@ def test_a_killed_worker_loses_nothing(cluster: Any, tmp_path: Path) -> None:
         made = Counter(json.dumps(body, sort_keys=True) for body in server.bodies)
     assert killed
     assert [row["id"] for row in result.rows] == [question.id for question in asked]
-    assert result.summary.counts == {"questions": 60, "rows": 60, "correct": 20, "errors": 0, "unreadable": 0}
+    assert result.summary.counts == {
+        "questions": 60,
+        "rows": 60,
+        "correct": 20,
+        "errors": 0,
+        "unreadable": 0,
+    }
     assert sum(made.values()) - len(made) <= in_flight
     assert server.most_at_once <= in_flight + in_flight // 2  # those of the dead end on their own
 
@@ -142,7 +166,9 @@ def die_at_3(task: Task) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_question_that_kills_its_workers_is_an_error(cluster: Any, scripted: ScriptedServer) -> None:
+def test_a_question_that_kills_its_workers_is_an_error(
+    cluster: Any, scripted: ScriptedServer
+) -> None:
     result = run(scripted, questions(9), Constant(die_at_3), concurrency=4)
     rows = list(result.rows)
     assert [row["id"] for row in rows if row["error"]] == ["q3"]
@@ -154,13 +180,17 @@ def test_concurrency_is_shared_among_the_workers(cluster: Any) -> None:
     with ScriptedServer(delay=0.05) as server:
         run(server, questions(24), fm.SingleAgent(), concurrency=5)
         assert server.most_at_once <= 5
-        assert {request["headers"]["Authorization"] for request in server.requests} == {f"Bearer {CANARY}"}
+        assert {request["headers"]["Authorization"] for request in server.requests} == {
+            f"Bearer {CANARY}"
+        }
 
 
 def test_no_key_travels(cluster: Any, scripted: ScriptedServer, tmp_path: Path) -> None:
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     program = deliberation()
-    program.assign({"reasoner": fm.lm("anthropic/claude-sonnet-4-5", api_base="http://127.0.0.1:9")})
+    program.assign(
+        {"reasoner": fm.lm("anthropic/claude-sonnet-4-5", api_base="http://127.0.0.1:9")}
+    )
     sent = ray.cloudpickle.dumps((program, lm))
     assert b"scripted" in sent
     assert CANARY.encode() not in sent
@@ -231,7 +261,9 @@ def test_settings_that_cannot_be_used(
     assert not scripted.requests
 
 
-def test_what_cannot_travel_is_refused(cluster: Any, scripted: ScriptedServer, tmp_path: Path) -> None:
+def test_what_cannot_travel_is_refused(
+    cluster: Any, scripted: ScriptedServer, tmp_path: Path
+) -> None:
     locked = Constant()
     locked.lock = threading.Lock()  # type: ignore[attr-defined]
     with pytest.raises(fm.UserError, match="cannot be sent to Ray's workers"):
@@ -243,7 +275,9 @@ def test_what_cannot_travel_is_refused(cluster: Any, scripted: ScriptedServer, t
     assert not (tmp_path / "run").exists()
 
 
-def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, scripted: ScriptedServer) -> None:
+def test_the_missing_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, scripted: ScriptedServer
+) -> None:
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(fm.UserError, match=r"pip install 'folkmoot\[ray\]'"):
         run(scripted, questions(3))
@@ -252,14 +286,23 @@ def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, scripted: S
 def test_the_command_line_starts_a_cluster_of_its_own_and_stops_it(
     scripted: ScriptedServer, tmp_path: Path
 ) -> None:
-    rows = [{"id": f"q{i}", "question": f"Which {i}?", "kind": "boolean", "answer": "yes"} for i in range(6)]
+    rows = [
+        {"id": f"q{i}", "question": f"Which {i}?", "kind": "boolean", "answer": "yes"}
+        for i in range(6)
+    ]
     (tmp_path / "asked.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    command = "evaluate single:cot --data asked.jsonl --engine ray --workers 2 --no-track --json --out run"
+    command = (
+        "evaluate single:cot --data asked.jsonl --engine ray --workers 2 --no-track --json "
+        "--out run"
+    )
     where = ["--lm", "openai/scripted", "--api-base", scripted.url]
     main = [sys.executable, "-c", "from folkmoot.pipelines.cli import main; main()"]
     known = {"OPENAI_API_KEY": CANARY, "FOLKMOOT_CACHE": str(tmp_path / "cache")}
     done = subprocess.run(
-        [*main, *command.split(), *where], cwd=tmp_path, env={**os.environ, **known}, capture_output=True
+        [*main, *command.split(), *where],
+        cwd=tmp_path,
+        env={**os.environ, **known},
+        capture_output=True,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["counts"]["rows"] == 6
@@ -268,7 +311,10 @@ def test_the_command_line_starts_a_cluster_of_its_own_and_stops_it(
 
 
 def test_a_corpus_is_opened_again_where_it_arrives(tmp_path: Path) -> None:
-    pages = [{"title": "Flask", "text": "A flask keeps soup warm."}, {"title": "Sieve", "text": "It leaks."}]
+    pages = [
+        {"title": "Flask", "text": "A flask keeps soup warm."},
+        {"title": "Sieve", "text": "It leaks."},
+    ]
     (tmp_path / "pages.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
     for corpus in (
         fm.CorpusEnvironment(tmp_path / "pages.jsonl", index_dir=tmp_path / "index"),

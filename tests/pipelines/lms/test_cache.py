@@ -60,11 +60,15 @@ def test_a_warm_rerun_makes_no_call(scripted: ScriptedServer, tmp_path: Path) ->
     assert second.summary.paid["calls"] == 0
     assert [row["answer"] for row in second.rows] == [row["answer"] for row in first.rows]
     # The second run's own record is whole, too.
-    again = fm.evaluate(fm.SingleAgent(), questions(5), lm=fm.lm(f"replay/{tmp_path / 'b'}"), tracking=False)
+    again = fm.evaluate(
+        fm.SingleAgent(), questions(5), lm=fm.lm(f"replay/{tmp_path / 'b'}"), tracking=False
+    )
     assert again.summary.counts == second.summary.counts
 
 
-def test_whatever_changes_an_answer_makes_another_call(scripted: ScriptedServer, tmp_path: Path) -> None:
+def test_whatever_changes_an_answer_makes_another_call(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
     run(scripted, tmp_path / "0", n=1)
     for number, settings in enumerate(
         [{"temperature": 0.5}, {"seed": 1}, {"max_tokens": 9}, {"stop": ["x"]}], 1
@@ -83,7 +87,8 @@ def test_whatever_changes_an_answer_makes_another_call(scripted: ScriptedServer,
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"), [('{"answer": "', "length"), ("I will not", "content_filter"), ("  ", "stop")]
+    ("text", "reason"),
+    [('{"answer": "', "length"), ("I will not", "content_filter"), ("  ", "stop")],
 )
 def test_cut_off_refused_and_empty_answers_are_not_kept(
     scripted: ScriptedServer, tmp_path: Path, text: str, reason: str
@@ -121,7 +126,9 @@ def test_it_can_be_left_out(
     assert not (tmp_path / "cache").exists()
 
 
-def test_the_commands_use_it_unless_told_otherwise(scripted: ScriptedServer, tmp_path: Path) -> None:
+def test_the_commands_use_it_unless_told_otherwise(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
     ten = ten_questions(tmp_path)
     for name, words, calls in [("a", [], 10), ("b", [], 10), ("c", ["--no-cache"], 20)]:
         result = evaluate_command(scripted, ten, "--out", tmp_path / name, "--json", *words)
@@ -142,26 +149,34 @@ def test_the_commands_use_it_unless_told_otherwise(scripted: ScriptedServer, tmp
         assert len(scripted.bodies) == calls
 
 
-def test_embedded_lms_and_records_have_no_part_in_it(tmp_path: Path, scripted: ScriptedServer) -> None:
+def test_embedded_lms_and_records_have_no_part_in_it(
+    tmp_path: Path, scripted: ScriptedServer
+) -> None:
     pytest.importorskip("xllamacpp", reason="the extra `local` (embedded LM) is not installed")
     local = engine_of(fm.lm("local/gemma-3-270m"))
     assert local is not None
     assert not local.cached
     run(scripted, tmp_path / "a", cache=False)
-    fm.evaluate(fm.SingleAgent(), questions(5), lm=fm.lm(f"replay/{tmp_path / 'a'}"), tracking=False)
+    fm.evaluate(
+        fm.SingleAgent(), questions(5), lm=fm.lm(f"replay/{tmp_path / 'a'}"), tracking=False
+    )
     with open_cache() as cache:
         assert cache is not None
         assert kept_in(cache) == 0
 
 
-def test_cached_answers_take_nothing_from_a_budget(scripted: ScriptedServer, tmp_path: Path) -> None:
+def test_cached_answers_take_nothing_from_a_budget(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
     run(scripted, tmp_path / "a", n=5)
     result = run(scripted, tmp_path / "b", n=8, budget="3 calls")
     assert (result.summary.counts["rows"], result.summary.stopped) == (8, None)
     assert totals(tmp_path / "b").calls == 3
 
 
-def test_it_is_private(scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_private(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "cache" / "calls"
     folder.mkdir(parents=True, mode=0o755)
     run(scripted, tmp_path / "a")
@@ -197,7 +212,10 @@ def test_processes_at_once_make_equal_calls_once(scripted: ScriptedServer, tmp_p
     assert len(scripted.bodies) == 24
     assert sum(totals(tmp_path / name).calls for name in "abc") == 24
     for name in "abc":
-        rows = [json.loads(line) for line in (tmp_path / name / "results.jsonl").read_text().splitlines()]
+        rows = [
+            json.loads(line)
+            for line in (tmp_path / name / "results.jsonl").read_text().splitlines()
+        ]
         assert sum(row["usage"]["calls"] for row in rows) == len(rows) == 24
 
 
@@ -234,7 +252,8 @@ def test_an_answer_that_is_not_kept_is_asked_for_by_every_process(
     cut = {"message": {"role": "assistant", "content": '{"answer": "'}, "finish_reason": "length"}
     scripted.reply = lambda _: (200, {}, {"choices": [cut]})
     children = [
-        Forked(target=ask_each, args=(scripted.url, tmp_path / "cache", tmp_path / name, 2)) for name in "ab"
+        Forked(target=ask_each, args=(scripted.url, tmp_path / "cache", tmp_path / name, 2))
+        for name in "ab"
     ]
     for child in children:
         child.start()
@@ -284,7 +303,9 @@ def test_its_size_is_bounded_and_the_oldest_go_first(tmp_path: Path) -> None:
     cache.close()
 
 
-def test_a_damaged_cache_is_said_once_and_costs_only_calls(scripted: ScriptedServer, tmp_path: Path) -> None:
+def test_a_damaged_cache_is_said_once_and_costs_only_calls(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
     run(scripted, tmp_path / "a")
     (tmp_path / "cache" / "calls" / "calls.sqlite").write_bytes(b"no database " * 1000)
     with pytest.warns(RuntimeWarning, match="calls are made without it; mend or delete it") as told:
@@ -297,7 +318,9 @@ def test_a_damaged_entry_is_a_miss(scripted: ScriptedServer, tmp_path: Path) -> 
     run(scripted, tmp_path / "a")
     base = sqlite3.connect(tmp_path / "cache" / "calls" / "calls.sqlite")
     for at, reply in enumerate([b"{", b'"text"', b'{"text": "B"}', b"null"], 1):
-        base.execute("UPDATE entries SET value = ?, checksum = ? WHERE at = ?", (reply, crc32(reply), at))
+        base.execute(
+            "UPDATE entries SET value = ?, checksum = ? WHERE at = ?", (reply, crc32(reply), at)
+        )
     base.commit()
     base.close()
     assert run(scripted, tmp_path / "b").summary.counts["errors"] == 0

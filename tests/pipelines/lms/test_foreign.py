@@ -1,4 +1,6 @@
-"""LMs that folkmoot did not make are metered where DSPy makes their calls; the rest is unknown, not 0."""
+"""LMs that folkmoot did not make are metered where DSPy makes their calls; the rest is unknown, not
+0.
+"""
 
 from __future__ import annotations
 
@@ -62,10 +64,14 @@ def plain(server: ScriptedServer, model: str = "openai/scripted", **settings: An
 
 
 def run(lm: Any, n: int = 4, program: Any = None, **options: Any) -> Any:
-    return fm.evaluate(program or fm.SingleAgent("cot"), questions(n), lm=lm, tracking=False, **options)
+    return fm.evaluate(
+        program or fm.SingleAgent("cot"), questions(n), lm=lm, tracking=False, **options
+    )
 
 
-@pytest.mark.parametrize("program", [fm.SingleAgent("cot"), fm.Deliberation(["intuitive", "critic"])])
+@pytest.mark.parametrize(
+    "program", [fm.SingleAgent("cot"), fm.Deliberation(["intuitive", "critic"])]
+)
 def test_the_bill_of_a_plain_lm_is_what_the_server_counts(
     server: Metering, tmp_path: Path, program: Any
 ) -> None:
@@ -90,7 +96,9 @@ def test_a_priced_lm_costs_what_the_table_says(server: Metering) -> None:
     found = server.bill
     fresh = found["prompt_tokens"] - found["cached_prompt_tokens"]
     cost = fresh * 2e-6 + found["cached_prompt_tokens"] * 5e-7
-    assert result.summary.usage["cost_usd"] == pytest.approx(cost + found["completion_tokens"] * 8e-6)
+    assert result.summary.usage["cost_usd"] == pytest.approx(
+        cost + found["completion_tokens"] * 8e-6
+    )
 
 
 def test_cut_off_replies_of_a_plain_lm_are_counted(server: Metering) -> None:
@@ -143,9 +151,15 @@ class Bare(dspy.BaseLM):  # type: ignore[misc]
 def test_what_an_lm_does_not_report_is_unknown(tmp_path: Path) -> None:
     lm = Bare()
     result = run(lm, n=6, out=tmp_path)
-    for usage in (*(row["usage"] for row in result.rows), result.summary.usage, result.summary.paid):
+    for usage in (
+        *(row["usage"] for row in result.rows),
+        result.summary.usage,
+        result.summary.paid,
+    ):
         assert usage["calls"] > 0
-        assert [usage[name] for name in ("prompt_tokens", "completion_tokens", "cost_usd")] == [None] * 3
+        assert [usage[name] for name in ("prompt_tokens", "completion_tokens", "cost_usd")] == [
+            None
+        ] * 3
     assert result.summary.paid["calls"] == lm.made == 6
     assert fm.compare(result, result, names=["a", "b"]).pairs[0].token_ratio is None
     page = Path(fm.report(tmp_path, out=tmp_path / "report.html", tracking=False).path).read_text()
@@ -175,8 +189,12 @@ def test_tokens_end_at_the_first_reply_that_does_not_count_them(server: Metering
     assert len(server.bodies) == 1
 
 
-@pytest.mark.parametrize("program", [fm.SingleAgent("cot"), fm.Ensemble(["simple", "cot", "zero_shot"])])
-def test_a_budget_of_calls_holds_and_goes_on(server: Metering, tmp_path: Path, program: Any) -> None:
+@pytest.mark.parametrize(
+    "program", [fm.SingleAgent("cot"), fm.Ensemble(["simple", "cot", "zero_shot"])]
+)
+def test_a_budget_of_calls_holds_and_goes_on(
+    server: Metering, tmp_path: Path, program: Any
+) -> None:
     lm = plain(server)
     first = run(lm, n=12, program=program, out=tmp_path, budget="7 calls")
     assert "7 calls" in first.summary.stopped
@@ -215,13 +233,19 @@ def test_a_call_without_a_question_is_on_the_runs_bill_and_rows_that_may_own_it_
     assert result.summary.paid["prompt_tokens"] == server.bill["prompt_tokens"]
     assert [line["question"] for line in read_ledger(tmp_path)].count(None) == 2
     for row in result.rows:
-        assert [row["usage"][name] for name in ("calls", "prompt_tokens", "cost_usd")] == [None, None, None]
+        assert [row["usage"][name] for name in ("calls", "prompt_tokens", "cost_usd")] == [
+            None,
+            None,
+            None,
+        ]
     again = run(lm, n=2, program=Threaded(lm), out=tmp_path, concurrency=1)
     assert (again.summary.usage["calls"], len(server.bodies)) == (None, 4)
     assert "calls unknown" in again._repr_html_()
 
 
-def test_an_lm_that_nobody_knew_of_is_metered_in_threads_of_the_programs_own(server: Metering) -> None:
+def test_an_lm_that_nobody_knew_of_is_metered_in_threads_of_the_programs_own(
+    server: Metering,
+) -> None:
     known = plain(server)
 
     def made(question: fm.Question) -> str:
@@ -245,7 +269,9 @@ def test_an_lm_that_nobody_knew_of_is_metered_in_threads_of_the_programs_own(ser
     known("Is it?")
 
 
-def test_what_asks_in_threads_of_its_own_is_never_the_cheaper_one(server: Metering, tmp_path: Path) -> None:
+def test_what_asks_in_threads_of_its_own_is_never_the_cheaper_one(
+    server: Metering, tmp_path: Path
+) -> None:
     lm = plain(server)
     team, plainly = run(lm, n=6, program=Threaded(lm)), run(lm, n=6)
     found = fm.compare(team, plainly, names=["team", "alone"])
@@ -280,7 +306,9 @@ def test_a_call_that_outlives_its_run_is_on_the_bill(
     assert len((tmp_path / "b" / "results.jsonl").read_text().splitlines()) == len(other.rows) == 3
 
 
-def test_a_failed_call_of_a_plain_lm_is_an_error_and_costs_nothing(server: Metering, tmp_path: Path) -> None:
+def test_a_failed_call_of_a_plain_lm_is_an_error_and_costs_nothing(
+    server: Metering, tmp_path: Path
+) -> None:
     server.reply = lambda body: (400, {}, {"error": {"message": "no"}})
     result = run(plain(server), n=2, out=tmp_path)
     assert result.summary.counts["errors"] == 2

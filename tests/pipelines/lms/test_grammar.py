@@ -1,4 +1,6 @@
-"""The grammars that bound the embedded LM's replies, checked by a small reader of the same notation."""
+"""The grammars that bound the embedded LM's replies, checked by a small reader of the same
+notation.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from hypothesis import strategies as st
 
 from folkmoot.pipelines.lms.grammar import choice_rule, reply_grammar, text_rule
 
-SEQUENCES = st.lists(st.lists(st.integers(0, 260_000), min_size=1, max_size=6), min_size=1, max_size=8)
+SEQUENCES = st.lists(
+    st.lists(st.integers(0, 260_000), min_size=1, max_size=6), min_size=1, max_size=8
+)
 PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|\[[^\]]*\]|<\[\d+\]>|\{\d+,\d+\}|[()|?]')
 
 
@@ -55,7 +59,8 @@ def test_a_choice_takes_each_sequence_and_nothing_else(sequences: list[list[int]
 def test_equal_sequences_count_once_and_keep_their_order(sequences: list[list[int]]) -> None:
     assert choice_rule(sequences + sequences) == choice_rule(sequences)
     found = [
-        [int(token) for token in re.findall(r"\d+", one)] for one in choice_rule(sequences)[1:-1].split(" | ")
+        [int(token) for token in re.findall(r"\d+", one)]
+        for one in choice_rule(sequences)[1:-1].split(" | ")
     ]
     assert found == [list(one) for one in dict.fromkeys(map(tuple, sequences))]
 

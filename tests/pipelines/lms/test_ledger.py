@@ -40,7 +40,9 @@ FIELDS = {
 def run(server: ScriptedServer, out: Path, program: Any = None, n: int = 4, **options: Any) -> Any:
     price = options.pop("price", None)
     lm = fm.lm("openai/scripted", api_base=server.url, price=price)
-    return fm.evaluate(program or fm.SingleAgent(), questions(n), lm=lm, out=out, tracking=False, **options)
+    return fm.evaluate(
+        program or fm.SingleAgent(), questions(n), lm=lm, out=out, tracking=False, **options
+    )
 
 
 def entry(**fields: Any) -> Entry:
@@ -51,12 +53,18 @@ def entry(**fields: Any) -> Entry:
 
 
 def said(text: Any, reason: str = "stop", usage: Any = "some") -> tuple[int, dict[str, str], Any]:
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text},
+        "finish_reason": reason,
+    }
     counts = {"prompt_tokens": 10, "completion_tokens": 2} if usage == "some" else usage
     return 200, {}, {"choices": [choice], "usage": counts}
 
 
-def test_a_line_says_who_asked_whom_what_and_for_how_much(scripted: ScriptedServer, tmp_path: Path) -> None:
+def test_a_line_says_who_asked_whom_what_and_for_how_much(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
     program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=1)
     result = run(scripted, tmp_path, program, n=2, price=(1e-6, 2e-6))
     lines = list(read_ledger(tmp_path))
@@ -65,7 +73,11 @@ def test_a_line_says_who_asked_whom_what_and_for_how_much(scripted: ScriptedServ
     assert asked == {(q, seat): 1 for q in ("q0", "q1") for seat in ("intuitive", "reasoner")}
     assert len({line["key"] for line in lines}) == 4
     first = lines[0]
-    assert (first["endpoint"], first["model"], first["attempts"]) == (scripted.url, "openai/scripted", 1)
+    assert (first["endpoint"], first["model"], first["attempts"]) == (
+        scripted.url,
+        "openai/scripted",
+        1,
+    )
     assert first["kept"] is True
     assert first["time"].endswith("+00:00")
     price = first["prompt_tokens"] * 1e-6 + first["completion_tokens"] * 2e-6
@@ -95,7 +107,12 @@ def test_cached_prompts_cache_writes_and_reasoning_cost_what_the_table_says(
     assert bill == pytest.approx(0.0067, abs=5e-5)
     (line,) = read_ledger(tmp_path)
     assert [line[name] for name in DETAILS] == [1920, None, 300]
-    for found in (line, next(iter(result.rows))["usage"], result.summary.usage, result.summary.paid):
+    for found in (
+        line,
+        next(iter(result.rows))["usage"],
+        result.summary.usage,
+        result.summary.paid,
+    ):
         assert found["cost_usd"] == pytest.approx(bill)
         assert [found["prompt_tokens"], found["completion_tokens"]] == [2000, 700]
         assert [found[name] for name in DETAILS] == [1920, None, 300]
@@ -104,12 +121,18 @@ def test_cached_prompts_cache_writes_and_reasoning_cost_what_the_table_says(
 @pytest.mark.parametrize(
     ("usage", "tokens"),
     [
-        ({"prompt_tokens": 10, "completion_tokens": 4, "cache_read_input_tokens": 6}, (10, 4, 6, None, None)),
+        (
+            {"prompt_tokens": 10, "completion_tokens": 4, "cache_read_input_tokens": 6},
+            (10, 4, 6, None, None),
+        ),
         (
             {"prompt_tokens": 10, "completion_tokens": 4, "cache_creation_input_tokens": 3},
             (10, 4, None, 3, None),
         ),
-        ({"prompt_tokens": 10, "completion_tokens": 4, "prompt_cache_hit_tokens": 2}, (10, 4, 2, None, None)),
+        (
+            {"prompt_tokens": 10, "completion_tokens": 4, "prompt_cache_hit_tokens": 2},
+            (10, 4, 2, None, None),
+        ),
         (
             {
                 "prompt_tokens": 10,
@@ -142,14 +165,17 @@ def test_cached_prompts_cache_writes_and_reasoning_cost_what_the_table_says(
         ),
     ],
 )
-def test_providers_call_their_tokens_by_different_names(usage: Any, tokens: tuple[int | None, ...]) -> None:
+def test_providers_call_their_tokens_by_different_names(
+    usage: Any, tokens: tuple[int | None, ...]
+) -> None:
     assert tuple(tokens_in(usage).values()) == tokens
 
 
 def test_prices_of_their_own_hold_for_writes_and_reasoning() -> None:
     prices = Prices(2.0, 8.0, 0.5, 2.5, 10.0)
     assert (
-        prices.cost(Usage(1, 100, 50, 0, None, 60, 30, 20)) == 10 * 2 + 60 * 0.5 + 30 * 2.5 + 30 * 8 + 20 * 10
+        prices.cost(Usage(1, 100, 50, 0, None, 60, 30, 20))
+        == 10 * 2 + 60 * 0.5 + 30 * 2.5 + 30 * 8 + 20 * 10
     )
     assert Prices(2.0, 8.0).cost(Usage(1, 100, 50, 0, None, 60, 30, 20)) == 100 * 2 + 50 * 8
     assert Prices(0.0, 0.0).cost(Usage(1, None, None)) == 0
@@ -168,7 +194,9 @@ def test_a_long_prompt_costs_what_the_table_says_for_long_ones(model: str, step:
     for prompt, suffix in ((short, ""), (long, f"_above_{step}k_tokens")):
         fresh, cached, completion = (table[name + suffix] for name in names)
         wanted = (prompt - 1920) * fresh + 1920 * cached + 700 * completion
-        assert prices.cost(Usage(1, prompt, 700, 0, None, 1920, 0, 300)) == pytest.approx(wanted, rel=1e-12)
+        assert prices.cost(Usage(1, prompt, 700, 0, None, 1920, 0, 300)) == pytest.approx(
+            wanted, rel=1e-12
+        )
     assert prices.cost(Usage(1, long, 0)) > 1.5 * prices.cost(Usage(1, short, 0))  # type: ignore[operator]
     again = Prices(*json.loads(json.dumps(prices)))  # as a saved LM has them
     assert again.cost(Usage(1, long, 700)) == prices.cost(Usage(1, long, 700))
@@ -186,7 +214,10 @@ def test_prices_in_a_table_of_steps_are_known() -> None:
 def test_an_absurd_count_of_tokens_is_no_count_and_ends_nothing(
     scripted: ScriptedServer, tmp_path: Path
 ) -> None:
-    text = '{"choices": [{"message": {"content": "{\\"answer\\": \\"A\\"}"}, "finish_reason": "stop"}], '
+    text = (
+        '{"choices": [{"message": {"content": "{\\"answer\\": \\"A\\"}"}, "finish_reason": '
+        '"stop"}], '
+    )
     text += '"usage": {"prompt_tokens": 1' + "0" * 400 + ', "completion_tokens": 1}}'
     assert read_completion(text, "e").prompt_tokens is None
     scripted.reply = lambda _: (200, {}, json.loads(text))
@@ -201,9 +232,15 @@ def test_tokens_that_nobody_counted_are_unknown_and_not_zero(
 ) -> None:
     scripted.reply = lambda _: said('{"answer": "A"}', usage=None)
     result = run(scripted, tmp_path, n=6)
-    for usage in (*(row["usage"] for row in result.rows), result.summary.usage, result.summary.paid):
+    for usage in (
+        *(row["usage"] for row in result.rows),
+        result.summary.usage,
+        result.summary.paid,
+    ):
         assert usage["calls"] > 0
-        assert [usage[name] for name in ("prompt_tokens", "completion_tokens", "cost_usd")] == [None] * 3
+        assert [usage[name] for name in ("prompt_tokens", "completion_tokens", "cost_usd")] == [
+            None
+        ] * 3
     compared = fm.compare(result, result, names=["a", "b"])
     assert compared.runs[0].usage["prompt_tokens"] is None
     assert compared.pairs[0].token_ratio is None
@@ -211,7 +248,9 @@ def test_tokens_that_nobody_counted_are_unknown_and_not_zero(
         fm.match_budget(result, questions(6), lm=fm.lm("openai/scripted", api_base=scripted.url))
 
 
-def test_a_price_of_nothing_needs_no_count_of_tokens(scripted: ScriptedServer, tmp_path: Path) -> None:
+def test_a_price_of_nothing_needs_no_count_of_tokens(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
     scripted.reply = lambda _: said('{"answer": "A"}', usage=None)
     assert run(scripted, tmp_path, price=(0.0, 0.0)).summary.paid["cost_usd"] == 0
     assert run(scripted, tmp_path / "b", price=(1e-6, 0.0)).summary.paid["cost_usd"] is None
@@ -240,21 +279,32 @@ def test_replies_that_are_not_kept_were_paid_for_too(
     assert len((tmp_path / "calls.jsonl").read_text().splitlines()) == 2
 
 
-def test_failures_and_recorded_answers_cost_nothing(scripted: ScriptedServer, tmp_path: Path) -> None:
-    scripted.reply = lambda body: (400, {}, {}) if "Question 1?" in str(body) else first_option(body)
+def test_failures_and_recorded_answers_cost_nothing(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    scripted.reply = lambda body: (
+        (400, {}, {}) if "Question 1?" in str(body) else first_option(body)
+    )
     assert run(scripted, tmp_path).summary.paid["calls"] == 3
     run(scripted, tmp_path)
     (tmp_path / "results.jsonl").write_text("")
     again = run(scripted, tmp_path)
-    assert again.summary.usage["cached_calls"] == 0  # the run paid for them itself, at an earlier attempt
+    # the run paid for them itself, at an earlier attempt
+    assert again.summary.usage["cached_calls"] == 0
     assert again.summary.paid["calls"] == 3  # and does not pay twice
     replayed = fm.evaluate(
-        fm.SingleAgent(), questions(1), lm=fm.lm(f"replay/{tmp_path}"), out=tmp_path / "r", tracking=False
+        fm.SingleAgent(),
+        questions(1),
+        lm=fm.lm(f"replay/{tmp_path}"),
+        out=tmp_path / "r",
+        tracking=False,
     )
     assert replayed.summary.paid == Usage().to_dict()
 
 
-def test_an_equal_request_at_the_same_time_is_paid_for_once(scripted: ScriptedServer, tmp_path: Path) -> None:
+def test_an_equal_request_at_the_same_time_is_paid_for_once(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
     scripted.delay = 0.1
     run(scripted, tmp_path, fm.Ensemble(["cot", "cot", "cot"]), n=2)
     assert len(scripted.bodies) == totals(tmp_path).calls == 2
@@ -333,7 +383,11 @@ def test_killed_at_random_points_the_bill_stays_exact(tmp_path: Path) -> None:
             start, calls = len(server.requests), draw.randint(1, 25)
             process.start()
             end = time.monotonic() + 30
-            while process.is_alive() and len(server.requests) - start < calls and time.monotonic() < end:
+            while (
+                process.is_alive()
+                and len(server.requests) - start < calls
+                and time.monotonic() < end
+            ):
                 time.sleep(0.002)
             time.sleep(draw.random() * 0.02)
             process.kill()
@@ -343,7 +397,8 @@ def test_killed_at_random_points_the_bill_stays_exact(tmp_path: Path) -> None:
         result = deliberate(server.url, tmp_path, 80)
         answered = len(server.requests)
         paid = totals(tmp_path).calls
-        # What was in flight when the process died counts, too, also where it had not reached the server yet.
+        # What was in flight when the process died counts, too, also where it had not reached the
+        # server yet.
         assert answered <= paid <= answered + 8 * killed
         assert result.summary.paid["calls"] == paid
         lines = list(read_ledger(tmp_path))
@@ -352,7 +407,9 @@ def test_killed_at_random_points_the_bill_stays_exact(tmp_path: Path) -> None:
         assert len(keys) == result.summary.usage["calls"] == 160
         # A request is on the bill twice only if it really was answered twice.
         asked = Counter(json.dumps(body, sort_keys=True) for body in server.bodies)
-        assert sum(count - 1 for count in keys.values()) <= sum(count - 1 for count in asked.values())
+        assert sum(count - 1 for count in keys.values()) <= sum(
+            count - 1 for count in asked.values()
+        )
 
 
 def test_the_key_is_nowhere(

@@ -1,4 +1,6 @@
-"""What goes over the wire, what comes back, and what happens when it does not: the LM engine on real HTTP."""
+"""What goes over the wire, what comes back, and what happens when it does not: the LM engine on
+real HTTP.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Back-off in milliseconds."""
     monkeypatch.setattr(
-        engine_module, "back_off", lambda attempt, after: back_off(attempt, after, first=0.004, longest=0.02)
+        engine_module,
+        "back_off",
+        lambda attempt, after: back_off(attempt, after, first=0.004, longest=0.02),
     )
 
 
@@ -76,7 +80,10 @@ def ask(lm: Any, question: dict[str, Any] = QUESTION, strategy: str = "simple") 
 
 
 def questions(n: int) -> list[fm.Question]:
-    return [fm.Question(id=str(i), question=f"Question {i}?", choices=CHOICES, answer="A") for i in range(n)]
+    return [
+        fm.Question(id=str(i), question=f"Question {i}?", choices=CHOICES, answer="A")
+        for i in range(n)
+    ]
 
 
 def completion(content: Any, finish_reason: str | None = "stop", **message: Any) -> dict[str, Any]:
@@ -91,7 +98,9 @@ RESET, HANG, HANG_UP = object(), object(), object()
 
 
 class RawServer:
-    """Answers with raw bytes, or not at all: one step of the script a request, the last one for ever."""
+    """Answers with raw bytes, or not at all: one step of the script a request, the last one for
+    ever.
+    """
 
     def __init__(self, *script: Any) -> None:
         self.script = script
@@ -140,7 +149,9 @@ class RawServer:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
     def __enter__(self) -> RawServer:
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
         self._thread.start()
         return self
 
@@ -161,7 +172,8 @@ def http(body: Any, status: int = 200, kind: str = "application/json", **headers
 GOOD = http(completion('{"answer": "A"}'))
 
 
-# The request ------------------------------------------------------------------------------------------------
+# The request
+# ------------------------------------------------------------------------------------------------
 
 
 def test_the_body_of_a_request(scripted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +234,9 @@ def test_the_text_of_the_option_as_answer(scripted: Any) -> None:
     ],
 )
 def test_the_schema_of_other_kinds(scripted: Any, kind: str, space: dict[str, Any]) -> None:
-    scripted.reply = lambda _: json.dumps({"answer": {"boolean": "yes", "number": "3", "span": "x"}[kind]})
+    scripted.reply = lambda _: json.dumps(
+        {"answer": {"boolean": "yes", "number": "3", "span": "x"}[kind]}
+    )
     ask(scripted_lm(scripted), {"question": "How?", "kind": kind})
     schema = scripted.bodies[0]["response_format"]["json_schema"]["schema"]
     assert schema["properties"] == {"answer": space}
@@ -242,7 +256,8 @@ def test_connections_are_used_again() -> None:
         assert server.connections == 1
 
 
-# Replies ----------------------------------------------------------------------------------------------------
+# Replies
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -300,15 +315,24 @@ def test_the_question_survives_the_wire(scripted: Any) -> None:
     ask(scripted_lm(scripted), {"question": odd, "choices": {"1": "two", "2": "one", "ß": "👍"}})
     body = scripted.bodies[0]
     assert odd in body["messages"][-1]["content"]
-    assert body["response_format"]["json_schema"]["schema"]["properties"]["answer"]["enum"] == ["1", "2", "ß"]
+    assert body["response_format"]["json_schema"]["schema"]["properties"]["answer"]["enum"] == [
+        "1",
+        "2",
+        "ß",
+    ]
 
 
 def test_half_a_surrogate_pair_in_a_reply_becomes_valid_text(scripted: Any, tmp_path: Path) -> None:
-    # JSON's escapes can spell what UTF-8 cannot; both the envelope and the model's own JSON may hold them.
+    # JSON's escapes can spell what UTF-8 cannot; both the envelope and the model's own JSON may
+    # hold them.
     said = {"reasoning": "half \ud83d and whole \U0001f600", "answer": "A"}
     scripted.reply = lambda _: (200, {}, completion("\ud800" + json.dumps(said)))
     result = fm.evaluate(
-        fm.SingleAgent("cot"), questions(1), lm=scripted_lm(scripted), out=tmp_path / "out", tracking=False
+        fm.SingleAgent("cot"),
+        questions(1),
+        lm=scripted_lm(scripted),
+        out=tmp_path / "out",
+        tracking=False,
     )
     (row,) = result.rows
     assert row["answer"] == "A"
@@ -357,14 +381,19 @@ def test_no_reply_takes_long_to_read(scripted: Any, reply: str) -> None:
 
 def test_a_reply_without_usage_still_counts(scripted: Any) -> None:
     for usage in (None, [], "many", {"prompt_tokens": "12", "completion_tokens": None}):
-        scripted.reply = lambda _, usage=usage: (200, {}, {**completion('{"answer": "A"}'), "usage": usage})
+        scripted.reply = lambda _, usage=usage: (
+            200,
+            {},
+            {**completion('{"answer": "A"}'), "usage": usage},
+        )
         prediction = ask(scripted_lm(scripted, price=(1.0, 1.0)))
         assert prediction.answer == "A"
         assert prediction.usage["calls"] == 1
         assert prediction.usage["cost_usd"] is None
 
 
-# Troubles ---------------------------------------------------------------------------------------------------
+# Troubles
+# --------------------------------------------------------------------------------------------------
 
 REFUSED = http({"error": {"message": "slow down"}}, 429)
 
@@ -407,7 +436,9 @@ def test_passing_troubles_are_tried_again(trouble: Any) -> None:
 @pytest.mark.usefixtures("quick")
 def test_when_the_tries_are_used_up_the_call_has_failed() -> None:
     with RawServer(REFUSED) as server:
-        with pytest.raises(CallError, match=r"429 \(slow down\); given up after 7 attempts") as failed:
+        with pytest.raises(
+            CallError, match=r"429 \(slow down\); given up after 7 attempts"
+        ) as failed:
             ask(scripted_lm(server))
         assert len(server.arrivals) == 7
     assert not isinstance(failed.value, FatalCallError)
@@ -425,7 +456,9 @@ def test_an_endpoint_that_is_not_there() -> None:
 @pytest.mark.parametrize("status", [400, 409, 413, 422, 301])
 def test_other_refusals_are_not_tried_again(status: int) -> None:
     with RawServer(http({"error": {"message": "bad\nrequest"}}, status, Location="/x")) as server:
-        with pytest.raises(CallError, match=rf"refused the request \({status}: bad request\)") as failed:
+        with pytest.raises(
+            CallError, match=rf"refused the request \({status}: bad request\)"
+        ) as failed:
             ask(scripted_lm(server))
         assert len(server.arrivals) == 1
     assert not isinstance(failed.value, FatalCallError)
@@ -450,7 +483,12 @@ def test_a_wrong_key_or_model_stops_the_run_in_one_line(
         lm = scripted_lm(server, "gpt-tiny")
         with pytest.raises(fm.UserError, match=words) as failed:
             fm.evaluate(
-                fm.SingleAgent(), questions(30), lm=lm, concurrency=2, out=tmp_path / "out", tracking=False
+                fm.SingleAgent(),
+                questions(30),
+                lm=lm,
+                concurrency=2,
+                out=tmp_path / "out",
+                tracking=False,
             )
         assert len(server.arrivals) <= 2
     assert "\n" not in str(failed.value)
@@ -497,13 +535,17 @@ def test_the_deadline_ends_the_tries() -> None:
     with RawServer(HANG) as server:
         lm = scripted_lm(server, timeout=0.15)
         engine_of(lm).deadline = 0.4  # type: ignore[union-attr]
-        with pytest.raises(CallError, match=r"no answer .* within 0.15 s; given up after [234] attempts"):
+        with pytest.raises(
+            CallError, match=r"no answer .* within 0.15 s; given up after [234] attempts"
+        ):
             ask(lm)
 
 
 @pytest.mark.usefixtures("quick")
 def test_waiting_for_a_turn_is_no_failure(scripted: Any) -> None:
-    """Nine calls before one's own take longer than the deadline; the one failure then must not be final."""
+    """Nine calls before one's own take longer than the deadline; the one failure then must not be
+    final.
+    """
     scripted.delay = 0.05
     seen: set[str] = set()
 
@@ -549,7 +591,8 @@ def test_a_refusal_that_only_mentions_a_schema_does_not_cost_the_schema(scripted
     assert "response_format" in scripted.bodies[-1]
 
 
-# How many at once -------------------------------------------------------------------------------------------
+# How many at once
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("quick")
@@ -570,7 +613,10 @@ def test_the_limit_shrinks_under_429_and_grows_back(scripted: Any) -> None:
     shrunk = limit.limit
     assert shrunk < 16
     takes, scripted.delay = 1000, 0.0
-    later = [fm.Question(id=f"l{i}", question=f"Later {i}?", choices=CHOICES, answer="A") for i in range(400)]
+    later = [
+        fm.Question(id=f"l{i}", question=f"Later {i}?", choices=CHOICES, answer="A")
+        for i in range(400)
+    ]
     fm.evaluate(fm.SingleAgent(), later, lm=lm, concurrency=32, tracking=False)
     assert limit.limit > shrunk + 4
 
@@ -630,7 +676,10 @@ def test_a_cancelled_wait_gives_its_place_on() -> None:
         assert limit.in_flight == 0
         # Stopped in the very moment in which the place was given: it must go on to the next.
         async with limit.slot():
-            unlucky, next_one = asyncio.create_task(hold("unlucky", 0)), asyncio.create_task(hold("next", 0))
+            unlucky, next_one = (
+                asyncio.create_task(hold("unlucky", 0)),
+                asyncio.create_task(hold("next", 0)),
+            )
             await asyncio.sleep(0.01)
         unlucky.cancel()
         await asyncio.wait_for(next_one, 5)
@@ -651,7 +700,8 @@ def test_back_off_waits_at_least_what_was_asked_and_at_most_half_a_minute(
         assert after <= wait <= after + 1
 
 
-# One call for equal requests --------------------------------------------------------------------------------
+# One call for equal requests
+# --------------------------------------------------------------------------------
 
 
 def test_equal_requests_in_flight_reach_the_endpoint_once(scripted: Any) -> None:
@@ -703,7 +753,9 @@ def test_a_failed_call_fails_for_all_who_wait_and_is_not_remembered(scripted: An
 
     async def scene() -> list[Any]:
         return list(
-            await asyncio.gather(*(program.acall(**QUESTION) for _ in range(3)), return_exceptions=True)
+            await asyncio.gather(
+                *(program.acall(**QUESTION) for _ in range(3)), return_exceptions=True
+            )
         )
 
     assert all(isinstance(problem, CallError) for problem in run_sync(scene))
@@ -717,7 +769,9 @@ def test_two_runs_that_share_a_call_both_record_it(scripted: Any, tmp_path: Path
     lm = scripted_lm(scripted)
 
     def run(name: str) -> Any:
-        return fm.evaluate(fm.SingleAgent(), questions(3), lm=lm, out=tmp_path / name, tracking=False)
+        return fm.evaluate(
+            fm.SingleAgent(), questions(3), lm=lm, out=tmp_path / name, tracking=False
+        )
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(run, ["a", "b"]))
@@ -752,7 +806,8 @@ def forget_whose(folder: Path) -> None:
     (folder / "lms.json").unlink(missing_ok=True)
 
 
-# Records ----------------------------------------------------------------------------------------------------
+# Records
+# --------------------------------------------------------------------------------------------------
 
 
 def recorded(scripted: Any, folder: Path, n: int = 3, **settings: Any) -> Any:
@@ -810,7 +865,9 @@ def test_a_record_that_does_not_know_a_seat_says_so(scripted: Any, tmp_path: Pat
     agent.assign(dict.fromkeys(agent.seats(), scripted_lm(scripted)))
     fm.evaluate(agent, questions(1), record=tmp_path / "r", tracking=False)
     with pytest.raises(fm.UserError, match="has no record for the seat 'simple'"):
-        fm.evaluate(fm.SingleAgent("simple"), questions(1), lm=f"replay/{tmp_path / 'r'}", tracking=False)
+        fm.evaluate(
+            fm.SingleAgent("simple"), questions(1), lm=f"replay/{tmp_path / 'r'}", tracking=False
+        )
 
 
 def test_a_request_that_is_not_on_record_is_an_error(scripted: Any, tmp_path: Path) -> None:
@@ -889,15 +946,21 @@ def test_endpoint_words_and_demos_change_the_key(scripted: Any, tmp_path: Path) 
         recorded(other, tmp_path / "r", 1)
         assert len(other.arrivals) == 1
     program = fm.SingleAgent("cot")
-    program.seat.predict.signature = program.seat.predict.signature.with_instructions("Answer in verse.")
+    program.seat.predict.signature = program.seat.predict.signature.with_instructions(
+        "Answer in verse."
+    )
     shown = fm.labelled_demos(fm.SingleAgent("cot"), questions(5)[3:], 1)
     for made, changed in enumerate([program, shown], start=2):
         forget_whose(tmp_path / "r")
-        fm.evaluate(changed, questions(1), lm=scripted_lm(scripted), record=tmp_path / "r", tracking=False)
+        fm.evaluate(
+            changed, questions(1), lm=scripted_lm(scripted), record=tmp_path / "r", tracking=False
+        )
         assert len(scripted.bodies) == made
 
 
-def test_what_does_not_change_the_answer_does_not_change_the_key(scripted: Any, tmp_path: Path) -> None:
+def test_what_does_not_change_the_answer_does_not_change_the_key(
+    scripted: Any, tmp_path: Path
+) -> None:
     recorded(scripted, tmp_path / "r", 1)
     recorded(scripted, tmp_path / "r", 1, concurrency=3, timeout=7.0, price=(1.0, 1.0))
     assert len(scripted.bodies) == 1
@@ -978,7 +1041,8 @@ def test_a_reader_sees_what_another_process_has_added(tmp_path: Path) -> None:
     reader.close(), writer.close()
 
 
-# Keys stay secret -------------------------------------------------------------------------------------------
+# Keys stay secret
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("quick")
@@ -1036,7 +1100,8 @@ def test_a_foreign_lms_secrets_reach_no_file(tmp_path: Path) -> None:
         assert CANARY not in file.read_text()
 
 
-# Other LMs, other callers -----------------------------------------------------------------------------------
+# Other LMs, other callers
+# -----------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -1172,7 +1237,8 @@ def test_dead_loops_are_forgotten(scripted: Any) -> None:
     assert len(endpoint._sessions) <= 1
 
 
-# Names, settings, prices ------------------------------------------------------------------------------------
+# Names, settings, prices
+# ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -1191,7 +1257,9 @@ def test_dead_loops_are_forgotten(scripted: Any) -> None:
         ("openai/x", {"api_base": "http://localhost/v1", "answer_form": "letter"}, "letter"),
     ],
 )
-def test_bad_names_and_settings_fail_at_once(name: str, settings: dict[str, Any], words: str) -> None:
+def test_bad_names_and_settings_fail_at_once(
+    name: str, settings: dict[str, Any], words: str
+) -> None:
     with pytest.raises(fm.UserError, match=words) as failed:
         fm.lm(name, **settings)
     assert "\n" not in str(failed.value)
@@ -1278,7 +1346,9 @@ def test_the_price_table() -> None:
     assert price_per_token("openai/no-such-model") is None
 
 
-def test_a_saved_lm_comes_back_without_address_or_key(scripted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_saved_lm_comes_back_without_address_or_key(
+    scripted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
     lm = fm.lm("openai/gpt-4o-mini", temperature=0.5, concurrency=7)
     state = json.loads(json.dumps(lm.dump_state()))
@@ -1286,7 +1356,10 @@ def test_a_saved_lm_comes_back_without_address_or_key(scripted: Any, monkeypatch
     back = dspy.BaseLM.load_state(state, allow_custom_lm_class=True)
     engine = engine_of(back)
     assert engine is not None
-    assert (engine.identity, engine.concurrency) == ("openai/gpt-4o-mini at https://api.openai.com/v1", 7)
+    assert (engine.identity, engine.concurrency) == (
+        "openai/gpt-4o-mini at https://api.openai.com/v1",
+        7,
+    )
     assert back.kwargs["temperature"] == 0.5
     elsewhere = scripted_lm(scripted, "gpt-4o-mini").dump_state()
     with pytest.raises(fm.UserError, match="set them again"):
@@ -1297,7 +1370,9 @@ def test_a_reasoning_model_gets_no_setting_that_it_refuses(
     scripted: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    with pytest.raises(fm.UserError, match=r"openai/gpt-5 is a reasoning model and takes no temperature"):
+    with pytest.raises(
+        fm.UserError, match=r"openai/gpt-5 is a reasoning model and takes no temperature"
+    ):
         fm.lm("openai/gpt-5", temperature=0.3)
     thinking = fm.lm("openai/gpt-5", api_base=scripted.url, seed=3)
     program = fm.SingleAgent("cot", sampling={"temperature": 0.5, "top_p": 0.4})
@@ -1310,7 +1385,9 @@ def test_a_reasoning_model_gets_no_setting_that_it_refuses(
         assert not {"temperature", "top_p", "max_tokens"} & body.keys()
 
 
-def test_an_address_of_ones_own_has_no_price(scripted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_of_ones_own_has_no_price(
+    scripted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     assert engine_of(fm.lm("openai/gpt-4o-mini")).prices is not None
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)

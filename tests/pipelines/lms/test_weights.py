@@ -1,4 +1,6 @@
-"""Embedded LMs by name: packages, files and the hub, and what is said of those that cannot be used."""
+"""Embedded LMs by name: packages, files and the hub, and what is said of those that cannot
+be used.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,9 @@ def test_a_file_is_an_lm_with_the_profile_that_its_head_asks_for(
     engine = engine_of(lm)
     assert engine is not None
     assert (lm.profile.layout, lm.profile.constrain, engine.concurrency) == ("chat", "schema", 2)
-    assert engine.identity.endswith(f"embedded llama.cpp ({sha256(file.read_bytes()).hexdigest()[:12]})")
+    assert engine.identity.endswith(
+        f"embedded llama.cpp ({sha256(file.read_bytes()).hexdigest()[:12]})"
+    )
     assert engine.dump_state()["embedded"] == {"context": 2048, "slots": 2}
 
 
@@ -139,7 +143,9 @@ def test_an_endpoint_travels_to_another_process(tmp_path: Path) -> None:
         (struct.pack("<4sIQQ", b"GGUF", 3, 0, 0), "holds no language model"),
     ],
 )
-def test_a_file_that_cannot_be_used_gets_a_sentence(content: bytes | None, said: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_used_gets_a_sentence(
+    content: bytes | None, said: str, tmp_path: Path
+) -> None:
     if content is not None:
         (tmp_path / "odd.gguf").write_bytes(content)
     with pytest.raises(UserError, match=said):
@@ -156,7 +162,9 @@ def test_a_file_that_cannot_be_used_gets_a_sentence(content: bytes | None, said:
         ("openai/m", {"slots": 2, "api_base": "http://127.0.0.1:9/v1"}, "openai/m has no slots"),
     ],
 )
-def test_names_and_settings_that_do_not_exist(name: str, settings: dict[str, Any], said: str) -> None:
+def test_names_and_settings_that_do_not_exist(
+    name: str, settings: dict[str, Any], said: str
+) -> None:
     with pytest.raises(UserError, match=said):
         fm.lm(name, **settings)
 
@@ -217,7 +225,9 @@ def wheel(folder: Path, name: str, part: bytes) -> Path:
         packed.writestr(f"{name}/data/part.bin", part)
         info = f"{name}-1.0.dist-info"
         packed.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        packed.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        packed.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
         packed.writestr(f"{info}/RECORD", "")
     return path
 
@@ -230,7 +240,9 @@ def test_the_weights_that_are_known_are_listed_with_what_pins_them() -> None:
         assert known.hub is None or re.search(r"@[0-9a-f]{40}:", known.hub)
 
 
-def test_parts_are_joined_once_and_checked(known: weights.Packed, tmp_path: Path, cache: Path) -> None:
+def test_parts_are_joined_once_and_checked(
+    known: weights.Packed, tmp_path: Path, cache: Path
+) -> None:
     found = weights.weights_of("tiny", cache)
     path = found.path(cache)
     assert path.read_bytes() == (tmp_path / "whole.gguf").read_bytes()
@@ -248,7 +260,9 @@ def test_damaged_or_missing_parts_name_the_command_that_fetches_them(
     with pytest.raises(UserError, match=r"are damaged: .* folkmoot lms get tiny"):
         weights.weights_of("tiny", cache).path(cache)
     assert list((cache / "weights").iterdir()) == []
-    monkeypatch.setitem(weights.KNOWN, "tiny", replace(known, packages=["not-installed-part1==1.0"]))
+    monkeypatch.setitem(
+        weights.KNOWN, "tiny", replace(known, packages=["not-installed-part1==1.0"])
+    )
     with pytest.raises(UserError, match=r"not on this machine: .* folkmoot lms get tiny"):
         weights.weights_of("tiny", cache).path(cache)
 
@@ -298,7 +312,9 @@ def test_the_hub_is_asked_first_for_the_pinned_revision(
 ) -> None:
     asked: list[Any] = []
 
-    def download(repo: str, file: str, revision: str, local_dir: Path, local_files_only: bool = False) -> str:
+    def download(
+        repo: str, file: str, revision: str, local_dir: Path, local_files_only: bool = False
+    ) -> str:
         if local_files_only:
             raise LocalEntryNotFoundError("not here")
         asked.append((repo, file, revision))
@@ -333,7 +349,10 @@ def test_a_file_of_the_hub_comes_from_its_cache_first(
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: None)
     found = weights.weights_of("hf:org/repo@abc:sub/m.gguf", cache)
-    assert asked == [("org/repo", "sub/m.gguf", "abc", True), ("org/repo", "sub/m.gguf", "abc", False)]
+    assert asked == [
+        ("org/repo", "sub/m.gguf", "abc", True),
+        ("org/repo", "sub/m.gguf", "abc", False),
+    ]
     assert found.label == "ab" * 6  # the hub's cache calls its files by their SHA-256
 
 
@@ -348,7 +367,9 @@ def test_a_hub_that_cannot_be_reached_gets_a_sentence(
 
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreached)
-    with pytest.raises(UserError, match=r"^org/repo:m.gguf is not on this machine and the hub cannot be rea"):
+    with pytest.raises(
+        UserError, match=r"^org/repo:m.gguf is not on this machine and the hub cannot be rea"
+    ):
         fm.lm("local/hf:org/repo:m.gguf")
     there = replace(weights.KNOWN["far"], hub="hf:org/repo:m.gguf")
     monkeypatch.setitem(weights.KNOWN, "far", there)
@@ -363,7 +384,11 @@ def test_a_hub_that_cannot_be_reached_gets_a_sentence(
     ],
 )
 def test_a_server_is_not_started_where_it_cannot_work(
-    settings: dict[str, Any], said: str, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, Any],
+    said: str,
+    tmp_path: Path,
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
     gguf(tmp_path / "tiny.gguf", INSTRUCT)

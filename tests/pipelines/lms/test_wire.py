@@ -41,7 +41,11 @@ from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 
 GOOD = {
     "choices": [
-        {"index": 0, "message": {"role": "assistant", "content": '{"answer": "A"}'}, "finish_reason": "stop"}
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": '{"answer": "A"}'},
+            "finish_reason": "stop",
+        }
     ],
     "usage": {"prompt_tokens": 10, "completion_tokens": 2},
 }
@@ -62,12 +66,16 @@ ANTHROPIC = {
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Back-off in milliseconds."""
     monkeypatch.setattr(
-        engine_module, "back_off", lambda attempt, after: back_off(attempt, after, first=0.004, longest=0.02)
+        engine_module,
+        "back_off",
+        lambda attempt, after: back_off(attempt, after, first=0.004, longest=0.02),
     )
 
 
 class Server:
-    """Answers POST requests with what `answer` gives: status, headers, and the bytes of the body."""
+    """Answers POST requests with what `answer` gives: status, headers, and the bytes of the
+    body.
+    """
 
     def __init__(self, answer: Any) -> None:
         self.bodies: list[bytes] = []
@@ -139,7 +147,9 @@ def hang_up(handler: Any) -> tuple[int, dict[str, str], bytes]:
     return 200, {}, b""
 
 
-def run(url: str, out: Path | None = None, n: int = 3, timeout: float = 120.0, **options: Any) -> Any:
+def run(
+    url: str, out: Path | None = None, n: int = 3, timeout: float = 120.0, **options: Any
+) -> Any:
     lm = fm.lm("openai/x", api_base=url, timeout=timeout, price=(1e-6, 1e-6))
     return fm.evaluate(fm.SingleAgent(), questions(n), lm=lm, out=out, tracking=False, **options)
 
@@ -151,7 +161,8 @@ def nobody_there() -> Iterator[str]:
     yield f"http://127.0.0.1:{port}/v1"
 
 
-# One address --------------------------------------------------------------------------------------------
+# One address
+# --------------------------------------------------------------------------------------------
 
 
 def test_the_calls_in_flight_are_limited_by_address_and_not_by_name() -> None:
@@ -166,7 +177,9 @@ def test_the_calls_in_flight_are_limited_by_address_and_not_by_name() -> None:
 
 def test_an_lm_keeps_its_own_limit_beside_a_larger_one() -> None:
     with ScriptedServer(delay=0.01) as server:
-        wide, narrow = (fm.lm("openai/x", api_base=server.url, concurrency=most) for most in (32, 2))
+        wide, narrow = (
+            fm.lm("openai/x", api_base=server.url, concurrency=most) for most in (32, 2)
+        )
         fm.evaluate(fm.SingleAgent(lm=wide), questions(40), concurrency=64, tracking=False)
         assert server.most_at_once == 32
         server.most_at_once = 0
@@ -183,7 +196,8 @@ def test_an_address_without_its_v1_is_told_where_the_endpoint_may_be(path: str, 
             run(url + path)
 
 
-# Nobody there -------------------------------------------------------------------------------------------
+# Nobody there
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("pace", [0.1, pytest.param(1.0, marks=pytest.mark.nightly)])
@@ -268,14 +282,17 @@ def test_a_hanging_endpoint_speaks_and_is_not_asked_again_and_again(
         assert len(server.arrivals) == 20 + 2
         first = next(record for record in caplog.records if record.name == "folkmoot")
         assert (
-            first.getMessage() == f"no answer from {server.origin} yet: an attempt may take 0.3 s (--timeout)"
+            first.getMessage()
+            == f"no answer from {server.origin} yet: an attempt may take 0.3 s (--timeout)"
         )
         lines = list(read_ledger(tmp_path))
         assert len(lines) == len(server.arrivals) == result.summary.paid["calls"]
         assert all(line["lost"] and line["cost_usd"] > 0 for line in lines)
 
 
-def test_a_budget_of_time_ends_calls_that_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_budget_of_time_ends_calls_that_hang(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(engine_module, "GRACE_SECONDS", 0.5)
     with Server(hang) as server:
         began = time.monotonic()
@@ -286,7 +303,8 @@ def test_a_budget_of_time_ends_calls_that_hang(tmp_path: Path, monkeypatch: pyte
         assert totals(tmp_path).calls == 3
 
 
-# What a server asks for ---------------------------------------------------------------------------------
+# What a server asks for
+# ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -311,7 +329,9 @@ def test_retry_after_as_a_date() -> None:
 
 def test_nobody_waits_longer_than_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[Any] = []
-    monkeypatch.setattr(engine_module, "back_off", lambda attempt, after: waits.append(after) or 0.001)
+    monkeypatch.setattr(
+        engine_module, "back_off", lambda attempt, after: waits.append(after) or 0.001
+    )
     with Server(
         lambda _: (429, {"Retry-After": "3600"}, b"") if len(server.arrivals) == 1 else good()
     ) as server:
@@ -333,7 +353,9 @@ def test_nobody_waits_longer_than_a_minute(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 @pytest.mark.parametrize("what", ["-requests", "-tokens", ""])
-def test_what_rate_limit_headers_say(what: str, remaining: str, reset: str, seconds: float | None) -> None:
+def test_what_rate_limit_headers_say(
+    what: str, remaining: str, reset: str, seconds: float | None
+) -> None:
     headers = {f"x-ratelimit-remaining{what}": remaining, f"x-ratelimit-reset{what}": reset}
     assert rate_limit_pause(headers) == seconds
 
@@ -350,9 +372,14 @@ def test_what_rate_limit_headers_say(what: str, remaining: str, reset: str, seco
         ("0001-01-01T00:00:00+23:59", None),
     ],
 )
-def test_what_the_rate_limit_headers_of_anthropic_say(what: str, reset: str, seconds: float | None) -> None:
+def test_what_the_rate_limit_headers_of_anthropic_say(
+    what: str, reset: str, seconds: float | None
+) -> None:
     said = reset.format(datetime.now(UTC) + timedelta(seconds=20))
-    headers = {f"anthropic-ratelimit-{what}-remaining": "0", f"anthropic-ratelimit-{what}-reset": said}
+    headers = {
+        f"anthropic-ratelimit-{what}-remaining": "0",
+        f"anthropic-ratelimit-{what}-reset": said,
+    }
     assert rate_limit_pause(headers) == (seconds and pytest.approx(seconds, abs=2))
     assert rate_limit_pause(headers | {f"anthropic-ratelimit-{what}-remaining": "1000"}) is None
 
@@ -367,12 +394,15 @@ def test_a_used_up_rate_limit_is_waited_for() -> None:
         assert all(gap > 0.65 for gap in gaps)
 
 
-# The bill -----------------------------------------------------------------------------------------------
+# The bill
+# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("answer", [hang_up, hang])
-def test_tries_that_may_have_been_billed_count_against_the_calls(answer: Any, tmp_path: Path) -> None:
+def test_tries_that_may_have_been_billed_count_against_the_calls(
+    answer: Any, tmp_path: Path
+) -> None:
     """A budget of 25 calls let 140 requests through, none of them on the ledger."""
     with Server(answer) as server:
         result = run(server.url, tmp_path, n=20, timeout=0.3, budget="25 calls")
@@ -400,7 +430,9 @@ def test_an_unreadable_answer_is_billed_and_asked_for_three_times_at_most(tmp_pa
 
 
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGINT])
-def test_calls_in_flight_when_a_run_is_stopped_are_spent(way: signal.Signals, tmp_path: Path) -> None:
+def test_calls_in_flight_when_a_run_is_stopped_are_spent(
+    way: signal.Signals, tmp_path: Path
+) -> None:
     """Six stops with 64 calls in flight let 484 of 100 calls through."""
     stopped: list[int] = []
     with Server(lambda _: good() if len(stopped) == 3 else None) as server:
@@ -419,7 +451,10 @@ def test_calls_in_flight_when_a_run_is_stopped_are_spent(way: signal.Signals, tm
         assert len(server.arrivals) == 35
         assert totals(tmp_path).calls == result.summary.paid["calls"] == 35
         assert result.summary.lost["calls"] == 30
-        assert result.summary.lost["completion_tokens"] > 100 * result.summary.usage["completion_tokens"]
+        assert (
+            result.summary.lost["completion_tokens"]
+            > 100 * result.summary.usage["completion_tokens"]
+        )
         assert not [path for path in tmp_path.iterdir() if path.name.startswith(".in-flight")]
 
 
@@ -452,11 +487,14 @@ def test_what_was_settled_before_the_kill_is_not_booked_twice(tmp_path: Path) ->
     assert again.total.calls == 3
 
 
-# Sizes --------------------------------------------------------------------------------------------------
+# Sizes
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_reply_has_a_size_limit(packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_has_a_size_limit(
+    packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """1 MB of gzip that unpacks to 1 GB ended in a segfault."""
     monkeypatch.setenv("FOLKMOOT_REPLY_MB", "2")
     body = json.dumps(GOOD).encode() + b" " * (200 << 20 if packed else 3 << 20)
@@ -468,7 +506,8 @@ def test_a_reply_has_a_size_limit(packed: bool, tmp_path: Path, monkeypatch: pyt
         assert len(server.arrivals) == 1
     (row,) = result.rows
     assert row["error"] == (
-        f"the reply of {server.url} has more than 2 MB: lower max_tokens, or raise FOLKMOOT_REPLY_MB"
+        f"the reply of {server.url} has more than 2 MB: lower max_tokens, or raise "
+        f"FOLKMOOT_REPLY_MB"
     )
     assert totals(tmp_path).calls == 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 100 << 10
@@ -484,7 +523,9 @@ def test_more_calls_at_once_than_open_files(tmp_path: Path) -> None:
     assert any("128 calls in flight to" in text and "256 open files" in text for text in said)
 
 
-def test_addresses_that_nobody_calls_any_more_hold_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_addresses_that_nobody_calls_any_more_hold_no_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """After 300 servers in one process the next one got one call at a time."""
     monkeypatch.setattr(limits, "LINGER_SECONDS", 0.0, raising=False)
 
@@ -498,7 +539,8 @@ def test_addresses_that_nobody_calls_any_more_hold_no_files(monkeypatch: pytest.
         assert asyncio.run(last_of_many()) == 64
 
 
-# Addresses and words ------------------------------------------------------------------------------------
+# Addresses and words
+# ------------------------------------------------------------------------------------
 
 
 def test_user_info_and_a_query_in_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -537,7 +579,8 @@ def test_a_command_says_what_the_wire_says(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().err == "folkmoot: no answer from http://x [2J, retrying\n"
 
 
-# Settings ---------------------------------------------------------------------------------------------
+# Settings
+# ---------------------------------------------------------------------------------------------
 
 
 def body_of(server: ScriptedServer, lm: Any) -> dict[str, Any]:
@@ -549,7 +592,9 @@ def test_settings_of_todays_lms_are_sent_as_they_are(scripted: ScriptedServer) -
     """`reasoning_effort` was refused as unknown."""
     think = {"chat_template_kwargs": {"enable_thinking": False}, "min_p": 0.1}
     known = {"reasoning_effort": "low", "max_completion_tokens": 9000, "verbosity": "low"}
-    body = body_of(scripted, fm.lm("openai/gpt-5", api_base=scripted.url, extra_body=think, **known))
+    body = body_of(
+        scripted, fm.lm("openai/gpt-5", api_base=scripted.url, extra_body=think, **known)
+    )
     assert {**body, **known, **think} == body
     assert not {"max_tokens", "temperature", "extra_body"} & body.keys()
     known = {"top_p": 0.9, "seed": 3, "max_completion_tokens": 7}
@@ -605,7 +650,10 @@ def test_settings_are_part_of_the_key_the_run_and_the_saved_program(
 
     out = tmp_path / "run"
     fm.evaluate(fm.SingleAgent(), questions(1), lm=low, out=out, tracking=False)
-    assert json.loads((out / "run.json").read_text())["lms"]["*"]["settings"]["reasoning_effort"] == "low"
+    assert (
+        json.loads((out / "run.json").read_text())["lms"]["*"]["settings"]["reasoning_effort"]
+        == "low"
+    )
     with pytest.raises(fm.UserError):
         fm.evaluate(fm.SingleAgent(), questions(1), lm=high, out=out, tracking=False)
     made = len(scripted.bodies)
@@ -632,7 +680,9 @@ def test_the_command_lines_settings(scripted: ScriptedServer) -> None:
         "reasoner": {"reasoning_effort": "low", "extra_body": {"min_p": 0.1}},
         "judge": {"reasoning_effort": "high"},
     }
-    assert {name: (lm.kwargs.get("top_p"), lm.kwargs.get("seed")) for name, lm in seats.items()} == {
+    assert {
+        name: (lm.kwargs.get("top_p"), lm.kwargs.get("seed")) for name, lm in seats.items()
+    } == {
         "intuitive": (0.5, None),
         "reasoner": (0.5, None),
         "judge": (0.5, 4),
@@ -643,7 +693,8 @@ def test_the_command_lines_settings(scripted: ScriptedServer) -> None:
             Seating(LMs(**known, lm_set=[wrong])).seat(program)
 
 
-# LiteLLM ----------------------------------------------------------------------------------------------
+# LiteLLM
+# ----------------------------------------------------------------------------------------------
 
 HOSTED = {
     "anthropic/claude-sonnet-4-5": ("ANTHROPIC_API_KEY", "x-api-key"),
@@ -701,7 +752,9 @@ BUDGET = {"thinking": {"type": "enabled", "budget_tokens": 2048}}
         ("mistral/mistral-small", {"extra_body": {"safe_prompt": True}}, '"safe_prompt": true'),
     ],
 )
-def test_settings_reach_a_provider(name: str, settings: dict[str, Any], sent: str, hosted: Any) -> None:
+def test_settings_reach_a_provider(
+    name: str, settings: dict[str, Any], sent: str, hosted: Any
+) -> None:
     with Server(lambda _: (400, {}, b"{}")) as server:
         asked(hosted(name, server.url, **settings))
         assert sent in json.dumps(json.loads(server.bodies[0]))
@@ -743,11 +796,17 @@ def test_a_used_up_rate_limit_of_a_provider_is_waited_for(name: str, hosted: Any
             return 200, spent, json.dumps({**GOOD, "id": "1", "created": 1, "model": "m"}).encode()
         reset = (datetime.now(UTC) + timedelta(seconds=0.7)).isoformat()
         spent = {"anthropic-ratelimit-input-tokens-remaining": "0"}
-        return 200, spent | {"anthropic-ratelimit-input-tokens-reset": reset}, json.dumps(ANTHROPIC).encode()
+        return (
+            200,
+            spent | {"anthropic-ratelimit-input-tokens-reset": reset},
+            json.dumps(ANTHROPIC).encode(),
+        )
 
     with Server(answer) as server:
         lm = hosted(name, server.url)
-        fm.evaluate(fm.SingleAgent(), questions(2), lm=lm, concurrency=1, tracking=False, cache=False)
+        fm.evaluate(
+            fm.SingleAgent(), questions(2), lm=lm, concurrency=1, tracking=False, cache=False
+        )
         first, second = server.arrivals
         assert second - first > 0.65
 

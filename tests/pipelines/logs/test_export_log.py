@@ -1,4 +1,6 @@
-"""Runs become logs of other tools: what these read of them, and that an import gives the same run."""
+"""Runs become logs of other tools: what these read of them, and that an import gives the
+same run.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,12 @@ def reply(body: dict[str, Any]) -> Any:
     text = str(body["messages"])
     if "refused" in text:
         return 400, {}, {"error": {"message": "no"}}
-    fields = body.get("response_format", {}).get("json_schema", {}).get("schema", {}).get("properties", {})
+    fields = (
+        body.get("response_format", {})
+        .get("json_schema", {})
+        .get("schema", {})
+        .get("properties", {})
+    )
     said = dict.fromkeys(fields, "it “fits”")
     return json.dumps(said | {"answer": "B" if "reason" in text else "A"})
 
@@ -33,7 +40,11 @@ def questions() -> list[fm.Question]:
     asked = ["soup?", "money?", "refused?", "a/b?"]
     return [
         fm.Question(
-            id=f"dir/{place}", question=text, choices=choices, answer="A", meta={"subject": text, "n": place}
+            id=f"dir/{place}",
+            question=text,
+            choices=choices,
+            answer="A",
+            meta={"subject": text, "n": place},
         )
         for place, text in enumerate(asked)
     ]
@@ -88,12 +99,17 @@ def test_runs_of_one_lm_are_told_apart_when_imported_together(
 ) -> None:
     fm.export_log([runs["team"], runs["one"]], tmp_path)
     found = fm.import_log(tmp_path)
-    assert {run.accuracy for run in found.runs.values()} == {runs["team"].accuracy, runs["one"].accuracy}
+    assert {run.accuracy for run in found.runs.values()} == {
+        runs["team"].accuracy,
+        runs["one"].accuracy,
+    }
 
 
 def test_an_imported_run_is_exported_and_what_is_not_known_stays_so(tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
-    table.write_text("question_id,agent,strategy,answer,correct\nq1,a: b/c,cot,4,1\nq2,a: b/c,cot,5,0\n")
+    table.write_text(
+        "question_id,agent,strategy,answer,correct\nq1,a: b/c,cot,4,1\nq2,a: b/c,cot,5,0\n"
+    )
     (run,) = fm.import_log(table, tmp_path / "in").runs.values()
     (log,) = fm.export_log(tmp_path / "in", tmp_path / "logs")
     (back,) = fm.import_log(log).runs.values()
@@ -142,7 +158,11 @@ def test_a_log_of_inspect(runs: dict[str, fm.Evaluation], tmp_path: Path) -> Non
     assert said[:3] == ["soup?", "intuitive, round 1:", "reasoner, round 1:"]
     assert sample["scores"]["accuracy"]["value"] == "I"
     (event,) = sample["events"]
-    assert (event["role"], event["input"], event["output"]["completion"]) == ("intuitive", [message], "A")
+    assert (event["role"], event["input"], event["output"]["completion"]) == (
+        "intuitive",
+        [message],
+        "A",
+    )
     assert "sk-canary" not in json.dumps(sample)
     assert log("samples/dir/2_epoch_1.json")["error"]["message"]
     assert [one["id"] for one in log("summaries.json")] == [row["id"] for row in run.rows]
@@ -150,7 +170,8 @@ def test_a_log_of_inspect(runs: dict[str, fm.Evaluation], tmp_path: Path) -> Non
     assert read_eval(path)("samples/n0_epoch_1.json")["scores"]["accuracy"]["value"] == "N"
     (path,) = fm.export_log(runs["f1"], tmp_path)
     assert (
-        read_eval(path)("header.json")["results"]["scores"][0]["metrics"]["mean"]["value"] == runs["f1"].score
+        read_eval(path)("header.json")["results"]["scores"][0]["metrics"]["mean"]["value"]
+        == runs["f1"].score
     )
 
 
@@ -184,12 +205,16 @@ def test_half_a_surrogate_pair_and_long_names_stop_no_export(format: str, tmp_pa
 
 
 def test_the_command_and_its_faults(runs: dict[str, fm.Evaluation], tmp_path: Path) -> None:
-    called = CliRunner().invoke(app, ["export", str(runs["one"].folder), "--out", str(tmp_path), "--json"])
+    called = CliRunner().invoke(
+        app, ["export", str(runs["one"].folder), "--out", str(tmp_path), "--json"]
+    )
     assert called.exit_code == 0, called.output
     assert json.loads(called.stdout)["logs"] == [str(tmp_path / "one.eval")]
     with pytest.raises(fm.UserError, match="the formats are inspect, jsonl, csv"):
         fm.export_log(runs["one"], tmp_path, "html")
-    assert fm.export_log(runs["one"], tmp_path / "new" / "mine.eval") == [tmp_path / "new" / "mine.eval"]
+    assert fm.export_log(runs["one"], tmp_path / "new" / "mine.eval") == [
+        tmp_path / "new" / "mine.eval"
+    ]
     with pytest.raises(fm.UserError, match="names one log, and 2 runs are given"):
         fm.export_log([runs["one"], runs["team"]], tmp_path / "mine.eval")
     with pytest.raises(fm.UserError, match="no run is given"):
@@ -198,7 +223,9 @@ def test_the_command_and_its_faults(runs: dict[str, fm.Evaluation], tmp_path: Pa
         fm.export_log(tmp_path / "none", tmp_path)
 
 
-def test_kept_fields_that_are_none_of_a_row_are_named(runs: dict[str, fm.Evaluation], tmp_path: Path) -> None:
+def test_kept_fields_that_are_none_of_a_row_are_named(
+    runs: dict[str, fm.Evaluation], tmp_path: Path
+) -> None:
     (log,) = fm.export_log(runs["one"], tmp_path)
     changed = tmp_path / "changed.eval"
     with zipfile.ZipFile(log) as old, zipfile.ZipFile(changed, "w") as new:
@@ -207,11 +234,15 @@ def test_kept_fields_that_are_none_of_a_row_are_named(runs: dict[str, fm.Evaluat
             if member.startswith("samples/"):
                 held["metadata"]["folkmoot"]["row"]["usage"] = {"calls": -1}
             new.writestr(member, json.dumps(held))
-    with pytest.raises(fm.UserError, match=r"usage.* in its 'folkmoot' metadata is not as it must be"):
+    with pytest.raises(
+        fm.UserError, match=r"usage.* in its 'folkmoot' metadata is not as it must be"
+    ):
         fm.import_log(changed)
 
 
-def test_what_a_log_was_scored_anew_as_counts(runs: dict[str, fm.Evaluation], tmp_path: Path) -> None:
+def test_what_a_log_was_scored_anew_as_counts(
+    runs: dict[str, fm.Evaluation], tmp_path: Path
+) -> None:
     for name, value, score in (("one", "C", 1.0), ("exact", 0.25, 0.25)):
         (log,) = fm.export_log(runs[name], tmp_path)
         changed = tmp_path / f"{name}-anew.eval"
@@ -248,6 +279,8 @@ def test_inspect_itself_reads_the_log(runs: dict[str, fm.Evaluation], tmp_path: 
         pytest.skip(f"inspect_ai cannot be installed: {installed.stderr[-200:]}")
     run = runs["team"]
     (log,) = fm.export_log(run, tmp_path)
-    said = subprocess.run([python, "-c", READ, log], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [python, "-c", READ, log], capture_output=True, text=True, check=True
+    ).stdout
     errors = [row["error"] is not None for row in run.rows]
     assert json.loads(said) == [run.accuracy, run.accuracy, len(errors), len(errors), errors]

@@ -50,9 +50,12 @@ def test_a_plain_table_becomes_a_run_an_agent(table: Path, tmp_path: Path) -> No
     assert accuracies(found) == {"alpha": 0.5, "beta": 1.0}
     assert {path.parent for path in out.rglob("results.jsonl")} == {out / "alpha", out / "beta"}
     row = found.runs["beta"].rows[0]
-    assert (row["gold"], row["seconds"], row["usage"]["prompt_tokens"], row["usage"]["cost_usd"]) == (
-        None,
-    ) * 4
+    assert (
+        row["gold"],
+        row["seconds"],
+        row["usage"]["prompt_tokens"],
+        row["usage"]["cost_usd"],
+    ) == (None,) * 4
     assert found.runs["alpha"].rows[0]["usage"]["cost_usd"] == 0.001
     run = json.loads((out / "alpha" / "run.json").read_text())
     assert run["imported"]["sources"][0]["name"] == "t.csv"
@@ -84,7 +87,9 @@ def test_the_same_import_again_changes_nothing(table: Path, tmp_path: Path) -> N
 
     def state() -> dict[Path, tuple[int, bytes]]:
         return {
-            path: (path.stat().st_mtime_ns, path.read_bytes()) for path in out.rglob("*") if path.is_file()
+            path: (path.stat().st_mtime_ns, path.read_bytes())
+            for path in out.rglob("*")
+            if path.is_file()
         }
 
     fm.import_log(table, out)
@@ -132,7 +137,9 @@ def test_agents_with_hostile_names_stay_in_the_folder(tmp_path: Path) -> None:
         ({"cost": -1}, "'cost' is -1"),
     ],
 )
-def test_faults_name_file_and_line_and_leave_nothing(row: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_faults_name_file_and_line_and_leave_nothing(
+    row: dict[str, Any], said: str, tmp_path: Path
+) -> None:
     good = {"question_id": "q1", "agent": "a", "answer": "x", "correct": True, "question": "one"}
     other = {"question_id": "q1" if row.get("question") else "q2"}
     path = lines(tmp_path / "t.jsonl", [good, good | other | row])
@@ -142,7 +149,9 @@ def test_faults_name_file_and_line_and_leave_nothing(row: dict[str, Any], said: 
     assert not list((tmp_path / "out").iterdir())
 
 
-def test_compare_report_and_training_need_no_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compare_report_and_training_need_no_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [
         {
             "question_id": f"q{n}",
@@ -158,7 +167,9 @@ def test_compare_report_and_training_need_no_call(tmp_path: Path, monkeypatch: p
     comparison = fm.compare(found.runs["most"], found.runs["odd"])
     assert comparison.runs[0].usage["prompt_tokens"] is None
     assert comparison.runs[0].seconds is None
-    result = CliRunner().invoke(app, ["compare", str(tmp_path / "out/most"), str(tmp_path / "out/odd")])
+    result = CliRunner().invoke(
+        app, ["compare", str(tmp_path / "out/most"), str(tmp_path / "out/odd")]
+    )
     assert result.exit_code == 0
     assert "unknown" in result.output
     report = fm.report([found.folder / name for name in ("most", "odd", "even")], tracking=False)
@@ -171,27 +182,41 @@ def test_compare_report_and_training_need_no_call(tmp_path: Path, monkeypatch: p
 
 
 def test_the_command_says_what_it_made(table: Path, tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["import", str(table), "--out", str(tmp_path / "out"), "--json"])
+    result = CliRunner().invoke(
+        app, ["import", str(table), "--out", str(tmp_path / "out"), "--json"]
+    )
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["runs"] == {
         name: str(tmp_path / "out" / name) for name in ("alpha", "beta")
     }
 
 
-# Formats ---------------------------------------------------------------------------------------------
+# Formats
+# ---------------------------------------------------------------------------------------------
 
 
 def test_inspect_logs_give_the_accuracy_that_inspect_gave() -> None:
     found = fm.import_log([SAVED / "alpha.eval", SAVED / "beta.eval"])
     assert accuracies(found) == {"mockllm/alpha": 0.75, "mockllm/beta": 0.5}
     row = found.runs["mockllm/alpha"].rows[0]
-    assert (row["id"], row["question"], row["gold"], row["answer"]) == ("q0", "What is 0+0?", "0", "0")
+    assert (row["id"], row["question"], row["gold"], row["answer"]) == (
+        "q0",
+        "What is 0+0?",
+        "0",
+        "0",
+    )
     assert (row["usage"]["prompt_tokens"], row["usage"]["completion_tokens"]) == (9, 2)
 
 
 def test_logs_of_several_kinds_and_tasks_make_one_table(tmp_path: Path) -> None:
     rows = [
-        {"question_id": f"q{n}", "agent": "mine", "answer": "0", "correct": n == 0, "gold": str(2 * n)}
+        {
+            "question_id": f"q{n}",
+            "agent": "mine",
+            "answer": "0",
+            "correct": n == 0,
+            "gold": str(2 * n),
+        }
         | {"question": f"What is {n}+{n}?"}
         for n in range(4)
     ]
@@ -206,7 +231,11 @@ def test_inspect_options_are_labelled() -> None:
     found = fm.import_log(SAVED / "choices.eval")
     rows = found.runs["mockllm/alpha"].rows
     assert [row["correct"] for row in rows] == [True, False]
-    assert (rows[1]["choices"], rows[1]["gold"], rows[1]["answer"]) == ({"A": "pink", "B": "green"}, "B", "A")
+    assert (rows[1]["choices"], rows[1]["gold"], rows[1]["answer"]) == (
+        {"A": "pink", "B": "green"},
+        "B",
+        "A",
+    )
 
 
 def test_inspect_logs_packed_with_zstd() -> None:
@@ -226,10 +255,17 @@ def test_hostile_zips_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["chunked.eval", "sums.json"])
 def test_chunked_and_json_logs_of_inspect(name: str) -> None:
-    """Made by Inspect itself: the id `a/b` has a slash, and its long question stands apart when chunked."""
+    """Made by Inspect itself: the id `a/b` has a slash, and its long question stands apart when
+    chunked.
+    """
     (run,) = fm.import_log(SAVED / name).runs.values()
     first, second = run.rows
-    assert (first["id"], first["correct"], second["id"], second["correct"]) == ("a/b", True, "q2", False)
+    assert (first["id"], first["correct"], second["id"], second["correct"]) == (
+        "a/b",
+        True,
+        "q2",
+        False,
+    )
     assert first["question"].endswith("gives one away. How many are left?")
     assert (first["answer"], first["usage"]["prompt_tokens"]) == ("The answer is 3", 9)
 
@@ -245,7 +281,11 @@ def test_chunked_and_json_logs_of_inspect(name: str) -> None:
         {"samples": [{"id": 1, "scores": {"s": {"value": {"a": 1}}}, "attachments": [1]}]},
         {
             "samples": [
-                {"id": 1, "scores": {"s": {"value": 1}}, "metadata": {"folkmoot": {"row": {"usage": 1}}}}
+                {
+                    "id": 1,
+                    "scores": {"s": {"value": 1}},
+                    "metadata": {"folkmoot": {"row": {"usage": 1}}},
+                }
             ]
         },
     ],
@@ -295,7 +335,12 @@ def test_solvers_of_one_model_are_runs_of_their_own(tmp_path: Path) -> None:
             told = {"model": "m", "task": "t", "solver": solver, "scorers": [{"name": "match"}]}
             packed.writestr("header.json", json.dumps({"eval": told}))
             unread = {"value": "N", "answer": None}
-            sample = {"id": 1, "input": "?", "output": {"completion": "hm"}, "scores": {"match": unread}}
+            sample = {
+                "id": 1,
+                "input": "?",
+                "output": {"completion": "hm"},
+                "scores": {"match": unread},
+            }
             packed.writestr("samples/1_epoch_1.json", json.dumps(sample))
     found = fm.import_log(tmp_path)
     assert set(found.runs) == {"m plan", "m act"}
@@ -303,16 +348,38 @@ def test_solvers_of_one_model_are_runs_of_their_own(tmp_path: Path) -> None:
 
 
 def test_samples_of_lm_eval(tmp_path: Path) -> None:
-    common = {"arguments": {"gen_args_0": {"arg_0": "Q: 2+2?", "arg_1": {}}}, "metrics": ["exact_match"]}
+    common = {
+        "arguments": {"gen_args_0": {"arg_0": "Q: 2+2?", "arg_1": {}}},
+        "metrics": ["exact_match"],
+    }
     sums = [
-        {"doc_id": n, "doc": {"question": f"{n}+{n}?"}, "target": str(2 * n), "resps": [[f"It is {said}"]]}
-        | {"filtered_resps": [said], "filter": "strict-match", "exact_match": float(said == str(2 * n))}
+        {
+            "doc_id": n,
+            "doc": {"question": f"{n}+{n}?"},
+            "target": str(2 * n),
+            "resps": [[f"It is {said}"]],
+        }
+        | {
+            "filtered_resps": [said],
+            "filter": "strict-match",
+            "exact_match": float(said == str(2 * n)),
+        }
         | common
         for n, said in enumerate(("0", "2", "5"))
     ]
     picks = [
-        {"doc_id": 0, "doc": {"query": "Sky?", "choices": ["red", "blue"]}, "target": 1, "metrics": ["acc"]}
-        | {"filtered_resps": [["-2.5", "False"], ["-0.5", "True"]], "resps": [], "filter": "none", "acc": 1.0}
+        {
+            "doc_id": 0,
+            "doc": {"query": "Sky?", "choices": ["red", "blue"]},
+            "target": 1,
+            "metrics": ["acc"],
+        }
+        | {
+            "filtered_resps": [["-2.5", "False"], ["-0.5", "True"]],
+            "resps": [],
+            "filter": "none",
+            "acc": 1.0,
+        }
     ]
     home = tmp_path / "results" / "org__model"
     lines(home / "samples_gsm8k_2026-01-02T03-04-05.678.jsonl", sums)
@@ -328,7 +395,9 @@ def test_samples_of_lm_eval(tmp_path: Path) -> None:
 
 
 def test_samples_that_lm_eval_wrote_give_the_scores_that_it_printed() -> None:
-    """Made by lm-eval 0.4.13 on a scripted model: a task of options, and one of numbers with two filters."""
+    """Made by lm-eval 0.4.13 on a scripted model: a task of options, and one of numbers with two
+    filters.
+    """
     found = fm.import_log(SAVED / "lm-eval")
     assert accuracies(found) == {
         "org/scripted": pytest.approx(0.6667, abs=1e-4),
@@ -336,8 +405,17 @@ def test_samples_that_lm_eval_wrote_give_the_scores_that_it_printed() -> None:
         "org/scripted strict": 0.5,
     }
     sky = found.runs["org/scripted"].rows[0]
-    assert (sky["question"], sky["choices"], sky["gold"]) == ("The sky is", {"A": "pink", "B": "blue"}, "B")
-    assert [row["answer"] for row in found.runs["org/scripted flexible"].rows] == ["0", "2", "5", "6"]
+    assert (sky["question"], sky["choices"], sky["gold"]) == (
+        "The sky is",
+        {"A": "pink", "B": "blue"},
+        "B",
+    )
+    assert [row["answer"] for row in found.runs["org/scripted flexible"].rows] == [
+        "0",
+        "2",
+        "5",
+        "6",
+    ]
     assert found.runs["org/scripted strict"].summary.counts["unreadable"] == 1
 
 
@@ -379,8 +457,14 @@ def test_rows_of_every_eval_ever(tmp_path: Path) -> None:
         "messages": talk,
         "answer_attribution": [],
     }
-    found = fm.import_log(lines(tmp_path / "talk_samples.jsonl", [several])).runs["org/model"].rows[0]
-    assert (found["answer"], found["transcript"][0]["text"], found["correct"]) == ("four", "four", True)
+    found = (
+        fm.import_log(lines(tmp_path / "talk_samples.jsonl", [several])).runs["org/model"].rows[0]
+    )
+    assert (found["answer"], found["transcript"][0]["text"], found["correct"]) == (
+        "four",
+        "four",
+        True,
+    )
     # A row for each metric, of which the first counts; the same metric twice is a fault.
     first, second = ({**row, "evaluation_result_id": name} for name in ("accuracy", "brevity"))
     second["evaluation"] = {"score": 0.0, "is_correct": False}
@@ -391,14 +475,19 @@ def test_rows_of_every_eval_ever(tmp_path: Path) -> None:
 
 
 def test_results_of_promptfoo(tmp_path: Path) -> None:
-    def result(provider: str, test: int, output: str | None, success: bool, **more: Any) -> dict[str, Any]:
+    def result(
+        provider: str, test: int, output: str | None, success: bool, **more: Any
+    ) -> dict[str, Any]:
         return {
             "promptIdx": 0,
             "testIdx": test,
             "provider": {"id": provider, "label": ""},
             "prompt": {"raw": f"Answer {test}", "label": "Answer {{question}}"},
             "vars": {"question": f"Q{test}", "expected": "yes"},
-            "response": {"output": output, "tokenUsage": {"total": 8, "prompt": 5, "completion": 3}},
+            "response": {
+                "output": output,
+                "tokenUsage": {"total": 8, "prompt": 5, "completion": 3},
+            },
             "success": success,
             "score": int(success),
             "latencyMs": 120,
@@ -412,7 +501,9 @@ def test_results_of_promptfoo(tmp_path: Path) -> None:
         result("echo", 0, None, False, failureReason=2, error="API error"),
     ]
     path = tmp_path / "out.json"
-    path.write_text(json.dumps({"evalId": "e", "results": {"version": 3, "results": results}, "config": {}}))
+    path.write_text(
+        json.dumps({"evalId": "e", "results": {"version": 3, "results": results}, "config": {}})
+    )
     found = fm.import_log(path)
     assert accuracies(found) == {"openai:gpt": 0.5, "echo": 0.0}
     good, wrong = found.runs["openai:gpt"].rows
@@ -430,7 +521,9 @@ def test_results_of_promptfoo(tmp_path: Path) -> None:
 
 
 def test_results_that_promptfoo_wrote_give_the_scores_that_it_printed(tmp_path: Path) -> None:
-    """Made by promptfoo 0.121.20 with two scripted providers: 3 and 4 passed, 1 and 1 failed, 1 error."""
+    """Made by promptfoo 0.121.20 with two scripted providers: 3 and 4 passed, 1 and 1 failed, 1
+    error.
+    """
     found = fm.import_log(SAVED / "promptfoo")
     assert accuracies(found) == {
         "scripted:alpha": 0.6,
@@ -438,7 +531,11 @@ def test_results_that_promptfoo_wrote_give_the_scores_that_it_printed(tmp_path: 
     }  # beta is column 1 of one prompt
     alpha, beta = (run.summary for run in found.runs.values())
     assert (alpha.counts["errors"], alpha.usage["prompt_tokens"]) == (1, None)
-    assert (beta.counts["errors"], beta.usage["prompt_tokens"], beta.usage["cost_usd"]) == (0, 50, 0.005)
+    assert (beta.counts["errors"], beta.usage["prompt_tokens"], beta.usage["cost_usd"]) == (
+        0,
+        50,
+        0.005,
+    )
     results = json.loads((SAVED / "promptfoo" / "sums.json").read_text())["results"]["results"]
     twice = [
         {**one, "promptIdx": 2 * prompt + one["promptIdx"], "promptId": str(prompt)}
@@ -475,7 +572,8 @@ def test_evaluation_tables_of_mlflow(tmp_path: Path) -> None:
     assert [row["gold"] for row in found.runs["abc"].rows] == ["4", "5"]
 
 
-# Repeats ---------------------------------------------------------------------------------------------
+# Repeats
+# ---------------------------------------------------------------------------------------------
 
 REPEATED = {"q0": [True, False, True], "q1": [True, True, True], "q2": [False, False, True]}
 """Whether each of three answers to each of three questions is right."""
@@ -485,7 +583,8 @@ def plain_epochs(home: Path) -> None:
     cells = ["question_id,agent,answer,correct,epoch"]
     for epoch in (3, 1, 2):
         cells += [
-            f"{name},m,{right[epoch - 1]},{right[epoch - 1]},{epoch}" for name, right in REPEATED.items()
+            f"{name},m,{right[epoch - 1]},{right[epoch - 1]},{epoch}"
+            for name, right in REPEATED.items()
         ]
     (home / "t.csv").write_text("\n".join(cells))
 
@@ -493,7 +592,12 @@ def plain_epochs(home: Path) -> None:
 def plain_repeats(home: Path) -> None:
     for number in range(3):  # a file for each
         rows = [
-            {"question_id": name, "agent": "m", "answer": str(right[number]), "correct": right[number]}
+            {
+                "question_id": name,
+                "agent": "m",
+                "answer": str(right[number]),
+                "correct": right[number],
+            }
             | {"repeat": number}
             for name, right in REPEATED.items()
         ]
@@ -556,7 +660,10 @@ def lm_eval_repeats(home: Path) -> None:
             "filter": "none",
             "metrics": ["exact_match"],
         }
-        | {"resps": [[f"so {one}" for one in right]], "filtered_resps": [[str(one) for one in right]]}
+        | {
+            "resps": [[f"so {one}" for one in right]],
+            "filtered_resps": [[str(one) for one in right]],
+        }
         | {"exact_match": [float(one) for one in right]}
         for place, (name, right) in enumerate(REPEATED.items())
     ]
@@ -605,11 +712,17 @@ def test_repeats_belong_to_their_question(written: Callable[[Path], None], tmp_p
     assert (found.questions, found.answers) == (3, 9)
     score = run.summary.main
     assert (score["value"], score["n"]) == (pytest.approx(2 / 3), 3)
-    assert score["high"] - score["low"] > 0.8  # Student's, of three questions; of nine it would be 0.5
+    # Student's, of three questions; of nine it would be 0.5
+    assert score["high"] - score["low"] > 0.8
     assert (run.summary.counts["rows"], run.summary.counts["questions"]) == (9, 3)
     rows = list(run.rows)
-    assert {(row["id"], row["repeat"]) for row in rows} == {(row["id"], n) for row in rows for n in range(3)}
-    means = [[row["correct"] for row in rows if row["id"] == name] for name in {row["id"] for row in rows}]
+    assert {(row["id"], row["repeat"]) for row in rows} == {
+        (row["id"], n) for row in rows for n in range(3)
+    }
+    means = [
+        [row["correct"] for row in rows if row["id"] == name]
+        for name in {row["id"] for row in rows}
+    ]
     assert sorted(map(sum, means)) == [1, 2, 3]
     once = read_outcomes(found.outcomes)
     assert (len(once), once.repeats, once.missing) == (3, 6, 0)
@@ -628,7 +741,9 @@ def test_one_answer_twice_is_refused_whatever_its_label(tmp_path: Path) -> None:
     row = {"question_id": "q", "agent": "m", "answer": "x", "correct": True}
     for label in ({"repeat": 1}, {"epoch": "first"}, {"sample": 7}):
         path = lines(tmp_path / "t.jsonl", [row | label, row | label])
-        with pytest.raises(fm.UserError, match="line 2: 'm' has answered 'q' before; keep one row, or say"):
+        with pytest.raises(
+            fm.UserError, match="line 2: 'm' has answered 'q' before; keep one row, or say"
+        ):
             fm.import_log(path)
     (run,) = fm.import_log(
         lines(tmp_path / "t.jsonl", [row | {"sample": "a"}, row | {"sample": "b"}])
@@ -640,7 +755,14 @@ def test_runs_with_other_numbers_of_repeats_share_their_questions(tmp_path: Path
     inspect_epochs(tmp_path)
     three = fm.import_log(tmp_path / "log.eval").runs["m"]
     rows = [
-        {"question_id": name, "agent": "o", "answer": "x", "correct": False, "question": "?", "gold": None}
+        {
+            "question_id": name,
+            "agent": "o",
+            "answer": "x",
+            "correct": False,
+            "question": "?",
+            "gold": None,
+        }
         for name in REPEATED
     ]
     once = fm.import_log(lines(tmp_path / "t.jsonl", rows)).runs["o"]
@@ -656,7 +778,8 @@ def test_a_file_of_no_known_kind(tmp_path: Path) -> None:
         fm.import_log(tmp_path)
 
 
-# Recorded answers ------------------------------------------------------------------------------------
+# Recorded answers
+# ------------------------------------------------------------------------------------
 
 
 def test_what_votes_and_talk_gained_in_recorded_dialogues(data_dir: Path, tmp_path: Path) -> None:
@@ -672,7 +795,11 @@ def test_what_votes_and_talk_gained_in_recorded_dialogues(data_dir: Path, tmp_pa
         )
         for name, report in found.gains.items()
     }
-    assert figures == {"3agents": (2504, 4.8, 1.0), "4agents": (2495, 5.0, 1.0), "7agents": (636, 10.0, 0.0)}
+    assert figures == {
+        "3agents": (2504, 4.8, 1.0),
+        "4agents": (2495, 5.0, 1.0),
+        "7agents": (636, 10.0, 0.0),
+    }
     ends = {
         name: [100 * report["talk_gain"][end] for end in ("low", "high")]
         for name, report in found.gains.items()
@@ -686,8 +813,20 @@ WIDE = {"header": 1, "source": "x", "agents": {"sums": ["a", "b", "c"], "words":
 
 def test_wide_tables_have_a_line_a_question(tmp_path: Path) -> None:
     rows = [
-        {"dataset": "sums", "question_id": 1, "question": "1 + 1?", "gold": "2", "answers": ["2", "3", None]},
-        {"dataset": "sums", "question_id": 2, "gold": "4", "answers": ["x", "4.0", None], "correct": "01-"},
+        {
+            "dataset": "sums",
+            "question_id": 1,
+            "question": "1 + 1?",
+            "gold": "2",
+            "answers": ["2", "3", None],
+        },
+        {
+            "dataset": "sums",
+            "question_id": 2,
+            "gold": "4",
+            "answers": ["x", "4.0", None],
+            "correct": "01-",
+        },
         {"dataset": "words", "question_id": 1, "gold": "no", "answers": ["no", "no"]},
     ]
     found = fm.import_log(lines(tmp_path / "w.jsonl", [WIDE, *rows]), tmp_path / "out")
@@ -706,9 +845,12 @@ def test_wide_tables_have_a_line_a_question(tmp_path: Path) -> None:
         ({"answers": ["2", "3", "4"], "dataset": "other"}, "not one entry for each agent"),
     ],
 )
-def test_faults_of_wide_tables_name_the_line(row: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_faults_of_wide_tables_name_the_line(
+    row: dict[str, Any], said: str, tmp_path: Path
+) -> None:
     path = lines(
-        tmp_path / "w.jsonl", [WIDE, {"dataset": "sums", "question_id": 1, "gold": "2", "answers": [], **row}]
+        tmp_path / "w.jsonl",
+        [WIDE, {"dataset": "sums", "question_id": 1, "gold": "2", "answers": [], **row}],
     )
     with pytest.raises(fm.UserError, match=f"line 2: .*{said}"):
         fm.import_log(path)
@@ -717,7 +859,11 @@ def test_faults_of_wide_tables_name_the_line(row: dict[str, Any], said: str, tmp
 def test_an_imports_folder_stands_for_its_runs_and_a_vote_of_them_is_judged(tmp_path: Path) -> None:
     names = ["a", "b", "c"]
     rows = [  # each is wrong on a third of its own, so that two of three are always right
-        {"question_id": n, "gold": "2", "answers": ["3" if n % 3 == place else "2" for place in range(3)]}
+        {
+            "question_id": n,
+            "gold": "2",
+            "answers": ["3" if n % 3 == place else "2" for place in range(3)],
+        }
         for n in range(30)
     ]
     path = lines(tmp_path / "w.jsonl", [{"header": 1, "agents": names}, *rows])
@@ -725,7 +871,11 @@ def test_an_imports_folder_stands_for_its_runs_and_a_vote_of_them_is_judged(tmp_
     found = fm.compare(folder)
     assert found.names == names
     assert found.panel is not None
-    assert (found.panel.members, found.panel.score, found.panel.calls) == (("a", "b", "c"), 1.0, 3.0)
+    assert (found.panel.members, found.panel.score, found.panel.calls) == (
+        ("a", "b", "c"),
+        1.0,
+        3.0,
+    )
     assert found.panel.better
     assert found.panel.sentence in repr(found)
     assert found.to_dict()["panel"]["single_score"] == pytest.approx(2 / 3, abs=0.15)
@@ -733,7 +883,9 @@ def test_an_imports_folder_stands_for_its_runs_and_a_vote_of_them_is_judged(tmp_
     page = fm.report(folder, out=tmp_path / "page.html").path.read_text()
     assert "A majority vote of up to 5 runs beats the best run alone" in page
     shown = CliRunner().invoke(app, ["compare", str(folder), "--panel", "3"])
-    assert (shown.exit_code, "A majority vote of up to 3 runs" in shown.output) == (0, True), shown.output
+    assert (shown.exit_code, "A majority vote of up to 3 runs" in shown.output) == (0, True), (
+        shown.output
+    )
 
 
 @pytest.mark.nightly
@@ -743,7 +895,9 @@ def test_a_page_on_the_43_models_of_zeroeval(data_dir: Path, tmp_path: Path) -> 
         pytest.skip("there are no recorded answers beside FOLKMOOT_DATA")
     imported = fm.import_log(path, tmp_path / "out")
     assert (len(imported.runs), imported.questions) == (43, 1319)
-    panel = fm.report(imported.folder, out=tmp_path / "page.html").figures["groups"][0]["comparison"]["panel"]
+    panel = fm.report(imported.folder, out=tmp_path / "page.html").figures["groups"][0][
+        "comparison"
+    ]["panel"]
     docs = Path(fm.__file__).parent / "docs/import.md"
     assert panel["sentence"] in " ".join(docs.read_text(encoding="utf-8").split())
     assert panel["chosen"] == 0

@@ -1,4 +1,6 @@
-"""A user's own DSPy program or function is evaluated as folkmoot's are: fields, answers, bill, resume."""
+"""A user's own DSPy program or function is evaluated as folkmoot's are: fields, answers, bill,
+resume.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def questions(n: int = 4, **fields: Any) -> list[fm.Question]:
 
 def said(**fields: Any) -> str:
     """A reply as DSPy's chat adapter reads it."""
-    return "\n\n".join(f"[[ ## {name} ## ]]\n{value}" for name, value in {**fields, "completed": ""}.items())
+    return "\n\n".join(
+        f"[[ ## {name} ## ]]\n{value}" for name, value in {**fields, "completed": ""}.items()
+    )
 
 
 def answering(body: dict[str, Any]) -> str:
@@ -105,9 +109,15 @@ def test_fields_reach_a_signature_by_name(
     assert "gold_source" not in asked_in(server)
 
 
-def test_a_field_that_no_question_has_is_refused_before_the_first_call(server: ScriptedServer) -> None:
+def test_a_field_that_no_question_has_is_refused_before_the_first_call(
+    server: ScriptedServer,
+) -> None:
     lm = plain(server)
-    for signature in ("question, hint -> answer", "question, context -> answer", "question, gold -> answer"):
+    for signature in (
+        "question, hint -> answer",
+        "question, context -> answer",
+        "question, gold -> answer",
+    ):
         with pytest.raises(fm.UserError, match=r"needs '\w+', which no question has.*inputs="):
             run(dspy.Predict(signature), lm=lm)
     with pytest.raises(fm.UserError, match="needs 'gold', which no question"):
@@ -127,7 +137,12 @@ def test_a_callable_gets_the_question_without_its_gold_answer() -> None:
         return "A"
 
     assert run(mine, questions(1, meta={"hint": "h"})).accuracy == 1
-    assert (seen[0].id, seen[0].choices, seen[0].meta, seen[0].answer) == ("q0", CHOICES, {"hint": "h"}, None)
+    assert (seen[0].id, seen[0].choices, seen[0].meta, seen[0].answer) == (
+        "q0",
+        CHOICES,
+        {"hint": "h"},
+        None,
+    )
 
 
 def test_a_callable_of_text_or_of_several_fields_gets_fields() -> None:
@@ -183,7 +198,9 @@ def test_a_typed_field_that_the_lm_does_not_fill_is_unreadable(
 ) -> None:
     choices = CHOICES if kind == "choice" else None
     asked = questions(2, kind=kind, choices=choices, answer="A" if choices else "yes")
-    signature = dspy.Signature({"question": (str, dspy.InputField()), "answer": (typed, dspy.OutputField())})
+    signature = dspy.Signature(
+        {"question": (str, dspy.InputField()), "answer": (typed, dspy.OutputField())}
+    )
     server.reply = lambda body: said(answer="perhaps")
     result = run(dspy.Predict(signature), asked, lm=plain(server))
     assert result.summary.counts["unreadable"] == 2
@@ -256,7 +273,9 @@ def test_whatever_a_metric_raises_is_an_error_row(name: str) -> None:
     for metric in (leaving, waiting):
         found = run(lambda question: "A", lm=None, metric=metric)
         assert found.summary.counts["errors"] == 4
-        assert name.split()[0] in found.rows[0]["error"] or "CancelledError" in found.rows[0]["error"]
+        assert (
+            name.split()[0] in found.rows[0]["error"] or "CancelledError" in found.rows[0]["error"]
+        )
 
 
 class Torn(float):
@@ -268,7 +287,17 @@ class Torn(float):
 
 @pytest.mark.parametrize(
     "score",
-    [10**400, -(10**400), 1e308, -1e308, float("nan"), 1.1e18, Decimal("sNaN"), Torn(), {"score": 10**400}],
+    [
+        10**400,
+        -(10**400),
+        1e308,
+        -1e308,
+        float("nan"),
+        1.1e18,
+        Decimal("sNaN"),
+        Torn(),
+        {"score": 10**400},
+    ],
     ids=str,
 )
 def test_a_score_that_no_row_can_hold_is_an_error_row_and_the_others_are_read_again(
@@ -283,7 +312,9 @@ def test_a_score_that_no_row_can_hold_is_an_error_row_and_the_others_are_read_ag
     assert rows[1]["answer"] == "A"
     assert "the metric metric re" in rows[1]["error"] or "raised" in rows[1]["error"]
     assert found.summary.main["value"] == pytest.approx(-2.5e17)  # an error counts as the least
-    assert run(lambda question: "A", lm=None, metric=fm.Metric(metric, low=-1e18), out=tmp_path).rows[0]
+    assert run(
+        lambda question: "A", lm=None, metric=fm.Metric(metric, low=-1e18), out=tmp_path
+    ).rows[0]
 
 
 def test_an_interrupt_in_a_group_ends_the_run(tmp_path: Path) -> None:
@@ -314,7 +345,9 @@ def test_an_interrupt_ends_the_run_and_nothing_else(inside: bool, tmp_path: Path
 
 
 def test_a_study_says_that_it_does_not_know_the_settings_of_ones_own_program() -> None:
-    with pytest.raises(fm.UserError, match="is a program of your own, whose settings are not known"):
+    with pytest.raises(
+        fm.UserError, match="is a program of your own, whose settings are not known"
+    ):
         fm.tune(f"{__name__}:Rag", questions(4), questions(2))
 
 
@@ -332,7 +365,9 @@ def test_what_is_no_program_is_refused(given: Any) -> None:
         run(given)
 
 
-def test_specs_and_names_of_lms_are_taken(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_specs_and_names_of_lms_are_taken(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none-0000000000")
     assert run("single:cot", lm="openai/scripted").accuracy == 1
@@ -345,7 +380,10 @@ def test_specs_and_names_of_lms_are_taken(server: ScriptedServer, monkeypatch: p
 class Twice(dspy.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
-        self.one, self.other = dspy.Predict("question -> answer"), dspy.Predict("question -> answer")
+        self.one, self.other = (
+            dspy.Predict("question -> answer"),
+            dspy.Predict("question -> answer"),
+        )
 
 
 class Parallel(Twice):
@@ -447,19 +485,26 @@ class Waiting(dspy.BaseLM):  # type: ignore[misc]
         said_ = answering({"messages": messages})
         message = SimpleNamespace(content=said_, tool_calls=None)
         return SimpleNamespace(
-            choices=[SimpleNamespace(message=message, finish_reason="stop")], usage={}, model="waiting"
+            choices=[SimpleNamespace(message=message, finish_reason="stop")],
+            usage={},
+            model="waiting",
         )
 
 
-@pytest.mark.parametrize("program", [fm.SingleAgent("cot"), dspy.ChainOfThought("question -> answer"), Rag()])
+@pytest.mark.parametrize(
+    "program", [fm.SingleAgent("cot"), dspy.ChainOfThought("question -> answer"), Rag()]
+)
 def test_an_lm_that_cannot_be_awaited_is_asked_in_threads(program: Any) -> None:
     lm = Waiting()
-    usage = run(program, questions(4), lm=lm).summary.usage  # all four at once, or the barrier breaks
+    # all four at once, or the barrier breaks
+    usage = run(program, questions(4), lm=lm).summary.usage
     assert (usage["calls"], usage["prompt_tokens"], usage["cost_usd"]) == (4, None, None)
     assert "acall" not in vars(lm)
 
 
-def test_a_budget_ends_a_program_that_catches_everything(server: ScriptedServer, tmp_path: Path) -> None:
+def test_a_budget_ends_a_program_that_catches_everything(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
     predict = dspy.Predict("question -> answer")
 
     def stubborn(question: fm.Question) -> Any:
@@ -495,14 +540,18 @@ def test_context_variables_of_the_caller_reach_a_thread() -> None:
 # Resuming
 
 
-def test_a_program_resumes_and_one_that_changed_is_refused(server: ScriptedServer, tmp_path: Path) -> None:
+def test_a_program_resumes_and_one_that_changed_is_refused(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
     lm = plain(server)
     run(Rag(), lm=lm, out=tmp_path)
     made = len(server.bodies)
     assert run(Rag(), lm=lm, out=tmp_path).accuracy == 1
     assert len(server.bodies) == made
     changed = Rag()
-    changed.generate.predict.signature = changed.generate.predict.signature.with_instructions("Otherwise.")
+    changed.generate.predict.signature = changed.generate.predict.signature.with_instructions(
+        "Otherwise."
+    )
     for other in (Rag(k=3), changed, Quiet()):
         with pytest.raises(fm.UserError, match=r"holds another run .its program differs"):
             run(other, lm=lm, out=tmp_path)
@@ -532,7 +581,9 @@ def learning(body: dict[str, Any]) -> str:
 
 @pytest.mark.filterwarnings("ignore:Failed to deep copy")
 @pytest.mark.parametrize("program", [Rag(), dspy.ChainOfThought("question -> answer")])
-def test_a_module_is_compiled_and_given_back(server: ScriptedServer, tmp_path: Path, program: Any) -> None:
+def test_a_module_is_compiled_and_given_back(
+    server: ScriptedServer, tmp_path: Path, program: Any
+) -> None:
     server.reply = learning
     asked = questions(24)
     compiled = fm.compile(
@@ -570,7 +621,12 @@ def test_what_cannot_be_compiled_or_loaded_says_so(tmp_path: Path, server: Scrip
         pass
 
     compiled = fm.compile(
-        Local(), questions(4), optimizer="labeled_few_shot", lm=plain(server), out=tmp_path, tracking=False
+        Local(),
+        questions(4),
+        optimizer="labeled_few_shot",
+        lm=plain(server),
+        out=tmp_path,
+        tracking=False,
     )
     assert type(compiled) is Local
     with pytest.raises(fm.UserError, match=r"cannot be made here .*module\.load\(.*state\.json"):
@@ -584,9 +640,14 @@ def test_what_cannot_be_compiled_or_loaded_says_so(tmp_path: Path, server: Scrip
 # Comparing, and the command line
 
 
-def test_it_is_compared_with_a_note_on_the_layout_and_matched(server: ScriptedServer, tmp_path: Path) -> None:
+def test_it_is_compared_with_a_note_on_the_layout_and_matched(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
     lm = plain(server)
-    runs = [run(one, lm=lm, out=tmp_path / str(n)) for n, one in enumerate((Rag(), fm.SingleAgent("cot")))]
+    runs = [
+        run(one, lm=lm, out=tmp_path / str(n))
+        for n, one in enumerate((Rag(), fm.SingleAgent("cot")))
+    ]
     found = fm.compare(*runs, names=["mine", "cot"])
     assert found.pairs[0].confounds == (
         "prompt layout (cot: folkmoot's; mine: DSPy's own, or the program's)",
@@ -594,16 +655,22 @@ def test_it_is_compared_with_a_note_on_the_layout_and_matched(server: ScriptedSe
     matched = fm.match_budget(runs[0], questions(), lm=lm, tracking=False)
     assert matched.accuracy == 1
     (tmp_path / "again").mkdir()
-    ours = fm.lm("openai/scripted", api_base=server.url)  # the address of DSPy's own LM nobody has noted
+    # the address of DSPy's own LM nobody has noted
+    ours = fm.lm("openai/scripted", api_base=server.url)
     assert (
-        fm.match_budget(runs[0], questions(), lm=ours, out=tmp_path / "again", tracking=False).accuracy == 1
+        fm.match_budget(
+            runs[0], questions(), lm=ours, out=tmp_path / "again", tracking=False
+        ).accuracy
+        == 1
     )
     silent = run(lambda question: "A", out=tmp_path / "silent")
     with pytest.raises(fm.UserError, match=r"not an LM of|no call of an LM was seen"):
         fm.match_budget(silent, questions(), lm=lm)
     page = Path(
         fm.report(
-            [*(one.folder for one in runs), silent.folder], out=tmp_path / "report.html", tracking=False
+            [*(one.folder for one in runs), silent.folder],
+            out=tmp_path / "report.html",
+            tracking=False,
         ).path
     )
     assert re.search(r">\s*Rag\s*<", page.read_text())
@@ -632,7 +699,10 @@ def test_a_module_of_the_working_folder_is_named_on_the_command_line(
     server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "herrag.py").write_text(MODULE)
-    row = '{"id": "%d", "question": "Where %d?", "choices": {"A": "bank", "B": "mall"}, "answer": "A"}\n'
+    row = (
+        '{"id": "%d", "question": "Where %d?", "choices": {"A": "bank", "B": "mall"}, '
+        '"answer": "A"}\n'
+    )
     (tmp_path / "q.jsonl").write_text("".join(row % (n, n) for n in range(3)))
     isolate(tmp_path, monkeypatch)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none-0000000000")
@@ -646,8 +716,13 @@ def test_a_module_of_the_working_folder_is_named_on_the_command_line(
     done = folkmoot("evaluate", "herrag:always", "--data", "q.jsonl", "--no-track", "--json")
     assert (done.exit_code, json.loads(done.stdout)["usage"]["calls"]) == (0, 0)
     done = folkmoot("evaluate", "herrag:number", "--data", "q.jsonl", *lm)
-    assert (done.exit_code, "herrag:number is no program" in f"{done.output}{done.exception}") == (2, True)
-    done = folkmoot("ask", "herrag:always", "Where?", "--choice", "bank", "--choice", "mall", "--json")
+    assert (done.exit_code, "herrag:number is no program" in f"{done.output}{done.exception}") == (
+        2,
+        True,
+    )
+    done = folkmoot(
+        "ask", "herrag:always", "Where?", "--choice", "bank", "--choice", "mall", "--json"
+    )
     assert json.loads(done.stdout)["answer"] == "A"
 
 
@@ -661,7 +736,9 @@ def test_adapters_are_honoured_and_seats_can_be_given_one(server: ScriptedServer
         assert run(Rag(), lm=lm).accuracy == 1
         assert "JSON" in str(server.bodies[-1]["messages"])
         program = fm.SingleAgent("cot")
-        with pytest.warns(UserWarning, match=r"JSONAdapter, but folkmoot's seats have .* of their own"):
+        with pytest.warns(
+            UserWarning, match=r"JSONAdapter, but folkmoot's seats have .* of their own"
+        ):
             run(program, lm=lm)
         assert "JSON object" not in str(server.bodies[-1]["messages"][-1]["content"])
     for seat in program.seats().values():
@@ -673,7 +750,9 @@ def test_adapters_are_honoured_and_seats_can_be_given_one(server: ScriptedServer
 
 
 def test_the_list_that_tqdm_keeps_of_its_bars() -> None:
-    """tqdm's attribute `_instances`, which is not public; checked with tqdm 4.70.1 and DSPy 3.4.1."""
+    """tqdm's attribute `_instances`, which is not public; checked with tqdm 4.70.1 and DSPy
+    3.4.1.
+    """
     from tqdm import tqdm
 
     run(Parallel(), questions(1), lm=dspy.utils.DummyLM([{"answer": "A"}] * 2))

@@ -1,4 +1,6 @@
-"""A strategy network inside other modules keeps what it learned, however the module is saved and loaded."""
+"""A strategy network inside other modules keeps what it learned, however the module is saved and
+loaded.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,13 @@ def trained() -> fm.StrategyNetwork:
 
 def compiled(program: Any, lm: Any, **options: Any) -> Any:
     return fm.compile(
-        program, QUESTIONS[:4], QUESTIONS[4:], optimizer="bootstrap", lm=lm, tracking=False, **options
+        program,
+        QUESTIONS[:4],
+        QUESTIONS[4:],
+        optimizer="bootstrap",
+        lm=lm,
+        tracking=False,
+        **options,
     )
 
 
@@ -107,7 +115,9 @@ def check_same(one: fm.StrategyNetwork, other: fm.StrategyNetwork) -> None:
     assert np.array_equal(one.state.probabilities(VECTORS), other.state.probabilities(VECTORS))
     for vector in VECTORS:
         assert one.state.choose(vector, "key") == other.state.choose(vector, "key")
-        assert np.array_equal(one.state.weights(vector, [0, 1]), other.state.weights(vector, [0, 1]))
+        assert np.array_equal(
+            one.state.weights(vector, [0, 1]), other.state.weights(vector, [0, 1])
+        )
     for mine, its in zip(one.predictors(), other.predictors(), strict=True):
         assert [dict(demo) for demo in mine.demos] == [dict(demo) for demo in its.demos]
 
@@ -165,7 +175,9 @@ def test_a_module_with_a_network_is_compiled_and_loaded(
     check_same(by_file(better).network, better.network)
 
 
-def test_what_dspy_would_leave_out_is_not_saved(trained: fm.StrategyNetwork, tmp_path: Path) -> None:
+def test_what_dspy_would_leave_out_is_not_saved(
+    trained: fm.StrategyNetwork, tmp_path: Path
+) -> None:
     trained._compiled = True
     ensemble, module = fm.Ensemble([trained, "cot"]), Careful()
     module.network = trained
@@ -178,14 +190,18 @@ def test_what_dspy_would_leave_out_is_not_saved(trained: fm.StrategyNetwork, tmp
     check_same(fm.load_program("folder", embedding=words_of).members[0], trained)
 
 
-def test_a_state_that_no_folder_could_give_back_is_not_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_that_no_folder_could_give_back_is_not_saved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(foreign, "MAX_BYTES", 1000)
     with pytest.raises(fm.UserError, match="and a saved program has 1,000 at most"):
         program_given(Careful()).save("module")
     assert not Path("module").exists()
 
 
-def test_a_network_alone_is_saved_and_loaded_by_either_way(trained: fm.StrategyNetwork, lm: Any) -> None:
+def test_a_network_alone_is_saved_and_loaded_by_either_way(
+    trained: fm.StrategyNetwork, lm: Any
+) -> None:
     network = compiled(trained, lm, out="out")
     for folder in ("out", "saved"):
         network.save("saved")
@@ -200,7 +216,9 @@ def test_a_network_alone_is_saved_and_loaded_by_either_way(trained: fm.StrategyN
         fm.load_program("single", embedding=words_of)
 
 
-def test_a_network_that_a_program_makes_itself_is_in_its_folder(trained: fm.StrategyNetwork) -> None:
+def test_a_network_that_a_program_makes_itself_is_in_its_folder(
+    trained: fm.StrategyNetwork,
+) -> None:
     program = Mine()
     program.network.state.load_state(trained.state.dump_state())
     program.save("mine")
@@ -224,7 +242,9 @@ def test_a_state_of_other_agents_or_strategies_is_refused(
     module.save("module.json")
     module.network = network
     before = network.state.identity
-    with pytest.raises(fm.UserError, match="of a network with 2 agents, the strategies cot, zero_shot"):
+    with pytest.raises(
+        fm.UserError, match="of a network with 2 agents, the strategies cot, zero_shot"
+    ):
         module.load("module.json")
     assert network.state.identity == before
 

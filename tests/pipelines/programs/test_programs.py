@@ -1,4 +1,6 @@
-"""Programs by short spec, YAML file and `--set`: what they build, and what they refuse in one sentence."""
+"""Programs by short spec, YAML file and `--set`: what they build, and what they refuse in one
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,18 @@ TABLE = {"A": "on the table", "B": "in the air"}
         ("ensemble:cot,cot:weighted", fm.Ensemble(["cot", "cot"], "weighted")),
         ("deliberation:intuitive,reasoner:judge", fm.Deliberation(["intuitive", "reasoner"])),
         ("deliberation:intuitive,reasoner", fm.Deliberation(["intuitive", "reasoner"])),
-        ("deliberation:critic,reasoner:majority", fm.Deliberation(["critic", "reasoner"], "majority")),
+        (
+            "deliberation:critic,reasoner:majority",
+            fm.Deliberation(["critic", "reasoner"], "majority"),
+        ),
         (
             "deliberation:intuitive,retriever,reasoner:strongest=intuitive",
             fm.Deliberation(["intuitive", "retriever", "reasoner"], "strongest:intuitive"),
         ),
-        ("deliberation:intuitive:strongest:intuitive", fm.Deliberation(["intuitive"], "strongest:intuitive")),
+        (
+            "deliberation:intuitive:strongest:intuitive",
+            fm.Deliberation(["intuitive"], "strongest:intuitive"),
+        ),
     ],
 )
 def test_short_specs(spec: str, same: Any) -> None:
@@ -54,7 +62,10 @@ def test_short_specs(spec: str, same: Any) -> None:
         ("singel:cot", ["did you mean 'single'", "ensemble"]),
         ("single:cto", ["no strategy 'cto'", "did you mean 'single:cot'"]),
         ("single:CoT", ["no strategy 'CoT'", "did you mean 'single:cot'"]),
-        ("deliberation:Intuitive,reasoner", ["no role", "did you mean 'deliberation:intuitive,reasoner'"]),
+        (
+            "deliberation:Intuitive,reasoner",
+            ["no role", "did you mean 'deliberation:intuitive,reasoner'"],
+        ),
         ("single:role=boss", ["no role 'boss'", "critic"]),
         ("single:cot:judge", ["one strategy or role"]),
         ("ensemble", ["ensemble needs members", "ensemble:simple,cot:majority"]),
@@ -82,7 +93,9 @@ def test_a_folder_holds_no_saved_program(tmp_path: Path) -> None:
 
 
 def test_sets_go_before_the_spec() -> None:
-    program = program_of("deliberation:intuitive,reasoner:judge", {"max_rounds": 2, "tie_break": "majority"})
+    program = program_of(
+        "deliberation:intuitive,reasoner:judge", {"max_rounds": 2, "tie_break": "majority"}
+    )
     same = fm.Deliberation(["intuitive", "reasoner"], "majority", 2)
     assert program.describe() == same.describe()
 
@@ -98,7 +111,11 @@ def test_sets_go_before_the_spec() -> None:
         ("deliberation:intuitive", {"lms": {}}, ["no parameter 'lms'"]),
         ("deliberation:intuitive", {"max_rounds": "two"}, ["max_rounds is 'two'"]),
         ("deliberation:intuitive", {"roles": 7}, ["roles is 7"]),
-        ("single:cot", {"sampling": {"temprature": 1}}, ["'temprature'", "did you mean 'temperature'"]),
+        (
+            "single:cot",
+            {"sampling": {"temprature": 1}},
+            ["'temprature'", "did you mean 'temperature'"],
+        ),
         ("single:cot", {"sampling": 1}, ["sampling is 1"]),
         ("ensemble:simple,cot:weighted", {"weights": ["a", "b"]}, ["weights are ['a', 'b']"]),
         ("deliberation:retriever", {"environment": "web"}, ["no environment 'web'", "corpus:PATH"]),
@@ -123,18 +140,28 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tiny network, trained on three recorded answers, where the example of its protocol has it."""
+    """A tiny network, trained on three recorded answers, where the example of its protocol
+    has it.
+    """
     embed_words(monkeypatch)
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / PROTOCOLS["network"].example.partition(":")[2]
     rows = [
-        {"question_id": f"q{n}", "question": f"what {n}", "group": None, "agent": "lm", "strategy": strategy}
+        {
+            "question_id": f"q{n}",
+            "question": f"what {n}",
+            "group": None,
+            "agent": "lm",
+            "strategy": strategy,
+        }
         | {"answer": "A", "correct": True}
         for n in range(3)
         for strategy in ("simple", "cot")
     ]
     outcomes = outcomes_from(outcome_of(row, "here") for row in rows)
-    train_on_outcomes(outcomes, folder, {"agents": 2, "hidden": 2, "heads": 1, "epochs": 1}, tracking=False)
+    train_on_outcomes(
+        outcomes, folder, {"agents": 2, "hidden": 2, "heads": 1, "epochs": 1}, tracking=False
+    )
     return folder
 
 
@@ -166,7 +193,8 @@ def test_an_environment_that_nobody_uses_is_refused(corpus: Path) -> None:
         program_of("deliberation:intuitive", {"environment": f"corpus:{corpus}"})
 
 
-# YAML ------------------------------------------------------------------------------------------------
+# YAML
+# ------------------------------------------------------------------------------------------------
 
 
 def write(folder: Path, text: str) -> Path:
@@ -178,7 +206,8 @@ def write(folder: Path, text: str) -> Path:
 def test_yaml_says_what_a_short_spec_says(tmp_path: Path) -> None:
     path = write(
         tmp_path,
-        "program: deliberation\nroles: [intuitive, reasoner]\ntie_break: strongest:reasoner\nmax_rounds: 2\n",
+        "program: deliberation\nroles: [intuitive, reasoner]\ntie_break: "
+        "strongest:reasoner\nmax_rounds: 2\n",
     )
     same = program_of("deliberation:intuitive,reasoner:strongest=reasoner", {"max_rounds": 2})
     assert program_of(path).describe() == program_of(str(path)).describe() == same.describe()
@@ -187,7 +216,10 @@ def test_yaml_says_what_a_short_spec_says(tmp_path: Path) -> None:
 
 def test_yaml_may_start_from_a_short_spec(tmp_path: Path) -> None:
     path = write(tmp_path, "program: deliberation:intuitive,reasoner\nmax_rounds: 1\n")
-    assert program_of(path).describe() == fm.Deliberation(["intuitive", "reasoner"], max_rounds=1).describe()
+    assert (
+        program_of(path).describe()
+        == fm.Deliberation(["intuitive", "reasoner"], max_rounds=1).describe()
+    )
 
 
 def test_members_are_specs_of_any_form(tmp_path: Path) -> None:
@@ -271,9 +303,12 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
         program_of(path)
 
 
-# --set -----------------------------------------------------------------------------------------------
+# --set
+# -----------------------------------------------------------------------------------------------
 
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+scalars = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+)
 values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3), max_leaves=6)
 
 
@@ -287,7 +322,13 @@ def test_set_values_have_their_types(value: Any) -> None:
 
 
 def test_set_values_as_people_write_them() -> None:
-    pairs = ["rounds=2", "rate=1e-3", "on=true", "roles=[intuitive, critic]", "env=corpus:a=b.jsonl"]
+    pairs = [
+        "rounds=2",
+        "rate=1e-3",
+        "on=true",
+        "roles=[intuitive, critic]",
+        "env=corpus:a=b.jsonl",
+    ]
     assert parse_sets(pairs) == {
         "rounds": 2,
         "rate": 0.001,
@@ -318,18 +359,23 @@ def test_no_question_takes_more_turns_than_said(spec: str, turns: int, scripted:
     scripted.reply = lambda body: "no idea at all"
     program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
     program(question="Where does the soup stand?", choices=TABLE)
-    # Nothing can be read, so every turn is asked for twice and nothing ends the dialogue: the worst case.
+    # Nothing can be read, so every turn is asked for twice and nothing ends the dialogue: the worst
+    # case.
     # Equal requests in flight are one call on the wire, so an ensemble may make fewer.
     assert len(scripted.requests) <= 2 * turns
     if "ensemble" not in spec:
         assert len(scripted.requests) == 2 * turns
 
 
-def test_a_list_of_choices_is_labelled_wherever_a_question_is_asked(scripted: Any, tmp_path: Path) -> None:
+def test_a_list_of_choices_is_labelled_wherever_a_question_is_asked(
+    scripted: Any, tmp_path: Path
+) -> None:
     texts, labelled = ["bank", "mall"], {"A": "bank", "B": "mall"}
     made = fm.Question(id="1", question="Where is money kept?", choices=texts, answer="mall")
     assert (made.choices, made.answer) == (labelled, "B")
-    (tmp_path / "rows.jsonl").write_text(json.dumps({**made.to_row(), "choices": texts, "answer": "mall"}))
+    (tmp_path / "rows.jsonl").write_text(
+        json.dumps({**made.to_row(), "choices": texts, "answer": "mall"})
+    )
     assert fm.load(str(tmp_path / "rows.jsonl")) == [made]
     program = fm.Deliberation(["intuitive", "reasoner"])
     program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))

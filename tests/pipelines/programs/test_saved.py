@@ -1,4 +1,6 @@
-"""Saved programs: the same program again in another process, and nothing else from a hostile file."""
+"""Saved programs: the same program again in another process, and nothing else from a
+hostile file.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,10 @@ QUESTIONS: list[dict[str, Any]] = [
 def _words(texts: Any) -> Any:
     import numpy as np
 
-    found = [[hashlib.sha256(text.encode()).digest()[place] + 1.0 for place in range(4)] for text in texts]
+    found = [
+        [hashlib.sha256(text.encode()).digest()[place] + 1.0 for place in range(4)]
+        for text in texts
+    ]
     return np.asarray(found, dtype=np.float32) / 256
 
 
@@ -72,7 +77,9 @@ def network() -> Program:
     from folkmoot.modules.network.state import NetworkState
     from folkmoot.modules.protocols.strategy_network import StrategyNetwork
 
-    config = NetworkConfig(agents=2, strategies=("simple", "cot"), hidden=2, heads=1, k=1, choice="argmax")
+    config = NetworkConfig(
+        agents=2, strategies=("simple", "cot"), hidden=2, heads=1, k=1, choice="argmax"
+    )
     return StrategyNetwork(NetworkState.fresh(config, 4), _words, sampling={"temperature": 0.25})
 
 
@@ -88,14 +95,20 @@ MAKERS: dict[str, Callable[[Path], Program]] = {
         for name in fm.STRATEGIES
     },
     "single role": lambda corpus: fm.SingleAgent(
-        role="retriever", environment=fm.CorpusEnvironment(corpus), sampling={"top_p": 0.5, "stop": ["\n"]}
+        role="retriever",
+        environment=fm.CorpusEnvironment(corpus),
+        sampling={"top_p": 0.5, "stop": ["\n"]},
     ),
-    "single samples": lambda corpus: fm.SingleAgent("self_consistency", samples=2, demonstration="boolq"),
+    "single samples": lambda corpus: fm.SingleAgent(
+        "self_consistency", samples=2, demonstration="boolq"
+    ),
     "deliberation": lambda corpus: deliberation(),
     "deliberation, judged": lambda corpus: fm.Deliberation(
         ["retriever", "critic"], environment=fm.CorpusEnvironment(corpus)
     ),
-    "deliberation from memory": lambda corpus: fm.Deliberation(["retriever"], "strongest:retriever"),
+    "deliberation from memory": lambda corpus: fm.Deliberation(
+        ["retriever"], "strongest:retriever"
+    ),
     "ensemble": lambda corpus: fm.Ensemble(
         [
             "cot",
@@ -134,14 +147,22 @@ SOME = [
 
 
 def taught(program: Program) -> Program:
-    """With everything changed that an optimizer changes, and questions of a data set as demonstrations."""
+    """With everything changed that an optimizer changes, and questions of a data set as
+    demonstrations.
+    """
     labelled = fm.Question(
-        id="q1", question="Which is wet? é😀", choices=CHOICES, answer="B", meta={"headers": "x", "n": 1}
+        id="q1",
+        question="Which is wet? é😀",
+        choices=CHOICES,
+        answer="B",
+        meta={"headers": "x", "n": 1},
     )
     for place, (name, predictor) in enumerate(predictors_of(program).items()):
         signature = predictor.signature.with_instructions(f"Rule {place}.\nHeed {{it}} ✓")
         last = list(signature.output_fields)[-1]
-        predictor.signature = signature.with_updated_fields(last, desc=f"what {name} says", prefix="Reply:")
+        predictor.signature = signature.with_updated_fields(
+            last, desc=f"what {name} says", prefix="Reply:"
+        )
         said = {field: f"said {field}" for field in signature.output_fields} | {"answer": "A"}
         inputs = {"question": "Where?", "choices": CHOICES, "kind": "choice", "context": None}
         traced = dspy.Example(augmented=True, **inputs, **said)
@@ -150,7 +171,8 @@ def taught(program: Program) -> Program:
 
 
 def requests(program: Program, url: str, server: ScriptedServer) -> list[str]:
-    """What the program sends for all questions, each request once, as JSON text, in an order of its own.
+    """What the program sends for all questions, each request once, as JSON text, in an order of its
+    own.
 
     Equal requests are joined where they are in flight together, so how often one is sent is chance.
     """
@@ -174,7 +196,9 @@ def test_it_is_the_same_program_again(
         assert hashes(loaded) == hashes(program)
         assert requests(loaded, scripted.url, scripted) == requests(program, scripted.url, scripted)
         loaded.save(tmp_path / "again")
-        assert (tmp_path / "again" / FILE).read_text() == (tmp_path / f"{number}" / FILE).read_text()
+        assert (tmp_path / "again" / FILE).read_text() == (
+            tmp_path / f"{number}" / FILE
+        ).read_text()
 
 
 @pytest.mark.nightly
@@ -208,11 +232,15 @@ def test_every_protocol_loads_in_another_process(
 
 def test_what_dspys_optimizers_changed_is_kept(tmp_path: Path, scripted: ScriptedServer) -> None:
     train = [
-        fm.Question(id=f"q{n}", question=f"Where is {n}?", choices=CHOICES, answer="A", meta={"n": n})
+        fm.Question(
+            id=f"q{n}", question=f"Where is {n}?", choices=CHOICES, answer="A", meta={"n": n}
+        )
         for n in range(4)
     ]
     ensemble = fm.Ensemble(["cot", "least_to_most"])
-    few = dspy.BootstrapFewShot(metric=lambda *_: True, max_bootstrapped_demos=2, max_labeled_demos=3)
+    few = dspy.BootstrapFewShot(
+        metric=lambda *_: True, max_bootstrapped_demos=2, max_labeled_demos=3
+    )
     with dspy.context(lm=fm.lm("openai/rest", api_base=scripted.url)):
         compiled = [
             dspy.LabeledFewShot(k=2).compile(deliberation(), trainset=train),
@@ -221,17 +249,23 @@ def test_what_dspys_optimizers_changed_is_kept(tmp_path: Path, scripted: Scripte
                 fm.SingleAgent("cot"), trainset=train[:1], eval_kwargs={"num_threads": 1}
             ),
             dspy.BootstrapFewShotWithRandomSearch(
-                metric=lambda *_: True, num_candidate_programs=1, max_bootstrapped_demos=1, num_threads=1
+                metric=lambda *_: True,
+                num_candidate_programs=1,
+                max_bootstrapped_demos=1,
+                num_threads=1,
             ).compile(ensemble, trainset=train),
         ]
     compiled.append(fm.Ensemble(["simple", compiled[1]]))  # DSPy holds a compiled member frozen
     for number, program in enumerate(compiled):
-        assert any(predictor.demos or number in (2, 3) for predictor in predictors_of(program).values())
+        assert any(
+            predictor.demos or number in (2, 3) for predictor in predictors_of(program).values()
+        )
         program.save(tmp_path / str(number))
         loaded = fm.load_program(tmp_path / str(number))
         assert hashes(loaded) == hashes(program)
         assert requests(loaded, scripted.url, scripted) == requests(program, scripted.url, scripted)
-    assert list(compiled[3].seats()) == list(ensemble.seats())  # not those of its candidate_programs
+    # not those of its candidate_programs
+    assert list(compiled[3].seats()) == list(ensemble.seats())
     assert hashes(compiled[4]) != hashes(fm.Ensemble(["simple", deliberation()]))
 
 
@@ -243,7 +277,8 @@ def test_code_in_place_of_a_method_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "p").exists()
 
 
-# LMs --------------------------------------------------------------------------------------------------------
+# LMs
+# --------------------------------------------------------------------------------------------------
 
 
 def test_lms_of_seats_are_kept_by_name_and_without_address_or_key(
@@ -251,16 +286,25 @@ def test_lms_of_seats_are_kept_by_name_and_without_address_or_key(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     own = fm.lm(
-        "openai/wise", api_base=scripted.url, temperature=0.5, max_tokens=99, answer_form="text", top_p=0.9
+        "openai/wise",
+        api_base=scripted.url,
+        temperature=0.5,
+        max_tokens=99,
+        answer_form="text",
+        top_p=0.9,
     )
-    plain = dspy.LM("openai/foreign", api_key=KEY, api_base=scripted.url, headers={"X-Token": KEY}, top_p=0.3)
+    plain = dspy.LM(
+        "openai/foreign", api_key=KEY, api_base=scripted.url, headers={"X-Token": KEY}, top_p=0.3
+    )
     lms = {"judge": own, "intuitive": plain, "reasoner": fm.lm("openai/gpt-4o")}
     program = fm.Deliberation(["intuitive", "reasoner", "critic"], lms=lms)
     program.save(tmp_path)
     text = (tmp_path / FILE).read_text()
     for secret in (KEY, scripted.url, "127.0.0.1", "X-Token", "api_base"):
         assert secret not in text
-    with pytest.raises(UserError, match=r"seat 'judge' had an address of its own.*--api-base judge=URL"):
+    with pytest.raises(
+        UserError, match=r"seat 'judge' had an address of its own.*--api-base judge=URL"
+    ):
         fm.load_program(tmp_path)
     mine = fm.lm("openai/mine", api_base=scripted.url)
     with pytest.raises(UserError, match="seat 'intuitive' had an address"):
@@ -276,7 +320,9 @@ def test_lms_of_seats_are_kept_by_name_and_without_address_or_key(
     assert {**(lm_identity(again) or {})} == {**(lm_identity(own) or {})}
 
 
-def test_an_lm_without_an_address_needs_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_lm_without_an_address_needs_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     fm.SingleAgent("cot", lm=fm.lm("openai/gpt-4o")).save(tmp_path)
     monkeypatch.delenv("OPENAI_API_KEY")
@@ -289,7 +335,8 @@ def test_seats_of_one_name_are_told_apart() -> None:
     assert distinct(["a", "a", "a.0", "a.1"]) == ["a.2", "a.3", "a.0", "a.1"]
 
 
-# Environments -----------------------------------------------------------------------------------------------
+# Environments
+# -----------------------------------------------------------------------------------------------
 
 
 def test_environments_are_named_and_found_again(tmp_path: Path, corpus: Path) -> None:
@@ -319,7 +366,9 @@ def test_an_environment_that_cannot_be_found_is_given(tmp_path: Path, corpus: Pa
         fm.load_program(tmp_path / "p")
     loaded = fm.load_program(tmp_path / "p", environment=fm.CorpusEnvironment(PAGES))
     assert hashes(loaded) == hashes(team)
-    assert program_of(str(tmp_path / "p"), {"environment": f"corpus:{corpus}"}).describe()["environment"]
+    assert program_of(str(tmp_path / "p"), {"environment": f"corpus:{corpus}"}).describe()[
+        "environment"
+    ]
     fm.SupervisedTeam(["bold"], fm.CorpusEnvironment(corpus)).save(tmp_path / "q")
     corpus.write_text(json.dumps(PAGES[0]) + "\n")
     with pytest.raises(UserError, match=r"no longer what .* was saved with"):
@@ -330,7 +379,8 @@ def test_an_environment_that_cannot_be_found_is_given(tmp_path: Path, corpus: Pa
         fm.load_program(tmp_path / "q")
 
 
-# Files ------------------------------------------------------------------------------------------------------
+# Files
+# --------------------------------------------------------------------------------------------------
 
 
 def saved(folder: Path, program: Program | None = None) -> Path:
@@ -338,7 +388,9 @@ def saved(folder: Path, program: Program | None = None) -> Path:
     return folder
 
 
-def rewritten(folder: Path, change: Callable[[dict[str, Any]], Any], *, fitting: bool = True) -> None:
+def rewritten(
+    folder: Path, change: Callable[[dict[str, Any]], Any], *, fitting: bool = True
+) -> None:
     """Change what the file says, and let its hashes fit it."""
     path = folder / FILE
     known = json.loads(path.read_text())
@@ -358,7 +410,9 @@ def rewritten(folder: Path, change: Callable[[dict[str, Any]], Any], *, fitting:
 
 
 def _sha(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(value, sort_keys=True, ensure_ascii=False).encode()
+    ).hexdigest()
 
 
 def put(*path: Any) -> Callable[[dict[str, Any]], None]:
@@ -379,7 +433,10 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "newer": (put("format", FORMAT + 1), "upgrade folkmoot"),
     "no format": (lambda known: known.pop("format") and None, "no program saved by folkmoot"),
     "odd format": (put("format", True), "no program saved by folkmoot"),
-    "unknown protocol": (put("program", "program", "exec"), "of the program 'exec', which nobody here knows"),
+    "unknown protocol": (
+        put("program", "program", "exec"),
+        "of the program 'exec', which nobody here knows",
+    ),
     "a class": (
         put("program", "program", "folkmoot.modules.base.errors.UserError"),
         "which nobody here knows",
@@ -394,9 +451,15 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "wrong setting": (put("program", "max_rounds", "many"), "max_rounds is 'many'"),
     "unknown role": (put("program", "roles", ["intuitive", "wizard"]), "no role 'wizard'"),
     "another seat": (put(*FIRST, "seat", "judge"), "other seats"),
-    "one seat less": (lambda known: known["predictors"].pop("agents[1].predict") and None, "other seats"),
+    "one seat less": (
+        lambda known: known["predictors"].pop("agents[1].predict") and None,
+        "other seats",
+    ),
     "path as predictor": (put("predictors", "../x", {}), "Field required"),
-    "unknown field": (put(*FIRST, "fields", "code", {"prefix": "", "description": ""}), "no field 'code'"),
+    "unknown field": (
+        put(*FIRST, "fields", "code", {"prefix": "", "description": ""}),
+        "no field 'code'",
+    ),
     "unknown sampling": (put(*FIRST, "config", {"n": 9}), "Extra inputs"),
     "wrong sampling": (put(*FIRST, "config", {"temperature": "hot"}), "valid number"),
     "other sampling": (put("program", "sampling", {"temperature": 0.1}), "another sampling"),
@@ -408,19 +471,33 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         put(*FIRST, "lm", {"model": "x", "base_url": "http://evil"}),
         "'base_url', a foreign",
     ),
-    "model list": (put(*FIRST, "demos", [{"question": "x", "model_list": []}]), "'model_list', a foreign"),
+    "model list": (
+        put(*FIRST, "demos", [{"question": "x", "model_list": []}]),
+        "'model_list', a foreign",
+    ),
     "headers": (put("program", "sampling", {"headers": {}}), "'headers', a foreign"),
     "a key": (put("api_key", KEY), "'api_key', a foreign"),
-    "address as name": (put("lms", "intuitive", {**LM, "name": "openai/http://evil"}), "address in the LM"),
+    "address as name": (
+        put("lms", "intuitive", {**LM, "name": "openai/http://evil"}),
+        "address in the LM",
+    ),
     "LM of nobody": (put("lms", "judge", LM), "seat 'judge', which there is not"),
-    "odd profile": (put("lms", "intuitive", {**LM, "profile": {"layout": "odd"}}), "profile that cannot be"),
-    "unknown profile": (put("lms", "intuitive", {**LM, "profile": {"code": "x"}}), "profile that cannot be"),
+    "odd profile": (
+        put("lms", "intuitive", {**LM, "profile": {"layout": "odd"}}),
+        "profile that cannot be",
+    ),
+    "unknown profile": (
+        put("lms", "intuitive", {**LM, "profile": {"code": "x"}}),
+        "profile that cannot be",
+    ),
     "odd LM": (put("lms", "intuitive", {**LM, "name": "nothing"}), "not an LM name"),
 }
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-def test_a_hostile_file_loads_nothing(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hostile_file_loads_nothing(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     change, said = HOSTILE[case]
     rewritten(saved(tmp_path), change)
@@ -442,7 +519,9 @@ def test_a_hostile_file_loads_nothing(case: str, tmp_path: Path, monkeypatch: py
 )
 def test_a_damaged_file_says_so(change: Callable[[dict[str, Any]], Any], tmp_path: Path) -> None:
     rewritten(saved(tmp_path), change, fitting=False)
-    with pytest.raises(UserError, match="is damaged: its content is not what its program_hash says"):
+    with pytest.raises(
+        UserError, match="is damaged: its content is not what its program_hash says"
+    ):
         fm.load_program(tmp_path)
 
 
@@ -461,7 +540,10 @@ def nested(levels: int) -> str:
         (b'{"format": 1}', "Field required"),
         (nested(200_000).encode(), "nested too deeply|holds no program"),
         (('{"a":' * 100 + "1" + "}" * 100).encode(), "nested too deeply"),
-        (('{"format": 1, "x": {"demos": {"choices": ' + nested(90) + "}}}").encode(), "nested too deeply"),
+        (
+            ('{"format": 1, "x": {"demos": {"choices": ' + nested(90) + "}}}").encode(),
+            "nested too deeply",
+        ),
         (b'{"format": ' + b"9" * 5000 + b"}", "no valid JSON"),
     ],
 )
@@ -617,7 +699,9 @@ def test_a_protocol_of_ones_own_is_told_to_the_loader(tmp_path: Path) -> None:
 
     program = taught(Mine(3))
     program.save(tmp_path)
-    with pytest.raises(UserError, match=r"of the program 'mine', which nobody here knows.*protocols="):
+    with pytest.raises(
+        UserError, match=r"of the program 'mine', which nobody here knows.*protocols="
+    ):
         fm.load_program(tmp_path)
     assert hashes(fm.load_program(tmp_path, protocols={"mine": Mine})) == hashes(program)
     rewritten(tmp_path, put("program", "depth", 1))
@@ -625,10 +709,13 @@ def test_a_protocol_of_ones_own_is_told_to_the_loader(tmp_path: Path) -> None:
         fm.load_program(tmp_path, protocols={"mine": Mine})
 
 
-# DSPy's own files -------------------------------------------------------------------------------------------
+# DSPy's own files
+# -------------------------------------------------------------------------------------------
 
 
-def test_dspys_own_state_file_keeps_prompts_and_leaves_lms(tmp_path: Path, scripted: ScriptedServer) -> None:
+def test_dspys_own_state_file_keeps_prompts_and_leaves_lms(
+    tmp_path: Path, scripted: ScriptedServer
+) -> None:
     path = tmp_path / "state.json"
     lms = {"intuitive": fm.lm("openai/wise", api_base=scripted.url)}
     program = taught(fm.Deliberation(["intuitive", "reasoner"], lms=lms))
@@ -640,7 +727,11 @@ def test_dspys_own_state_file_keeps_prompts_and_leaves_lms(tmp_path: Path, scrip
     assert loaded.seats()["intuitive"].predict.lm is lms["intuitive"]
     assert requests(loaded, scripted.url, scripted) == requests(program, scripted.url, scripted)
     state = json.loads(path.read_text())
-    state["agents[0].predict"]["lm"] = {"model": "openai/evil", "api_base": "http://evil", "cache": False}
+    state["agents[0].predict"]["lm"] = {
+        "model": "openai/evil",
+        "api_base": "http://evil",
+        "cache": False,
+    }
     state["agents[0].predict"]["acall"] = "x"
     path.write_text(json.dumps(state))
     for seated in (lms, None):
@@ -662,14 +753,19 @@ def test_pickle_is_never_written(path: str, options: Mapping[str, Any], tmp_path
     assert not list(tmp_path.iterdir())
 
 
-# Settings on the command line -------------------------------------------------------------------------------
+# Settings on the command line
+# -------------------------------------------------------------------------------
 
 
 def test_settings_that_leave_the_seats_can_be_set(tmp_path: Path) -> None:
     program = taught(deliberation())
     program.save(tmp_path)
     changed = saved_program(tmp_path, sets={"max_rounds": 5, "sampling": {"temperature": 1.0}})
-    assert changed.describe() == {**program.describe(), "max_rounds": 5, "sampling": {"temperature": 1.0}}
+    assert changed.describe() == {
+        **program.describe(),
+        "max_rounds": 5,
+        "sampling": {"temperature": 1.0},
+    }
     assert hashes(changed)["prompt_hash"] == hashes(program)["prompt_hash"]
     for sets, said in (
         ({"tie_break": "judge"}, "with tie_break set, .* would have other seats"),
@@ -683,7 +779,8 @@ def test_settings_that_leave_the_seats_can_be_set(tmp_path: Path) -> None:
             saved_program(tmp_path, sets=sets)
 
 
-# The command line -------------------------------------------------------------------------------------------
+# The command line
+# -------------------------------------------------------------------------------------------
 
 
 def command(*words: Any, code: int = 0) -> Any:
@@ -696,7 +793,9 @@ def test_saved_folders_are_programs_of_every_command(
     tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     isolate(tmp_path, monkeypatch)
-    wise = fm.lm("openai/wise", api_base=scripted.url, temperature=0.5, max_tokens=77, answer_form="text")
+    wise = fm.lm(
+        "openai/wise", api_base=scripted.url, temperature=0.5, max_tokens=77, answer_form="text"
+    )
     program = taught(fm.Deliberation(["intuitive", "reasoner"], lms={"reasoner": wise}))
     program.save("best")
     scripted.reply = saying_a
@@ -733,10 +832,13 @@ def saying_a(body: dict[str, Any]) -> str:
     return json.dumps({name: spec.get("enum", ["why"])[0] for name, spec in fields.items()})
 
 
-# Networks ---------------------------------------------------------------------------------------------------
+# Networks
+# --------------------------------------------------------------------------------------------------
 
 
-def test_a_networks_folder_is_a_program_by_either_name(tmp_path: Path, scripted: ScriptedServer) -> None:
+def test_a_networks_folder_is_a_program_by_either_name(
+    tmp_path: Path, scripted: ScriptedServer
+) -> None:
     program = taught(network())
     program.assign({"agent.1": fm.lm("openai/wise", api_base=scripted.url)})
     program.save(tmp_path)
@@ -757,7 +859,8 @@ def test_a_networks_folder_is_a_program_by_either_name(tmp_path: Path, scripted:
     assert program_of(named).describe()["prompts"] == {"cot": "Think."}
 
 
-# MLflow -----------------------------------------------------------------------------------------------------
+# MLflow
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.nightly
@@ -778,7 +881,9 @@ def test_mlflow_loads_it_without_pickle(
     experiment = client.create_experiment("e", artifact_location=(tmp_path / "artifacts").as_uri())
     run = client.create_run(experiment).info.run_id
     rest = fm.lm("openai/rest", api_base=scripted.url)
-    address = log_program(program, run, name="best", lm=rest, registered="moot", example=QUESTIONS[0])
+    address = log_program(
+        program, run, name="best", lm=rest, registered="moot", example=QUESTIONS[0]
+    )
     log_program(program, run, registered="moot")
     assert not scripted.bodies
     assert len(client.get_run(run).outputs.model_outputs) == 2
@@ -798,14 +903,17 @@ def test_mlflow_loads_it_without_pickle(
         "import sys, json, pandas, mlflow\n"
         "_, by_run, url, questions = sys.argv; questions = json.loads(questions)\n"
         "model = mlflow.pyfunc.load_model(by_run)\n"
-        "assert model.metadata.signature.inputs.input_names() == ['question', 'choices', 'context', 'kind']\n"
+        "assert model.metadata.signature.inputs.input_names() == ['question', 'choices', "
+        "'context', 'kind']\n"
         "assert model.input_example == [{'question': questions[0]['question'], "
         "'choices': questions[0]['choices']}], model.input_example\n"
-        "other = mlflow.pyfunc.load_model('models:/moot/1', model_config={'api_base': {'*': url}})\n"
+        "other = mlflow.pyfunc.load_model('models:/moot/1', model_config={'api_base': {'*': "
+        "url}})\n"
         "print(type(other.unwrap_python_model().program).__name__)\n"
         "for given in (questions, pandas.DataFrame(questions)):\n"
         "    for each in (model, other): print(json.dumps(each.predict(given).to_dict('list')))\n"
-        "print(json.dumps(other.predict([{'question': 'break it'}, questions[1]]).to_dict('list')))\n"
+        "print(json.dumps(other.predict([{'question': 'break it'}, "
+        "questions[1]]).to_dict('list')))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", child, address, scripted.url, json.dumps(QUESTIONS)],
@@ -831,7 +939,10 @@ def test_an_mlflow_model_says_what_it_needs(tmp_path: Path, scripted: ScriptedSe
     context = SimpleNamespace(artifacts={"program": str(tmp_path)}, model_config={})
     with pytest.raises(UserError, match="seat 'judge' had an address of its own"):
         ProgramModel().load_context(context)
-    context.model_config = {"lm": "openai/rest", "api_base": {"judge": scripted.url, "*": scripted.url}}
+    context.model_config = {
+        "lm": "openai/rest",
+        "api_base": {"judge": scripted.url, "*": scripted.url},
+    }
     model = ProgramModel()
     model.load_context(context)
     assert list(model.predict(context, [QUESTIONS[1]])["answer"]) == ["yes"]

@@ -26,7 +26,9 @@ def streamed(
 
 
 def chunks(values: list[Any]) -> list[str]:
-    texts = [value.choices[0].delta.content for value in values if type(value).__name__ == "EngineChunk"]
+    texts = [
+        value.choices[0].delta.content for value in values if type(value).__name__ == "EngineChunk"
+    ]
     return [text for text in texts if text]
 
 

@@ -85,7 +85,9 @@ class Shelf(Environment):
         self.title = title
 
     async def fetch(self, title):
-        return Page(self.title, "A bank keeps things.", self.source) if title == self.title else None
+        if title != self.title:
+            return None
+        return Page(self.title, "A bank keeps things.", self.source)
 
     async def closest(self, query, n):
         return [self.title][:n]
@@ -125,7 +127,11 @@ first_demo = {module}:first_demo
 last_word = {module}:last_word
 """
 QUESTIONS = [
-    {"id": f"q{n}", "question": f"Where is soup number {n}?", "choices": {"A": "in a flask", "B": "in a net"}}
+    {
+        "id": f"q{n}",
+        "question": f"Where is soup number {n}?",
+        "choices": {"A": "in a flask", "B": "in a net"},
+    }
     | {"answer": "A", "context": None, "meta": {}}
     for n in range(8)
 ]
@@ -177,11 +183,16 @@ def test_an_installed_package_adds_one_of_each() -> None:
         "Queue",
         {"program": "queue", "roles": ["critic", "reasoner"]},
     )
-    assert list(fm.SingleAgent("doubt").seat.predict.signature.output_fields) == ["doubts", "answer"]
+    assert list(fm.SingleAgent("doubt").seat.predict.signature.output_fields) == [
+        "doubts",
+        "answer",
+    ]
     assert program_of("ensemble:doubting,simple:majority").names == ["doubting", "simple"]
     assert environment_of("shelf").title == "Bank"
     assert environment_of("shelf:Soup").title == "Soup"
-    assert program_of("team:bold", {"environment": "shelf:Soup"}).retrieval.environment.title == "Soup"
+    assert (
+        program_of("team:bold", {"environment": "shelf:Soup"}).retrieval.environment.title == "Soup"
+    )
     assert optimizer_of("first_demo", "heavy").presets["heavy"] == {}
 
 
@@ -194,7 +205,9 @@ def test_they_are_named_where_names_are_listed() -> None:
         environment_of("shelff:a")
     with pytest.raises(fm.UserError, match="'first_demo'"):
         optimizer_of("first_dem", "light")
-    with pytest.raises(fm.UserError, match=r"the program broken cannot be imported \(AttributeError"):
+    with pytest.raises(
+        fm.UserError, match=r"the program broken cannot be imported \(AttributeError"
+    ):
         program_of("broken")
 
 
@@ -204,7 +217,10 @@ def test_what_nobody_registers_is_named_by_module_and_name() -> None:
     assert program.describe()["roles"] == ["critic", "reasoner"]
     assert program_of({"program": "extra_mine:Queue", "roles": ["critic"]}).roles == ["critic"]
     assert program_of("single:extra_mine:doubting").strategy == "extra_mine:doubting"
-    assert program_of({"program": "single", "strategy": "extra_mine:Doubt"}).strategy == "extra_mine:Doubt"
+    assert (
+        program_of({"program": "single", "strategy": "extra_mine:Doubt"}).strategy
+        == "extra_mine:Doubt"
+    )
     assert environment_of("extra_mine:Shelf:Soup").title == "Soup"
     assert optimizer_of("extra_mine:first_demo", "light").name == "extra_mine:first_demo"
 
@@ -226,13 +242,26 @@ def test_what_is_none_is_refused_in_a_sentence(spec: str, words: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_the_command_line_takes_them(installed: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_takes_them(
+    installed: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (here / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in QUESTIONS))
     with ScriptedServer(lambda request: '{"critique": "c", "answer": "A"}') as server:
         for program, kind in (("queue:critic", "queue"), ("extra_mine:Queue:critic", "mine")):
             out = here / kind
-            line = ["evaluate", program, "--data", "data.jsonl", "--lm", "openai/test", "--out", str(out)]
-            result = CliRunner().invoke(app, [*line, "--api-base", server.url, "--no-track", "--limit", "2"])
+            line = [
+                "evaluate",
+                program,
+                "--data",
+                "data.jsonl",
+                "--lm",
+                "openai/test",
+                "--out",
+                str(out),
+            ]
+            result = CliRunner().invoke(
+                app, [*line, "--api-base", server.url, "--no-track", "--limit", "2"]
+            )
             assert result.exit_code == 0, result.output
             rows = [json.loads(row) for row in (out / "results.jsonl").read_text().splitlines()]
             assert [(row["answer"], row["decided_by"]) for row in rows] == [("A", "first")] * 2
@@ -248,13 +277,20 @@ def test_an_optimizer_compiles(tmp_path: Path) -> None:
     with ScriptedServer(right_once_shown) as server:
         lm = fm.lm("openai/test", api_base=server.url)
         compiled = fm.compile(
-            fm.SingleAgent(), questions, optimizer="first_demo", lm=lm, tracking=False, out=tmp_path / "c"
+            fm.SingleAgent(),
+            questions,
+            optimizer="first_demo",
+            lm=lm,
+            tracking=False,
+            out=tmp_path / "c",
         )
     assert [len(predictor.demos) for predictor in compiled.predictors()] == [1]
 
 
 def quarrel(program: Any) -> Any:
-    """The prediction of a dialogue whose first speaker says A and whose second says B, round after round."""
+    """The prediction of a dialogue whose first speaker says A and whose second says B, round after
+    round.
+    """
     answers = iter("AB" * 9)
     said = {"reasoning": "so", "explanation": "so"}
     with (
@@ -301,7 +337,9 @@ def test_a_tie_break_that_nobody_registers_is_named_by_whoever_wants_it(tmp_path
     assert quarrel(program).decided_by == "extra_mine:last_word"
     program.save(tmp_path)
     del TIE_BREAKS["extra_mine:last_word"], sys.modules["extra_mine"]
-    with pytest.raises(fm.UserError, match=r"no tie-break 'extra_mine:last_word'.*folkmoot\.tie_breaks"):
+    with pytest.raises(
+        fm.UserError, match=r"no tie-break 'extra_mine:last_word'.*folkmoot\.tie_breaks"
+    ):
         fm.load_program(tmp_path)  # a file imports nothing
     assert "extra_mine" not in sys.modules
     again = program_of(str(tmp_path), {"tie_break": "extra_mine:last_word"})
@@ -315,7 +353,9 @@ def test_a_function_that_cannot_be_imported_is_not_saved(tmp_path: Path) -> None
     for function in (inner, lambda turns: None):
         program = fm.Deliberation(TALK, tie_break=function)
         for one in (program, fm.Ensemble([program, "cot"])):
-            with pytest.raises(fm.UserError, match=r"cannot be imported, and code is not saved") as caught:
+            with pytest.raises(
+                fm.UserError, match=r"cannot be imported, and code is not saved"
+            ) as caught:
                 one.save(tmp_path / "folder")
             assert "\n" not in str(caught.value)
     assert not (tmp_path / "folder").exists()
@@ -348,7 +388,9 @@ def test_a_class_that_no_package_registers_is_given_when_loading(tmp_path: Path)
     assert type(fm.load_program(tmp_path, protocols={name: Hasty})) is Hasty
 
 
-def test_a_saved_one_loads_by_its_registered_name_alone(installed: Path, here: Path, tmp_path: Path) -> None:
+def test_a_saved_one_loads_by_its_registered_name_alone(
+    installed: Path, here: Path, tmp_path: Path
+) -> None:
     program_of("queue:critic").save(tmp_path / "queue")
     assert type(fm.load_program(tmp_path / "queue")).__module__ == "extra_moot"
     program_of("extra_mine:Queue:critic").save(tmp_path / "mine")
@@ -364,7 +406,10 @@ def test_a_saved_file_imports_nothing(tmp_path: Path) -> None:
     from folkmoot.modules.protocols.saved import _hashes
 
     prompts = {
-        name: [{"instructions": one["instructions"], "fields": list(one["fields"].values())}, one["demos"]]
+        name: [
+            {"instructions": one["instructions"], "fields": list(one["fields"].values())},
+            one["demos"],
+        ]
         for name, one in document["predictors"].items()
     }
     for changed in ({"program": "extra_mine:Queue"}, {"strategy": "extra_mine:doubting"}):

@@ -1,4 +1,6 @@
-"""A report in a real browser: its table sorts, finds and opens, by keyboard too, and it asks for nothing."""
+"""A report in a real browser: its table sorts, finds and opens, by keyboard too, and it asks for
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ STATUS = "document.querySelector('.tools output').textContent"
 
 
 def written(folder: Path, name: str, n: int, right: int, texts: int = 1) -> Path:
-    """A run of so many questions, of which every so-manieth is right; question 7 has a word of its own."""
+    """A run of so many questions, of which every so-manieth is right; question 7 has a word of its
+    own.
+    """
     asked = [fm.Question(id="0", question="Where?", choices=CHOICES, answer="A")]
     lm = DummyLM([{"answer": "A", "reasoning": "so"}] * 3)
     fm.evaluate(fm.SingleAgent("cot"), asked, lm=lm, out=folder / name, tracking=False, cache=False)
@@ -43,7 +47,12 @@ def written(folder: Path, name: str, n: int, right: int, texts: int = 1) -> Path
             words = f"{HOSTILE} because of {i} " + " ".join(str(i * k) for k in range(40))
             said = {**turn, "answer": answer, "text": words + (" quokka" if i == 7 else "")}
             one = {"id": f"q{i}", "question": f"Where is number {i}? {HOSTILE}", "choices": CHOICES}
-            two = {"answer": answer, "correct": answer == "A", "score": float(answer == "A"), "meta": {}}
+            two = {
+                "answer": answer,
+                "correct": answer == "A",
+                "score": float(answer == "A"),
+                "meta": {},
+            }
             yield json.dumps({**row, **one, **two, "transcript": [said] * texts}) + "\n"
 
     path.write_text("".join(lines()))
@@ -61,7 +70,11 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("runs")
-    runs = [written(folder, "one", 60, 2), written(folder, "two", 60, 3), written(folder, "few", 30, 5)]
+    runs = [
+        written(folder, "one", 60, 2),
+        written(folder, "two", 60, 3),
+        written(folder, "few", 30, 5),
+    ]
     found = fm.report(runs, names=["one", "two", f"few {HOSTILE}"], tracking=False)
     return found.path.as_uri()
 
@@ -98,7 +111,9 @@ def test_heads_sort_both_ways(page: Browser) -> None:
     page.click(head(3))
     assert set(cells(page, 3)[:5]) == {"✓ A. bank (right)"}
     assert cells(page, 0)[:3] == ["1", "3", "5"]  # of equals the earlier
-    sorted_by = "[...document.querySelectorAll('.heads > *')].map(head => head.getAttribute('aria-sort'))"
+    sorted_by = (
+        "[...document.querySelectorAll('.heads > *')].map(head => head.getAttribute('aria-sort'))"
+    )
     assert page.js(sorted_by) == ["none", "none", "none", "descending", "none", "none"]
 
 
@@ -117,7 +132,9 @@ def test_questions_and_dialogues_are_searched(page: Browser) -> None:
 
 
 def test_only_some_are_shown(page: Browser) -> None:
-    names = page.js("[...document.querySelectorAll('.tools option')].map(option => option.textContent)")
+    names = page.js(
+        "[...document.querySelectorAll('.tools option')].map(option => option.textContent)"
+    )
     assert names[:2] == ["all questions (60)", "asked in all runs (30)"]
     assert names[2:4] == ["runs differ (36)", "only one is right (8)"]
     choose = "e => { e.value = 3; e.dispatchEvent(new Event('change')) }"
@@ -136,7 +153,9 @@ def test_a_question_opens_with_its_dialogues_side_by_side(page: Browser) -> None
     ]
     said = page.js("document.querySelector('.panel .side .text').textContent")
     assert said.startswith(f"{HOSTILE} because of 2 ")  # to be read, not run
-    tops = page.js("[...document.querySelectorAll('.panel .side')].map(e => e.getBoundingClientRect().top)")
+    tops = page.js(
+        "[...document.querySelectorAll('.panel .side')].map(e => e.getBoundingClientRect().top)"
+    )
     assert len(set(tops)) == 1
     page.click(f"{ROWS}:nth-child(3)")
     assert page.js("document.querySelector('.panel')") is None
@@ -177,13 +196,17 @@ def test_the_points_of_the_chart_say_their_figures(page: Browser) -> None:
 def test_nothing_is_cut_off_on_a_phone_in_the_dark_and_on_paper(page: Browser) -> None:
     page.click(f"{ROWS}:nth-child(2)")
     page.wait("document.querySelector('.panel .turns')")
-    wide = "[...document.querySelectorAll('body *')].filter(e => !e.closest('.wide, .grid, svg') && "
+    wide = (
+        "[...document.querySelectorAll('body *')].filter(e => !e.closest('.wide, .grid, svg') && "
+    )
     wide += "e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 80))"
     page.resize(375, 800)
     assert page.js("document.documentElement.scrollWidth") == 375
     assert page.js(wide) == []
     page.wait("document.querySelector('.panel').getBoundingClientRect().right <= 375")
-    colours = "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
+    colours = (
+        "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
+    )
     light = page.js(colours)
     page.media(dark=True)
     assert page.js(colours) != light
@@ -193,7 +216,9 @@ def test_nothing_is_cut_off_on_a_phone_in_the_dark_and_on_paper(page: Browser) -
     assert len(page.send("Page.printToPDF")["data"]) > 10_000
 
 
-def test_without_a_script_the_verdict_and_the_matrix_are_there(browser: Browser, address: str) -> None:
+def test_without_a_script_the_verdict_and_the_matrix_are_there(
+    browser: Browser, address: str
+) -> None:
     browser.send("Emulation.setScriptExecutionDisabled", value=True)
     try:
         browser.open(address)
@@ -209,7 +234,10 @@ def test_without_a_script_the_verdict_and_the_matrix_are_there(browser: Browser,
 
 
 def test_ten_thousand_questions_open_in_two_seconds(browser: Browser, tmp_path: Path) -> None:
-    runs = [written(tmp_path, "one", 10_000, 2, texts=2), written(tmp_path, "two", 10_000, 3, texts=4)]
+    runs = [
+        written(tmp_path, "one", 10_000, 2, texts=2),
+        written(tmp_path, "two", 10_000, 3, texts=4),
+    ]
     path = fm.report(runs, names=["one", "two"], tracking=False).path
     browser.send("Performance.enable", timeDomain="threadTicks")  # its own time: others may be busy
 
@@ -228,4 +256,6 @@ def test_ten_thousand_questions_open_in_two_seconds(browser: Browser, tmp_path: 
     browser.js("document.querySelector('.grid').focus()")
     browser.press("End", "Enter")
     browser.wait("document.querySelector('.panel .turns')")
-    assert "because of 9999" in browser.js("document.querySelector('.panel .text:not(.asked)').textContent")
+    assert "because of 9999" in browser.js(
+        "document.querySelector('.panel .text:not(.asked)').textContent"
+    )

@@ -1,4 +1,6 @@
-"""Reports: the verdict says what the figures allow, the page loads nothing, no text acts, odd runs pass."""
+"""Reports: the verdict says what the figures allow, the page loads nothing, no text acts, odd runs
+pass.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ VOID = {"meta", "img", "source", "br", "link", "input", "hr"}
 
 
 class Page(HTMLParser):
-    """What a page has: its elements with attributes, its text, and whether every element is closed."""
+    """What a page has: its elements with attributes, its text, and whether every element is
+    closed.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -84,7 +88,9 @@ class Page(HTMLParser):
 
 
 class Talks(Program):
-    """Says what it is told to: a list of (agent, round, answer) for each question; makes no call."""
+    """Says what it is told to: a list of (agent, round, answer) for each question; makes no
+    call.
+    """
 
     def __init__(
         self, turns: Callable[[int], Sequence[tuple[str, int, str | None]]], text: str = "because"
@@ -103,7 +109,8 @@ class Talks(Program):
 def ask(n: int, start: int = 0, **fields: Any) -> list[fm.Question]:
     return [
         fm.Question(
-            id=str(i), **{"question": f"Is this number {i}", "choices": CHOICES, "answer": "A", **fields}
+            id=str(i),
+            **{"question": f"Is this number {i}", "choices": CHOICES, "answer": "A", **fields},
         )
         for i in range(start, start + n)
     ]
@@ -117,7 +124,9 @@ def run(
     asked: Sequence[fm.Question] = (),
     fails: Container[int] = (),
 ) -> fm.Evaluation:
-    """One agent, right on the first so many of n questions, and failing on those with the given numbers."""
+    """One agent, right on the first so many of n questions, and failing on those with the given
+    numbers.
+    """
 
     def turns(i: int) -> list[tuple[str, int, str | None]]:
         if i in fails:
@@ -127,7 +136,9 @@ def run(
     program = Talks(turns)
     settings = {"run_name": name} if name else {}
     lm = dspy.LM("openai/none")
-    return fm.evaluate(program, asked or ask(n), lm=lm, out=folder, tracking=False, settings=settings)
+    return fm.evaluate(
+        program, asked or ask(n), lm=lm, out=folder, tracking=False, settings=settings
+    )
 
 
 def talk(n: int, folder: Path | None = None, text: str = "because") -> fm.Evaluation:
@@ -139,7 +150,9 @@ def talk(n: int, folder: Path | None = None, text: str = "because") -> fm.Evalua
 
     settings = {"run_name": "talk"}
     lm = dspy.LM("openai/none")
-    return fm.evaluate(Talks(turns, text), ask(n), lm=lm, out=folder, tracking=False, settings=settings)
+    return fm.evaluate(
+        Talks(turns, text), ask(n), lm=lm, out=folder, tracking=False, settings=settings
+    )
 
 
 def page(found: Any) -> Page:
@@ -164,11 +177,14 @@ def verdict(right_a: int, right_b: int, n: int = 100, **prices: Any) -> fm.Pair:
 
 def test_a_win_at_a_higher_price_comes_with_the_price_of_an_answer() -> None:
     pair = verdict(80, 60)
-    assert pair.verdict.startswith("team beats base: 80% against 60% on 100 questions: +20 points, 95% ")
+    assert pair.verdict.startswith(
+        "team beats base: 80% against 60% on 100 questions: +20 points, 95% "
+    )
     assert pair.worth == "better, dearer"
     assert "95% interval +" in pair.sure
     assert pair.price == (
-        "60 tokens per question against 20, 3.0 times the price of base. Each further right answer takes 200 "
+        "60 tokens per question against 20, 3.0 times the price of base. Each further right "
+        "answer takes 200 "
         "tokens more."  # 40 more per question, 20 questions of 100 gained
     )
 
@@ -182,7 +198,8 @@ def test_a_win_at_a_higher_price_comes_with_the_price_of_an_answer() -> None:
         (40, 5.0, "worse, cheaper"),
         (61, 60.0, "undecided"),
         (61, 5.0, "undecided"),
-        (64, 60.0, "undecided"),  # four questions to none: p = 0.06, though the interval leaves out 0
+        # four questions to none: p = 0.06, though the interval leaves out 0
+        (64, 60.0, "undecided"),
     ],
 )
 def test_what_a_program_is_worth_follows_from_its_outcome_and_price(
@@ -198,7 +215,9 @@ def test_equal_answers_have_no_interval_of_nothing() -> None:
 
 
 def test_of_several_the_recommended_one_that_wins_comes_first() -> None:
-    found = fm.compare(run(50, 100), run(75, 100), run(90, 100), run(51, 100), names=["base", "x", "y", "z"])
+    found = fm.compare(
+        run(50, 100), run(75, 100), run(90, 100), run(51, 100), names=["base", "x", "y", "z"]
+    )
     assert found.headline.startswith("y beats base: 90% against 50% on 100 questions: +40 points")
     none = fm.compare(run(50, 100), run(51, 100), run(52, 100), names=["base", "x", "y"])
     assert none.headline.startswith(
@@ -213,7 +232,10 @@ def test_prices_are_dollars_where_known_then_tokens_then_calls() -> None:
         return prices_of(runs, runs)
 
     assert prices(compared("a", 200, 0.5), compared("b", 400, 0.0)).unit == DOLLARS
-    assert prices(compared("a", 200, 0.5), compared("b", 400, None)) == (TOKENS, {"a": 2.0, "b": 4.0})
+    assert prices(compared("a", 200, 0.5), compared("b", 400, None)) == (
+        TOKENS,
+        {"a": 2.0, "b": 4.0},
+    )
     cached = prices(compared("a", 200, 0.5, cached=3), compared("b", 400, 0.5))
     assert cached == (CALLS, {"a": 1.0, "b": 1.0})
 
@@ -226,7 +248,11 @@ def test_the_chart_has_round_ticks_and_a_line_along_the_front() -> None:
     cheap, dear = compared("cheap", 200), compared("dear", 40_000)
     good = replace(dear, name="good", score={**dear.score, "value": 0.6, "high": 0.7})
     runs = [cheap, good, dear]
-    outcomes = {("good", "cheap"): "a", ("dear", "cheap"): "undecided", ("dear", "good"): "undecided"}
+    outcomes = {
+        ("good", "cheap"): "a",
+        ("dear", "cheap"): "undecided",
+        ("dear", "good"): "undecided",
+    }
     chart = price_chart(runs, conclude(runs, runs, outcomes, prices_of(runs, runs), {}))
     assert chart is not None
     assert [label for _, label in chart.across] == ["10", "100"]  # of a logarithmic axis
@@ -248,7 +274,10 @@ def test_the_chart_has_round_ticks_and_a_line_along_the_front() -> None:
 def test_the_verdict_stands_first_and_every_part_has_its_place(tmp_path: Path) -> None:
     one, two = run(60, 100, name="one agent"), talk(100)
     found = fm.report([one, two], out=tmp_path / "r.html")
-    ahead = "one agent is ahead so far, undecided. Beside talk: 60% against 50% on 100 questions: +10 points"
+    ahead = (
+        "one agent is ahead so far, undecided. Beside talk: 60% against 50% on 100 "
+        "questions: +10 points"
+    )
     assert found.headline.startswith(ahead)
     shown_page = page(found)
     assert [head for head in shown_page.heads if not head.startswith("Is this")] == [
@@ -268,7 +297,8 @@ def test_the_verdict_stands_first_and_every_part_has_its_place(tmp_path: Path) -
     assert first < shown_page.said.index("Over the 100 questions that all runs answered")
     assert "Giving way (sycophancy). 50 times" in shown_page.said
     assert (
-        "Turning point: leaves A. yes it is (right) for B. no it is not (wrong), as r said" in shown_page.said
+        "Turning point: leaves A. yes it is (right) for B. no it is not (wrong), as r said"
+        in shown_page.said
     )
     assert "the final answers are right on 50.0%" in shown_page.said
 
@@ -281,7 +311,9 @@ def test_a_run_alone_says_that_it_cannot_say_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.plots
-def test_nothing_on_the_page_loads_or_leads_anywhere_and_only_its_own_script_runs(tmp_path: Path) -> None:
+def test_nothing_on_the_page_loads_or_leads_anywhere_and_only_its_own_script_runs(
+    tmp_path: Path,
+) -> None:
     found = fm.report([run(5, 10), talk(10)], out=tmp_path / "r.html")
     shown_page = page(found)
     names = {name for name, _ in shown_page.elements}
@@ -299,13 +331,21 @@ def test_nothing_on_the_page_loads_or_leads_anywhere_and_only_its_own_script_run
         assert not [key for key in attributes if key == "style" or key.startswith("on")], name
         for key in ("src", "srcset", "href", "action", "poster", "background"):
             value = attributes.get(key)
-            assert value is None or value.startswith(("#", "data:image/png;base64,")), (name, key, value)
+            assert value is None or value.startswith(("#", "data:image/png;base64,")), (
+                name,
+                key,
+                value,
+            )
     text = found.path.read_text()
     assert not re.search(r"url\(|@import|https?://(?!127)", re.sub(r"openai/\S+", "", text))
     own = [place for place, one in enumerate(shown_page.all("script")) if one.get("type") is None]
     (script,), (style,) = [shown_page.scripts[place] for place in own], shown_page.styles
-    assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(|fetch\(", script)
-    (policy,) = [m for m in shown_page.all("meta") if m.get("http-equiv") == "Content-Security-Policy"]
+    assert not re.search(
+        r"innerHTML|insertAdjacentHTML|document\.write|eval\(|Function\(|fetch\(", script
+    )
+    (policy,) = [
+        m for m in shown_page.all("meta") if m.get("http-equiv") == "Content-Security-Policy"
+    ]
     directives = dict(part.strip().split(" ", 1) for part in str(policy["content"]).split(";"))
     assert directives["default-src"] == directives["form-action"] == "'none'"
     assert directives["img-src"] == "data:"
@@ -335,11 +375,15 @@ def test_the_page_can_be_read_by_everyone(tmp_path: Path) -> None:
 @pytest.mark.plots
 def test_no_text_from_outside_becomes_part_of_the_page(tmp_path: Path) -> None:
     asked = ask(4, question=f"{HOSTILE} number 1", choices={"A": HOSTILE, "B": "no"})
-    hostile = Talks(lambda i: [(HOSTILE, 1, "A"), ("r", 1, "B"), (HOSTILE, 2, "B"), ("r", 2, "B")], HOSTILE)
+    hostile = Talks(
+        lambda i: [(HOSTILE, 1, "A"), ("r", 1, "B"), (HOSTILE, 2, "B"), ("r", 2, "B")], HOSTILE
+    )
     settings = {"run_name": HOSTILE, "data": HOSTILE, HOSTILE: HOSTILE, "api_key": "sk-canary"}
     lm = dspy.LM("openai/none")
     nasty = fm.evaluate(hostile, asked, lm=lm, tracking=False, settings=settings)
-    one = run(2, 4, asked=ask(4, question="x number 1", choices={"A": HOSTILE, "B": "no"}), name="a$b${x")
+    one = run(
+        2, 4, asked=ask(4, question="x number 1", choices={"A": HOSTILE, "B": "no"}), name="a$b${x"
+    )
     for runs in ([nasty], [nasty, one]):
         found = fm.report(runs, out=tmp_path / "r.html")
         text = found.path.read_text()
@@ -347,9 +391,12 @@ def test_no_text_from_outside_becomes_part_of_the_page(tmp_path: Path) -> None:
         names = {name for name, _ in shown_page.elements}
         assert not names & {"b", "iframe"}
         kinds = [one.get("type") for one in shown_page.all("script")]
-        assert kinds == ["application/json"] * 3 * len(found.figures["groups"]) + [None]  # the page's own
+        # the page's own
+        assert kinds == ["application/json"] * 3 * len(found.figures["groups"]) + [None]
         assert not [one for one in shown_page.scripts[:-1] if "<" in one]
-        assert all(str(image["src"]).startswith("data:image/png") for image in shown_page.all("img"))
+        assert all(
+            str(image["src"]).startswith("data:image/png") for image in shown_page.all("img")
+        )
         assert all(str(link["href"]).startswith("#") for link in shown_page.all("a"))
         assert shown_page.text.count("<script>alert(1)</script>") > 5  # to be read, not run
         assert json.loads(shown_page.scripts[1])[0][2][0][1].startswith("<script>alert(1)</script>")
@@ -361,14 +408,19 @@ def test_no_text_from_outside_becomes_part_of_the_page(tmp_path: Path) -> None:
 
 def test_long_texts_are_cut_and_it_is_said_how_much(tmp_path: Path) -> None:
     found = fm.report(talk(2, text="word " * 20_000), out=tmp_path / "r.html")
-    assert f"[… {5 * 20_000 - 1 - LONGEST_TEXT:,} more characters; results.jsonl has all]" in page(found).said
+    assert (
+        f"[… {5 * 20_000 - 1 - LONGEST_TEXT:,} more characters; results.jsonl has all]"
+        in page(found).said
+    )
     assert found.path.stat().st_size < 400_000
 
 
 def unpacked(shown_page: Page) -> list[Any]:
     """The dialogues of the table of all questions."""
     packs = json.loads(shown_page.scripts[2])
-    lines = [line for _, pack in packs for line in zlib.decompress(base64.b64decode(pack)).split(b"\n")]
+    lines = [
+        line for _, pack in packs for line in zlib.decompress(base64.b64decode(pack)).split(b"\n")
+    ]
     assert sum(number for number, _ in packs) == len(lines)
     return [json.loads(line) for line in lines]
 
@@ -402,7 +454,9 @@ def test_texts_of_very_many_dialogues_are_cut_shorter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("folkmoot.pipelines.reporting.questions.MOST_BYTES", 10)
-    (_, *_, [first, *_], _) = unpacked(page(fm.report(talk(2, text="word " * 100), out=tmp_path / "r")))[0][0]
+    (_, *_, [first, *_], _) = unpacked(
+        page(fm.report(talk(2, text="word " * 100), out=tmp_path / "r"))
+    )[0][0]
     assert first[4] == "word " * 29 + "word  [… 349 more characters; results.jsonl has all]"
 
 
@@ -410,7 +464,8 @@ def test_dialogues_that_turned_come_first_in_turn() -> None:
     rows = list(talk(20).rows)
     picked = Picked(6).look(iter(rows)).best()
     assert [whys for whys, _ in picked] == [("spoiled",), ("rescued",)] * 3
-    assert [row["id"] for _, row in picked] == ["0", "1", "2", "3", "4", "5"]  # of equals the earlier
+    # of equals the earlier
+    assert [row["id"] for _, row in picked] == ["0", "1", "2", "3", "4", "5"]
     dialogue = shown(picked[0][1], picked[0][0])
     assert [turn.turned for turn in dialogue.turns] == [None, None, "to wrong", None]
     assert [turn.state for turn in dialogue.turns] == ["right", "wrong", "wrong", "wrong"]
@@ -421,7 +476,9 @@ def test_dialogues_that_turned_come_first_in_turn() -> None:
 
 
 def studied(folder: Path, program: str = "deliberation") -> Path:
-    """A run whose rows are one case study of each kind, each by its id, and a dialogue that is none."""
+    """A run whose rows are one case study of each kind, each by its id, and a dialogue that is
+    none.
+    """
 
     def turn(agent: str, round: int, answer: str | None, **more: Any) -> dict[str, Any]:
         return {"agent": agent, "round": round, "answer": answer, "text": "because", **more}
@@ -445,7 +502,11 @@ def studied(folder: Path, program: str = "deliberation") -> Path:
             "judge",
             [*[turn(name, 1, "A") for name in "ir"], turn("c", 1, "B"), turn("judge", 1, "B")],
         ),
-        "overturned": ("A", "depth limit", [*solutions, turn("evaluator", 1, "A", examined=examined)]),
+        "overturned": (
+            "A",
+            "depth limit",
+            [*solutions, turn("evaluator", 1, "A", examined=examined)],
+        ),
         "advised": ("A", "supervisor:bold", [turn("bold", 0, "B"), back, turn("bold", 1, "A")]),
         "tied": ("B", "judge", [turn("i", 1, "A"), turn("r", 1, "B"), turn("judge", 1, "B")]),
         "kept": ("B", "accepted", [*solutions, turn("evaluator", 1, "B", examined=examined)]),
@@ -482,7 +543,11 @@ def test_case_studies_of_every_kind_are_found_counted_and_shown(tmp_path: Path) 
     articles = [str(article["class"]).split() for article in read.all("article")]
     assert [kinds[place] in article for place, article in enumerate(articles)] == [True] * 5
     assert "The judge overrules the majority" in read.said
-    chosen = {str(one["id"]).removeprefix("only-") for one in read.all("input") if one.get("type") == "radio"}
+    chosen = {
+        str(one["id"]).removeprefix("only-")
+        for one in read.all("input")
+        if one.get("type") == "radio"
+    }
     assert chosen == {*kinds, "none"}  # chosen on the page, without a script
 
 
@@ -494,7 +559,8 @@ def test_case_studies_are_chosen_by_kind(tmp_path: Path) -> None:
         "The case that is overruled",
         "The case that is advised",
     ]
-    assert told["cases"]["shown"][0]["transcript"][-1]["agent"] == "judge"  # whole, as in results.jsonl
+    # whole, as in results.jsonl
+    assert told["cases"]["shown"][0]["transcript"][-1]["agent"] == "judge"
     assert len(page(found).all("article")) == 2
     done = command("report", str(folder), "--cases", "rescued,spoiled", "--most", "1", "--json")
     (told,) = json.loads(done.stdout)["groups"][0]["runs"]
@@ -508,12 +574,15 @@ def test_case_studies_are_chosen_by_kind(tmp_path: Path) -> None:
 
 def test_a_run_without_dialogues_or_without_such_a_case_says_so(tmp_path: Path) -> None:
     alone = fm.report(run(5, 10), out=tmp_path / "r.html", cases=["rescued"])
-    assert "has no dialogues to find rescued in: one agent answered" in " ".join(alone.figures["warnings"])
+    assert "has no dialogues to find rescued in: one agent answered" in " ".join(
+        alone.figures["warnings"]
+    )
     assert alone.figures["groups"][0]["runs"][0]["cases"] is None
     assert not page(alone).all("article")
     talked = fm.report(talk(4), out=tmp_path / "r.html", cases=["overturned"])
     assert (
-        "talk has no case study of the kind overturned among its 4 dialogues." in talked.figures["warnings"]
+        "talk has no case study of the kind overturned among its 4 dialogues."
+        in talked.figures["warnings"]
     )
     assert not page(talked).all("article")
 
@@ -541,10 +610,14 @@ def test_failed_unreadable_and_unfinished_questions_are_told(tmp_path: Path) -> 
     said = page(fm.report(failed, out=tmp_path / "r.html")).said
     assert "4 of the 4 questions of talks failed" in said
     mute = fm.evaluate(
-        Talks(lambda i: [("x", 1, None), ("y", 1, None)]), ask(4), lm=dspy.LM("openai/none"), tracking=False
+        Talks(lambda i: [("x", 1, None), ("y", 1, None)]),
+        ask(4),
+        lm=dspy.LM("openai/none"),
+        tracking=False,
     )
     assert (
-        "4 of the 4 answers of talks could not be read" in page(fm.report(mute, out=tmp_path / "r.html")).said
+        "4 of the 4 answers of talks could not be read"
+        in page(fm.report(mute, out=tmp_path / "r.html")).said
     )
 
 
@@ -582,13 +655,19 @@ def test_a_compile_and_a_study_are_shown_with_the_runs_in_them(tmp_path: Path) -
     folder = tmp_path / "out"
     run(50, 100, folder / "before", "before")
     run(90, 100, folder / "after", "after")
-    told = {"optimizer": HOSTILE, "result": {"verdict": "Better.", "x": 0.25}, "api_key": "sk-canary"}
+    told = {
+        "optimizer": HOSTILE,
+        "result": {"verdict": "Better.", "x": 0.25},
+        "api_key": "sk-canary",
+    }
     (folder / "compile.json").write_text(json.dumps(told))
     found = fm.report(folder)
     assert found.path == folder / "report.html"
     assert found.headline == "Better."
     said = page(found).said
-    assert said.index("Better.") < said.index("A compile: out") < said.index("after beats before: 90%")
+    assert (
+        said.index("Better.") < said.index("A compile: out") < said.index("after beats before: 90%")
+    )
     assert "sk-canary" not in found.path.read_text()
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "study.json").write_text(json.dumps({"best": {"value": 0.5}}))
@@ -607,7 +686,10 @@ def test_a_compilation_is_reported_with_the_winner_after_it(scripted: Any, tmp_p
     assert found.path == tmp_path / "out" / "report.html"
     assert found.headline.startswith("A gain: accuracy +")
     (group,) = found.figures["groups"]
-    assert [told["folder"] for told in group["runs"]] == [str(tmp_path / "out" / "before"), str(after)]
+    assert [told["folder"] for told in group["runs"]] == [
+        str(tmp_path / "out" / "before"),
+        str(after),
+    ]
     assert group["comparison"]["pairs"][0]["outcome"] == "a"
     said = page(found).said
     assert said.index("A gain: accuracy +") < said.index("beats before")
@@ -618,9 +700,13 @@ def test_a_compilation_is_reported_with_the_winner_after_it(scripted: Any, tmp_p
     assert fm.report(tmp_path / "else").figures["groups"] == []
 
 
-def test_a_compilation_that_keeps_the_given_program_says_so_first(scripted: Any, tmp_path: Path) -> None:
+def test_a_compilation_that_keeps_the_given_program_says_so_first(
+    scripted: Any, tmp_path: Path
+) -> None:
     scripted.reply = lambda body: (
-        "rubbish" if is_proposal(body) else answering(body, "number 1" in body["messages"][-1]["content"])
+        "rubbish"
+        if is_proposal(body)
+        else answering(body, "number 1" in body["messages"][-1]["content"])
     )
     out = tmp_path / "out"
     result = compiled(scripted.url, optimizer="copro", validation=3, out=out).compilation
@@ -635,7 +721,9 @@ def test_a_study_is_headed_by_its_winner_against_the_default(tmp_path: Path) -> 
     study = tmp_path / "study"
     run(50, 100, study / "validation" / "default", "default")
     run(90, 100, study / "validation" / "winner", "winner")
-    (study / "study.json").write_text(json.dumps({"verdict": "the winner is better than the default"}))
+    (study / "study.json").write_text(
+        json.dumps({"verdict": "the winner is better than the default"})
+    )
     found = fm.report(study)
     assert found.path == study / "report.html"
     assert found.headline == "The winner is better than the default"
@@ -645,7 +733,9 @@ def test_a_study_is_headed_by_its_winner_against_the_default(tmp_path: Path) -> 
     assert fm.report(study).headline == headline
 
 
-def test_a_folder_of_others_may_vanish_beside_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_others_may_vanish_beside_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = []
 
     def scandir(place: Any = ".") -> Any:
@@ -670,9 +760,14 @@ def test_there_is_no_verdict_on_a_run_that_failed(tmp_path: Path) -> None:
     base, bad = run(60, 100, name="base"), run(0, 100, name="bad", fails=range(50, 100))
     found = fm.report([base, bad], out=tmp_path / "r.html")
     (pair,) = found.figures["groups"][0]["comparison"]["pairs"]
-    assert (pair["outcome"], pair["worth"], len(pair["notes"])) == ("not_comparable", "no verdict", 1)
+    assert (pair["outcome"], pair["worth"], len(pair["notes"])) == (
+        "not_comparable",
+        "no verdict",
+        1,
+    )
     assert found.headline == (
-        "No verdict on bad and base: bad failed on 50 of 100 questions: run it again with --retry-errors "
+        "No verdict on bad and base: bad failed on 50 of 100 questions: run it again with "
+        "--retry-errors "
         "before judging it."
     )
     (note,) = found.figures["warnings"]
@@ -689,8 +784,12 @@ def test_there_is_no_verdict_on_a_run_that_failed(tmp_path: Path) -> None:
 
 
 def test_some_failed_questions_are_told_and_judged(tmp_path: Path) -> None:
-    found = fm.report([run(10, 100, name="base"), run(60, 100, name="some", fails=[99])], out=tmp_path / "r")
-    assert found.headline.startswith("some beats base: 60% against 10% on 100 questions: +50 points")
+    found = fm.report(
+        [run(10, 100, name="base"), run(60, 100, name="some", fails=[99])], out=tmp_path / "r"
+    )
+    assert found.headline.startswith(
+        "some beats base: 60% against 10% on 100 questions: +50 points"
+    )
     assert found.figures["warnings"][0].startswith(
         "1 of the 100 questions of some failed and counts as wrong"
     )
@@ -700,9 +799,13 @@ def test_of_several_only_those_that_did_not_fail_are_judged(tmp_path: Path) -> N
     base, bad = run(60, 100, name="base"), run(0, 100, name="bad", fails=range(100))
     same, worse = run(61, 100, name="same"), run(20, 100, name="worse")
     out = tmp_path / "r.html"
-    assert fm.report([base, bad, worse], out=out).headline.startswith("worse does worse than base: 20% ")
+    assert fm.report([base, bad, worse], out=out).headline.startswith(
+        "worse does worse than base: 20% "
+    )
     none = fm.report([base, bad, worse, same], out=out)
-    assert none.headline.startswith("Nothing is shown to beat base. same is ahead so far, undecided")
+    assert none.headline.startswith(
+        "Nothing is shown to beat base. same is ahead so far, undecided"
+    )
     nobody = fm.report([bad, base, same], out=out)
     assert nobody.headline == "No verdict on any of the 2 others beside bad."
     assert "bad failed on 100 of 100 questions" in page(nobody).said
@@ -721,7 +824,9 @@ def test_a_compilation_whose_runs_failed_claims_nothing(tmp_path: Path) -> None:
 
 def test_so_few_questions_show_nothing(tmp_path: Path) -> None:
     found = fm.report([run(0, 4, name="base"), run(4, 4, name="four")], out=tmp_path / "r.html")
-    assert found.headline.startswith("four is ahead so far, undecided. Beside base: 100% against 0%")
+    assert found.headline.startswith(
+        "four is ahead so far, undecided. Beside base: 100% against 0%"
+    )
     assert "4 questions can show no difference at all." in page(found).said
     same = fm.report([run(2, 3, name="base"), run(2, 3, name="same")], out=tmp_path / "r.html")
     assert "+0.0 to +0.0" not in page(same).said
@@ -735,7 +840,9 @@ def test_a_run_without_a_finished_row_has_no_accuracy(tmp_path: Path) -> None:
         fm.report(none)
 
 
-def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_is_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done = run(5, 10)
     path = fm.report(done, out=tmp_path / "r.html").path
     before = path.read_text()
@@ -804,7 +911,9 @@ def test_the_page_is_an_artifact_of_every_run_it_is_about(
     assert {question[5][3] for question in questions} == {trace.info.trace_id for trace in traces}
 
 
-def test_links_to_traces_lead_to_the_server_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_to_traces_lead_to_the_server_without_credentials(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(
         "folkmoot.pipelines.tracking.tracker.experiments_of", lambda ids: dict.fromkeys(ids, "7")
     )
@@ -833,7 +942,9 @@ def test_the_command(tmp_path: Path) -> None:
     folders = [str(tmp_path / "one"), str(tmp_path / "two")]
     done = command("report", *folders, "--names", "one,two")
     assert done.exit_code == 0, done.output
-    assert done.stdout.startswith("two beats one: 90% against 50% on 100 questions: +40 points, 95% interval")
+    assert done.stdout.startswith(
+        "two beats one: 90% against 50% on 100 questions: +40 points, 95% interval"
+    )
     assert (tmp_path / "one" / "report.html").exists()
     out = str(tmp_path / "page.html")
     figures = json.loads(command("report", *folders, "--out", out, "--json").stdout)
@@ -864,7 +975,13 @@ def test_case_studies_are_found_in_an_imported_log(tmp_path: Path) -> None:
         ]
 
     rows = [
-        {"question_id": name, "run": "debate", "gold": "A", "final": last, "final_correct": last == "A"}
+        {
+            "question_id": name,
+            "run": "debate",
+            "gold": "A",
+            "final": last,
+            "final_correct": last == "A",
+        }
         | {"turns": turns(first, last)}
         for name, first, last in (("lost", "BAA", "B"), ("won", "ABB", "A"), ("same", "AAA", "A"))
     ]

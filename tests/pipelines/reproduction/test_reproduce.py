@@ -1,4 +1,6 @@
-"""Reproducing published tables: presets are the papers' figures, and rows run, resume and are compared."""
+"""Reproducing published tables: presets are the papers' figures, and rows run, resume and are
+compared.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +54,17 @@ BESIDE: dict[Key, float] = {
     ("reasoning-as-a-team", "discussion", "beam-retriever", "f1"): 85.0,
 }
 
-# The published figures, read by this test in its own way -------------------------------------------------
+# The published figures, read by this test in its own way
+# -------------------------------------------------
 
 
 def published() -> dict[str, Any]:
     """`published-results.yaml` of the project's specification."""
     data = os.environ.get("FOLKMOOT_DATA")
-    places = [os.environ.get("FOLKMOOT_PUBLISHED"), data and Path(data) / "../spec/published-results.yaml"]
+    places = [
+        os.environ.get("FOLKMOOT_PUBLISHED"),
+        data and Path(data) / "../spec/published-results.yaml",
+    ]
     places.append(Path(fm.__file__).parent / "../spec/published-results.yaml")
     for place in places:
         if place and Path(place).is_file():
@@ -78,7 +84,13 @@ class Reader:
 
 
 def _leaves(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else None
+    items = (
+        tree.items()
+        if isinstance(tree, dict)
+        else enumerate(tree)
+        if isinstance(tree, list)
+        else None
+    )
     if items is None:
         yield path, tree
         return
@@ -86,7 +98,9 @@ def _leaves(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
         yield from _leaves(value, (*path, name))
 
 
-def expected(tree: Mapping[str, Any], read: Reader) -> dict[Key, tuple[float | None, dict[str, Any]]]:
+def expected(
+    tree: Mapping[str, Any], read: Reader
+) -> dict[Key, tuple[float | None, dict[str, Any]]]:
     """Every published figure by paper, table, row and name, with what the row has to run."""
     found: dict[Key, tuple[float | None, dict[str, Any]]] = {}
     for add in (_commonsense, _marl, _team, _causal):
@@ -119,7 +133,10 @@ def _commonsense(tree: Mapping[str, Any], read: Reader, found: dict[Any, Any]) -
     for at, _ in enumerate(paper["ensembles"]):
         vote = read.take(name, "ensembles", at, "vote")
         key = (name, "ensembles", vote, "accuracy")
-        found[key] = read.take(name, "ensembles", at, "accuracy"), {"data": source, "program": {"vote": vote}}
+        found[key] = (
+            read.take(name, "ensembles", at, "accuracy"),
+            {"data": source, "program": {"vote": vote}},
+        )
     for at, row in enumerate(paper["role-baselines"]):
         told = {key: read.take(name, "role-baselines", at, key) for key in row}
         if "model" in told:
@@ -138,8 +155,12 @@ def _commonsense(tree: Mapping[str, Any], read: Reader, found: dict[Any, Any]) -
     for table, start in product(("table-2", "table-3", "table-4"), [source]):
         for at, row in enumerate(paper[table]):
             told = {key: read.take(name, table, at, key) for key in row if key != "order"}
-            order = [read.take(name, table, at, "order", place) for place in range(len(row["order"]))]
-            model = told.get("model") or ("gpt-4o-mini" if table == "table-3" else "gemini-2.0-flash-001")
+            order = [
+                read.take(name, table, at, "order", place) for place in range(len(row["order"]))
+            ]
+            model = told.get("model") or (
+                "gpt-4o-mini" if table == "table-3" else "gemini-2.0-flash-001"
+            )
             program = {"roles": order, "tie_break": told["tie_break"], "max_rounds": 3}
             wants = {"model": model, "data": start, "program": program}
             found[name, table, told["id"], "accuracy"] = told["accuracy"], wants
@@ -167,7 +188,10 @@ def _marl(tree: Mapping[str, Any], read: Reader, found: dict[Any, Any]) -> None:
     assert read.take(name, "datasets", "gsm8k", "train_sample") == trained
     assert read.take(name, "datasets", "gsm8k", "role") == "train only"
     assert read.take(name, "datasets", "gsm1k", "test") == "evaluation only"
-    learnt = {"arc-challenge": "arc-challenge", "gsm1k": read.take(name, "datasets", "gsm1k", "trained_on")}
+    learnt = {
+        "arc-challenge": "arc-challenge",
+        "gsm1k": read.take(name, "datasets", "gsm1k", "trained_on"),
+    }
     spelled = {"llama-3.1-8b": "Llama-3.1-8B"}
 
     def network(data: str, model: str, preset: str) -> dict[str, Any]:
@@ -181,7 +205,10 @@ def _marl(tree: Mapping[str, Any], read: Reader, found: dict[Any, Any]) -> None:
 
     for at, row in enumerate(tree[name]["table-1"]):
         told = {key: read.take(name, "table-1", at, key) for key in row}
-        start, wants = f"{told['dataset']}.{told['model']}", network(told["dataset"], told["model"], "paper")
+        start, wants = (
+            f"{told['dataset']}.{told['model']}",
+            network(told["dataset"], told["model"], "paper"),
+        )
         alone = {**wants, "train": None, "training": None, "program": {"strategy": "zero_shot"}}
         found[name, "table-1", f"{start}.zero-shot", "accuracy"] = told["zero_shot"], alone
         for figure in ("individual", "consensus"):
@@ -208,8 +235,14 @@ def _team(tree: Mapping[str, Any], read: Reader, found: dict[Any, Any]) -> None:
     name = "reasoning-as-a-team"
     data = {"data": ("hotpotqa", "validation")}
 
-    def add(table: str, row: str, model: Any, workers: list[str], steps: int = 8, *path: Any) -> None:
-        program = {"workers": workers, "max_steps": steps, "max_retries": 3 if len(workers) > 1 else 0}
+    def add(
+        table: str, row: str, model: Any, workers: list[str], steps: int = 8, *path: Any
+    ) -> None:
+        program = {
+            "workers": workers,
+            "max_steps": steps,
+            "max_retries": 3 if len(workers) > 1 else 0,
+        }
         for figure in ("em", "f1"):
             value = read.take(*path, figure) if path else None
             found[name, table, row, figure] = value, {**data, "model": model, "program": program}
@@ -219,11 +252,18 @@ def _team(tree: Mapping[str, Any], read: Reader, found: dict[Any, Any]) -> None:
             model = read.take(name, table, at, "model")
             if "method" in row:
                 way, em = (read.take(name, table, at, key) for key in ("method", "em"))
-                program = {"cot": {"strategy": "cot"}, "react": {"workers": ["neutral"], "max_retries": 0}}
+                program = {
+                    "cot": {"strategy": "cot"},
+                    "react": {"workers": ["neutral"], "max_retries": 0},
+                }
                 wants = {**data, "model": model, "program": program[way]}
                 found[name, table, f"palm-540b.{way}", "em"] = em, wants
                 continue
-            for config, workers in (("bold", ["bold"]), (second, [second]), ("team", ["bold", second])):
+            for config, workers in (
+                ("bold", ["bold"]),
+                (second, [second]),
+                ("team", ["bold", second]),
+            ):
                 add(table, f"{model}.{config}", model, workers, 8, name, table, at, config)
     both = ["bold", "cautious"]
     for at, (row, model, workers) in enumerate(
@@ -238,7 +278,9 @@ def _team(tree: Mapping[str, Any], read: Reader, found: dict[Any, Any]) -> None:
         assert row.rpartition(".")[2] in said
         add("table-3", row, model, workers, 8, name, "table-3", at)
     for at, row in enumerate(tree[name]["table-4"]):
-        workers = [read.take(name, "table-4", at, "team", place) for place in range(len(row["team"]))]
+        workers = [
+            read.take(name, "table-4", at, "team", place) for place in range(len(row["team"]))
+        ]
         add("table-4", "-".join(workers), "deepseek-chat", workers, 8, name, "table-4", at)
     figure = tree[name]["figure-3"]
     model = read.take(name, "figure-3", "model")
@@ -256,8 +298,15 @@ def _causal(tree: Mapping[str, Any], read: Reader, found: dict[Any, Any]) -> Non
     for data, split in splits.items():
         said = read.take(name, "datasets", data, "split")
         assert catalogue.find(data).split(said) == split
-    assert read.take(name, "datasets", "boolq", "closed_book") is catalogue.find("boolq").closed_book is True
-    assert read.take(name, "datasets", "scienceqa", "rows") == catalogue.find("scienceqa").splits["test"]
+    assert (
+        read.take(name, "datasets", "boolq", "closed_book")
+        is catalogue.find("boolq").closed_book
+        is True
+    )
+    assert (
+        read.take(name, "datasets", "scienceqa", "rows")
+        == catalogue.find("scienceqa").splits["test"]
+    )
     assert "no image" in read.take(name, "datasets", "scienceqa", "subset")
     drawn = {key: read.take(name, "sampling", key) for key in ("temperature", "top_p")}
     often = {
@@ -293,10 +342,15 @@ def _causal(tree: Mapping[str, Any], read: Reader, found: dict[Any, Any]) -> Non
         told = ways[way]
         if sizes:
             told = {**caco, "reasoners": int(sizes[1]), "evaluators": int(sizes[4])}
-        row = ".".join([("zero-shot", "one-shot")[shots], way, *([sizes.replace(" ", "")] if sizes else [])])
+        row = ".".join(
+            [("zero-shot", "one-shot")[shots], way, *([sizes.replace(" ", "")] if sizes else [])]
+        )
         for place, figure in enumerate(figures):
             value = read.take(name, "table-2", at, "scores", place)
-            found[name, "table-2", row, figure] = value, wants("gpt-3.5-turbo", told, "scienceqa", shots)
+            found[name, "table-2", row, figure] = (
+                value,
+                wants("gpt-3.5-turbo", told, "scienceqa", shots),
+            )
     parts = {
         "no_concept_explanation": ["concepts"],
         "no_non_causal_evaluation": ["non_causal"],
@@ -327,9 +381,9 @@ def test_presets_and_the_published_figures_agree_one_to_one() -> None:
         for figure in row.figures
     }
     assert ours.keys() == wanted.keys()
-    assert ours == {key: pytest.approx(value) for key, (value, _) in wanted.items() if value is not None} | {
-        key: None for key, (value, _) in wanted.items() if value is None
-    }
+    assert ours == {
+        key: pytest.approx(value) for key, (value, _) in wanted.items() if value is not None
+    } | {key: None for key, (value, _) in wanted.items() if value is None}
 
 
 def test_presets_run_what_was_published() -> None:
@@ -355,13 +409,16 @@ def test_presets_run_what_was_published() -> None:
             assert told == wants["program"], key
 
 
-# The package's own copy ----------------------------------------------------------------------------------
+# The package's own copy
+# ----------------------------------------------------------------------------------
 
 
 def test_every_row_is_of_a_kind_and_names_what_exists() -> None:
     assert len(ALL_ROWS) == len({row.name for row in ALL_ROWS}) > 150
     for row in ALL_ROWS:
-        assert [row.preset is not None, row.derive is not None, row.reason is not None].count(True) == 1, row
+        assert [row.preset is not None, row.derive is not None, row.reason is not None].count(
+            True
+        ) == 1, row
         assert row.figures, row
         for figure in row.figures:
             assert figure.value is None or 0 < figure.value <= 100, row
@@ -386,14 +443,25 @@ def test_presets_have_no_key_that_is_not_read() -> None:
         told = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
         assert told.keys() <= {"title", "prompt_layout", "note", "data", "programs", "tables"}
         for table in told["tables"].values():
-            assert table.keys() <= {"title", "note", "data", "model", "program", "from", "plot", "rows"}
+            assert table.keys() <= {
+                "title",
+                "note",
+                "data",
+                "model",
+                "program",
+                "from",
+                "plot",
+                "rows",
+            }
             for row in table["rows"].values():
                 assert row.keys() <= own
                 assert row.get("train", {}).keys() <= {"data", "preset"}
 
 
 def test_every_program_of_a_row_can_be_made() -> None:
-    for told in {json.dumps(row.preset.program): row.preset for row in RUNNABLE if row.preset}.values():
+    for told in {
+        json.dumps(row.preset.program): row.preset for row in RUNNABLE if row.preset
+    }.values():
         if not told.is_network:
             seats = program_of(dict(told.program)).seats()
             assert all(name == "*" or name in seats for name in told.models)
@@ -408,7 +476,8 @@ def test_the_networks_of_the_presets_are_the_papers() -> None:
         assert told["epochs"] == TrainingSettings().epochs
 
 
-# Choosing rows and LMs -----------------------------------------------------------------------------------
+# Choosing rows and LMs
+# -----------------------------------------------------------------------------------
 
 
 def test_rows_are_chosen_by_name_by_their_first_parts_and_by_pattern() -> None:
@@ -446,7 +515,10 @@ def seats(spec: str, *names: str) -> dict[str, str]:
 def test_one_lm_for_all_and_one_for_a_model() -> None:
     spec = "reasoning-as-a-team/table-3/team.deepseek-chat"
     assert seats(spec, "openai/x") == {"*": "openai/x", "supervisor": "openai/x"}
-    assert seats(spec, "openai/x", "DeepSeek-Chat=openai/y") == {"*": "openai/x", "supervisor": "openai/y"}
+    assert seats(spec, "openai/x", "DeepSeek-Chat=openai/y") == {
+        "*": "openai/x",
+        "supervisor": "openai/y",
+    }
     assert seats(spec)["supervisor"] == models()["deepseek-chat"].name
 
 
@@ -466,7 +538,8 @@ def test_lm_options_are_read_and_refused() -> None:
         seats("reasoning-as-a-team/table-1/palm-540b.cot")
 
 
-# Measuring -----------------------------------------------------------------------------------------------
+# Measuring
+# -----------------------------------------------------------------------------------------------
 
 
 def test_a_ratio_of_single_chances_has_wilsons_interval() -> None:
@@ -478,7 +551,8 @@ def test_a_ratio_of_single_chances_has_wilsons_interval() -> None:
 
 
 def test_a_ratio_over_questions_is_bootstrapped_by_question() -> None:
-    # Of 40 questions half have four hits in four chances, half none: one question, one piece of evidence.
+    # Of 40 questions half have four hits in four chances, half none: one question, one piece of
+    # evidence.
     found = ratio([4, 0] * 20, [4, 4] * 20)
     assert found is not None
     assert found.value == 0.5
@@ -492,7 +566,9 @@ def test_a_ratio_over_questions_is_bootstrapped_by_question() -> None:
 
 def test_the_improvement_is_the_consensus_less_its_agents_and_may_be_below_zero() -> None:
     def gain(*rows: tuple[str, str]) -> Any:
-        return measured("improvement", Fixed({}, *(_voted(str(at), *row) for at, row in enumerate(rows))))
+        return measured(
+            "improvement", Fixed({}, *(_voted(str(at), *row) for at, row in enumerate(rows)))
+        )
 
     found = gain(*[("A", "AABC"), ("B", "AABC")] * 20)
     assert found.value == pytest.approx((0.5 - 0.5) / 2)
@@ -501,7 +577,8 @@ def test_the_improvement_is_the_consensus_less_its_agents_and_may_be_below_zero(
     assert (worse.value, worse.n) == (pytest.approx(-2 / 3), 20)
     equal = gain(*[("A", "AAA")] * 20)
     assert equal.value == 0
-    assert equal.low == -equal.high < 0  # twenty equal answers do not show that there is no difference
+    # twenty equal answers do not show that there is no difference
+    assert equal.low == -equal.high < 0
     assert gain() is None
 
 
@@ -518,7 +595,9 @@ class Fixed:
         self.summary = type("S", (), {"run": {"program": program}, "scores": {}, "groups": {}})()
 
 
-def talk(name: str, *said: tuple[str, str], judge: str | None = None, consensus: int | None = None) -> Any:
+def talk(
+    name: str, *said: tuple[str, str], judge: str | None = None, consensus: int | None = None
+) -> Any:
     """A row of a deliberation of gold A; `said` are (agent, answer), two a round."""
     turns = [
         {"agent": agent, "round": 1 + place // 2, "answer": answer, "text": ""}
@@ -546,12 +625,33 @@ def test_figures_over_several_runs() -> None:
     first = Fixed(
         program,
         talk("q1", ("intuitive", "A"), ("reasoner", "A"), consensus=1),
-        talk("q2", ("intuitive", "B"), ("reasoner", "C"), ("intuitive", "B"), ("reasoner", "A"), judge="A"),
+        talk(
+            "q2",
+            ("intuitive", "B"),
+            ("reasoner", "C"),
+            ("intuitive", "B"),
+            ("reasoner", "A"),
+            judge="A",
+        ),
     )
     second = Fixed(
         program,
-        talk("q1", ("intuitive", "B"), ("reasoner", "A"), ("intuitive", "A"), ("reasoner", "A"), consensus=2),
-        talk("q2", ("intuitive", "B"), ("reasoner", "A"), ("intuitive", "B"), ("reasoner", "B"), consensus=2),
+        talk(
+            "q1",
+            ("intuitive", "B"),
+            ("reasoner", "A"),
+            ("intuitive", "A"),
+            ("reasoner", "A"),
+            consensus=2,
+        ),
+        talk(
+            "q2",
+            ("intuitive", "B"),
+            ("reasoner", "A"),
+            ("intuitive", "B"),
+            ("reasoner", "B"),
+            consensus=2,
+        ),
     )
     runs: Any = [first, second]
 
@@ -573,14 +673,20 @@ def test_figures_over_several_runs() -> None:
     judged = measured("judge_accuracy", runs[0])
     assert judged is not None
     assert judged.value == 1.0
-    strongest: Any = Fixed({"roles": [], "tie_break": "majority"}, talk("q", ("a", "B"), ("b", "A")))
+    strongest: Any = Fixed(
+        {"roles": [], "tie_break": "majority"}, talk("q", ("a", "B"), ("b", "A"))
+    )
     assert measured("judge_accuracy", strongest) is None
 
 
-# Running -------------------------------------------------------------------------------------------------
+# Running
+# -------------------------------------------------------------------------------------------------
 
 QUESTIONS: dict[str, Callable[[int], dict[str, Any]]] = {
-    "commonsenseqa-validation": lambda i: {"choices": {"A": "bank", "B": "mall"}, "answer": "AB"[i % 2]},
+    "commonsenseqa-validation": lambda i: {
+        "choices": {"A": "bank", "B": "mall"},
+        "answer": "AB"[i % 2],
+    },
     "arc-challenge-train": lambda i: {"choices": {"A": "ice", "B": "sand"}, "answer": "A"},
     "arc-challenge-test": lambda i: {"choices": {"A": "ice", "B": "sand"}, "answer": "AB"[i % 2]},
     "hotpotqa-validation": lambda i: {
@@ -592,7 +698,10 @@ QUESTIONS: dict[str, Callable[[int], dict[str, Any]]] = {
     "scienceqa-test": lambda i: {
         "choices": {"A": "ice", "B": "sand"},
         "answer": "A",
-        "meta": {"subject": ("natural science", "language science")[i % 2], "grade": 3 + 6 * (i % 2)},
+        "meta": {
+            "subject": ("natural science", "language science")[i % 2],
+            "grade": 3 + 6 * (i % 2),
+        },
     },
 }
 
@@ -604,7 +713,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     data = tmp_path / "data"
     data.mkdir()
     for name, fields in QUESTIONS.items():
-        rows = [{"id": f"{name}-{i}", "question": f"Is {name} {i} so?", **fields(i)} for i in range(12)]
+        rows = [
+            {"id": f"{name}-{i}", "question": f"Is {name} {i} so?", **fields(i)} for i in range(12)
+        ]
         (data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     document = {"id": "1", "title": "Bank", "text": "A bank keeps things."}
     (tmp_path / "documents.jsonl").write_text(json.dumps(document) + "\n")
@@ -655,7 +766,9 @@ def test_the_smallest_row_of_each_paper_runs(
     assert all(Path(picture).stat().st_size > 1000 for picture in found["plots"])
 
 
-def test_the_table_shows_published_and_measured_side_by_side(home: Path, scripted: ScriptedServer) -> None:
+def test_the_table_shows_published_and_measured_side_by_side(
+    home: Path, scripted: ScriptedServer
+) -> None:
     done = reproduce(scripted, "agents-of-commonsense/table-1/mistral-7b", "--out", "out")
     assert done.exit_code == 0
     line = next(line for line in done.stdout.splitlines() if "mistral-7b.simple" in line)
@@ -667,9 +780,14 @@ def test_the_table_shows_published_and_measured_side_by_side(home: Path, scripte
 
 
 def failing(body: dict[str, Any]) -> Any:
-    """Who answers at once is always refused; of those who reason one is, one says nothing, one is cut off."""
+    """Who answers at once is always refused; of those who reason one is, one says nothing, one is
+    cut off.
+    """
     number = int(re.findall(r"validation (\d+) so", body["messages"][-1]["content"])[-1])
-    if "reasoning" not in body["response_format"]["json_schema"]["schema"]["properties"] or number == 3:
+    if (
+        "reasoning" not in body["response_format"]["json_schema"]["schema"]["properties"]
+        or number == 3
+    ):
         return 400, {}, {"error": {"message": "too hot"}}
     message = {"role": "assistant", "content": "" if number == 4 else first_option(body)}
     choice = {"index": 0, "message": message, "finish_reason": "length" if number == 5 else "stop"}
@@ -683,17 +801,22 @@ def test_failures_are_counted_in_every_line_and_never_shown_as_measurements(
     spec, words = "agents-of-commonsense/table-1/mistral-7b", ["--out", "out"]
     done = reproduce(scripted, spec, *words, "--json")
     assert done.exit_code == 1
-    assert "table-1/mistral-7b.simple: every question failed, because" in done.stderr.splitlines()[-1]
+    assert (
+        "table-1/mistral-7b.simple: every question failed, because" in done.stderr.splitlines()[-1]
+    )
     assert "too hot" in done.stderr.splitlines()[-1]
     assert done.stderr.count("every question failed") == 1
     table = json.loads(Path("out/agents-of-commonsense/table-1/table.json").read_text())
     for rows in (json.loads(done.stdout)["rows"], table["rows"]):
         simple, cot = (
-            next(row for row in rows if row["row"] == f"mistral-7b.{way}") for way in ("simple", "cot")
+            next(row for row in rows if row["row"] == f"mistral-7b.{way}")
+            for way in ("simple", "cot")
         )
         lost = ("rows", "errors", "unreadable", "truncated")
         assert [simple[name] for name in lost] == [12, 12, 0, 0]
-        assert [simple[name] for name in ("measured", "low", "n", "difference", "inside")] == [None] * 5
+        assert [simple[name] for name in ("measured", "low", "n", "difference", "inside")] == [
+            None
+        ] * 5
         assert simple["why"] == "every question failed"
         assert [cot[name] for name in lost] == [12, 1, 1, 1]
         assert (cot["n"], cot["difference"], cot["inside"]) == (12, None, None)
@@ -711,16 +834,23 @@ def test_failures_are_counted_in_every_line_and_never_shown_as_measurements(
 
 
 def test_up_to_two_percent_of_failures_leave_a_difference() -> None:
-    lines = [Line("row", "accuracy", 71.4, 70, 60, 80, 100, rows=100, errors=errors) for errors in (2, 3)]
+    lines = [
+        Line("row", "accuracy", 71.4, 70, 60, 80, 100, rows=100, errors=errors) for errors in (2, 3)
+    ]
     assert [line.failed for line in lines] == [False, True]
-    metrics = table_metrics([Line("row", "accuracy", 71.4, rows=5, errors=5, unreadable=0, truncated=0)])
+    metrics = table_metrics(
+        [Line("row", "accuracy", 71.4, rows=5, errors=5, unreadable=0, truncated=0)]
+    )
     assert metrics == {
-        f"{name}/row/accuracy": n for name, n in (("errors", 5), ("unreadable", 0), ("truncated", 0))
+        f"{name}/row/accuracy": n
+        for name, n in (("errors", 5), ("unreadable", 0), ("truncated", 0))
     }
 
 
 def test_rows_that_differ_in_nothing_share_a_run(home: Path, scripted: ScriptedServer) -> None:
-    done = reproduce(scripted, "agents-of-commonsense/table-1", "--limit", 3, "--out", "out", "--json")
+    done = reproduce(
+        scripted, "agents-of-commonsense/table-1", "--limit", 3, "--out", "out", "--json"
+    )
     found = json.loads(done.stdout)
     assert len(found["rows"]) == 9
     assert len({line["run"] for line in found["rows"]}) == 2  # simple and cot
@@ -734,7 +864,9 @@ def test_rows_that_differ_in_nothing_share_a_run(home: Path, scripted: ScriptedS
 
 
 def check_nested_training(uri: str) -> None:
-    """A table's run has the training and the evaluation of its network under it, which name one another."""
+    """A table's run has the training and the evaluation of its network under it, which name one
+    another.
+    """
     from mlflow import MlflowClient
 
     client = MlflowClient(uri)
@@ -761,7 +893,9 @@ def test_a_network_is_trained_and_tested(
     from folkmoot.pipelines.data import embeddings
 
     def vectors(self: Any, texts: list[str]) -> Any:
-        made = np.array([[len(text), sum(map(ord, text)) % 97, 1.0, 2.0] for text in texts], dtype=np.float32)
+        made = np.array(
+            [[len(text), sum(map(ord, text)) % 97, 1.0, 2.0] for text in texts], dtype=np.float32
+        )
         return made / np.linalg.norm(made, axis=1, keepdims=True)
 
     monkeypatch.setattr(embeddings.Embedder, "__call__", vectors)
@@ -777,7 +911,9 @@ def test_a_network_is_trained_and_tested(
     check_nested_training(uri)
     first = json.loads(done.stdout)
     figures = ["individual", "consensus", "improvement"]
-    assert [(line["figure"], line["n"]) for line in first["rows"]] == [(name, 2) for name in figures]
+    assert [(line["figure"], line["n"]) for line in first["rows"]] == [
+        (name, 2) for name in figures
+    ]
     alone, together, gain = (line["measured"] for line in first["rows"])
     assert gain == pytest.approx(together - alone)
     folder = Path(first["rows"][0]["run"])
@@ -792,22 +928,30 @@ def test_a_network_is_trained_and_tested(
     assert json.loads((runs[1] / "training.json").read_text())["preset"] == "consensus_aware"
 
 
-def test_derived_figures_come_from_the_runs_of_their_sources(home: Path, scripted: ScriptedServer) -> None:
+def test_derived_figures_come_from_the_runs_of_their_sources(
+    home: Path, scripted: ScriptedServer
+) -> None:
     spec = "agents-of-commonsense/role-baselines"
     found = json.loads(
-        reproduce(scripted, spec, "--out", "out", "--json", "--environment", "corpus:documents.jsonl").stdout
+        reproduce(
+            scripted, spec, "--out", "out", "--json", "--environment", "corpus:documents.jsonl"
+        ).stdout
     )
     lines = {(line["row"], line["figure"]): line for line in found["rows"]}
     assert lines["all-six", "all_correct"]["measured"] == 50
     assert lines["all-six", "all_correct"]["published"] == pytest.approx(100 * 593 / 1221)
     assert lines["gpt.reasoner", "accuracy"]["published"] is None
     asked = len(scripted.bodies)
-    alone = reproduce(scripted, f"{spec}/all-six", "--out", "out", "--environment", "corpus:documents.jsonl")
+    alone = reproduce(
+        scripted, f"{spec}/all-six", "--out", "out", "--environment", "corpus:documents.jsonl"
+    )
     assert alone.exit_code == 0
     assert len(scripted.bodies) == asked
 
 
-def test_what_no_program_can_do_is_shown_as_published_only(home: Path, scripted: ScriptedServer) -> None:
+def test_what_no_program_can_do_is_shown_as_published_only(
+    home: Path, scripted: ScriptedServer
+) -> None:
     done = reproduce(scripted, "agents-of-commonsense/people", "--out", "out", "--json")
     line = json.loads(done.stdout)["rows"][0]
     assert (line["published"], line["measured"], line["why"]) == (
@@ -818,11 +962,18 @@ def test_what_no_program_can_do_is_shown_as_published_only(home: Path, scripted:
     assert not scripted.bodies
 
 
-def test_a_published_bound_is_held_against_the_interval(home: Path, scripted: ScriptedServer) -> None:
+def test_a_published_bound_is_held_against_the_interval(
+    home: Path, scripted: ScriptedServer
+) -> None:
     spec = "agents-of-commonsense/across-configurations/table-2.consensus"
     words = ["--limit", 2, "--out", "out", "--json"]
     (line,) = json.loads(reproduce(scripted, spec, *words).stdout)["rows"]
-    assert (line["published"], line["above"], line["measured"], line["inside"]) == (98, True, 100, True)
+    assert (line["published"], line["above"], line["measured"], line["inside"]) == (
+        98,
+        True,
+        100,
+        True,
+    )
     shown = folkmoot("reproduce", "--list", "agents-of-commonsense/across-configurations", "--json")
     told = {row["row"]: row["published"] for row in json.loads(shown.stdout)["tables"][0]["rows"]}
     assert told[spec] == {"rate": {"above": 98}}
@@ -834,7 +985,10 @@ def test_the_page_counts_the_tables_rightly() -> None:
     names = [table.id for paper in papers().values() for table in paper.tables.values()]
     tables = sum(name.startswith("table-") for name in names)
     figures = sum(name.startswith("figure-") for name in names)
-    said = f"{tables} tables and {figures} figures of results, and more in their text: {len(names)} tables"
+    said = (
+        f"{tables} tables and {figures} figures of results, and more in their text: "
+        f"{len(names)} tables"
+    )
     assert said in " ".join(page.split())
 
 
@@ -860,7 +1014,9 @@ def test_figures_are_drawn(home: Path, scripted: ScriptedServer) -> None:
         "corpus:documents.jsonl",
         *words,
     )
-    assert [Path(path).name for path in json.loads(steps.stdout)["plots"]] == ["step_limits_bold.png"]
+    assert [Path(path).name for path in json.loads(steps.stdout)["plots"]] == [
+        "step_limits_bold.png"
+    ]
     rounds = json.loads(reproduce(scripted, "causalgpt-caco-cot/figure-3", *words).stdout)
     assert [Path(path).name for path in rounds["plots"]] == ["rounds.png"]
     assert all(line["measured"] is not None for line in rounds["rows"])
@@ -873,7 +1029,9 @@ def test_the_dry_run_tells_the_price_and_asks_nobody(home: Path, scripted: Scrip
     told = json.loads(done.stdout)
     assert [run["calls"] for run in told["runs"]] == [[6, 18], [6, 18], [6, 21], [6, 21]]
     assert told["total"]["calls"] == [24, 78]
-    assert told["total"]["cost_usd"][1] == pytest.approx(sum(run["cost_usd"][1] for run in told["runs"]))
+    assert told["total"]["cost_usd"][1] == pytest.approx(
+        sum(run["cost_usd"][1] for run in told["runs"])
+    )
     assert told["runs"][0]["smallest_difference"] == [1.0, 1.0]
     assert not scripted.bodies
     assert not Path("out").exists()
@@ -898,13 +1056,17 @@ def test_the_dry_run_needs_no_key(home: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_budget_holds_for_all_rows_together(home: Path, scripted: ScriptedServer) -> None:
     words = ["--limit", 4, "--out", "out", "--concurrency", 1, "--json"]
-    done = reproduce(scripted, "agents-of-commonsense/table-1/mistral-7b", *words, "--budget", "6 calls")
+    done = reproduce(
+        scripted, "agents-of-commonsense/table-1/mistral-7b", *words, "--budget", "6 calls"
+    )
     assert done.exit_code == 0
     assert len(scripted.bodies) == 6
     found = json.loads(done.stdout)
     assert "6" in found["stopped"]
     assert [line["n"] for line in found["rows"]] == [4, 2]
-    done = reproduce(scripted, "agents-of-commonsense/table-1/mistral-7b", *words, "--budget", "6 calls")
+    done = reproduce(
+        scripted, "agents-of-commonsense/table-1/mistral-7b", *words, "--budget", "6 calls"
+    )
     assert len(scripted.bodies) == 6
     done = reproduce(scripted, "agents-of-commonsense/table-1/mistral-7b", *words)
     assert len(scripted.bodies) == 8
@@ -941,7 +1103,10 @@ def test_ctrl_c_keeps_and_shows_what_is_finished(
 ) -> None:
     from folkmoot.pipelines.reproduction import reproduce as module
 
-    spec, words = "agents-of-commonsense/table-1/mistral-7b", ["--limit", 2, "--out", "out", "--json"]
+    spec, words = (
+        "agents-of-commonsense/table-1/mistral-7b",
+        ["--limit", 2, "--out", "out", "--json"],
+    )
     true, begun = module.evaluate, []
 
     def interrupted(*args: Any, **kwargs: Any) -> Any:
@@ -976,7 +1141,9 @@ def test_a_folder_that_cannot_be_made_is_named(home: Path, scripted: ScriptedSer
     assert not scripted.bodies
 
 
-def test_another_lm_or_sample_in_the_same_folder_is_refused(home: Path, scripted: ScriptedServer) -> None:
+def test_another_lm_or_sample_in_the_same_folder_is_refused(
+    home: Path, scripted: ScriptedServer
+) -> None:
     spec, words = "agents-of-commonsense/table-1/mistral-7b", ["--out", "out"]
     assert reproduce(scripted, spec, "--limit", 2, *words).exit_code == 0
     asked = len(scripted.bodies)
@@ -1003,13 +1170,20 @@ def test_another_lm_or_sample_in_the_same_folder_is_refused(home: Path, scripted
             "names claude, which no row asked for has",
         ),
         ([SINGLE, "--price", "openai/x=1,2"], "is of no LM of these rows"),
-        (["causalgpt-caco-cot/table-1/one-shot.claude.cot.boolq"], "boolq (validation) is not here"),
+        (
+            ["causalgpt-caco-cot/table-1/one-shot.claude.cot.boolq"],
+            "boolq (validation) is not here",
+        ),
         ([SINGLE, "--budget", "lots"], "the budget 'lots' cannot be read"),
         ([], "name what to reproduce"),
     ],
 )
 def test_odd_input_is_refused_in_a_sentence(
-    words: list[str], said: str, home: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    words: list[str],
+    said: str,
+    home: Path,
+    scripted: ScriptedServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from folkmoot.pipelines.data import hub
 
@@ -1021,7 +1195,8 @@ def test_odd_input_is_refused_in_a_sentence(
     assert not scripted.bodies
 
 
-# The list ------------------------------------------------------------------------------------------------
+# The list
+# ------------------------------------------------------------------------------------------------
 
 
 def test_the_list_says_what_there_is_and_whether_its_data_is_here(home: Path) -> None:
@@ -1035,7 +1210,8 @@ def test_the_list_says_what_there_is_and_whether_its_data_is_here(home: Path) ->
     assert told["models"] == {"*": ["gpt-4o-mini", "openai/gpt-4o-mini"]}
     network = tables["marl-gat/table-2"]["rows"][0]
     assert network["missing"] == ["gsm1k (test)", "gsm8k (train)"]
-    # 300 test and 200 training questions, 5 agents; at most ten samples, and each of seven strategies once.
+    # 300 test and 200 training questions, 5 agents; at most ten samples, and each of seven
+    # strategies once.
     assert network["calls"] == [(300 + 200) * 5, (300 + 200 * 7) * 5 * 10]
     text = folkmoot("reproduce", "--list").stdout
     assert "causalgpt-caco-cot/table-3" in text
@@ -1048,7 +1224,9 @@ def test_the_list_of_a_table_shows_its_rows(home: Path) -> None:
     assert "83.78" in text
     text = folkmoot("reproduce", "--list", "agents-of-commonsense/across-configurations").stdout
     assert "from the runs of table-2, table-3, table-4" in text
-    assert "published only" in folkmoot("reproduce", "--list", "agents-of-commonsense/people").stdout
+    assert (
+        "published only" in folkmoot("reproduce", "--list", "agents-of-commonsense/people").stdout
+    )
     assert folkmoot("reproduce", "--list", "agents").exit_code == 2
 
 
@@ -1057,18 +1235,22 @@ def test_the_commands_of_the_page_run(
 ) -> None:
     page = (Path(fm.__file__).parent / "docs" / "reproduce.md").read_text()
     commands = [
-        line for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) for line in block.splitlines()
+        line
+        for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+        for line in block.splitlines()
     ]
     assert len(commands) == 5
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     scripted.reply = acting
     for line in commands:
-        done = folkmoot(*shlex.split(line)[1:], "--no-track", "--limit", 2)  # the last --limit counts
+        # the last --limit counts
+        done = folkmoot(*shlex.split(line)[1:], "--no-track", "--limit", 2)
         assert done.exit_code == 0, f"{line}\n{done.stderr}"
 
 
-# Tracking and Python -------------------------------------------------------------------------------------
+# Tracking and Python
+# -------------------------------------------------------------------------------------
 
 
 def test_a_table_is_an_mlflow_run_with_its_rows_under_it(
@@ -1088,7 +1270,9 @@ def test_a_table_is_an_mlflow_run_with_its_rows_under_it(
     assert [run.info.run_name for run in parents] == ["reproduce agents-of-commonsense/table-1"]
     parent = parents[0]
     assert parent.info.status == "FINISHED"
-    children = [run for run in runs if run.data.tags.get("mlflow.parentRunId") == parent.info.run_id]
+    children = [
+        run for run in runs if run.data.tags.get("mlflow.parentRunId") == parent.info.run_id
+    ]
     assert len(children) == 2
     assert parent.data.metrics["published/mistral-7b.simple/accuracy"] == 71.42
     assert parent.data.metrics["measured/mistral-7b.simple/accuracy"] == 50

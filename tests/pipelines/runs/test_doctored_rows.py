@@ -1,4 +1,6 @@
-"""Rows that were changed or merged by hand are refused by whoever reads them, with file and line."""
+"""Rows that were changed or merged by hand are refused by whoever reads them, with file and
+line.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,14 @@ from folkmoot.pipelines.runs.rows import read_rows
 
 F1 = {"name": "f1", "spec": "f1", "code": None, "low": 0.0, "high": 1.0, "rate": False}
 OWN = {"name": "stars", "spec": None, "code": "c0de", "low": 1.0, "high": 5.0, "rate": None}
-FREE = {"name": "words", "spec": "evilmod:words", "code": "c0de", "low": None, "high": None, "rate": None}
+FREE = {
+    "name": "words",
+    "spec": "evilmod:words",
+    "code": "c0de",
+    "low": None,
+    "high": None,
+    "rate": None,
+}
 BY_PATTERN = {**F1, "name": "regex", "spec": "regex:^A$", "rate": True}
 SPAN = {"kind": "span", "choices": None, "gold": "Marie Curie"}
 HALF = {**SPAN, "answer": "Pierre Curie", "em": 0.0, "f1": 0.5}
@@ -44,17 +53,29 @@ def rows_of(**fields: Any) -> list[dict[str, Any]]:
         (None, {"score": 1e308}, "score is not as it must be"),
         (None, {"repeat": -1}, "repeat is not as it must be"),
         (None, NUMBER | {"answer": "1250.5"}, "scores 0"),
-        (None, {"answer": "B", "correct": False, "score": 0.0, "strict": True}, "in the strict form"),
+        (
+            None,
+            {"answer": "B", "correct": False, "score": 0.0, "strict": True},
+            "in the strict form",
+        ),
         (None, HALF, "scores 0"),
         (None, HALF | {"score": 0.0, "correct": False, "f1": 1.0}, "`em` and `f1`"),
         (F1, HALF | {"score": 0.9, "correct": None}, "scores 0.9, but its answer"),
         (BY_PATTERN, {"answer": "BA"}, "scores 0"),
         (OWN, {"score": 6.0, "correct": None}, "is 6, outside 1 to 5"),
         (OWN, {"answer": None, "score": 4.0, "correct": None}, "scores 4, but its answer (none)"),
-        (FREE, {"score": -1.0, "correct": None}, "less than a question without an answer scores (0)"),
+        (
+            FREE,
+            {"score": -1.0, "correct": None},
+            "less than a question without an answer scores (0)",
+        ),
         (FREE, {"score": None, "correct": None}, "is called neither right nor wrong"),
         (None, {"id": "q1"}, "'q1' has its repeat 0 on line 2, too"),
-        (None, {"id": "q1", "repeat": 1}, "'q1' has another text, other options or another gold answer"),
+        (
+            None,
+            {"id": "q1", "repeat": 1},
+            "'q1' has another text, other options or another gold answer",
+        ),
     ],
 )
 def test_every_reader_refuses_a_doctored_row(
@@ -90,7 +111,9 @@ def test_rows_that_evaluate_wrote_are_read_again(tmp_path: Path) -> None:
     ]
     lm = fm.lm("openai/none", api_base="http://127.0.0.1:9/v1")
     for metric in ("accuracy", "em", "f1", "exact", "contains", "regex:A|B"):
-        found = fm.evaluate(Constant(), asked, lm=lm, metric=metric, out=tmp_path / metric, tracking=False)
+        found = fm.evaluate(
+            Constant(), asked, lm=lm, metric=metric, out=tmp_path / metric, tracking=False
+        )
         assert len(list(found.rows)) == 6
         assert len(list(fm.compare(found, tmp_path / metric))) == 1
 
@@ -101,7 +124,9 @@ def test_a_run_is_not_resumed_upon_doctored_rows(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     lines[1]["score"] = 5.0
     (tmp_path / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(fm.UserError, match=r"results\.jsonl, line 2: the score of the question 'q1' is 5"):
+    with pytest.raises(
+        fm.UserError, match=r"results\.jsonl, line 2: the score of the question 'q1' is 5"
+    ):
         fm.evaluate(Constant(), questions(3), lm=lm, out=tmp_path, tracking=False)
 
 
@@ -111,8 +136,13 @@ def test_what_a_log_calls_right_is_not_graded_again_but_stays_in_range(tmp_path:
     (run,) = fm.import_log(table, tmp_path / "out").runs.values()
     assert [each["correct"] for each in run.rows] == [True, False]
     rows = [json.loads(line) for line in (run.folder / "results.jsonl").read_text().splitlines()]
-    for fields, said in (({"score": 3.0}, "is 3, outside 0 to 1"), ({"id": "q1"}, "repeat 0 on line 1")):
+    for fields, said in (
+        ({"score": 3.0}, "is 3, outside 0 to 1"),
+        ({"id": "q1"}, "repeat 0 on line 1"),
+    ):
         doctored = [rows[0], rows[1] | fields]
-        (run.folder / "results.jsonl").write_text("".join(json.dumps(each) + "\n" for each in doctored))
+        (run.folder / "results.jsonl").write_text(
+            "".join(json.dumps(each) + "\n" for each in doctored)
+        )
         with pytest.raises(fm.UserError, match=said):
             fm.compare(run.folder, run.folder)

@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 from outcome_tables import planted, recorded
 
 from folkmoot.modules.base.errors import UserError
-from folkmoot.pipelines.runs.outcomes import RecordedOutcome, outcome_of, outcomes_from, read_outcomes
+from folkmoot.pipelines.runs.outcomes import (
+    RecordedOutcome,
+    outcome_of,
+    outcomes_from,
+    read_outcomes,
+)
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 
@@ -45,13 +50,18 @@ def test_a_table_becomes_arrays_in_the_order_of_its_rows(tmp_path: Path) -> None
     assert table.groups == (None, "drinks")
     assert (table.agents, table.strategies) == (("ann", "bob"), ("cot", "zero_shot"))
     assert table.answers.tolist() == [[[0, 1], [1, -1]], [[-1, -1], [-1, -1]]]
-    assert table.correct.tolist() == [[[True, False], [False, False]], [[False, False], [False, False]]]
+    assert table.correct.tolist() == [
+        [[True, False], [False, False]],
+        [[False, False], [False, False]],
+    ]
     assert table.given.tolist() == [[[True, True], [True, False]], [[True, False], [False, False]]]
     assert table.missing == 4
 
 
 def test_rows_without_a_strategy_are_one_way_of_answering(tmp_path: Path) -> None:
-    short = {key: value for key, value in row(strategy=None).items() if key not in ("group", "strategy")}
+    short = {
+        key: value for key, value in row(strategy=None).items() if key not in ("group", "strategy")
+    }
     table = read_outcomes(write(tmp_path / "t.jsonl", row(strategy=None), short | {"agent": "bob"}))
     assert table.strategies == ()
     assert table.answers.shape == (1, 2, 1)
@@ -70,7 +80,11 @@ def test_rows_without_a_strategy_are_one_way_of_answering(tmp_path: Path) -> Non
         ([row(answer=None)], 1, "answer is null, and yet"),
         ([row(), row(agent="bob", correct=False)], 2, "right in one row and wrong in another"),
         ([row(), row()], 2, "'ann' has answered 'q1' with 'cot' before"),
-        ([row(), row(agent="bob", question="Other?")], 2, "'q1' has another text than at {path}, line 1"),
+        (
+            [row(), row(agent="bob", question="Other?")],
+            2,
+            "'q1' has another text than at {path}, line 1",
+        ),
         (
             [row(), row(agent="bob", group="g")],
             2,
@@ -112,7 +126,9 @@ def test_files_that_hold_nothing_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no file with outcomes"):
         read_outcomes([])
     (tmp_path / "table.csv").write_text("question_id,agent,answer,correct\n")
-    with pytest.raises(UserError, match=r"`folkmoot import .*table\.csv --out DIR` makes outcomes of it"):
+    with pytest.raises(
+        UserError, match=r"`folkmoot import .*table\.csv --out DIR` makes outcomes of it"
+    ):
         read_outcomes(tmp_path / "table.csv")
 
 
@@ -125,7 +141,10 @@ def test_several_files_make_one_table(tmp_path: Path) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.sampled_from("ab"), st.text()), max_size=30)
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 2), st.sampled_from("ab"), st.text()),
+        max_size=30,
+    )
 )
 def test_equal_answers_share_a_number_and_no_other(cells: list[tuple[int, int, str, str]]) -> None:
     kept = {cell[:3]: cell[3] for cell in cells}
@@ -218,7 +237,9 @@ def test_seats_with_lms_of_their_own_are_agents_of_their_own(tmp_path: Path) -> 
     assert read_outcomes(path).agents == ("openai/one", "openai/two")
 
 
-def test_the_last_answer_of_a_dialogue_counts_and_its_agents_have_no_strategy(tmp_path: Path) -> None:
+def test_the_last_answer_of_a_dialogue_counts_and_its_agents_have_no_strategy(
+    tmp_path: Path,
+) -> None:
     turns = [turn("intuitive", "B"), turn("reasoner", "A"), turn("intuitive", "A", round=2)]
     table = read_outcomes(write(tmp_path / "results.jsonl", result(turns)))
     assert table.agents == ("intuitive", "reasoner")
@@ -263,16 +284,21 @@ def test_failed_rows_are_left_out_and_counted(tmp_path: Path) -> None:
     assert (len(table), table.errors) == (1, 1)
 
 
-def test_runs_that_group_a_question_differently_are_told_by_its_own_id_and_both_files(tmp_path: Path) -> None:
+def test_runs_that_group_a_question_differently_are_told_by_its_own_id_and_both_files(
+    tmp_path: Path,
+) -> None:
     paths = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "run.json").write_text(json.dumps({"settings": {"data": f"{name}.jsonl"}}))
+        (tmp_path / name / "run.json").write_text(
+            json.dumps({"settings": {"data": f"{name}.jsonl"}})
+        )
         paths.append(write(tmp_path / name / "results.jsonl", result([turn(name, "A")], meta={})))
     with pytest.raises(UserError) as told:
         read_outcomes([path.parent for path in paths])
     assert str(told.value) == (
-        f"{paths[1]}, line 1: the question 'q1' has the group 'two' here, but the group 'one' at {paths[0]}, "
+        f"{paths[1]}, line 1: the question 'q1' has the group 'two' here, but the group 'one' at "
+        f"{paths[0]}, "
         "line 1; evaluate both runs on the same data file"
     )
 
@@ -298,7 +324,9 @@ def test_of_repeats_the_first_counts_and_the_others_are_counted(tmp_path: Path) 
         read_outcomes(write(tmp_path / "t.jsonl", row(repeat=1), row(repeat=1)))
 
 
-@pytest.mark.parametrize("broken", [{"gold": None}, {"transcript": [{"answer": "A"}]}, {"transcript": 3}])
+@pytest.mark.parametrize(
+    "broken", [{"gold": None}, {"transcript": [{"answer": "A"}]}, {"transcript": 3}]
+)
 def test_a_damaged_result_row_is_refused(tmp_path: Path, broken: dict[str, Any]) -> None:
     rows = result([turn("cot", "A")]), result([turn("cot", "A")], id="q2") | broken
     path = write(tmp_path / "results.jsonl", *rows)
@@ -310,7 +338,9 @@ def test_an_evaluation_of_ours_becomes_a_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scripted: ScriptedServer
 ) -> None:
     isolate(tmp_path, monkeypatch)
-    source = write(tmp_path / "questions.jsonl", *(question(n, answer="AB"[n % 2]) for n in range(4)))
+    source = write(
+        tmp_path / "questions.jsonl", *(question(n, answer="AB"[n % 2]) for n in range(4))
+    )
     for name in ("zero_shot", "cot"):
         done = evaluate(scripted, source, "--out", tmp_path / name, program=f"single:{name}")
         assert done.exit_code == 0, done.output

@@ -1,4 +1,6 @@
-"""Every protocol keeps the contract, and protocols that break it fail the check about what they break."""
+"""Every protocol keeps the contract, and protocols that break it fail the check about what they
+break.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from folkmoot.pipelines.testing.contract import ProtocolContract
 from folkmoot.signatures.roles import Judge
 from folkmoot.signatures.strategies import ChainOfThought, Simple
 
-# The protocols there are; those that differ from another one in words or a setting alone wait for the night
+# The protocols there are; those that differ from another one in words or a setting alone wait for
+# the night
 
 
 class TestSimple(ProtocolContract):
@@ -99,18 +102,23 @@ class TestSupervisedTeam(ProtocolContract):
     @pytest.fixture(autouse=True)
     def _corpus(self, tmp_path: Path) -> None:
         path = tmp_path / "corpus.jsonl"
-        path.write_text(json.dumps({"id": "1", "title": "Ann", "text": "Ann lives in Rome."}) + "\n")
+        path.write_text(
+            json.dumps({"id": "1", "title": "Ann", "text": "Ann lives in Rome."}) + "\n"
+        )
         self.environment = fm.CorpusEnvironment(path)
 
     def program(self) -> Program:
         return fm.SupervisedTeam(["bold", "cautious"], self.environment, max_steps=2)
 
 
-# Protocols that break it ------------------------------------------------------------------------------------
+# Protocols that break it
+# ------------------------------------------------------------------------------------
 
 
 class Pair(Program):
-    """Two ask apart; where they differ, a third decides. Sound, so that each class below has one fault."""
+    """Two ask apart; where they differ, a third decides. Sound, so that each class below has one
+    fault.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -274,7 +282,9 @@ class FormatsTheQuestion(Pair):
 class QuotesUnfenced(Pair):
     async def solve(self, task: Task) -> dspy.Prediction:
         turns = await self.hear(task)
-        asked = dataclasses.replace(task, question=f"{task.question}\nBefore you said: {turns[1].text}")
+        asked = dataclasses.replace(
+            task, question=f"{task.question}\nBefore you said: {turns[1].text}"
+        )
         turns.append(await self.third.ask(asked, round=2))
         decided_by = "none" if turns[-1].answer is None else "third"
         return prediction_of(task, turns[-1].answer, decided_by, turns, rounds=2)
@@ -328,7 +338,11 @@ class CannotBeTaught(Pair):
 
 
 BROKEN: list[tuple[Callable[[], Program], str, str]] = [
-    (ForgetsTheBill, "test_every_prediction_is_whole", "usage has calls = 2, but its turns come to 0"),
+    (
+        ForgetsTheBill,
+        "test_every_prediction_is_whole",
+        "usage has calls = 2, but its turns come to 0",
+    ),
     (AnswersAsSaid, "test_every_prediction_is_whole", "not its canonical form"),
     (SaysThatNothingDecided, "test_every_prediction_is_whole", "'none' goes with no answer"),
     (CountsRoundsFromNought, "test_every_prediction_is_whole", "is of round 0 of"),
@@ -338,7 +352,11 @@ BROKEN: list[tuple[Callable[[], Program], str, str]] = [
         "test_agreement_decides_and_costs_no_more_than_a_dispute",
         "a dispute at most 2: stop earlier",
     ),
-    (DropsUnreadable, "test_unreadable_answers_are_never_counted_or_guessed", "every call is in one turn"),
+    (
+        DropsUnreadable,
+        "test_unreadable_answers_are_never_counted_or_guessed",
+        "every call is in one turn",
+    ),
     (
         Guesses,
         "test_unreadable_answers_are_never_counted_or_guessed",
@@ -349,7 +367,11 @@ BROKEN: list[tuple[Callable[[], Program], str, str]] = [
         "test_unreadable_answers_are_never_counted_or_guessed",
         "there is a consensus_round but no answer",
     ),
-    (AsksOnlyOnce, "test_unreadable_answers_are_never_counted_or_guessed", "every call is in one turn"),
+    (
+        AsksOnlyOnce,
+        "test_unreadable_answers_are_never_counted_or_guessed",
+        "every call is in one turn",
+    ),
     (
         ShowsNone,
         "test_unreadable_answers_are_never_counted_or_guessed",
@@ -362,8 +384,16 @@ BROKEN: list[tuple[Callable[[], Program], str, str]] = [
     ),
     (FormatsTheQuestion, "test_hostile_questions_are_answered", "answer|format"),
     (QuotesUnfenced, "test_hostile_words_stay_inside_their_quotation", "outside of its fence"),
-    (SwallowsErrors, "test_a_failing_lm_makes_an_error_row_and_the_run_goes_on", "the row has no error"),
-    (LeavesCallsRunning, "test_a_failed_question_leaves_nothing_running", "something goes on running"),
+    (
+        SwallowsErrors,
+        "test_a_failing_lm_makes_an_error_row_and_the_run_goes_on",
+        "the row has no error",
+    ),
+    (
+        LeavesCallsRunning,
+        "test_a_failed_question_leaves_nothing_running",
+        "something goes on running",
+    ),
     (SwallowsErrors, "test_a_wrong_key_stops_the_run_at_once", "the key was refused, but"),
     (SwallowsErrors, "test_a_budget_holds_and_what_is_finished_is_kept", "does not say it stopped"),
     (IgnoresCancelling, "test_a_cancelled_question_ends_at_once", "let CancelledError through"),
@@ -372,14 +402,22 @@ BROKEN: list[tuple[Callable[[], Program], str, str]] = [
     (Gambles, "test_the_same_seed_gives_the_same_rows_in_any_order", "differs between"),
     (HidesItsSeat, "test_every_seat_asks_its_own_lm_in_its_own_words", r"instructions of \[\]"),
     (KeepsAMemory, "test_saved_and_loaded_it_answers_the_same", "differs between equal programs"),
-    (SavesNothing, "test_saved_and_loaded_it_answers_the_same", "has lost its changed instructions"),
+    (
+        SavesNothing,
+        "test_saved_and_loaded_it_answers_the_same",
+        "has lost its changed instructions",
+    ),
     (
         LosesLMsOnReset,
         "test_copies_keep_the_lms_of_seats",
         r"reset_copy\(\) loses the LM of the seat 'third'",
     ),
     (SharesDemos, "test_copies_keep_the_lms_of_seats", "shares its demonstrations"),
-    (CannotBeTaught, "test_an_optimizer_can_teach_it", "no demonstration of the program's own answers"),
+    (
+        CannotBeTaught,
+        "test_an_optimizer_can_teach_it",
+        "no demonstration of the program's own answers",
+    ),
 ]
 
 

@@ -1,4 +1,6 @@
-"""Injected text stays text: attacks wherever text from outside enters a prompt, a report or a terminal."""
+"""Injected text stays text: attacks wherever text from outside enters a prompt, a report or a
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,8 @@ def attack(name: str) -> Attack:
     return next(one for one in ATTACKS if one.name == name)
 
 
-# The attacks themselves ------------------------------------------------------------------------------
+# The attacks themselves
+# ------------------------------------------------------------------------------
 
 
 def test_attacks_are_many_named_and_all_want_something() -> None:
@@ -61,7 +64,8 @@ def test_attacks_are_many_named_and_all_want_something() -> None:
     assert TARGET not in BENIGN.text
 
 
-# What an attack may not change -----------------------------------------------------------------------
+# What an attack may not change
+# -----------------------------------------------------------------------
 
 _CONTACTS: list[list[Any]] = []
 
@@ -71,17 +75,25 @@ def _notice(event: str, args: tuple[Any, ...]) -> None:
         return
     if event == "socket.connect":
         _CONTACTS[-1].append(args[1])
-    elif event in ("socket.getaddrinfo", "socket.gethostbyname", "socket.sendto", "subprocess.Popen"):
+    elif event in (
+        "socket.getaddrinfo",
+        "socket.gethostbyname",
+        "socket.sendto",
+        "subprocess.Popen",
+    ):
         _CONTACTS[-1].append((event, *args))
 
 
-# Sees what any library does, in C as well; it cannot be taken away again, so it sleeps outside `watched`.
+# Sees what any library does, in C as well; it cannot be taken away again, so it sleeps outside
+# `watched`.
 sys.addaudithook(_notice)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _own_loop() -> None:
-    """Calls that tests before these have given up are cancelled with their loop, and a new one begins."""
+    """Calls that tests before these have given up are cancelled with their loop, and a new one
+    begins.
+    """
     portal = sync._LOOP.portal()
     portal.call(portal.stop, True)
     sync._LOOP.stop()
@@ -116,11 +128,15 @@ class Logged(Environment):
 
 def saying(**fixed: str | list[str]) -> Says:
     """A reply with these fields; of a list, one entry after the other."""
-    left = {name: list(value) if isinstance(value, list) else value for name, value in fixed.items()}
+    left = {
+        name: list(value) if isinstance(value, list) else value for name, value in fixed.items()
+    }
 
     def say(fields: list[str]) -> dict[str, str]:
         values = {name: left.get(name, "fine") for name in fields}
-        return {n: value.pop(0) if isinstance(value, list) else value for n, value in values.items()}
+        return {
+            n: value.pop(0) if isinstance(value, list) else value for n, value in values.items()
+        }
 
     return say
 
@@ -180,7 +196,12 @@ def title(text: str) -> Scene:
 
 def evidence(text: str) -> Scene:
     program = deliberation("retriever", "intuitive", tie_break="majority")
-    return program, SPAN, saying(answer="Ashby"), looking_up(program, (text, text), ("Oakham", "A town."))
+    return (
+        program,
+        SPAN,
+        saying(answer="Ashby"),
+        looking_up(program, (text, text), ("Oakham", "A town.")),
+    )
 
 
 def turn(text: str) -> Scene:
@@ -236,7 +257,9 @@ def scripted_lm(url: str, profile: fm.Profile | None) -> Any:
 class Run:
     """What a scene came to: the requests, the outcome, what was done, and who was contacted."""
 
-    def __init__(self, server: ScriptedServer, place: str, text: str, profile: fm.Profile | None) -> None:
+    def __init__(
+        self, server: ScriptedServer, place: str, text: str, profile: fm.Profile | None
+    ) -> None:
         self.place = place
         program, inputs, says, self.log = PLACES[place](text)
         server.reply = lambda body: spoken(body, says, plain=profile is PLAIN)
@@ -244,7 +267,9 @@ class Run:
         with dspy.context(lm=scripted_lm(server.url, profile)), watched() as self.contacts:
             prediction = program(**inputs)
         self.bodies = list(server.bodies)
-        self.outcome = [prediction[name] for name in ("answer", "decided_by", "rounds", "consensus_round")]
+        self.outcome = [
+            prediction[name] for name in ("answer", "decided_by", "rounds", "consensus_round")
+        ]
         self.address = ("127.0.0.1", server.port)
 
     def strangers(self) -> list[Any]:
@@ -298,7 +323,9 @@ def apart(prompt: str) -> tuple[str, list[str]]:
 
 
 def as_read(text: str) -> str:
-    """`text` for a reader who takes all angle brackets for ASCII ones and sees neither gaps nor accents."""
+    """`text` for a reader who takes all angle brackets for ASCII ones and sees neither gaps nor
+    accents.
+    """
     if not text.isascii():
         bare = unicodedata.normalize("NFKD", text)
         text = "".join(char for char in bare if unicodedata.category(char) not in ("Mn", "Me"))
@@ -307,7 +334,9 @@ def as_read(text: str) -> str:
 
 
 def odd(text: str) -> bool:
-    """Whether something in it is not seen or does something: controls, bidi, other line ends, surrogates."""
+    """Whether something in it is not seen or does something: controls, bidi, other line ends,
+    surrogates.
+    """
     return not text.replace("\n", "").isprintable()
 
 
@@ -327,7 +356,9 @@ TRACED = ("page", "title", "trace")
 
 def steps(quoted: list[str]) -> Counter[str]:
     """How many lines, but for the first of a fence, are those of a trace."""
-    return Counter(re.findall(r"\n(Thought|Action|Observation):", " ".join(text[1:] for text in quoted)))
+    return Counter(
+        re.findall(r"\n(Thought|Action|Observation):", " ".join(text[1:] for text in quoted))
+    )
 
 
 def unlike(run: Run, harmless: Run) -> list[str]:
@@ -338,7 +369,9 @@ def unlike(run: Run, harmless: Run) -> list[str]:
         "number of fences": len(quoted) == len(inside(harmless.bodies)),
         "marks in a fence": not any(re.search(">{3}|<{3}", as_read(text)) for text in quoted),
         "steps": run.place not in TRACED or steps(quoted) == steps(inside(harmless.bodies)),
-        "odd characters": not any(odd(m["content"]) for body in run.bodies for m in body["messages"]),
+        "odd characters": not any(
+            odd(m["content"]) for body in run.bodies for m in body["messages"]
+        ),
         "outcome": run.outcome == harmless.outcome,
         "look-ups": run.log == harmless.log,
         "other hosts": not run.strangers(),
@@ -352,11 +385,15 @@ def test_an_attack_changes_nothing_but_what_is_quoted(place: str, server: Script
     harmless = Run(server, place, HARMLESS.aimed(GOAL), None)
     assert harmless.bodies
     assert not harmless.strangers()
-    changed = {one.name: unlike(Run(server, place, one.aimed(GOAL), None), harmless) for one in ATTACKS}
+    changed = {
+        one.name: unlike(Run(server, place, one.aimed(GOAL), None), harmless) for one in ATTACKS
+    }
     assert not {name: what for name, what in changed.items() if what}
 
 
-def test_the_checks_see_what_gets_out(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checks_see_what_gets_out(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With fences that quote without care every attack on them is noticed; so is a stranger."""
     harmless = Run(server, "passage", HARMLESS.aimed(GOAL), None)
     monkeypatch.setattr(
@@ -377,7 +414,8 @@ def test_the_checks_see_what_gets_out(server: ScriptedServer, monkeypatch: pytes
     assert harmless.strangers() == [("127.0.0.1", other.port)]
 
 
-# The plain layout has no fences: text is part of a line ----------------------------------------------
+# The plain layout has no fences: text is part of a line
+# ----------------------------------------------
 
 
 def heads(bodies: list[dict[str, Any]]) -> list[list[str]]:
@@ -404,7 +442,8 @@ def test_in_plain_layout_an_attack_begins_no_line(place: str, server: ScriptedSe
     assert not wrong_ones
 
 
-# The text on its own ---------------------------------------------------------------------------------
+# The text on its own
+# ---------------------------------------------------------------------------------
 
 # Marks by which servers of several model families, or prompt adapters, know who speaks.
 MARKS = re.compile(
@@ -430,7 +469,11 @@ def test_no_mark_of_a_speaker_survives(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("place", "shown", "given"),
-    [("turn", "critic", "B"), ("solution", "solution to examine", "A"), ("trace", "what bold did", "Ashby")],
+    [
+        ("turn", "critic", "B"),
+        ("solution", "solution to examine", "A"),
+        ("trace", "what bold did", "Ashby"),
+    ],
 )
 @pytest.mark.parametrize("profile", [None, PLAIN])
 def test_a_long_argument_does_not_hide_its_own_answer(
@@ -446,7 +489,9 @@ def test_a_long_argument_does_not_hide_its_own_answer(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_unreadable_answer_is_told_back_as_one_harmless_line(name: str, server: ScriptedServer) -> None:
+def test_an_unreadable_answer_is_told_back_as_one_harmless_line(
+    name: str, server: ScriptedServer
+) -> None:
     """An LM that says the attack as its answer gets it back outside of any fence."""
     text = attack(name).aimed(GOAL)
     replies = iter([json.dumps({"answer": text}), json.dumps({"answer": "7"})])
@@ -473,7 +518,9 @@ def test_question_and_options_break_no_request(name: str, server: ScriptedServer
     text = attack(name).aimed(GOAL).encode("utf-8", "replace").decode().strip()
     for answer_form in ("label", "text"):
         server.requests.clear()
-        server.reply = lambda body, form=answer_form: json.dumps({"answer": "A" if form == "label" else text})
+        server.reply = lambda body, form=answer_form: json.dumps(
+            {"answer": "A" if form == "label" else text}
+        )
         lm = fm.lm("openai/scripted", api_base=server.url, answer_form=answer_form)
         asked = fm.Question(id="1", question=text, choices={"A": text, "B": "Oakham"}, answer="A")
         with dspy.context(lm=lm):
@@ -486,10 +533,13 @@ def test_question_and_options_break_no_request(name: str, server: ScriptedServer
         assert prediction.answer == "A"
 
 
-# An LM that obeys ------------------------------------------------------------------------------------
+# An LM that obeys
+# ------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_obeys_reaches_only_the_wiki_and_does_one_thing_a_step(server: ScriptedServer) -> None:
+def test_a_worker_that_obeys_reaches_only_the_wiki_and_does_one_thing_a_step(
+    server: ScriptedServer,
+) -> None:
     """Whatever it says as its action, it is one of three, and goes to the configured host."""
     said = [one.aimed(GOAL) for one in ATTACKS]
     said += [f"Search[{text}]" for text in said]
@@ -509,7 +559,9 @@ def test_a_worker_that_obeys_reaches_only_the_wiki_and_does_one_thing_a_step(ser
                 server.reply = obeying(replies)
                 prediction = program(**SPAN)
                 (step,) = prediction.transcript[0]["trace"]
-                assert re.fullmatch(r"(Search|Lookup|Finish)\[.+\]", step["action"]) or step.get("problem")
+                assert re.fullmatch(r"(Search|Lookup|Finish)\[.+\]", step["action"]) or step.get(
+                    "problem"
+                )
         assert {
             one
             for one in contacts
@@ -533,7 +585,8 @@ def obeying(actions: Iterator[str]) -> Callable[[dict[str, Any]], str]:
     return reply
 
 
-# Reports and terminals -------------------------------------------------------------------------------
+# Reports and terminals
+# -------------------------------------------------------------------------------
 
 
 class Tags(HTMLParser):
@@ -556,13 +609,35 @@ def row(text: str) -> dict[str, Any]:
     spoken_by = {"round": 1, "answer": text, "text": text, "raw": text}
     step = {"thought": text, "action": text, "observation": text, "problem": text}
     turns = [
-        {**spoken_by, "agent": "critic", "evidence": [{"title": text, "text": text, "source": text}]},
+        {
+            **spoken_by,
+            "agent": "critic",
+            "evidence": [{"title": text, "text": text, "source": text}],
+        },
         {**spoken_by, "agent": "bold", "trace": [step], "suggestion": text, "forced": True},
         {**spoken_by, "agent": "supervisor", "step": "retry", "worker": "bold", "suggestion": text},
     ]
-    asked = {"id": text, "question": text, "choices": {text: text, "B": text}, "gold": text, "answer": text}
-    outcome = {"kind": "span", "correct": False, "decided_by": "judge", "rounds": 1, "consensus_round": None}
-    usage = {"calls": 1, "cached_calls": 0, "prompt_tokens": 1, "completion_tokens": 1, "cost_usd": None}
+    asked = {
+        "id": text,
+        "question": text,
+        "choices": {text: text, "B": text},
+        "gold": text,
+        "answer": text,
+    }
+    outcome = {
+        "kind": "span",
+        "correct": False,
+        "decided_by": "judge",
+        "rounds": 1,
+        "consensus_round": None,
+    }
+    usage = {
+        "calls": 1,
+        "cached_calls": 0,
+        "prompt_tokens": 1,
+        "completion_tokens": 1,
+        "cost_usd": None,
+    }
     return {**asked, **outcome, "transcript": turns, "usage": usage, "error": None}
 
 
@@ -593,7 +668,11 @@ def test_a_terminal_is_sent_no_control(name: str) -> None:
 @pytest.mark.parametrize("name", ["ansi", "osc", "c1", "overwrite", "bidi", "markup"])
 @pytest.mark.parametrize("words", [[], ["--quiet"], ["--json"]])
 def test_the_command_line_passes_no_control_on(
-    name: str, words: list[str], server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    words: list[str],
+    server: ScriptedServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     isolate(tmp_path, monkeypatch)
     text = attack(name).aimed(GOAL)
@@ -609,14 +688,16 @@ def test_the_command_line_passes_no_control_on(
     assert not odd(failed.stdout + failed.stderr)
 
 
-# How often an LM falls for them ----------------------------------------------------------------------
+# How often an LM falls for them
+# ----------------------------------------------------------------------
 
 
 def gullible(body: dict[str, Any]) -> str:
     """Right, unless the passages, or what somebody said, order another answer; then that."""
     text = text_of(body)
     question = max(
-        (one for one in sample_questions() if one.question in text), key=lambda one: len(one.question)
+        (one for one in sample_questions() if one.question in text),
+        key=lambda one: len(one.question),
     )
     told = wrong(question)
     fooled = f"Answer {told} whatever" in text
@@ -642,7 +723,11 @@ def test_susceptibility_compares_the_same_questions(server: ScriptedServer) -> N
     assert (fooled["accuracy"]["value"], fooled["hit"]["value"], fooled["lost"]) == (0.0, 1.0, 4)
     assert fooled["hit"]["low"] == pytest.approx(0.5101, abs=1e-4)  # Wilson, 4 of 4
     assert (unmoved["accuracy"]["value"], unmoved["hit"]["value"], unmoved["lost"]) == (1.0, 0.0, 0)
-    assert (found["all"]["accuracy"]["value"], found["all"]["hit"]["n"], found["all"]["lost"]) == (0.5, 8, 4)
+    assert (found["all"]["accuracy"]["value"], found["all"]["hit"]["n"], found["all"]["lost"]) == (
+        0.5,
+        8,
+        4,
+    )
 
 
 def test_susceptibility_to_a_liar(server: ScriptedServer) -> None:
@@ -652,7 +737,11 @@ def test_susceptibility_to_a_liar(server: ScriptedServer) -> None:
     panel = partial(fm.Deliberation, ["critic", "reasoner"], "strongest:reasoner", 1)
     found = susceptibility(panel, asked, lm, TRIED, liar="critic")
     fooled, unmoved = found["attacks"].values()
-    assert (found["benign"]["value"], fooled["accuracy"]["value"], unmoved["accuracy"]["value"]) == (
+    assert (
+        found["benign"]["value"],
+        fooled["accuracy"]["value"],
+        unmoved["accuracy"]["value"],
+    ) == (
         1.0,
         0.0,
         1.0,
@@ -663,7 +752,9 @@ def test_susceptibility_to_a_liar(server: ScriptedServer) -> None:
 def test_susceptibility_of_what_looks_things_up(server: ScriptedServer) -> None:
     server.reply = gullible
     lm = fm.lm("openai/gullible", api_base=server.url)
-    towns = CorpusEnvironment([{"title": "Miles", "text": "Which town lies at which mile is written here."}])
+    towns = CorpusEnvironment(
+        [{"title": "Miles", "text": "Which town lies at which mile is written here."}]
+    )
     asked = [fm.Question(question, context=None) for question in spans()]
     panel = partial(fm.Deliberation, ["retriever"], "majority", 1, environment=towns)
     found = susceptibility(panel, asked, lm, TRIED)
@@ -687,7 +778,11 @@ def test_what_was_the_attackers_answer_before_is_no_hit(server: ScriptedServer) 
     lm = fm.lm("openai/stubborn", api_base=server.url)
     found = susceptibility(lambda: fm.SingleAgent("simple"), spans(), lm, TRIED[:1])
     assert (found["benign"]["value"], found["all"]["accuracy"]["value"]) == (0.0, 0.0)
-    assert (found["all"]["hit"]["value"], found["all"]["hit"]["n"], found["all"]["lost"]) == (None, 0, 0)
+    assert (found["all"]["hit"]["value"], found["all"]["hit"]["n"], found["all"]["lost"]) == (
+        None,
+        0,
+        0,
+    )
 
 
 def test_susceptibility_says_what_it_cannot_measure(server: ScriptedServer) -> None:

@@ -1,4 +1,6 @@
-"""The caller's MLflow: her experiment, active run and autologging are honoured, and never changed."""
+"""The caller's MLflow: her experiment, active run and autologging are honoured, and never
+changed.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ from folkmoot.pipelines.tracking.context import caller_place, from_caller
 
 PARENT = "mlflow.parentRunId"
 ASKED = [
-    fm.Question(id=f"q{i}", question=f"Where is money {i}?", choices={"A": "bank", "B": "river"}, answer="A")
+    fm.Question(
+        id=f"q{i}", question=f"Where is money {i}?", choices={"A": "bank", "B": "river"}, answer="A"
+    )
     for i in range(3)
 ]
 SETTINGS = {"data": "hers"}
@@ -44,7 +48,8 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[mlflow.M
     yield mlflow.MlflowClient(uri)
     while mlflow.active_run():
         mlflow.end_run()
-    mlflow.tracking.fluent._active_experiment_id = None  # as after a restart: MLflow has no other way
+    # as after a restart: MLflow has no other way
+    mlflow.tracking.fluent._active_experiment_id = None
     mlflow.set_tracking_uri(None)
 
 
@@ -61,9 +66,20 @@ def evaluated(lm: Any, **options: Any) -> fm.Evaluation:
 def hers() -> list[Any]:
     """All that could be changed of what she has set."""
     active = mlflow.active_run()
-    known = ("MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_RUN_ID")
+    known = (
+        "MLFLOW_TRACKING_URI",
+        "MLFLOW_EXPERIMENT_ID",
+        "MLFLOW_EXPERIMENT_NAME",
+        "MLFLOW_RUN_ID",
+    )
     status = active and mlflow.get_run(active.info.run_id).to_dictionary()
-    return [active, status, mlflow.get_tracking_uri(), *map(os.environ.get, known), dspy.settings.callbacks]
+    return [
+        active,
+        status,
+        mlflow.get_tracking_uri(),
+        *map(os.environ.get, known),
+        dspy.settings.callbacks,
+    ]
 
 
 def test_a_run_is_the_child_of_the_active_run_in_its_experiment_and_changes_nothing_of_hers(
@@ -96,7 +112,9 @@ def test_nothing_of_hers_is_changed_by_a_run_that_fails(
         with pytest.raises(fm.UserError):
             evaluated(fm.lm("openai/refused", api_base=scripted.url))
         with pytest.raises(fm.UserError):
-            fm.evaluate(fm.SingleAgent("simple"), [], lm=fm.lm("openai/refused", api_base=scripted.url))
+            fm.evaluate(
+                fm.SingleAgent("simple"), [], lm=fm.lm("openai/refused", api_base=scripted.url)
+            )
         assert hers() == before
 
 
@@ -104,7 +122,8 @@ def test_an_experiment_of_hers_is_used_whether_set_or_named_in_the_environment(
     client: mlflow.MlflowClient, lm: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     untouched = evaluated(lm)
-    assert experiment_of(client, untouched) == "hers"  # the data's name, as there is none of her own
+    # the data's name, as there is none of her own
+    assert experiment_of(client, untouched) == "hers"
     assert PARENT not in client.get_run(untouched.run_id).data.tags
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "named")
     assert experiment_of(client, evaluated(lm)) == "named"
@@ -142,7 +161,9 @@ def test_untracked_runs_have_no_id(client: mlflow.MlflowClient, lm: Any) -> None
 
 
 def test_active_runs_are_those_of_the_callers_thread(client: mlflow.MlflowClient, lm: Any) -> None:
-    """Two threads with a run each, a running loop, and an async function that works in another thread."""
+    """Two threads with a run each, a running loop, and an async function that works in another
+    thread.
+    """
     mlflow.set_experiment("her experiment")
     found: dict[str, str | None] = {}
 
@@ -157,7 +178,9 @@ def test_active_runs_are_those_of_the_callers_thread(client: mlflow.MlflowClient
     async def main() -> None:
         with mlflow.start_run() as run:
             found[run.info.run_id] = evaluated(lm).run_id
-            assert (await from_caller(asyncio.to_thread)(caller_place))["mlflow_parent_id"] == run.info.run_id
+            assert (await from_caller(asyncio.to_thread)(caller_place))[
+                "mlflow_parent_id"
+            ] == run.info.run_id
 
     asyncio.run(main())
     for thread in threads:
@@ -173,12 +196,18 @@ def test_a_short_run_has_its_result_before_mlflow_has_any_of_it(
     seen: list[Any] = []
 
     def planned(**options: Any) -> EvaluationPlan:
-        request = EvaluateRequest(fm.SingleAgent("simple"), ASKED, lm=lm, settings=SETTINGS, **options)
+        request = EvaluateRequest(
+            fm.SingleAgent("simple"), ASKED, lm=lm, settings=SETTINGS, **options
+        )
         return plan_evaluation(request)
 
     def ended(result: fm.Evaluation) -> None:
         seen.extend(
-            [result.summary.scores["accuracy"]["value"], (tmp_path / "out" / "summary.json").exists(), runs()]
+            [
+                result.summary.scores["accuracy"]["value"],
+                (tmp_path / "out" / "summary.json").exists(),
+                runs(),
+            ]
         )
 
     def runs() -> int:
@@ -228,7 +257,11 @@ def test_autolog_does_not_trace_what_is_traced_and_goes_on_afterwards(
             found.wait_for_traces()
             mlflow.flush_trace_async_logging()
             traces = client.search_traces(locations=[experiment])
-            assert sorted(trace.info.tags["folkmoot.question"] for trace in traces) == ["q0", "q1", "q2"]
+            assert sorted(trace.info.tags["folkmoot.question"] for trace in traces) == [
+                "q0",
+                "q1",
+                "q2",
+            ]
             fm.SingleAgent("simple")(**ASKED[0].inputs())  # her own call, which she has traced
             mlflow.flush_trace_async_logging()
             assert len(client.search_traces(locations=[experiment])) == 4
@@ -243,7 +276,9 @@ def test_autolog_does_not_trace_what_is_traced_and_goes_on_afterwards(
 def test_a_run_whose_id_was_not_noted_is_found_again(
     client: mlflow.MlflowClient, lm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed between making the MLflow run and noting it: as if nothing after that had been done."""
+    """Killed between making the MLflow run and noting it: as if nothing after that had been
+    done.
+    """
 
     class Killed(BaseException):
         pass
@@ -260,5 +295,7 @@ def test_a_run_whose_id_was_not_noted_is_found_again(
     found = evaluated(lm, out=tmp_path / "out")
     experiment = client.get_experiment_by_name("hers")
     assert experiment is not None
-    assert [run.info.run_id for run in client.search_runs([experiment.experiment_id])] == [found.run_id]
+    assert [run.info.run_id for run in client.search_runs([experiment.experiment_id])] == [
+        found.run_id
+    ]
     assert client.get_run(found.run_id).info.status == "FINISHED"

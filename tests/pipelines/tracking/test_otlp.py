@@ -1,4 +1,6 @@
-"""Traces go to an OTLP endpoint beside MLflow: what it gets, once, and what is said when it takes nothing."""
+"""Traces go to an OTLP endpoint beside MLflow: what it gets, once, and what is said when it takes
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ from folkmoot.pipelines.cli.options import DoctorRequest
 from folkmoot.pipelines.evaluation import logged
 from folkmoot.pipelines.testing.server import ScriptedServer
 
-pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the OTLP exporter is not installed")
+pytest.importorskip(
+    "opentelemetry.exporter.otlp.proto.http", reason="the OTLP exporter is not installed"
+)
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
@@ -69,7 +73,9 @@ class _Handler(BaseHTTPRequestHandler):
         status, self.server.first_status = self.server.first_status or self.server.status, 0
         if status == 200:
             request = ExportTraceServiceRequest.FromString(body)
-            self.server.got.append((self.path, {k.lower(): v for k, v in self.headers.items()}, request))
+            self.server.got.append(
+                (self.path, {k.lower(): v for k, v in self.headers.items()}, request)
+            )
         answer = ExportTraceServiceResponse()
         if self.server.rejects:
             answer.partial_success.rejected_spans = self.server.rejects
@@ -143,7 +149,10 @@ def test_an_endpoint_gets_every_span_once_with_headers_that_nothing_shows(
     assert len(chats) == 6
     said = attributes(chats[0])
     assert chats[0].name == "chat openai/scripted"
-    assert (said["gen_ai.request.model"], said["gen_ai.provider.name"]) == ("openai/scripted", "openai")
+    assert (said["gen_ai.request.model"], said["gen_ai.provider.name"]) == (
+        "openai/scripted",
+        "openai",
+    )
     assert said["gen_ai.usage.input_tokens"] > 0
     assert json.loads(said["gen_ai.input.messages"])[0]["role"] == "user"
     assert json.loads(said["gen_ai.output.messages"])[0]["role"] == "assistant"
@@ -162,7 +171,8 @@ def test_an_endpoint_gets_every_span_once_with_headers_that_nothing_shows(
 
 
 @pytest.mark.parametrize(
-    ("status", "said"), [(401, "it answered 401"), (302, "it answered 302"), (None, "no answer in time")]
+    ("status", "said"),
+    [(401, "it answered 401"), (302, "it answered 302"), (None, "no answer in time")],
 )
 def test_what_an_endpoint_does_not_take_is_counted_and_sent_by_the_same_command(
     status: int | None,
@@ -175,7 +185,9 @@ def test_what_an_endpoint_does_not_take_is_counted_and_sent_by_the_same_command(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{collector.url}/in?token={KEY}")
     if status is None:  # nobody listens there
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"http://127.0.0.1:9/in?token={KEY}")
+        monkeypatch.setenv(
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"http://127.0.0.1:9/in?token={KEY}"
+        )
     collector.status = status or 200
     result = traced(scripted.url, tmp_path / "run")
     with pytest.warns(RuntimeWarning, match=f"did not take 15 of 15 spans.*({said})") as warned:
@@ -219,7 +231,9 @@ def test_a_temporary_folder_stays_until_its_traces_are_sent(
     assert len(collector.spans) == 15
 
 
-def test_the_doctor_asks_the_endpoint(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_asks_the_endpoint(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def said() -> tuple[str, str]:
         check = {one.name: one for one in examine(DoctorRequest())}["OTLP endpoint"]
         return check.status, check.said
@@ -239,7 +253,11 @@ HOSTILE = {
     "a huge reply": (OK + b"Content-Length: 9000000000\r\n\r\n", b"x" * 2**20, None),
     "a huge redirect": (REDIRECT, b"x" * 2**20, "it answered 302"),
     "a body by drops": (OK + b"\r\n", b".", "no answer in time"),
-    "an error by drops": (b"HTTP/1.1 500 No\r\nContent-Length: 999\r\n\r\n", b".", "no answer in time"),
+    "an error by drops": (
+        b"HTTP/1.1 500 No\r\nContent-Length: 999\r\n\r\n",
+        b".",
+        "no answer in time",
+    ),
     "headers by drops": (OK + b"X-Slow: ", b".", "no answer in time"),
     "answers to come": (b"", b"HTTP/1.1 100 Continue\r\n\r\n", "no answer in time"),
 }

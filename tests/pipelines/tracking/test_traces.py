@@ -1,4 +1,6 @@
-"""Traces: which questions have one, what is in it, that each arrives once and on the run it belongs to."""
+"""Traces: which questions have one, what is in it, that each arrives once and on the run it belongs
+to.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ def team() -> fm.Deliberation:
 def traced(url: str, out: Path, n: int = 4, rate: float | None = 1.0, **more: Any) -> fm.Evaluation:
     lm = fm.lm("openai/scripted", api_base=url)
     name = more.pop("name", out.parent.name)
-    return fm.evaluate(team(), questions(n), lm=lm, out=out, traces=rate, settings={"data": name}, **more)
+    return fm.evaluate(
+        team(), questions(n), lm=lm, out=out, traces=rate, settings={"data": name}, **more
+    )
 
 
 def run_id(out: Path) -> str:
@@ -115,7 +119,11 @@ def test_every_question_has_a_trace_with_its_turns_and_calls(
         row = rows[name]
         assert root.parent_id is None
         assert root.inputs["question"] == row["question"]
-        assert root.outputs == {"answer": row["answer"], "gold": row["gold"], "correct": row["correct"]}
+        assert root.outputs == {
+            "answer": row["answer"],
+            "gold": row["gold"],
+            "correct": row["correct"],
+        }
         agents = [span for span in others if span.span_type == "AGENT"]
         calls = [span for span in others if span.span_type == "CHAT_MODEL"]
         assert [span.name for span in agents] == ["intuitive, round 1", "reasoner, round 1"]
@@ -134,10 +142,12 @@ def test_every_question_has_a_trace_with_its_turns_and_calls(
         assert said.rationale == f"the answer is {row['answer']}, the gold answer {row['gold']}"
         assert trace.info.state == "OK"
         assert trace.info.token_usage["total_tokens"] == sum(
-            turn["usage"]["prompt_tokens"] + turn["usage"]["completion_tokens"] for turn in row["transcript"]
+            turn["usage"]["prompt_tokens"] + turn["usage"]["completion_tokens"]
+            for turn in row["transcript"]
         )
         assert trace.info.tags["mlflow.traceName"] == name
-        assert "mlflow.trace.cost" not in trace.info.trace_metadata  # the price is unknown, and not nothing
+        # the price is unknown, and not nothing
+        assert "mlflow.trace.cost" not in trace.info.trace_metadata
 
 
 def test_only_the_sample_is_traced(scripted: ScriptedServer, tmp_path: Path) -> None:
@@ -159,7 +169,9 @@ def test_evaluations_at_once_keep_their_traces_and_parents_apart(
     parents = [client.create_run(experiment).info.run_id for _ in range(3)]
 
     def one(number: int) -> None:
-        traced(scripted.url, tmp_path / f"{number}", n=3 + number, parent=parents[number], name="apart")
+        traced(
+            scripted.url, tmp_path / f"{number}", n=3 + number, parent=parents[number], name="apart"
+        )
 
     threads = [threading.Thread(target=one, args=(number,)) for number in range(3)]
     for thread in threads:
@@ -228,7 +240,9 @@ def test_a_failed_question_has_a_failed_trace_until_it_is_answered(
     assert all(span.status.status_code == "OK" for span in traces["q1"].data.spans)
 
 
-def test_what_was_answered_untraced_is_traced_on_resuming(scripted: ScriptedServer, tmp_path: Path) -> None:
+def test_what_was_answered_untraced_is_traced_on_resuming(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     traced(scripted.url, out, n=5, rate=0.2)
     traced(scripted.url, out, n=5, rate=1.0)
@@ -268,7 +282,9 @@ def test_one_trace_that_is_refused_keeps_no_other_back(
 def test_calls_of_other_lms_are_traced_too(tmp_path: Path) -> None:
     lm = dspy.LM("custom/canned", engine=_Canned(), async_engine=_AsyncCanned(), cache=False)
     out = tmp_path / "out"
-    fm.evaluate(fm.SingleAgent("cot"), questions(2), lm=lm, out=out, traces=1, settings={"data": "foreign"})
+    fm.evaluate(
+        fm.SingleAgent("cot"), questions(2), lm=lm, out=out, traces=1, settings={"data": "foreign"}
+    )
     for trace in found(out).values():
         (call,) = [span for span in trace.data.spans if span.span_type == "CHAT_MODEL"]
         assert "Question" in json.dumps(call.inputs)
@@ -303,7 +319,9 @@ class Seats(Program):
 
 
 def calls_of_agents(program: Any, url: str, out: Path) -> dict[tuple[str, str | None], list[str]]:
-    """By name and text of each agent span of a question's trace, the prompts of the calls under it."""
+    """By name and text of each agent span of a question's trace, the prompts of the calls
+    under it.
+    """
     lm = fm.lm("openai/scripted", api_base=url)
     fm.evaluate(program, questions(1), lm=lm, out=out, traces=1, settings={"data": out.parent.name})
     (trace,) = found(out).values()
@@ -312,7 +330,9 @@ def calls_of_agents(program: Any, url: str, out: Path) -> dict[tuple[str, str | 
     assert all(span.parent_id == root.span_id for span in agents)
     return {
         (span.name, (span.outputs or {}).get("text")): [
-            call.inputs["messages"][-1]["content"] for call in others if call.parent_id == span.span_id
+            call.inputs["messages"][-1]["content"]
+            for call in others
+            if call.parent_id == span.span_id
         ]
         for span in agents
     }
@@ -367,7 +387,9 @@ def test_every_call_stands_under_the_turn_it_was_made_for(
 ) -> None:
     lm = fm.lm("openai/scripted", api_base=scripted.url, temperature=1.0)
     out = tmp_path / "out"
-    result = fm.evaluate(program(), questions(2), lm=lm, out=out, traces=1, settings={"data": tmp_path.name})
+    result = fm.evaluate(
+        program(), questions(2), lm=lm, out=out, traces=1, settings={"data": tmp_path.name}
+    )
     rows = {row["id"]: row for row in result.rows}
     for name, trace in found(out).items():
         spans = trace.data.spans

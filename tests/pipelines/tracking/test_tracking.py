@@ -41,14 +41,22 @@ from folkmoot.pipelines.tracking import mlflow_sink as tracking
 from folkmoot.pipelines.tracking.store import check_place, store_uri
 from folkmoot.pipelines.tracking.tracker import start_tracking
 from folkmoot.pipelines.tracking.uploads import Tracker, Upload
-from folkmoot.pipelines.tracking.values import experiment_name, params_of, run_name, scrubbed, valid_name
+from folkmoot.pipelines.tracking.values import (
+    experiment_name,
+    params_of,
+    run_name,
+    scrubbed,
+    valid_name,
+)
 
 CANARY = "sk-canary-8d1f4e7a"
 
 
 @pytest.fixture(scope="module")
 def first_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A folder in which tracking has made a store, and what it said meanwhile; the tables take seconds."""
+    """A folder in which tracking has made a store, and what it said meanwhile; the tables take
+    seconds.
+    """
     folder, said = tmp_path_factory.mktemp("store"), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stderr(said), redirect_stdout(said):
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -92,7 +100,11 @@ def a_run(**fields: Any) -> dict[str, Any]:
                 "endpoint": "openai/small at http://h/v1",
                 "settings": {"top_p": 1},
             },
-            "judge": {"name": "openai/large", "endpoint": "openai/large at http://h/v1", "settings": {}},
+            "judge": {
+                "name": "openai/large",
+                "endpoint": "openai/large at http://h/v1",
+                "settings": {},
+            },
         },
         "data_fingerprint": "c" * 64,
         "questions": 4,
@@ -104,7 +116,12 @@ def a_run(**fields: Any) -> dict[str, Any]:
 
 
 def rows() -> list[dict[str, Any]]:
-    found = [row([["A", "A"]]), row([["B", "A"], ["B", "B"]]), row([["B", "A"]], judge="A"), error_row()]
+    found = [
+        row([["A", "A"]]),
+        row([["B", "A"], ["B", "B"]]),
+        row([["B", "A"]], judge="A"),
+        error_row(),
+    ]
     for number, one in enumerate(found):
         one.update(
             id=f"q{number}",
@@ -143,7 +160,9 @@ def progress(tracker: Tracker, state: Progress) -> None:
 
 
 def track_badly(folder: Path, match: str, run: dict[str, Any] | None = None) -> tuple[Tracker, str]:
-    """Track with a store that is no good, and see that this costs exactly one warning; gives its text."""
+    """Track with a store that is no good, and see that this costs exactly one warning; gives its
+    text.
+    """
     summary = evaluated(folder, a_run())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -181,7 +200,10 @@ def test_a_run_says_what_it_was_of_and_how_it_went(here: Path) -> None:
     (run,) = stored()
     assert run.info.run_id == run_id
     assert run.info.status == "FINISHED"
-    said = "deliberation intuitive, reasoner · judge · small, large · 50.0% right, 15.0% to 85.0% · $1.0000"
+    said = (
+        "deliberation intuitive, reasoner · judge · small, large · 50.0% right, 15.0% to "
+        "85.0% · $1.0000"
+    )
     assert run.info.run_name == said
 
     params, tags, metrics = run.data.params, run.data.tags, run.data.metrics
@@ -296,7 +318,9 @@ def test_a_stopped_run_runs_again_and_keeps_its_first_parameters(here: Path) -> 
     (run,) = stored()
     assert (run.info.status, run.data.metrics["rows"]) == ("FINISHED", 4)
     assert run.data.params["settings.concurrency"] == "64"
-    assert json.loads(run.data.tags["folkmoot.changed_on_resuming"]) == {"settings.concurrency": "8"}
+    assert json.loads(run.data.tags["folkmoot.changed_on_resuming"]) == {
+        "settings.concurrency": "8"
+    }
     assert len(json.loads((artifacts(here, run_id) / "rows.json").read_text())["data"]) == 4
 
 
@@ -325,7 +349,10 @@ ELSEWHERE: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "experiment": (MOVED, lambda run: {}),
     "experiment by its id": (MOVED, lambda run: {"mlflow_experiment_id": run.info.experiment_id}),
     "experiment of the run above": (MOVED, lambda run: {"mlflow_parent_id": run.info.run_id}),
-    "run above": ("UPDATE runs SET artifact_uri = '{}'", lambda run: {"mlflow_parent_id": run.info.run_id}),
+    "run above": (
+        "UPDATE runs SET artifact_uri = '{}'",
+        lambda run: {"mlflow_parent_id": run.info.run_id},
+    ),
     "run that goes on": (
         "UPDATE runs SET artifact_uri = '{}'",
         lambda run: {"mlflow_run_id": run.info.run_id},
@@ -347,15 +374,23 @@ def test_a_store_found_in_the_folder_sends_nothing_out_of_it(
     with closing(sqlite3.connect("mlflow.db")) as database:
         database.execute(doctor.format(outside))
         database.commit()
-    track_badly(here / "out", f"the run stays in .*out: .* files to {outside}", a_run(**named_by(run)))
-    assert tracking.attach([run.info.run_id], here / "out" / "run.json") is None or "runs SET" in doctor
+    track_badly(
+        here / "out", f"the run stays in .*out: .* files to {outside}", a_run(**named_by(run))
+    )
+    assert (
+        tracking.attach([run.info.run_id], here / "out" / "run.json") is None
+        or "runs SET" in doctor
+    )
     assert not list(outside.iterdir())
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{here}/mlflow.db")  # as the warning says
     track(here / "out", a_run(**named_by(run)))
-    assert list(outside.iterdir()) or "runs SET" in doctor  # MLflow remembers where a run's files went
+    # MLflow remembers where a run's files went
+    assert list(outside.iterdir()) or "runs SET" in doctor
 
 
-@pytest.mark.parametrize("place", ["http://h/x", "s3://x", "file://h/{0}", "{0}/../x", "file://{0}/%2e%2e/x"])
+@pytest.mark.parametrize(
+    "place", ["http://h/x", "s3://x", "file://h/{0}", "{0}/../x", "file://{0}/%2e%2e/x"]
+)
 @pytest.mark.parametrize("named", ["", "sqlite:///mlflow.db", "mlruns", "file:mlruns"])
 def test_a_place_elsewhere_takes_a_store_with_a_full_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, named: str
@@ -378,7 +413,9 @@ def test_stopping_ends_the_run(here: Path) -> None:
     assert MlflowClient().get_run(str(tracker.run_id)).info.status == "FAILED"
 
 
-def test_live_metrics_have_the_rows_done_as_step(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_live_metrics_have_the_rows_done_as_step(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from mlflow import MlflowClient
 
     monkeypatch.setattr(tracking, "LIVE_SECONDS", 0.0)
@@ -487,7 +524,10 @@ def test_a_store_that_hangs_is_given_up_with_one_warning(
 
 
 def test_a_store_that_is_down_costs_a_warning_and_little_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed_port: int, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    closed_port: int,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:{CANARY}@127.0.0.1:{closed_port}")
@@ -501,7 +541,9 @@ def test_a_store_that_is_down_costs_a_warning_and_little_time(
     assert "".join(capfd.readouterr()) == ""
 
 
-@pytest.mark.parametrize("kind", ["no folder", "no database", "a locked database", "an unknown store"])
+@pytest.mark.parametrize(
+    "kind", ["no folder", "no database", "a locked database", "an unknown store"]
+)
 def test_a_store_that_cannot_be_used_costs_a_warning(
     here: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -545,7 +587,8 @@ def test_a_store_that_comes_back_gets_everything(
         finish(tracker, evaluated(here / "out", a_run()), here / "out")
     assert stored()[0].data.metrics["rows"] == 4
     manifest = json.loads((here / "out" / "run.json").read_text())
-    assert manifest["mlflow_run_id"] == tracker.run_id  # so that the next resumption continues this run
+    # so that the next resumption continues this run
+    assert manifest["mlflow_run_id"] == tracker.run_id
 
 
 def test_one_artifact_that_fails_does_not_keep_the_run_from_ending(
@@ -564,7 +607,9 @@ def test_a_fault_of_our_own_is_told_as_one_and_keeps_nothing_else_back(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logged, "dialogues_page", lambda *_: 1 / 0)
-    with pytest.warns(RuntimeWarning, match="fault in folkmoot .ZeroDivisionError: division by zero") as said:
+    with pytest.warns(
+        RuntimeWarning, match="fault in folkmoot .ZeroDivisionError: division by zero"
+    ) as said:
         run_id = track(here / "out", a_run())
     assert not [one for one in said if "did not take" in str(one.message)]
     assert stored()[0].info.status == "FINISHED"
@@ -576,7 +621,11 @@ def test_no_key_is_written_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch)
     lm = {
         "name": "openai/small",
         "endpoint": f"openai/small at https://me:{CANARY}@host/v1?api_key={CANARY}",
-        "settings": {"api_key": CANARY, "extra_headers": {"Authorization": CANARY}, "max_tokens": 7},
+        "settings": {
+            "api_key": CANARY,
+            "extra_headers": {"Authorization": CANARY},
+            "max_tokens": 7,
+        },
     }
     run_id = track(here / "out", a_run(lms={"*": lm}, settings={"data": "toy", "hf_token": CANARY}))
     assert stored()[0].data.params["lm.settings.max_tokens"] == "7"
@@ -614,7 +663,10 @@ class Echo(Program):
 def test_an_evaluation_is_one_run_however_often_it_is_resumed(here: Path) -> None:
     questions = [
         Question(
-            id=f"q{number}", question="Which one?", choices={"A": "x", "B": "y"}, answer="AB"[number % 2]
+            id=f"q{number}",
+            question="Which one?",
+            choices={"A": "x", "B": "y"},
+            answer="AB"[number % 2],
         )
         for number in range(6)
     ]
@@ -645,7 +697,12 @@ def test_no_tracker_does_nothing() -> None:
         ({"program": "single", "strategy": "simple"}, 4, "single simple · 4 demos"),
         ({"program": "single", "role": "critic"}, None, "single role critic"),
         (
-            {"program": "deliberation", "roles": ["critic"], "tie_break": "majority", "max_rounds": 1},
+            {
+                "program": "deliberation",
+                "roles": ["critic"],
+                "tie_break": "majority",
+                "max_rounds": 1,
+            },
             None,
             "deliberation critic · majority · 1 round",
         ),
@@ -664,13 +721,20 @@ def test_no_tracker_does_nothing() -> None:
         ({"program": "network"}, None, "network"),
     ],
 )
-def test_a_run_has_a_name_that_reads_well(program: dict[str, Any], demos: int | None, name: str) -> None:
+def test_a_run_has_a_name_that_reads_well(
+    program: dict[str, Any], demos: int | None, name: str
+) -> None:
     assert run_name(a_run(program=program, settings={"demos": demos})) == name
 
 
 @pytest.mark.parametrize(
     ("data", "name"),
-    [("commonsenseqa", "commonsenseqa"), ("my/own.jsonl", "own"), ("saved/set", "set"), (None, "folkmoot")],
+    [
+        ("commonsenseqa", "commonsenseqa"),
+        ("my/own.jsonl", "own"),
+        ("saved/set", "set"),
+        (None, "folkmoot"),
+    ],
 )
 def test_an_experiment_is_named_after_its_data(data: str | None, name: str) -> None:
     assert experiment_name(a_run(settings={"data": data})) == name
@@ -694,7 +758,9 @@ def test_every_name_becomes_one_that_mlflow_takes(text: str) -> None:
 
 
 @given(
-    st.sampled_from(["api_key", "OPENAI_API_KEY", "x-api-key", "headers", "token", "authToken", "password"])
+    st.sampled_from(
+        ["api_key", "OPENAI_API_KEY", "x-api-key", "headers", "token", "authToken", "password"]
+    )
 )
 def test_fields_named_like_secrets_are_left_out(name: str) -> None:
     kept = {"max_tokens": 5, "kinds": ["choice"], "monkey": 1}

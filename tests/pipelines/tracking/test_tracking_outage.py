@@ -1,4 +1,6 @@
-"""Stores that are down, slow, or come back: no question is lost or held up, and all is sent in the end."""
+"""Stores that are down, slow, or come back: no question is lost or held up, and all is sent in the
+end.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class Server:
             STORE: self._store,
         }
         with open(self._folder / "server.log", "ab") as log:
-            self._process = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
+            self._process = subprocess.Popen(
+                command, env=env, stdout=log, stderr=log, start_new_session=True
+            )
         deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
             with suppress(OSError), urlopen(f"{self.url}/health", timeout=2):
@@ -112,7 +116,9 @@ def evaluated(url: str, out: Path | None, n: int, **more: Any) -> fm.Evaluation:
     program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=1, tie_break="majority")
     lm = fm.lm("openai/scripted", api_base=url)
     settings = {"data": "outage"}
-    return fm.evaluate(program, questions(n), lm=lm, out=out, concurrency=4, settings=settings, **more)
+    return fm.evaluate(
+        program, questions(n), lm=lm, out=out, concurrency=4, settings=settings, **more
+    )
 
 
 def check_complete(out: Path, n: int, traces: int) -> None:
@@ -227,7 +233,11 @@ def test_a_run_whose_creation_was_answered_into_a_cut_connection_is_made_once(
     experiment = client.get_run(
         json.loads((out / "run.json").read_text())["mlflow_run_id"]
     ).info.experiment_id
-    mine = [run for run in client.search_runs([experiment]) if run.data.params["program.max_rounds"] == "1"]
+    mine = [
+        run
+        for run in client.search_runs([experiment])
+        if run.data.params["program.max_rounds"] == "1"
+    ]
     assert all("accuracy" in run.data.metrics for run in mine)
     assert all(model.status == "READY" for model in client.search_logged_models([experiment]))
 
@@ -254,7 +264,8 @@ def test_a_server_that_stops_answering_for_a_while_holds_nothing_up(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
     monkeypatch.setattr(tracking, "LIVE_SECONDS", 0.05)
     scripted.reply = at = At(
-        request_10=lambda: server.send(signal.SIGSTOP), request_70=lambda: server.send(signal.SIGCONT)
+        request_10=lambda: server.send(signal.SIGSTOP),
+        request_70=lambda: server.send(signal.SIGCONT),
     )
     evaluated(scripted.url, tmp_path / "out", 40, traces=0.5)
     assert at.times[69] - at.times[10] < 10
@@ -381,7 +392,10 @@ def full(path: Path, value: Any) -> None:
 
 @pytest.mark.nightly
 def test_a_disk_that_gets_full_at_the_end_keeps_no_trace_from_the_store(
-    back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    back: Callable[[], None],
+    scripted: ScriptedServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     back()
     for module in (send_traces, unsent):
@@ -396,7 +410,8 @@ def test_a_command_says_at_its_end_that_traces_are_missing_and_what_sends_them(
     proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path
 ) -> None:
     rows = [
-        {"id": q.id, "question": q.question, "choices": q.choices, "answer": q.answer} for q in questions(60)
+        {"id": q.id, "question": q.question, "choices": q.choices, "answer": q.answer}
+        for q in questions(60)
     ]
     (tmp_path / "asked.jsonl").write_text("\n".join(map(json.dumps, rows)))
     proxy.rule = no_traces
@@ -425,7 +440,9 @@ def test_a_full_disk_before_a_store_that_is_away_says_what_sends_the_run(
     away: Path, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unsent, "write_json", full)
-    with pytest.warns(RuntimeWarning, match="did not take .*traces.* the same command with the same folder"):
+    with pytest.warns(
+        RuntimeWarning, match="did not take .*traces.* the same command with the same folder"
+    ):
         evaluated(scripted.url, tmp_path / "out", 60, traces=1)
 
 
@@ -462,7 +479,9 @@ def test_a_sender_that_is_killed_leaves_a_mark_of_what_it_has_not_sent(
 
 
 def test_mlflow_remembers_the_version_of_a_server_as_when_this_was_written() -> None:
-    """Checked with MLflow 3.17.2: a server that once did not say its version stays unknown in the process."""
+    """Checked with MLflow 3.17.2: a server that once did not say its version stays unknown in the
+    process.
+    """
     from mlflow.store.tracking.rest_store import RestStore
     from mlflow.utils.rest_utils import MlflowHostCreds
 
@@ -495,12 +514,15 @@ def test_what_is_no_finished_run_is_not_pushed(tmp_path: Path, away: Path) -> No
         ("training.json", "training"),
     ],
 )
-def test_what_is_logged_by_its_own_command_is_not_pushed(tmp_path: Path, file: str, what: str) -> None:
+def test_what_is_logged_by_its_own_command_is_not_pushed(
+    tmp_path: Path, file: str, what: str
+) -> None:
     (tmp_path / file).write_text("{}")
     told = CliRunner().invoke(app, ["push", str(tmp_path)])
     assert told.exit_code == 1
     assert told.stderr == (
-        f"folkmoot: {tmp_path} holds a {what}, whose own MLflow run is logged by giving its command again, "
+        f"folkmoot: {tmp_path} holds a {what}, whose own MLflow run is logged by giving its "
+        f"command again, "
         "which asks nothing anew\n"
     )
 
@@ -513,7 +535,9 @@ def test_a_compilation_that_the_store_could_not_take_is_logged_by_its_command(
 
     scripted.reply = of_demos()
     options = {"optimizer": "labeled_few_shot", "tracking": True, "out": tmp_path / "out"}
-    with pytest.warns(RuntimeWarning, match="MLflow did not take candidates, scores.*the same command"):
+    with pytest.warns(
+        RuntimeWarning, match="MLflow did not take candidates, scores.*the same command"
+    ):
         first = compiled(scripted.url, **options).compilation
     with pytest.raises(fm.UserError, match="holds a compilation, whose own MLflow run"):
         push(tmp_path / "out")
@@ -528,15 +552,22 @@ def test_a_compilation_that_the_store_could_not_take_is_logged_by_its_command(
     assert run.data.metrics["accuracy_after"] == second.after["scores"]["accuracy"]["value"]
     logged = [one.info.run_name for one in client.search_runs([run.info.experiment_id])]
     assert sum(name.startswith("candidate ") for name in logged) == second.candidates
-    assert {"before labeled_few_shot", "after labeled_few_shot"} <= {name.split(" · ")[0] for name in logged}
+    assert {"before labeled_few_shot", "after labeled_few_shot"} <= {
+        name.split(" · ")[0] for name in logged
+    }
     others = [
-        one for one in client.search_runs([run.info.experiment_id]) if one.info.run_id != run.info.run_id
+        one
+        for one in client.search_runs([run.info.experiment_id])
+        if one.info.run_id != run.info.run_id
     ]
     assert {one.data.tags.get("mlflow.parentRunId") for one in others} == {run.info.run_id}
 
 
 def test_a_run_made_by_a_request_whose_answer_never_came_is_taken_up(
-    back: Callable[[], None], tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    back: Callable[[], None],
+    tmp_path: Path,
+    scripted: ScriptedServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from mlflow import MlflowClient
 

@@ -28,7 +28,9 @@ def test_mlflows_page_knows_the_view() -> None:
     scripts = Path(mlflow.__file__).parent / "server" / "js" / "build" / "static" / "js"
     (page,) = scripts.glob("main.*.js")
     text = page.read_text(encoding="utf-8", errors="replace")
-    missing = [name for name in (VIEW_TAG, VIEW_KEY, *shared_view(), *CARDS) if f'"{name}"' not in text]
+    missing = [
+        name for name in (VIEW_TAG, VIEW_KEY, *shared_view(), *CARDS) if f'"{name}"' not in text
+    ]
     fields = [*DIFFERENCES, *FRONT, *CARD]
     missing += [name for name in fields if f"this.{name}=" not in text]
     missing += [group for group in DIFFERENCES["compareGroups"] if f'="{group}"' not in text]
@@ -61,4 +63,6 @@ def test_the_ui_opens_on_scores_and_bill(status: int) -> None:
     assert columns == [f"metrics.`{name}`" for name in COLUMNS]
     charts = json.loads(asked["value"])["compareRunCharts"]
     assert [chart["type"] for chart in charts] == ["DIFFERENCE", "SCATTER"]
-    assert {"metrics.`accuracy_low`", "metrics.`cost_usd`", "metrics.`prompt_tokens`"} <= set(columns)
+    assert {"metrics.`accuracy_low`", "metrics.`cost_usd`", "metrics.`prompt_tokens`"} <= set(
+        columns
+    )

@@ -1,4 +1,6 @@
-"""`fm.train` and `StrategyNetwork.from_outcomes`: the same as the command, from whatever holds outcomes."""
+"""`fm.train` and `StrategyNetwork.from_outcomes`: the same as the command, from whatever holds
+outcomes.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def trained(outcomes: Any, **options: Any) -> fm.StrategyNetwork:
-    return fm.train(outcomes, **{"embedding": MODEL, "settings": SMALL, "tracking": False, **options})
+    return fm.train(
+        outcomes, **{"embedding": MODEL, "settings": SMALL, "tracking": False, **options}
+    )
 
 
 def asked(server: ScriptedServer, **options: Any) -> fm.StrategyNetwork:
@@ -43,13 +47,25 @@ def test_it_gives_what_the_command_gives(tmp_path: Path) -> None:
     test = write(tmp_path / "test.jsonl", *planted(40, 2))
     sets = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
     done = folkmoot(
-        *("train", "--outcomes", table, "--test", test, "--out", tmp_path / "cli", "--no-track", "--json"),
+        *(
+            "train",
+            "--outcomes",
+            table,
+            "--test",
+            test,
+            "--out",
+            tmp_path / "cli",
+            "--no-track",
+            "--json",
+        ),
         *("--embedding", MODEL, "--seed", 3, *sets),
     )
     assert done.exit_code == 0, done.output
     network = trained(table, out=tmp_path / "python", seed=3, test=test)
     for name in ("tensors.safetensors", "scores.json", "training_log.json"):
-        assert (tmp_path / "python" / name).read_bytes() == (tmp_path / "cli" / name).read_bytes(), name
+        assert (tmp_path / "python" / name).read_bytes() == (
+            tmp_path / "cli" / name
+        ).read_bytes(), name
     assert network.training.scores["consensus"] == json.loads(done.stdout)["consensus"]
     again = trained(table, out=tmp_path / "cli", seed=3)  # either goes on in the other's folder
     assert again.state.identity == network.state.identity
@@ -60,14 +76,25 @@ def test_it_gives_what_the_command_gives(tmp_path: Path) -> None:
 def test_outcomes_may_be_a_table_rows_or_a_frame(tmp_path: Path) -> None:
     rows = planted(40, 1)
     numbered = [{**row, "question_id": int(row["question_id"].split("-")[1])} for row in rows]
-    given = [write(tmp_path / "t.jsonl", *rows), [str(tmp_path / "t.jsonl")], rows, pd.DataFrame(rows)]
+    given = [
+        write(tmp_path / "t.jsonl", *rows),
+        [str(tmp_path / "t.jsonl")],
+        rows,
+        pd.DataFrame(rows),
+    ]
     learnt = {trained(one).state.identity for one in given}
     assert len(learnt) == 1
     assert (
-        fm.StrategyNetwork.from_outcomes(rows, embedding=MODEL, settings=SMALL, tracking=False).state.identity
+        fm.StrategyNetwork.from_outcomes(
+            rows, embedding=MODEL, settings=SMALL, tracking=False
+        ).state.identity
         in learnt
     )
-    assert trained(pd.DataFrame(numbered)).state.config.strategies == ("cot", "self_ask", "zero_shot")
+    assert trained(pd.DataFrame(numbered)).state.config.strategies == (
+        "cot",
+        "self_ask",
+        "zero_shot",
+    )
 
 
 def test_the_network_answers_is_saved_and_loaded(tmp_path: Path, scripted: ScriptedServer) -> None:
@@ -85,7 +112,9 @@ def test_own_vectors_teach_as_well() -> None:
     assert network.state.config.embedding == "words_of"
 
 
-def test_agents_without_strategies_teach_weights_and_cannot_be_asked(scripted: ScriptedServer) -> None:
+def test_agents_without_strategies_teach_weights_and_cannot_be_asked(
+    scripted: ScriptedServer,
+) -> None:
     rows = planted(40, 1, strategies=False)
     network = trained(rows, test=planted(30, 2, strategies=False))
     assert network.training.scores["consensus"]["value"] > 0.3
@@ -139,8 +168,14 @@ def test_a_budget_stops_it_and_more_goes_on(scripted: ScriptedServer, tmp_path: 
         ({"outcomes": [], "train": []}, "either outcomes, or questions"),
         ({"outcomes": []}, "no outcomes"),
         ({"outcomes": 7}, "are a int"),
-        ({"outcomes": planted(4, 1), "embedding": lambda texts: ["no"] * len(texts)}, "gave no vectors"),
-        ({"outcomes": planted(4, 1), "embedding": lambda texts: [[1.0]]}, "gave no vectors of 4 texts"),
+        (
+            {"outcomes": planted(4, 1), "embedding": lambda texts: ["no"] * len(texts)},
+            "gave no vectors",
+        ),
+        (
+            {"outcomes": planted(4, 1), "embedding": lambda texts: [[1.0]]},
+            "gave no vectors of 4 texts",
+        ),
         ({"outcomes": planted(4, 1), "settings": {"embedding": MODEL}}, "embedding is given"),
         ({"outcomes": [1]}, "outcome 1 is a int"),
         ({"outcomes": [{"question_id": "1"}]}, "row 1: the row has no 'question'"),
@@ -148,7 +183,10 @@ def test_a_budget_stops_it_and_more_goes_on(scripted: ScriptedServer, tmp_path: 
         ({"outcomes": planted(4, 1), "budget": "1 USD"}, "budget is for training by asking"),
         ({"outcomes": planted(4, 1), "seed": 1, "settings": {"seed": 2}}, "keep one of them"),
         ({"outcomes": planted(4, 1), "settings": {"epoch": 2}}, "no setting 'epoch'"),
-        ({"train": [fm.Question(question(1))], "program": fm.SingleAgent("cot")}, "a SingleAgent cannot"),
+        (
+            {"train": [fm.Question(question(1))], "program": fm.SingleAgent("cot")},
+            "a SingleAgent cannot",
+        ),
         ({"train": [fm.Question(question(1))], "preset": "beyond"}, "full_information"),
     ],
 )

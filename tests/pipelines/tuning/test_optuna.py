@@ -20,7 +20,9 @@ def tuned(url: str, **options: Any) -> fm.Study:
 
 
 def with_earlier_trials(**options: Any) -> optuna.Study:
-    """A study of hers, with a finished, a failed and a running trial, and better than any of ours."""
+    """A study of hers, with a finished, a failed and a running trial, and better than any
+    of ours.
+    """
     study = optuna.create_study(direction="maximize", study_name="hers", **options)
 
     def objective(trial: optuna.Trial) -> float:
@@ -55,7 +57,8 @@ def test_a_study_of_hers_keeps_her_trials_and_sampler_and_is_the_result(
     assert found.best  # ours
     assert found.validation is not None
     assert min(trial["trial"] for trial in found.trials) == 3
-    again = tuned(scripted.url, study=mine, trials=4)  # in a new folder, as a notebook's next cell would
+    # in a new folder, as a notebook's next cell would
+    again = tuned(scripted.url, study=mine, trials=4)
     assert again.report["trials"]["complete"] == 4
     assert again.validation is not None
     optuna.visualization.matplotlib.plot_optimization_history(mine)
@@ -97,7 +100,10 @@ def test_a_sampler_and_a_pruner_without_a_study(scripted: Any) -> None:
     ("options", "said"),
     [
         ({"study": optuna.create_study()}, "is to minimize"),
-        ({"study": optuna.create_study(direction="maximize"), "sampler": "gp"}, "a sampler of its own"),
+        (
+            {"study": optuna.create_study(direction="maximize"), "sampler": "gp"},
+            "a sampler of its own",
+        ),
         ({"study": optuna.create_study(direction="maximize"), "workers": 2}, "leave out workers="),
         ({"callbacks": [print], "workers": 2}, "leave out workers="),
         ({"callbacks": ["print"]}, "is no callback"),
@@ -146,7 +152,13 @@ def test_any_metered_lm_has_calls_and_tokens_to_make_small(objective: str) -> No
     lm = Silent({"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10})
     space = {"program": "single", "strategy": "simple", "sampling": {"temperature": [None, 0.5]}}
     objectives = ["accuracy", objective]
-    given: Any = {"lm": lm, "trials": 2, "objectives": objectives, "tracking": False, "cache": False}
+    given: Any = {
+        "lm": lm,
+        "trials": 2,
+        "objectives": objectives,
+        "tracking": False,
+        "cache": False,
+    }
     found = fm.tune(space, questions(0, 12), questions(20, 26), **given)
     took = {entry["scores"][objective]["value"] for entry in found.trials}
     assert took == {10.0 if objective == "tokens" else 1.0}

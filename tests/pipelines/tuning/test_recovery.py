@@ -1,4 +1,6 @@
-"""Workers that are killed at every point of a trial's life, on real databases: nothing is lost or stuck."""
+"""Workers that are killed at every point of a trial's life, on real databases: nothing is lost or
+stuck.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def has_lost_nothing(study: Any, lost: int) -> None:
-    """Every place has one finished trial, with the setting of the one that was lost if that was drawn."""
+    """Every place has one finished trial, with the setting of the one that was lost if that was
+    drawn.
+    """
     done = {e["place"]: e["setting"] for e in study.trials if e["state"] in ("complete", "pruned")}
     assert sorted(done) == list(range(TRIALS))
     assert study.report["trials"]["complete"] + study.report["trials"]["pruned"] == TRIALS
@@ -117,7 +121,11 @@ BY_DAY += [("before the first beat", "journal"), ("between two rungs", "postgres
     indirect=["any_storage"],
 )
 def test_a_killed_worker_gives_its_trial_back(
-    point: str, any_storage: str | None, planted: ScriptedServer, undisturbed: list[Any], tmp_path: Path
+    point: str,
+    any_storage: str | None,
+    planted: ScriptedServer,
+    undisturbed: list[Any],
+    tmp_path: Path,
 ) -> None:
     out, name = tmp_path / "out", f"here {point}"
     die(kill, point, planted.url, out, any_storage, name)
@@ -166,7 +174,9 @@ def test_a_worker_killed_after_it_closed_a_trial_and_before_it_queued_it_again(
     die(kill, "between two rungs", planted.url, tmp_path / "there", storage, name)
     time.sleep(recovery.GRACE_SECONDS + 1)  # the lost trial's pulse is old by then
     die(kill_between_fail_and_retry, planted.url, tmp_path / folder, storage, name)
-    kept = optuna.load_study(study_name=name, storage=storage.replace("postgresql:", "postgresql+psycopg:"))
+    kept = optuna.load_study(
+        study_name=name, storage=storage.replace("postgresql:", "postgresql+psycopg:")
+    )
     assert kept.get_trials()[-1].state == optuna.trial.TrialState.FAIL
     study = study_at(planted.url, tmp_path / "here", storage=storage, study=name, trials=TRIALS)
     has_lost_nothing(study, lost=1)
@@ -182,7 +192,9 @@ def test_a_study_that_ends_early_leaves_no_trial_of_a_dead_worker_running(
 ) -> None:
     out = tmp_path / "out"
     die(kill, "between two rungs", planted.url, out, any_storage, "early")
-    study = study_at(planted.url, out, storage=any_storage, study="early", trials=TRIALS, budget="1 call")
+    study = study_at(
+        planted.url, out, storage=any_storage, study="early", trials=TRIALS, budget="1 call"
+    )
     assert study.report["stopped"]
     assert study.report["trials"]["running"] == 0
 
@@ -195,5 +207,7 @@ def test_a_worker_at_the_grpc_proxy_is_missed_when_its_pulse_stops(
     pytest.importorskip("grpc")
     address = proxy(optuna.storages.get_storage(f"sqlite:///{tmp_path / 'study.db'}"))
     die(kill, point, planted.url, tmp_path / "there", address, "proxied")
-    study = study_at(planted.url, tmp_path / "here", storage=address, study="proxied", trials=TRIALS)
+    study = study_at(
+        planted.url, tmp_path / "here", storage=address, study="proxied", trials=TRIALS
+    )
     has_lost_nothing(study, lost=1)

@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tuned import ORDERS, critic_first, lm_at, questions, scripted_by, second_thoughts, settings_of, study_at
+from tuned import (
+    ORDERS,
+    critic_first,
+    lm_at,
+    questions,
+    scripted_by,
+    second_thoughts,
+    settings_of,
+    study_at,
+)
 
 import folkmoot as fm
 from folkmoot.pipelines.lms.ledger import totals
@@ -66,7 +75,9 @@ def test_the_planted_round_count_is_found_without_a_call_beyond_the_deepest_run(
 
 def test_what_is_replayed_is_what_a_run_gives(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = scripted_by(second_thoughts)
-    study = tuned(scripted, ROUNDS, tmp_path / "out", trials=1, objectives=["accuracy", "calls", "tokens"])
+    study = tuned(
+        scripted, ROUNDS, tmp_path / "out", trials=1, objectives=["accuracy", "calls", "tokens"]
+    )
     replayed = [entry for entry in study.trials if entry["state"] == "told"]
     for entry in replayed[::3]:
         setting = entry["setting"]
@@ -94,12 +105,17 @@ def test_sixty_settings_for_little_more_than_one_deepest_run(scripted: Any, tmp_
         "sampling": {"temperature": None},
     }
     study = tuned(scripted, space, tmp_path / "out", trials=60, sampler="grid")
-    settings = {json.dumps(entry["setting"], sort_keys=True) for entry in study.trials if entry["setting"]}
+    settings = {
+        json.dumps(entry["setting"], sort_keys=True) for entry in study.trials if entry["setting"]
+    }
     assert len(settings) == 10 * 6
     searched = study.report["calls"]["made"]
     before = len(scripted.requests)
     fm.evaluate(
-        fm.Deliberation(roles, max_rounds=10), questions(0, 40), lm=lm_at(scripted.url), tracking=False
+        fm.Deliberation(roles, max_rounds=10),
+        questions(0, 40),
+        lm=lm_at(scripted.url),
+        tracking=False,
     )
     deepest = len(scripted.requests) - before
     assert deepest <= searched <= 1.2 * deepest
@@ -129,7 +145,9 @@ def test_sixty_settings_of_agents_who_never_agree(
         "sampling": {"temperature": None},
     }
     study = tuned(scripted, space, tmp_path / "out", trials=60, sampler="grid")
-    settings = {json.dumps(entry["setting"], sort_keys=True) for entry in study.trials if entry["setting"]}
+    settings = {
+        json.dumps(entry["setting"], sort_keys=True) for entry in study.trials if entry["setting"]
+    }
     assert len(settings) == 60
     assert study.report["calls"]["made"] <= 1.2 * 40 * (len(roles) * rounds + 1)
     assert study.report["best"]["setting"]["max_rounds"] == 4
@@ -141,9 +159,15 @@ def test_the_front_is_the_true_one(scripted: Any, tmp_path: Path) -> None:
     goals = ["accuracy", "calls"]
     study = tuned(scripted, ROUNDS, tmp_path / "out", trials=1, objectives=goals)
     values = [
-        [entry["scores"][name]["value"] for name in goals] for entry in study.trials if "scores" in entry
+        [entry["scores"][name]["value"] for name in goals]
+        for entry in study.trials
+        if "scores" in entry
     ]
-    true = {(a, c) for a, c in values if not any(b >= a and d <= c and (b, d) != (a, c) for b, d in values)}
+    true = {
+        (a, c)
+        for a, c in values
+        if not any(b >= a and d <= c and (b, d) != (a, c) for b, d in values)
+    }
     found = [tuple(entry["scores"][name]["value"] for name in goals) for entry in study.front]
     assert set(found) == true == {(0.9, 4.0), (0.25, 2.0)}
     assert found[0] == (0.9, 4.0)
@@ -185,12 +209,21 @@ def test_what_is_cheaper_is_not_stopped_for_being_worse(scripted: Any, tmp_path:
     scripted.reply = scripted_by(by_length)
     space = {
         "programs": [
-            {"program": "deliberation:critic,reasoner:strongest=reasoner", "max_rounds": 1, "sampling": {}},
+            {
+                "program": "deliberation:critic,reasoner:strongest=reasoner",
+                "max_rounds": 1,
+                "sampling": {},
+            },
             {"program": "single", "role": "critic", "strategy": None},
         ]
     }
     study = tuned(
-        scripted, space, tmp_path / "out", trials=9, sampler="grid", objectives=["accuracy", "calls"]
+        scripted,
+        space,
+        tmp_path / "out",
+        trials=9,
+        sampler="grid",
+        objectives=["accuracy", "calls"],
     )
     assert study.report["trials"]["pruned"] == 0
     assert {entry["setting"]["program"] for entry in study.front} == {"deliberation", "single"}
@@ -225,7 +258,9 @@ def test_a_trial_in_which_everything_fails_has_failed(scripted: Any, tmp_path: P
     assert study.trials[1]["failed"] == f"every question failed: {why}"
 
 
-def test_ensembles_are_weighed_without_a_call_and_the_winner_is_fitted(scripted: Any, tmp_path: Path) -> None:
+def test_ensembles_are_weighed_without_a_call_and_the_winner_is_fitted(
+    scripted: Any, tmp_path: Path
+) -> None:
     def reply(body: dict[str, Any]) -> str:
         fields = body["response_format"]["json_schema"]["schema"]["properties"]
         number = int(body["messages"][-1]["content"].split("Question: Question ")[1].split("?")[0])
@@ -249,7 +284,9 @@ def test_ensembles_are_weighed_without_a_call_and_the_winner_is_fitted(scripted:
 def test_a_cost_counts_what_a_setting_takes_alone(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = scripted_by(second_thoughts)
     lm = fm.lm("openai/scripted", api_base=scripted.url, price=(1e-6, 1e-6))
-    study = tuned(scripted, ROUNDS, tmp_path / "out", trials=3, lm=lm, objectives=["accuracy", "cost"])
+    study = tuned(
+        scripted, ROUNDS, tmp_path / "out", trials=3, lm=lm, objectives=["accuracy", "cost"]
+    )
     cost = {
         (e["setting"]["max_rounds"], e["setting"]["tie_break"]): e["scores"]["cost"]["value"]
         for e in study.trials
@@ -264,7 +301,12 @@ def test_latency_is_measured_on_calls_that_are_made(scripted: Any, tmp_path: Pat
     scripted.delay = 0.01
     space = {**ROUNDS, "tie_break": "majority", "max_rounds": [1, 2]}
     study = tuned(
-        scripted, space, tmp_path / "out", trials=2, sampler="grid", objectives=["accuracy", "latency"]
+        scripted,
+        space,
+        tmp_path / "out",
+        trials=2,
+        sampler="grid",
+        objectives=["accuracy", "latency"],
     )
     assert study.report["trials"]["told"] == 0
     assert study.report["calls"]["made"] == 40 * (2 + 4)
@@ -279,7 +321,9 @@ def test_a_default_that_cannot_be_beaten_is_said_to_win(scripted: Any, tmp_path:
     assert not (tmp_path / "out" / "validation" / "default").exists()
 
 
-def test_the_same_call_again_makes_no_call_and_changes_nothing(scripted: Any, tmp_path: Path) -> None:
+def test_the_same_call_again_makes_no_call_and_changes_nothing(
+    scripted: Any, tmp_path: Path
+) -> None:
     scripted.reply = scripted_by(critic_first)
     first = study_at(scripted.url, tmp_path / "out", trials=5)
     made = len(scripted.requests)
@@ -310,17 +354,31 @@ def test_a_question_given_twice_is_refused_before_any_call(scripted: Any, tmp_pa
     held, asked = questions(40, 60), questions(0, 40)
     for train, validation in (([*asked, asked[0]], held), (asked, [*held, held[0]])):
         with pytest.raises(fm.UserError, match="appears twice"):
-            fm.tune("single", train, validation, lm=lm_at(scripted.url), tracking=False, out=tmp_path / "o")
+            fm.tune(
+                "single",
+                train,
+                validation,
+                lm=lm_at(scripted.url),
+                tracking=False,
+                out=tmp_path / "o",
+            )
     assert not scripted.requests
 
 
-def test_where_every_lm_is_free_tokens_take_the_place_of_cost(scripted: Any, tmp_path: Path) -> None:
+def test_where_every_lm_is_free_tokens_take_the_place_of_cost(
+    scripted: Any, tmp_path: Path
+) -> None:
     scripted.reply = scripted_by(critic_first)
     free = lm_at(scripted.url)
     free.direct.prices = (0.0, 0.0)
     with pytest.warns(UserWarning, match="every LM here is free: tokens"):
         study = tuned(
-            scripted, "single:cot", tmp_path / "out", lm=free, objectives=["accuracy", "cost"], trials=1
+            scripted,
+            "single:cot",
+            tmp_path / "out",
+            lm=free,
+            objectives=["accuracy", "cost"],
+            trials=1,
         )
     assert study.report["objectives"] == ["accuracy", "tokens"]
 
@@ -342,7 +400,9 @@ def test_where_every_lm_is_free_tokens_take_the_place_of_cost(scripted: Any, tmp
         ({"lm": None}, "no LM is set"),
     ],
 )
-def test_bad_input_is_named_before_any_call(scripted: Any, tmp_path: Path, changed: Any, why: str) -> None:
+def test_bad_input_is_named_before_any_call(
+    scripted: Any, tmp_path: Path, changed: Any, why: str
+) -> None:
     with pytest.raises(fm.UserError, match=why):
         tuned(scripted, "single:cot", tmp_path / "out", **changed)
     assert not scripted.requests
@@ -386,9 +446,18 @@ def test_a_wrong_key_stops_the_study_in_one_line(scripted: Any, tmp_path: Path) 
 
 def test_unread_answers_are_no_gain_of_a_winner() -> None:
     score = {"value": 0.5, "low": 0.4, "high": 0.6}
-    found = {"same": False, "n": 100, "difference": score, "p": 0.001, "winner": score, "default": score}
+    found = {
+        "same": False,
+        "n": 100,
+        "difference": score,
+        "p": 0.001,
+        "winner": score,
+        "default": score,
+    }
     found["outcome"] = "a"
     cause = "20 of 20 replies of default were cut off at 1,024 tokens: raise max_tokens"
-    assert conclusion({**found, "unread": ""}, "accuracy").startswith("the winner is better than the default")
+    assert conclusion({**found, "unread": ""}, "accuracy").startswith(
+        "the winner is better than the default"
+    )
     said = conclusion({**found, "unread": cause}, "accuracy")
     assert said == f"{cause}: whether the winner is better than the default is not known"

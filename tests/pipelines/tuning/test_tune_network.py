@@ -1,4 +1,6 @@
-"""Tuning strategy networks: each setting is trained once, scored on other questions, and kept as it is."""
+"""Tuning strategy networks: each setting is trained once, scored on other questions, and kept as it
+is.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,13 @@ def by_strategy(body: dict[str, Any]) -> str:
 
 def study_of(url: str, out: Path, space: Any = NETWORK, **options: Any) -> Any:
     """A study of networks; in a process of its own, too."""
-    given: dict[str, Any] = {"lm": lm_at(url), "trials": 4, "sampler": "grid", "out": out, "tracking": False}
+    given: dict[str, Any] = {
+        "lm": lm_at(url),
+        "trials": 4,
+        "sampler": "grid",
+        "out": out,
+        "tracking": False,
+    }
     return fm.tune(space, questions(0, FIT + SCORE), questions(40, 60), **{**given, **options})
 
 
@@ -108,7 +116,8 @@ def test_the_planted_strategy_is_found(whole: Any) -> None:
     assert whole.validation.accuracy == 1.0
     assert whole.default.accuracy < 0.3
     accuracy = {
-        tuple(entry["setting"]["strategies"]): entry["scores"]["accuracy"]["value"] for entry in whole.trials
+        tuple(entry["setting"]["strategies"]): entry["scores"]["accuracy"]["value"]
+        for entry in whole.trials
     }
     assert accuracy["zero_shot", "self_ask"] <= 0.3 < accuracy["cot", "zero_shot"]
 
@@ -150,7 +159,15 @@ def test_the_winner_answers_the_same_in_a_new_process(
         for q in questions(40, 60)
     ]
     data = write(tmp_path / "questions.jsonl", *rows)
-    lm = ["--lm", "openai/scripted", "--api-base", server.url, "--no-track", "--out", tmp_path / "out"]
+    lm = [
+        "--lm",
+        "openai/scripted",
+        "--api-base",
+        server.url,
+        "--no-track",
+        "--out",
+        tmp_path / "out",
+    ]
     done = run_child(command, "evaluate", winner, "--data", data, *lm)
     assert done.returncode == 0, done.stderr
 
@@ -165,14 +182,18 @@ def test_the_winner_answers_the_same_in_a_new_process(
 
 def test_the_same_call_again_trains_nothing(whole: Any, server: ScriptedServer) -> None:
     before = len(server.requests)
-    logs = {path: path.stat().st_mtime_ns for path in whole.folder.glob("networks/*/training_log.json")}
+    logs = {
+        path: path.stat().st_mtime_ns for path in whole.folder.glob("networks/*/training_log.json")
+    }
     again = study_of(server.url, whole.folder)
     assert again.report == whole.report
     assert len(server.requests) == before
     assert all(path.stat().st_mtime_ns == known for path, known in logs.items())
 
 
-def test_a_trained_network_is_taken_as_it_is(whole: Any, server: ScriptedServer, tmp_path: Path) -> None:
+def test_a_trained_network_is_taken_as_it_is(
+    whole: Any, server: ScriptedServer, tmp_path: Path
+) -> None:
     learned = next(path for path in (whole.folder / "networks").iterdir() if path.is_dir())
     study = study_of(server.url, tmp_path / "out", f"network:{learned}", trials=1)
     assert study.trials[0]["questions"] == FIT + SCORE
@@ -181,7 +202,9 @@ def test_a_trained_network_is_taken_as_it_is(whole: Any, server: ScriptedServer,
 
 
 def killed_at(moments: tuple[int, ...], whole: Any, server: ScriptedServer, out: Path) -> None:
-    """Kill a study after so many calls each time, let it end, and compare it with the undisturbed one."""
+    """Kill a study after so many calls each time, let it end, and compare it with the undisturbed
+    one.
+    """
     before = len(server.requests)
     server.delay = 0.01
     try:
@@ -189,7 +212,11 @@ def killed_at(moments: tuple[int, ...], whole: Any, server: ScriptedServer, out:
             process = Forked(target=study_of, args=(server.url, out))
             process.start()
             end = time.monotonic() + 90
-            while process.is_alive() and len(server.requests) < before + calls and time.monotonic() < end:
+            while (
+                process.is_alive()
+                and len(server.requests) < before + calls
+                and time.monotonic() < end
+            ):
                 time.sleep(0.002)
             assert process.is_alive()
             process.kill()
@@ -219,7 +246,9 @@ def test_killed_again_and_again(whole: Any, server: ScriptedServer, tmp_path: Pa
 
 def without_homes(value: Any) -> Any:
     text = json.dumps(without_numbers(value))
-    return json.loads(text, object_hook=lambda found: {k: v for k, v in found.items() if k != "home"})
+    return json.loads(
+        text, object_hook=lambda found: {k: v for k, v in found.items() if k != "home"}
+    )
 
 
 @pytest.mark.nightly
@@ -239,7 +268,9 @@ def test_a_budget_stops_in_training_and_a_larger_one_goes_on(
 
 
 @pytest.mark.nightly
-def test_who_wants_the_network_that_another_trains_waits(server: ScriptedServer, tmp_path: Path) -> None:
+def test_who_wants_the_network_that_another_trains_waits(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
     alone, before = tmp_path / "alone", len(server.requests)
     training_at(server.url, alone)()
     made = len(server.requests) - before
@@ -249,7 +280,9 @@ def test_who_wants_the_network_that_another_trains_waits(server: ScriptedServer,
         one, other = [end.result() for end in [pool.submit(train) for train in both]]
     assert one.describe() == other.describe()
     assert len(server.requests) - before == 2 * made
-    tensors = [next(out.glob("networks/*/tensors.safetensors")) for out in (alone, tmp_path / "both")]
+    tensors = [
+        next(out.glob("networks/*/tensors.safetensors")) for out in (alone, tmp_path / "both")
+    ]
     assert tensors[0].read_bytes() == tensors[1].read_bytes()
 
 
@@ -289,7 +322,9 @@ def test_a_question_that_nobody_answers_fails_the_training_alone(tmp_path: Path)
         return by_strategy(body)
 
     seven = next(
-        seed for seed in range(9) if any(q.id == "q7" for q in halves_of(tmp_path / str(seed), seed)[0])
+        seed
+        for seed in range(9)
+        if any(q.id == "q7" for q in halves_of(tmp_path / str(seed), seed)[0])
     )
     with ScriptedServer(reply) as server:
         space = {**NETWORK, "strategies": [["cot"], ["zero_shot"]]}
@@ -307,13 +342,19 @@ def test_trainings_are_runs_under_the_study_with_curves_and_models(
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri := new_store(tmp_path))
     space = {**NETWORK, "strategies": [["cot"], ["zero_shot"]]}
-    study_of(server.url, tmp_path / "out", space, trials=2, tracking=True, settings={"data": "nets"})
+    study_of(
+        server.url, tmp_path / "out", space, trials=2, tracking=True, settings={"data": "nets"}
+    )
     client = MlflowClient(uri)
     (experiment,) = [one for one in client.search_experiments() if one.name == "nets"]
     runs = client.search_runs([experiment.experiment_id])
     (parent,) = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
-    assert {run.data.tags["mlflow.parentRunId"] for run in runs if run is not parent} == {parent.info.run_id}
-    trainings = {r.info.run_id: r for r in runs if r.data.tags.get("folkmoot.program") == "network training"}
+    assert {run.data.tags["mlflow.parentRunId"] for run in runs if run is not parent} == {
+        parent.info.run_id
+    }
+    trainings = {
+        r.info.run_id: r for r in runs if r.data.tags.get("folkmoot.program") == "network training"
+    }
     trials = [run for run in runs if run.data.tags.get("folkmoot.kind") == "trial"]
     assert sorted(run.data.tags["folkmoot.training_run"] for run in trials) == sorted(trainings)
     assert len(trainings) == 2
@@ -328,7 +369,8 @@ def halves_of(out: Path, seed: int) -> tuple[list[fm.Question], list[fm.Question
     from folkmoot.pipelines.tuning.job import Job
 
     job = Job(
-        space_of({**NETWORK, "strategies": ["cot"]}), questions(0, 40), None, ["accuracy"], out, None, "s", 1,
+        space_of({**NETWORK, "strategies": ["cot"]}),
+        questions(0, 40), None, ["accuracy"], out, None, "s", 1,
         "grid", seed, None, 4, False,
     )  # fmt: skip
     asked, learnt = job.questions
@@ -354,8 +396,13 @@ def test_the_declared_space_holds_the_paper_and_all_of_it_can_be_built() -> None
     config, _ = configured({})
     known = program.describe()
     for name, value in setting.items():
-        if name not in ("sampling.temperature", "prompt_layout"):  # None, and left out, as the program is
-            assert known[name] == value == json.loads(json.dumps(config.to_dict() | {"lr": 0.001}))[name]
+        # None, and left out, as the program is
+        if name not in ("sampling.temperature", "prompt_layout"):
+            assert (
+                known[name]
+                == value
+                == json.loads(json.dumps(config.to_dict() | {"lr": 0.001}))[name]
+            )
     assert setting == space_of("network", {"embedding": MODEL}).default()[0]
     three = [one for one in grid_settings(space.point) if one["agents"] == 3]
     assert three
@@ -398,7 +445,12 @@ def test_a_wrong_space_is_named_in_one_sentence(changed: dict[str, Any], why: st
 def test_too_few_questions_are_refused(scripted: ScriptedServer, tmp_path: Path) -> None:
     with pytest.raises(fm.UserError, match="at least 20 training questions, half to learn from"):
         fm.tune(
-            NETWORK, questions(0, 19), questions(40, 60), lm=lm_at(scripted.url), out=tmp_path, tracking=False
+            NETWORK,
+            questions(0, 19),
+            questions(40, 60),
+            lm=lm_at(scripted.url),
+            out=tmp_path,
+            tracking=False,
         )
     with pytest.raises(fm.UserError, match=r"there is no folder \./nowhere"):
         study_of(scripted.url, tmp_path, {**NETWORK, "embedding": "./nowhere/to-be-found"})
@@ -414,9 +466,26 @@ def test_a_dry_run_counts_training(scripted: ScriptedServer, tmp_path: Path) -> 
         write(tmp_path / "train.jsonl", *rows[:40]),
         write(tmp_path / "validation.jsonl", *rows[40:]),
     )
-    words = ["tune", "network", "--train", train, "--validation", validation, "--lm", "openai/scripted"]
+    words = [
+        "tune",
+        "network",
+        "--train",
+        train,
+        "--validation",
+        validation,
+        "--lm",
+        "openai/scripted",
+    ]
     words += ["--set", "agents=3", "--set", "strategies=[cot, zero_shot]", "--set", "epochs=5"]
-    words += ["--set", f"embedding={MODEL}", "--trials", "4", "--out", tmp_path / "out", "--dry-run"]
+    words += [
+        "--set",
+        f"embedding={MODEL}",
+        "--trials",
+        "4",
+        "--out",
+        tmp_path / "out",
+        "--dry-run",
+    ]
     done = folkmoot(*words, "--api-base", scripted.url, "--json")
     assert done.exit_code == 0, done.stderr
     found = json.loads(done.stdout)

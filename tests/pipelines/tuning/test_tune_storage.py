@@ -1,4 +1,6 @@
-"""Where studies live: real PostgreSQL, Optuna's proxy and the journal; workers that die; passwords."""
+"""Where studies live: real PostgreSQL, Optuna's proxy and the journal; workers that die;
+passwords.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def accounted_for(study: Any, lost: int | None = None) -> None:
         assert sum("lost" in entry for entry in table) == lost
 
 
-def kill_one_mid_trial(url: str, storage: str | None, folders: list[Path], planted: ScriptedServer) -> None:
+def kill_one_mid_trial(
+    url: str, storage: str | None, folders: list[Path], planted: ScriptedServer
+) -> None:
     """Two workers; the first is killed while it has calls in flight."""
     workers = [Forked(target=work_at, args=(url, folder, storage, TRIALS)) for folder in folders]
     workers[0].start()
@@ -102,7 +106,9 @@ def test_machines_with_folders_of_their_own_share_a_study(
     child.join(120)
     assert child.exitcode == 0
     accounted_for(study, lost=0)
-    assert [(tmp_path / name / "validation").exists() for name in ("mine", "other")].count(True) == 1
+    assert [(tmp_path / name / "validation").exists() for name in ("mine", "other")].count(
+        True
+    ) == 1
     homes = {path.parent.name for path in tmp_path.glob("*/ledger.jsonl")}
     assert homes == {"mine", "other"}
 
@@ -111,7 +117,9 @@ def test_machines_with_folders_of_their_own_share_a_study(
 def test_the_grpc_proxy_is_a_storage(planted: ScriptedServer, tmp_path: Path) -> None:
     pytest.importorskip("grpc")
     kept = optuna.storages.get_storage(f"sqlite:///{tmp_path / 'study.db'}")
-    study = study_at(planted.url, tmp_path / "out", storage=proxy(kept), study="study", trials=TRIALS)
+    study = study_at(
+        planted.url, tmp_path / "out", storage=proxy(kept), study="study", trials=TRIALS
+    )
     accounted_for(study, lost=0)
     assert len(optuna.load_study(study_name="study", storage=kept).trials) == len(study.trials)
 
@@ -186,7 +194,9 @@ def _deadly(url: str, out: Path) -> None:
     study_at(url, out, trials=2)
 
 
-def test_a_torn_last_line_of_the_journal_is_dropped(planted: ScriptedServer, tmp_path: Path) -> None:
+def test_a_torn_last_line_of_the_journal_is_dropped(
+    planted: ScriptedServer, tmp_path: Path
+) -> None:
     planted.delay = 0.0
     out = tmp_path / "out"
     first = study_at(planted.url, out, trials=2)
@@ -208,7 +218,9 @@ def test_a_torn_last_line_of_the_journal_is_dropped(planted: ScriptedServer, tmp
         ("sqlite:////no/such/folder/x.db", "cannot be used"),
     ],
 )
-def test_unusable_storages_are_named_without_their_password(tmp_path: Path, url: str, why: str) -> None:
+def test_unusable_storages_are_named_without_their_password(
+    tmp_path: Path, url: str, why: str
+) -> None:
     with pytest.raises(fm.UserError, match=why) as problem:
         open_storage(url, tmp_path)
     assert PASSWORD not in str(problem.value)

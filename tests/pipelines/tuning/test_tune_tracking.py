@@ -1,4 +1,6 @@
-"""A study in MLflow: a run with trials and evaluations as children, plots, and a winner that loads."""
+"""A study in MLflow: a run with trials and evaluations as children, plots, and a winner
+that loads.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,11 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[mlflow.M
 
 
 def runs(client: mlflow.MlflowClient) -> list[Any]:
-    return [run for found in client.search_experiments() for run in client.search_runs([found.experiment_id])]
+    return [
+        run
+        for found in client.search_experiments()
+        for run in client.search_runs([found.experiment_id])
+    ]
 
 
 @pytest.mark.nightly
@@ -40,7 +46,9 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
     options = {"trials": 5, "objectives": goals, "tracking": True, "register": "panel"}
     study = study_at(scripted.url, tmp_path / "out", settings={"data": "bank"}, **options)
     (parent,) = [run for run in runs(client) if "mlflow.parentRunId" not in run.data.tags]
-    children = [run for run in runs(client) if run is not parent and run.info.run_id != parent.info.run_id]
+    children = [
+        run for run in runs(client) if run is not parent and run.info.run_id != parent.info.run_id
+    ]
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
     trials = [run for run in children if run.data.tags.get("folkmoot.kind") == "trial"]
     assert len(trials) == 5
@@ -54,7 +62,9 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
             assert run.data.metrics["accuracy"] == entry["scores"]["accuracy"]["value"]
             assert run.data.metrics["accuracy_low"] <= run.data.metrics["accuracy"]
             assert run.data.metrics["calls_per_question"] == entry["scores"]["calls"]["value"]
-            assert run.data.metrics["calls"] == entry["scores"]["calls"]["value"] * entry["questions"]
+            assert (
+                run.data.metrics["calls"] == entry["scores"]["calls"]["value"] * entry["questions"]
+            )
             roles = ", ".join(entry["setting"]["roles"])
             assert run.data.params["roles"] == roles
             assert run.info.run_name.startswith(f"trial {entry['place']} · {roles}")
@@ -75,7 +85,14 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
     assert "| the front in training, the winner first | accuracy | calls |" in described
     assert parent.data.params["settings.sampler"] == "tpe"
     artifacts = {item.path for item in client.list_artifacts(parent.info.run_id)}
-    assert artifacts >= {"study.json", "trials.json", "history.png", "front.png", "importances.png", "winner"}
+    assert artifacts >= {
+        "study.json",
+        "trials.json",
+        "history.png",
+        "front.png",
+        "importances.png",
+        "winner",
+    }
     assert parent.info.status == "FINISHED"
     loaded = mlflow.pyfunc.load_model("models:/panel/1")
     assert loaded.metadata.run_id == parent.info.run_id
@@ -101,17 +118,23 @@ def test_replayed_trials_are_rows_of_the_table_and_a_spent_budget_is_a_tag(
     study = fm.tune(space, questions(0, 20), questions(40, 44), out=tmp_path / "out", **options)
     (parent,) = [run for run in runs(client) if "mlflow.parentRunId" not in run.data.tags]
     assert parent.data.tags["folkmoot.stopped"] == "no"
-    table = json.loads(Path(client.download_artifacts(parent.info.run_id, "trials.json")).read_text())
+    table = json.loads(
+        Path(client.download_artifacts(parent.info.run_id, "trials.json")).read_text()
+    )
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
     assert [row["trial"] for row in rows] == [entry["trial"] for entry in study.trials]
     replayed = [row for row in rows if row["state"] == "told"]
     assert len(replayed) == study.report["trials"]["told"] == 8
     assert {row["replayed_from"] for row in replayed} == {0}
-    known = {e["trial"]: e["scores"]["accuracy"]["value"] for e in study.trials if e["state"] == "told"}
+    known = {
+        e["trial"]: e["scores"]["accuracy"]["value"] for e in study.trials if e["state"] == "told"
+    }
     assert {row["trial"]: row["accuracy"] for row in replayed} == known
     assert "trials.json" in parent.data.tags["mlflow.loggedArtifacts"]
 
-    short = study_at(scripted.url, tmp_path / "short", budget="200 calls", tracking=True, study="short")
+    short = study_at(
+        scripted.url, tmp_path / "short", budget="200 calls", tracking=True, study="short"
+    )
     assert short.report["stopped"]
     (run,) = [run for run in runs(client) if run.data.tags.get("folkmoot.study") == "short"]
     assert run.info.status == "FINISHED"
