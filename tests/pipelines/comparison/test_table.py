@@ -15,8 +15,8 @@ def test_the_table_has_a_line_for_each_program_with_bars_to_one_scale() -> None:
     assert table_lines([ONE, PANEL, TALK], "one prompt") == [
         "                right              against one prompt           price",
         "one prompt      62%  ▕─────●────▏  ·                            1×",
-        "panel of three  60% ▕────●─────▏   −2 ─────●┊────   [−13, +8]   3×",
-        "two who talk    63%   ▕────●─────▏ +2   ────┊●───── [−10, +13]  5.6×",
+        "panel of three  60% ▕─────●────▏   −2 ─────●┊────   [−13, +8]   3×",
+        "two who talk    63%   ▕────●────▏  +2  ─────┊●───── [−10, +13]  5.6×",
     ]
 
 
