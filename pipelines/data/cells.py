@@ -18,7 +18,7 @@ from .tables import DECODER
 _OWN_LABEL = re.compile(r"\(?([A-Za-z])[).:]\s*(\S.*)", re.S)
 
 
-def plain(value: Any, column: str, *, padded: bool) -> Any:
+def plain_value(value: Any, column: str, *, padded: bool) -> Any:
     """`value` with only what JSON can hold: cells that are not a number are empty, dates are text.
 
     `padded` says that an object has every key that some row has, with null where it is absent.
@@ -29,10 +29,10 @@ def plain(value: Any, column: str, *, padded: bool) -> Any:
     if isinstance(value, float):
         return None if math.isnan(value) else value
     if isinstance(value, dict):
-        members = {key: plain(member, column, padded=padded) for key, member in value.items()}
+        members = {key: plain_value(member, column, padded=padded) for key, member in value.items()}
         return {key: one for key, one in members.items() if one is not None or not padded}
     if isinstance(value, list | tuple):
-        return [plain(member, column, padded=padded) for member in value]
+        return [plain_value(member, column, padded=padded) for member in value]
     if type(value).__name__ in ("NAType", "NaTType"):
         return None
     if isinstance(value, date | time):
@@ -40,14 +40,14 @@ def plain(value: Any, column: str, *, padded: bool) -> Any:
     if isinstance(value, Decimal):
         return str(value)
     if hasattr(value, "tolist"):  # NumPy's scalars and arrays
-        return plain(value.tolist(), column, padded=padded)
+        return plain_value(value.tolist(), column, padded=padded)
     raise UserError(
         f"a value of type {type(value).__name__} in {column!r} cannot be used; leave that column "
         "out"
     )
 
 
-def parsed(value: Any, field: str) -> Any:
+def parsed_cell(value: Any, field: str) -> Any:
     """The object or list that a cell holds as text: JSON, or as Python prints it; else `value`.
 
     Raises UserError where it is neither, but for a passage, which may begin with a bracket.

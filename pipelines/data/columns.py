@@ -14,7 +14,7 @@ from ...modules.reading.question import FIELDS
 from ..base.wording import counted
 from .aliases import LIKE_OPTIONS, column_of, naming, naming_all, option_columns
 from .answers import READINGS, AnswerReader, OptionSearch
-from .cells import answer_in, options_in, parsed, passages_in, plain
+from .cells import answer_in, options_in, parsed_cell, passages_in, plain_value
 from .tables import TableRow
 
 _MAY_BE_CHOICE = (None, "choice")
@@ -193,11 +193,11 @@ class Columns:
         )
 
     def _fields(self, row: Mapping[str, Any], plan: _Plan) -> dict[str, Any]:
-        cells = {name: plain(cell, name, padded=self._cells) for name, cell in row.items()}
+        cells = {name: plain_value(cell, name, padded=self._cells) for name, cell in row.items()}
         fields = {field: cells[column] for field, column in plan.sources.items()}
         for field in ("choices", "context", "meta"):
             if field in fields and (self._cells or field == "choices"):
-                fields[field] = parsed(fields[field], field) or None
+                fields[field] = parsed_cell(fields[field], field) or None
         fields["choices"] = options_in(fields.get("choices"))
         fields["context"] = passages_in(fields.get("context"))
         if plan.options:

@@ -72,7 +72,7 @@ def load(
     return sample(questions, limit, seed, balance=spec.balance, partner=spec.partner)
 
 
-def _checked(reading: Reading) -> list[Question]:
+def _checked(reading: DataReading) -> list[Question]:
     """Its questions; what was guessed is logged. Raises UserError for faults, or no question."""
     if reading.guesses:
         _LOG.warning("%s: %s", reading.name, reading.guesses)
@@ -133,7 +133,7 @@ class DataError(UserError):
 
 
 @dataclass
-class Reading:
+class DataReading:
     """What was read of a source: its questions, what was guessed, and its faults (the first 20)."""
 
     name: str
@@ -162,7 +162,7 @@ def understand(
     data_dir: str | Path | None = None,
     *,
     called: str | None = None,
-) -> Reading:
+) -> DataReading:
     """What `load` reads, with all faults of rows instead of an error for them.
 
     Raises UserError for what has no rows to look at: an unknown name, an unreadable file, columns
@@ -181,7 +181,7 @@ def understand(
         table = tables.read_stream(source)
     else:
         table = tables.read_held(source, split, called)
-    reading = Reading(table.name, spec)
+    reading = DataReading(table.name, spec)
     mapper = Columns(names, kind=kind or (spec.kind if spec else None), cells=table.cells)
     # Without a seed nothing past the limit is read: of a million rows only the first cost time.
     last = None if seed is not None else limit
@@ -443,7 +443,7 @@ def _local(spec: DatasetSpec, split: str, folder: Path | None) -> Path | None:
 
 def _table(
     source: str | Path, split: str | None, data_dir: str | Path | None
-) -> tuple[tables.Table, DatasetSpec | None]:
+) -> tuple[tables.TableSource, DatasetSpec | None]:
     """The rows of a known data set or of a file, and the data set if it is known."""
     folder = _folder(data_dir)
     spec = catalogue.find(source) if isinstance(source, str) else None
@@ -453,12 +453,12 @@ def _table(
     return tables.read(path, split), catalogue.of_file(path)
 
 
-def _known(spec: DatasetSpec, split: str, folder: Path | None) -> tables.Table:
+def _known(spec: DatasetSpec, split: str, folder: Path | None) -> tables.TableSource:
     path = _local(spec, split, folder)
     if path is not None:
         return tables.read(path)
     if hub.can_fetch(spec):
-        return tables.Table(f"{spec.name} ({split})", hub.fetch(spec, split))
+        return tables.TableSource(f"{spec.name} ({split})", hub.fetch(spec, split))
     if spec.shipped:
         raise UserError(
             f"{spec.name} ({split}) is missing from the package; install folkmoot again"
@@ -496,7 +496,9 @@ def _own_files(folder: Path | None) -> dict[str, dict[str, Path]]:
     return own
 
 
-def _questions(rows: Iterable[TableRow], kind: str | None, reading: Reading) -> Iterator[Question]:
+def _questions(
+    rows: Iterable[TableRow], kind: str | None, reading: DataReading
+) -> Iterator[Question]:
     """Questions from mapped rows; the faults of rows go to the reading."""
     spec, places, repeats = reading.spec, dict[str, str](), Counter[str]()
     for number, (where, fields, fault) in enumerate(rows, 1):
@@ -544,7 +546,7 @@ def content_id(question: Question) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
 
 
-def _mixed(reading: Reading, kind: str | None) -> str:
+def _mixed(reading: DataReading, kind: str | None) -> str:
     """Words on kinds that differ from row to row, where no kind was asked for."""
     kinds = Counter(question.kind for question in reading.questions if question.answer is not None)
     if kind is not None or reading.spec is not None or len(kinds) < 2:

@@ -37,7 +37,7 @@ class TableRow(NamedTuple):
 
 
 @dataclass
-class Table:
+class TableSource:
     """Rows, what errors call them, and whether nested values may stand as text in a cell."""
 
     name: str
@@ -53,7 +53,7 @@ _BATCH, _MOST_BATCH = 64, 2**26
 """Rows that are taken out of Parquet or Arrow at once, and the most bytes that they may have."""
 
 
-def read(path: Path, split: str | None = None) -> Table:
+def read(path: Path, split: str | None = None) -> TableSource:
     """The rows of a file or a saved `datasets` folder, one at a time, by its extension.
 
     `split` is one of such a folder, or a sheet of a workbook. Raises UserError, here or from the
@@ -64,29 +64,29 @@ def read(path: Path, split: str | None = None) -> Table:
         ask = ", or, to ask one question, call the program: program(question=…)"
         raise UserError(f"there is no file {name!r}; correct the path{ask if ' ' in name else ''}")
     if path.is_dir():
-        return Table(name, _saved(path, split), cells=True)
+        return TableSource(name, _saved(path, split), cells=True)
     if suffix in _EXCEL:
-        return Table(name, _excel(path, split), cells=True)
+        return TableSource(name, _excel(path, split), cells=True)
     if suffix not in (*_JSON, *_TEXT, ".parquet"):
         kinds = ", ".join((*_JSON, *_TEXT, ".parquet", *_EXCEL))
         raise UserError(f"{path} is of no known type; save it as one of {kinds}")
     if split is not None:
         raise UserError(f"{path} is a single file and has no split {split!r}; leave the split out")
     if suffix == ".parquet":
-        return Table(name, _parquet(path), cells=True)
-    return Table(name, _opened(path, suffix), cells=suffix in _TEXT)
+        return TableSource(name, _parquet(path), cells=True)
+    return TableSource(name, _opened(path, suffix), cells=suffix in _TEXT)
 
 
-def read_stream(stream: IO[Any]) -> Table:
+def read_stream(stream: IO[Any]) -> TableSource:
     """The rows of an open file, such as standard input: JSON if it begins so, else a table."""
     name = str(getattr(stream, "name", "") or "the stream").replace("<stdin>", "standard input")
     raw = Unpacked(name).read(stream)
     if raw.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"["):
-        return Table(name, _json(io.BytesIO(raw), name))
-    return Table(name, _delimited(io.BytesIO(raw)), cells=True)
+        return TableSource(name, _json(io.BytesIO(raw), name))
+    return TableSource(name, _delimited(io.BytesIO(raw)), cells=True)
 
 
-def read_held(source: Any, split: str | None = None, name: str | None = None) -> Table:
+def read_held(source: Any, split: str | None = None, name: str | None = None) -> TableSource:
     """The rows of a DataFrame, a `datasets.Dataset`, or a list of dicts, examples or questions.
 
     Raises UserError for anything else.
@@ -99,16 +99,16 @@ def read_held(source: Any, split: str | None = None, name: str | None = None) ->
     if split is not None:
         raise UserError(f"{called} has no split {split!r}; leave the split out")
     if from_datasets:
-        return Table(called, _dataset(source, Unpacked(called)), cells=True)
+        return TableSource(called, _dataset(source, Unpacked(called)), cells=True)
     if kind == "DataFrame" and hasattr(source, "iloc"):
-        return Table(called, _frame(source, called), cells=True)
+        return TableSource(called, _frame(source, called), cells=True)
     if isinstance(source, Mapping | str | bytes) or not isinstance(source, Iterable):
         what = "None" if source is None else f"a {kind}"
         raise UserError(
             f"{name or 'what is to be loaded'} is {what}: pass a list of fm.Question, of dicts or "
             "of dspy.Examples, a DataFrame, a datasets.Dataset, a path, or the name of a data set"
         )
-    return Table(called, _members(source, called))
+    return TableSource(called, _members(source, called))
 
 
 def _members(members: Iterable[Any], name: str) -> Iterator[TableRow]:
