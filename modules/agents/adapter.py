@@ -14,6 +14,7 @@ from dspy.lm15 import Config, Message, Request
 from dspy.utils.exceptions import AdapterParseError
 
 from ..base.calls import counted_once
+from ..base.sync import in_thread
 from .profile import DEFAULT_PROFILE, Profile, Wording
 from .prompt import DEFAULT_WORDING, chat_messages, output_fields, plain_prompt, system_text
 from .reply import parse_reply
@@ -74,6 +75,8 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
     ) -> list[dict[str, Any]]:
         if profile_of(lm) is None:
             try:
+                if not can_be_awaited(lm):
+                    return await in_thread(self, lm, lm_kwargs, signature, demos, inputs)
                 with counted_once():
                     return list(await super().acall(lm, lm_kwargs, signature, demos, inputs))
             except AdapterParseError:
@@ -98,6 +101,13 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
 def profile_of(lm: Any) -> Profile | None:
     profile = getattr(lm, "profile", None)
     return profile if isinstance(profile, Profile) else None
+
+
+def can_be_awaited(lm: Any) -> bool:
+    """Whether an LM has an asynchronous way to be asked; others are asked in threads."""
+    if isinstance(lm, dspy.LM):
+        return isinstance(lm.engine, str)
+    return type(lm).aforward is not dspy.BaseLM.aforward
 
 
 def unobserved(lm: Any, settings: Mapping[str, Any]) -> bool:

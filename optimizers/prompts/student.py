@@ -18,7 +18,7 @@ from dspy.utils.exceptions import LMError
 
 from ...modules.base.calls import FatalCallError
 from ...modules.base.errors import UserError
-from ...modules.base.sync import in_thread, run_sync
+from ...modules.base.sync import run_sync
 from ...modules.protocols.program import Program
 
 T = TypeVar("T")
@@ -178,9 +178,6 @@ class Student(dspy.Module):  # type: ignore[misc]
             drawn = own.copy(
                 **{key: lm.kwargs[key] for key in ("temperature",) if key in lm.kwargs}
             )
-            # asked in threads, and the copy's own way is not that of the original
-            if "acall" in vars(drawn):
-                drawn.acall = partial(in_thread, drawn)
             if getattr(own, "direct", None) is not None:
                 drawn.direct = Sampled(own.direct, lm.kwargs.get("rollout_id") or 0)
             else:
