@@ -46,7 +46,7 @@ _TEXTS = re.compile(r'"(?:[^"\\]|\\.)*"')  # of JSON
 CHECKED = 200  # values of one parameter that are tried out before anything is spent
 
 
-class Compiling(NamedTuple):
+class Recipe(NamedTuple):
     """How the prompts of a setting are compiled."""
 
     optimizer: str
@@ -106,12 +106,12 @@ class Branch:
             parameters[name] = {**value, **parameters.get(name, {})} if merges else value
         return parameters
 
-    def compiling(self, setting: Mapping[str, Any]) -> Compiling | None:
+    def compiling(self, setting: Mapping[str, Any]) -> Recipe | None:
         """How the prompts of a point of this branch are compiled; None where they are not."""
         optimizer = setting.get(OPTIMIZER, NOT_COMPILED)
         if optimizer == NOT_COMPILED:
             return None
-        return Compiling(optimizer, setting[PRESET])
+        return Recipe(optimizer, setting[PRESET])
 
     def build(
         self, parameters: Mapping[str, Any], lms: Mapping[str, Any], make_lm: MakeLM
