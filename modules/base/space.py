@@ -82,8 +82,11 @@ def choice(*values: Any) -> CategoricalDistribution:
 
 def coded(value: Any) -> Any:
     """A value as a distribution has it: lists and mappings, and texts like those, are JSON."""
-    ambiguous = isinstance(value, str) and value.startswith(("[", "{", '"'))
-    return json.dumps(value) if ambiguous or isinstance(value, list | tuple | dict) else value
+    if isinstance(value, str):
+        return json.dumps(value) if value.startswith(("[", "{", '"')) else value
+    return (
+        value if value is None or isinstance(value, int | float) else json.dumps(value, default=str)
+    )
 
 
 def decoded(value: Any) -> Any:
