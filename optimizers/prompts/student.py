@@ -7,13 +7,15 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 import dspy
+from dspy.lm15 import Request
 from dspy.utils.exceptions import LMError
 
 from ...modules.base.calls import FatalCallError
@@ -201,9 +203,11 @@ class Sampled:
     def __deepcopy__(self, memo: dict[int, Any]) -> Sampled:
         return self
 
-    async def ask(self, system: Any, messages: Any, config: Any, extra: Mapping[str, Any]) -> str:
-        rollout = f"{self._rollout}/{extra.get('rollout') or 0}"
-        return str(await self._engine.ask(system, messages, config, {**extra, "rollout": rollout}))
+    async def complete(self, request: Request) -> Any:
+        extra = request.config.extensions["folkmoot"]
+        extra = {**extra, "rollout": f"{self._rollout}/{extra.get('rollout') or 0}"}
+        config = replace(request.config, extensions={"folkmoot": extra})
+        return await self._engine.complete(replace(request, config=config))
 
 
 def in_order(steps: list[Any], predictors: list[Any]) -> list[Any]:

@@ -126,10 +126,10 @@ class _Call:
         """Book how the call ended. Raises UserError when the disk takes no more."""
         if self.settings is not None:
             self.settings.__exit__(None, None, None)
-        for entry in () if self.kept else self.history:
+        for noted in () if self.kept else self.history:
             for history in (self.lm.history, GLOBAL_HISTORY):
                 with suppress(ValueError):  # another thread has dropped it
-                    history.remove(entry)
+                    history.remove(noted)
         entry, usage = self._bill(problem)
         try:
             for ledger, place in self.booked:
@@ -227,8 +227,9 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
             for account in call.accounts:
                 account.leave()
             _leave_run(restored)
-            known = isinstance(problem, FatalCallError)
-            raise RefusedCall(problem if known else FatalCallError(str(problem))) from None
+            if not isinstance(problem, FatalCallError):
+                problem = FatalCallError(str(problem))
+            raise RefusedCall(problem) from None
         self._count(call)
         self._calls[call_id] = call
 
