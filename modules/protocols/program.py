@@ -78,6 +78,8 @@ class Program(dspy.Module):  # type: ignore[misc]
     protocol: ClassVar[Protocol]
     prompt_layout: str = ROLE_LAST
     prompts: Mapping[str, str] = MappingProxyType({})
+    open_seats: ClassVar[bool] = False
+    """Whether any name is a seat, since the program does not say which it has."""
     verbatim: bool = False  # whether instructions keep their line breaks
 
     def forward(

@@ -11,7 +11,7 @@ import os
 import shlex
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import dspy
 
 from ...modules.base.calls import FatalCallError
 from ...modules.base.errors import UserError
+from ...modules.base.registry import refuse_from_file
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.foreign import ENDPOINT, Foreign
 from ...modules.reading.question import Question
@@ -39,26 +40,48 @@ QUIET = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "OTEL_SDK_DISABLED": "true"}
 """Frameworks that would send prompts to somebody else do not, with these."""
 
 
-class CommandFailed(RuntimeError):
+class CommandError(RuntimeError):
     """A command that ended badly on a question, which becomes an error row."""
+
+
+@dataclass
+class Asked:
+    """Stands where a predictor stands in other seats, and holds the LM of one model's name."""
+
+    lm: dspy.LM | None = None
+
+
+@dataclass
+class ModelSeat:
+    """A name that a program gives as `model`, as a seat that can be given an LM."""
+
+    name: str
+    predict: Asked = field(default_factory=Asked)
 
 
 class Metered(Foreign):
     """A function of the user's own with a parameter `endpoint`, which gets an `Endpoint`.
 
     It is asked as other functions are, and its LM calls are those that it sends to the endpoint.
-    `lms` are the LMs of names that it gives as `model`; every other name is the run's LM.
+    Names that it gives as `model` are seats; a name without an LM of its own is the run's LM.
     """
+
+    open_seats = True
 
     def __init__(
         self, module: Any, inputs: Mapping[str, str] | None = None, spec: str | None = None
     ) -> None:
         super().__init__(module, inputs, spec)
-        self.lms: dict[str, dspy.LM] = {}
+        self.models: dict[str, ModelSeat] = {}
+
+    def seats(self) -> dict[str, Any]:
+        """The names that the program gives as `model`, as far as they were given an LM."""
+        return dict(self.models)
 
     def assign(self, lms: Mapping[str, Any] | None) -> None:
         """Give names that the program uses for models LMs of their own; any name may be given."""
-        self.lms |= lms or {}
+        for name, lm in (lms or {}).items():
+            self.models.setdefault(name, ModelSeat(name)).predict.lm = lm
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         """`unmetered`: on how many questions it made no call through the meter, if on any."""
@@ -66,7 +89,8 @@ class Metered(Foreign):
         return {"unmetered": silent} if silent else {}
 
     async def _asked(self, *given: Any, **fields: Any) -> tuple[Any, list[dict[str, Any]]]:
-        async with metered_endpoint(self.lms, dspy.settings.lm) as (endpoint, session):
+        lms = {name: seat.predict.lm for name, seat in self.models.items() if seat.predict.lm}
+        async with metered_endpoint(lms, dspy.settings.lm) as (endpoint, session):
             said = await self._call(*given, **fields, **{ENDPOINT: endpoint})
         return said, transcript_of(session)
 
@@ -143,13 +167,25 @@ class Start:
     cwd: Path | None
 
     async def __call__(self, question: Question, endpoint: Endpoint) -> Any:
-        """The command's answer to one question. Raises CommandFailed where it gives none."""
+        """The command's answer to one question. Raises CommandError where it gives none."""
+        printed, complaint = await _Output.open(), await _Output.open()
+        try:
+            code = await self._code(question, endpoint, printed.end, complaint.end)
+        finally:
+            await asyncio.gather(printed.close(), complaint.close())
+        if code != 0:
+            reason = complaint.last_line()[:500] or "it printed no reason"
+            raise CommandError(f"the command ended with code {code}: {reason}")
+        return _answer(printed.last_line())
+
+    async def _code(self, question: Question, endpoint: Endpoint, out: int, err: int) -> int:
+        """The exit code of the command, of which nothing is left running."""
         try:
             process = await asyncio.create_subprocess_exec(
                 *self.words,
                 stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
+                stdout=out,
+                stderr=err,
                 env=self._environment(endpoint),
                 cwd=self.cwd,
                 # A group of its own, so that all that it starts ends with it.
@@ -160,30 +196,20 @@ class Start:
                 f"the command {self.words[0]!r} cannot be started ({problem.strerror}): check its "
                 "name, and that it may be run"
             ) from None
-        assert process.stdin and process.stdout and process.stderr
-        reading = [
-            asyncio.create_task(_last_bytes(stream)) for stream in (process.stdout, process.stderr)
-        ]
+        finally:
+            os.close(out)
+            os.close(err)
+        assert process.stdin is not None
         try:
             async with asyncio.timeout(self.timeout):
                 await _write(process.stdin, _fields_of(question))
-                code = await process.wait()
+                return await process.wait()
         except TimeoutError:
-            raise CommandFailed(f"it took longer than {self.timeout:g} s") from None
+            raise CommandError(f"it took longer than {self.timeout:g} s") from None
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-            # What left the group may hold the output open: it is not waited for.
-            await asyncio.wait(reading, timeout=DRAIN_SECONDS)
-            for task in reading:
-                task.cancel()
-            outputs = await asyncio.gather(*reading)
-        printed, complaint = (bytes(kept).decode("utf-8", "replace") for kept in outputs)
-        if code != 0:
-            reason = _last_line(complaint)[:500] or "it printed no reason"
-            raise CommandFailed(f"the command ended with code {code}: {reason}")
-        return _answer(_last_line(printed))
 
     def _environment(self, endpoint: Endpoint) -> dict[str, str]:
         """This process's environment with the meter in place of keys and addresses."""
@@ -213,6 +239,22 @@ async def _write(stream: asyncio.StreamWriter, fields: Mapping[str, Any]) -> Non
         stream.close()
 
 
+def own_program(
+    module: Any, inputs: Mapping[str, str] | None = None, spec: str | None = None
+) -> Foreign:
+    """A user's own module or callable as a program, metered where it asks for an endpoint."""
+    return (Metered if takes_endpoint(module) else Foreign)(module, inputs, spec)
+
+
+def command_named(text: str, parameters: Mapping[str, Any]) -> Command:
+    """The command that a user names as `cmd:COMMAND`. Raises UserError where a file names it."""
+    refuse_from_file(f"the command {text!r}")
+    unknown = sorted(parameters.keys() - {"timeout", "pass_env", "cwd"})
+    if unknown:
+        raise UserError(f"a command has no {unknown[0]!r}: it takes timeout, pass_env and cwd")
+    return Command(text.removeprefix(COMMAND).strip(), **parameters)
+
+
 def takes_endpoint(function: Any) -> bool:
     """Whether a function has a parameter for its question's endpoint."""
     if isinstance(function, dspy.Module):
@@ -232,25 +274,52 @@ def transcript_of(session: Session) -> list[dict[str, Any]]:
             "answer": None,
             "text": call.text,
             "usage": call.usage,
-            "step": True,
+            "step": "call",
         }
         for number, call in enumerate(session.calls, 1)
     ]
 
 
-async def _last_bytes(stream: asyncio.StreamReader) -> bytearray:
-    """The end of what a process prints; it is read to its end, so that nothing blocks."""
-    kept = bytearray()
-    with contextlib.suppress(asyncio.CancelledError):
-        while part := await stream.read(65_536):
-            kept += part
-            del kept[:-MOST_OUTPUT]
-    return kept
+@dataclass
+class _Output:
+    """The end of what a process prints, read while it runs, so that nothing blocks.
 
+    The pipe is not asyncio's own, which would wait for every process that holds it open.
+    """
 
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
+    end: int
+    kept: bytearray = field(default_factory=bytearray)
+    _reading: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls) -> _Output:
+        source, end = os.pipe()
+        stream = asyncio.StreamReader()
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(source, "rb")
+        )
+        output = cls(end)
+        output._reading = asyncio.create_task(output._read(stream, transport))
+        return output
+
+    async def _read(self, stream: asyncio.StreamReader, transport: asyncio.BaseTransport) -> None:
+        try:
+            while part := await stream.read(65_536):
+                self.kept += part
+                del self.kept[:-MOST_OUTPUT]
+        finally:
+            transport.close()
+
+    async def close(self) -> None:
+        """Stop reading, soon also where what left the command's group holds the pipe open."""
+        assert self._reading is not None
+        await asyncio.wait([self._reading], timeout=DRAIN_SECONDS)
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+
+    def last_line(self) -> str:
+        lines = [line.strip() for line in self.kept.decode("utf-8", "replace").splitlines()]
+        return next((line for line in reversed(lines) if line), "")
 
 
 def _answer(line: str) -> Any:

@@ -23,7 +23,7 @@ from aiohttp import web
 from ...modules.base.calls import CallError, FatalCallError, UsageFields, asking
 from ...modules.base.errors import UserError, said_by
 from ..base.budget import BudgetSpent
-from ..lms.engine import Engine
+from ..lms.named import engine_of
 from . import translate
 from .translate import BadRequest, Json
 
@@ -91,13 +91,14 @@ class Session:
     async def _chat(self, body: Json) -> Json:
         name = str(body.get("model") or "")
         lm = self.lms.get(name) or self.lms.get(name.rpartition("/")[2]) or self.rest
-        engine = getattr(lm, "async_engine", None)
-        if not isinstance(engine, Engine):
+        engine = engine_of(lm)
+        if engine is None:
             raise FatalCallError(
                 "the meter asks an LM that folkmoot made: give --lm NAME, or lm=fm.lm('NAME')"
             )
-        # The model's name is replaced, so requests to different seats are told apart by it here.
-        text = json.dumps({**body, "model": engine.model}, sort_keys=True)
+        # A request that is streamed is equal to one that is not: both get the whole reply.
+        told_apart = {key: value for key, value in body.items() if not key.startswith("stream")}
+        text = json.dumps({**told_apart, "model": engine.model}, sort_keys=True)
         self._equal[text] += 1
         try:
             with asking(seat=name or None):
@@ -183,6 +184,8 @@ class _Server:
             return _problem(403, str(problem))
         except CallError as problem:
             return _problem(502, said_by(problem))
+        except Exception as problem:  # of a translator that meets a request of another form
+            return _problem(400, f"the request cannot be read: {said_by(problem)}")
         if not body.get("stream"):
             return web.json_response(reply)
         return await _streamed(request, events)
@@ -206,7 +209,7 @@ async def _streamed(
 async def _in_a_sentence(
     request: web.Request, handler: Callable[[web.Request], Any]
 ) -> web.StreamResponse:
-    """What the web framework refuses, such as a body that is too long, in the form of the others."""
+    """What the web framework refuses, such as too long a body, in the form of other errors."""
     try:
         answer: web.StreamResponse = await handler(request)
     except web.HTTPException as problem:

@@ -6,9 +6,14 @@ imported at the first such request.
 
 from __future__ import annotations
 
+import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from functools import cache
 from typing import Any, TypeAlias
+
+from ..lms.hosted import litellm_quiet
 
 Json: TypeAlias = dict[str, Any]
 """A JSON object of somebody else's protocol."""
@@ -48,24 +53,33 @@ def _chunks(completion: Json, body: Json) -> Iterator[tuple[str | None, Any]]:
     yield None, "[DONE]"
 
 
-async def responses(body: Json, ask: Ask) -> tuple[Json, Events]:
-    """OpenAI's responses, without state on the server."""
+@cache
+def _translators() -> tuple[Any, Any]:
+    """LiteLLM's translators of responses and of messages; importing them takes seconds."""
+    litellm_quiet()
+    from litellm.llms.anthropic.messages.adapters import transformation
     from litellm.responses.litellm_completion_transformation.transformation import (
-        LiteLLMCompletionResponsesConfig as Translator,
+        LiteLLMCompletionResponsesConfig,
     )
 
+    return LiteLLMCompletionResponsesConfig, transformation.LiteLLMAnthropicMessagesAdapter()
+
+
+async def responses(body: Json, ask: Ask) -> tuple[Json, Events]:
+    """OpenAI's responses, without state on the server."""
     for name in ("previous_response_id", "conversation", "background"):
         if body.get(name):
             raise BadRequest(f"the meter keeps no state between requests: send no {name!r}")
     if body.get("input") is None:
         raise BadRequest("the request has no 'input'")
+    translator, _ = await asyncio.to_thread(_translators)
     model = str(body.get("model") or "")
     options: Any = {key: value for key, value in body.items() if key not in ("input", "model")}
-    asked = Translator.transform_responses_api_request_to_chat_completion_request(
+    asked = translator.transform_responses_api_request_to_chat_completion_request(
         model=model, input=body["input"], responses_api_request=options
     )
     completion = await ask({**_plain(asked), "model": model})
-    answer = Translator.transform_chat_completion_response_to_responses_api_response(
+    answer = translator.transform_chat_completion_response_to_responses_api_response(
         request_input=body["input"],
         responses_api_request=options,
         chat_completion_response=_model_response(completion),
@@ -105,12 +119,10 @@ def _response_events(reply: Json) -> Iterator[tuple[str | None, Any]]:
 
 async def messages(body: Json, ask: Ask) -> tuple[Json, Events]:
     """Anthropic's messages."""
-    from litellm.llms.anthropic.experimental_pass_through.adapters import transformation
-
     if not isinstance(body.get("messages"), list):
         raise BadRequest("the request has no list of 'messages'")
-    translator = transformation.LiteLLMAnthropicMessagesAdapter()
-    asked, names = translator.translate_anthropic_to_openai({**body, "stream": False})  # type: ignore[typeddict-item]
+    _, translator = await asyncio.to_thread(_translators)
+    asked, names = translator.translate_anthropic_to_openai({**body, "stream": False})
     completion = await ask({**_plain(dict(asked)), "model": str(body.get("model") or "")})
     answer = translator.translate_openai_response_to_anthropic(_model_response(completion), names)
     reply: Json = dict(answer)
@@ -124,7 +136,8 @@ def _message_events(reply: Json) -> Iterator[tuple[str | None, Any]]:
     yield "message_start", {"type": "message_start", "message": start}
     for index, part in enumerate(reply["content"]):
         kind = part["type"]
-        empty = {"text": {"text": ""}, "tool_use": {"input": {}}}.get(kind, {})
+        emptied: dict[str, Json] = {"text": {"text": ""}, "tool_use": {"input": {}}}
+        empty = emptied.get(kind, {})
         opened = {"type": "content_block_start", "index": index, "content_block": {**part, **empty}}
         yield "content_block_start", opened
         if kind == "text":
@@ -143,8 +156,6 @@ def _message_events(reply: Json) -> Iterator[tuple[str | None, Any]]:
 
 
 def _text_of(value: Any) -> str:
-    import json
-
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -161,9 +172,7 @@ def _plain(asked: Json) -> Json:
 
 
 def _model_response(completion: Json) -> Any:
-    from litellm import ModelResponse
-
-    return ModelResponse(**{"created": int(time.time()), **completion})
+    return litellm_quiet().ModelResponse(**{"created": int(time.time()), **completion})
 
 
 PROTOCOLS: dict[str, Callable[[Json, Ask], Awaitable[tuple[Json, Events]]]] = {

@@ -29,7 +29,7 @@ _REPLAY = "replay/"
 _SETTINGS = (*SETTINGS, *EMBEDDED)
 # An LM name has a slash before any equals sign, an address a colon, so neither can be read as a
 # seat.
-_SEATED = re.compile(r"([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)=(.+)", re.DOTALL)
+_SEATED = re.compile(r"([A-Za-z_][\w-]*(?:\.[\w-]+)*)=(.+)", re.DOTALL)
 _USD = r"\s*\$?(\d+(?:\.\d+)?)\s*"
 _PRICE = re.compile(rf"{_USD},{_USD}(?:,{_USD})?")
 
@@ -146,7 +146,11 @@ class Seating:
         its own. No LM is called. Raises UserError for an unknown seat and for options that no LM
         takes.
         """
-        names, bases, seats = self.seated, self.addresses, program.seats()
+        names, bases = self.seated, self.addresses
+        if program.open_seats and (models := (names.keys() | bases.keys()) - {EVERY}):
+            program = program.deepcopy()
+            program.assign(dict.fromkeys(models))
+        seats = program.seats()
         lms, addresses = (
             _lms_by_seat(self.asked("lm")),
             by_seat(self.asked("api_base"), "--api-base"),
@@ -191,6 +195,7 @@ class Seating:
             isinstance(names.get(EVERY), dspy.BaseLM)
             or any(seat.predict.lm is None for seat in program.seats().values())
             or (not seats and EVERY in lms)
+            or program.open_seats
         ):
             rest = dspy.settings.lm if names.get(EVERY) is None else self.make(names[EVERY])
         models = {*_models(program), *([rest.model] if isinstance(rest, dspy.BaseLM) else [])}
@@ -252,6 +257,9 @@ def _seat_as_recorded(program: Program, folder: Path) -> Any:
     others.
     """
     recorded = read_lms(folder)
+    if program.open_seats:
+        program.assign({name: replayed(folder, name) for name in recorded.keys() - {EVERY}})
+        return replayed(folder, EVERY) if EVERY in recorded else None
     free = {name: seat for name, seat in program.seats().items() if seat.predict.lm is None}
     for name in free.keys() & recorded.keys():
         free[name].predict.lm = replayed(folder, name)
