@@ -18,6 +18,7 @@ from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.journal import as_json, read_object, records
+from ..base.run_files import Manifest
 from ..base.wording import Apart
 from ..data.load import fingerprint
 from ..runs.manifest import MANIFEST, lms_of
@@ -54,6 +55,16 @@ def former_runs(out: Path) -> list[tuple[Path, Mapping[str, Any]]]:
         (folder, read_object(folder / MANIFEST) or {}) for folder in [out, *beside]
     ]
     return [(folder, run) for folder, run in found if "lms" in run][: MOST_RUNS + 1]
+
+
+def rival_of(folder: Path, run: Manifest) -> Path | None:
+    """The youngest run beside a folder with the same questions and another program or LM."""
+    for other, manifest in former_runs(folder):
+        same = [manifest.get(name) == run.get(name) for name in ("program_hash", "lms")]
+        asked_the_same = manifest.get("data_fingerprint") == run["data_fingerprint"]
+        if other != folder and asked_the_same and not all(same):
+            return other
+    return None
 
 
 def pilot_of(

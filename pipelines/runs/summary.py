@@ -130,7 +130,7 @@ class Summary:
         )
 
     def _repr_html_(self) -> str:
-        return html_result("Summary", result_lines(self.to_dict()))
+        return html_result("Summary", result_lines(self))
 
 
 def summarise(

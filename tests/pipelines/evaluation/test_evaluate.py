@@ -266,7 +266,7 @@ def test_empty_replies_say_which_limit_to_give(
     scripted.reply = lambda _: (200, {}, {"choices": [choice]})
     lm = fm.lm("openai/scripted", api_base=scripted.url, **limit)
     result = fm.evaluate(fm.SingleAgent("cot"), questions(2), lm=lm, tracking=False, cache=False)
-    assert result_lines(result.summary.to_dict())["unreadable"] == f"2; 2 {advice}"
+    assert result_lines(result.summary)["unreadable"] == f"2; 2 {advice}"
 
 
 def test_a_cut_off_reply_is_counted_and_says_so(scripted: Any, tmp_path: Path) -> None:
