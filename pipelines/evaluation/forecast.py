@@ -27,8 +27,9 @@ from ..lms.foreign import billed_as
 from ..lms.ledger import totals
 from ..lms.named import thinks
 from ..lms.prices import Prices
+from ..runs.beside import former_runs
 from ..runs.rows import RESULTS
-from .former import apart_of, former_runs, pilot_of
+from .former import apart_of, pilot_of
 
 CHARS_PER_TOKEN = 4  # of English text, roughly, with the tokenisers of today
 SAMPLE = 200  # questions whose requests are written out; more would say the same

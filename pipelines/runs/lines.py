@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from ...modules.base.calls import tokens_of
+from ...modules.base.usage import tokens_of
 from ...modules.reading.grading import ACCURACY
 from ..base.run_files import JudgeFields, ScoreFields
 from ..base.wording import asked, calls_used, counted, duration, money, percent, rounded_money, used
