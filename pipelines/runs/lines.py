@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ...modules.base.usage import tokens_of
 from ...modules.reading.grading import ACCURACY
 from ..base.run_files import JudgeFields, ScoreFields
 from ..base.wording import asked, calls_used, counted, duration, money, percent, rounded_money, used
-
-if TYPE_CHECKING:
-    from .summary import Summary
+from .summary import Summary
 
 SHOWN_ALWAYS = ("questions", "errors", "accuracy", "accuracy_excluding_errors")
 """Entries of a protocol's report that every result shows anyway."""

@@ -18,10 +18,8 @@ from ...modules.reading.row import ResultRow, score_in, taken
 from ...modules.reports.forensics import ForensicTally
 from ...optimizers.statistics.clusters import clustered_mean
 from ...optimizers.statistics.statistics import bootstrap_mean, wilson
-from ..base.html import html_result
 from ..base.run_files import Counts, Latency, Manifest, MetricFields, ScoreFields
 from ..base.wording import counted, percent
-from .lines import result_lines
 
 SUMMARY = "summary.json"
 GROUPS = ("subject", "grade", "grade_band", "type", "topic", "domain")
@@ -128,9 +126,6 @@ class Summary:
         return (
             f"Summary({name.replace('_', ' ')} {percent(score)}, n={self.finished}{self.failures})"
         )
-
-    def _repr_html_(self) -> str:
-        return html_result("Summary", result_lines(self))
 
 
 def summarise(
