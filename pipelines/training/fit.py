@@ -5,11 +5,14 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ...modules.network.selector import StrategySelector as StrategySelector
 from ...modules.protocols.strategy_network import StrategyNetwork as StrategyNetwork
 from ..base.request import entry
 from ..data import load as data
+from ..data.embeddings import Embedder
 from ..evaluation.evaluate import evaluate
 from ..lms.ledger import totals
+from ..programs.networks import default_embedding
 from ..runs.books import open_books
 from ..runs.folder import out_folder
 from .live import CALLS, live
@@ -132,5 +135,7 @@ def _asked(plan: LivePlan, folder: Any, how: dict[str, Any]) -> Trained:
     return trained
 
 
-StrategyNetwork.trained_by = staticmethod(train)
-"""For `fm.StrategyNetwork.from_outcomes`: the class, on a floor below, is handed its training."""
+StrategySelector.embedder = staticmethod(
+    lambda model: Embedder(model if model is not None else default_embedding()[0])
+)
+"""For `fm.StrategySelector`: the class, on a floor below, is handed the embedding models."""

@@ -271,7 +271,7 @@ def draws(
     """
     config = state.config
     sampled = config.choice == "sample" and len(config.strategies) > 1
-    scores = state.logits(vectors) + state.bias(vectors)
+    scores = state.scores(vectors)
     shape = (DRAWS if sampled else 1, len(ids), config.agents)
     picks, weights = np.zeros(shape, dtype=np.int64), np.zeros(shape)
     votes: dict[tuple[int, tuple[int | None, ...]], Numbers] = {}

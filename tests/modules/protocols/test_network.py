@@ -26,9 +26,9 @@ from safetensors.torch import save as write_tensors
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.base.sync import run_sync
-from folkmoot.modules.network.choice import draw, softmax
+from folkmoot.modules.network.choice import draw, random_for, softmax
 from folkmoot.modules.network.config import NetworkConfig
-from folkmoot.modules.network.state import NetworkState, random_for
+from folkmoot.modules.network.state import NetworkState
 from folkmoot.modules.network.weights import VoteWeights
 from folkmoot.modules.protocols.program import Program
 from folkmoot.modules.protocols.strategy_network import StrategyNetwork
