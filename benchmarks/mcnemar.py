@@ -10,13 +10,12 @@ coin; for power only pairs that are 2 to 6 points apart are drawn, as they are.
 from __future__ import annotations
 
 import argparse
-import json
-from collections import defaultdict
 from functools import cache
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from recorded_answers import read  # type: ignore[import-not-found]
 
 from folkmoot.optimizers.statistics.statistics import mcnemar_exact, mcnemar_midp
 
@@ -26,27 +25,13 @@ LEVEL, NEAR, FAR = 0.05, 0.02, 0.06
 
 def pairs_of(file: Path) -> list[tuple[float, float]]:
     """For each two agents of a data set the shares of questions that only one of them has right."""
-    with open(file, encoding="utf-8") as lines:
-        agents = json.loads(next(lines))["agents"]
-        right: dict[str, list[list[bool]]] = defaultdict(list)
-        for line in lines:
-            row = json.loads(line)
-            if "answers" not in row and "correct" not in row:
-                continue
-            flags = row.get("correct")
-            right[row["dataset"]].append(
-                [flag == "1" for flag in flags]
-                if flags
-                else [answer is not None and answer == row["gold"] for answer in row["answers"]]
-            )
-    found = []
-    for dataset, rows in right.items():
-        known = agents if isinstance(agents, list) else agents[dataset]
-        table = np.array(rows, dtype=bool)
-        for a, b in combinations(range(len(known)), 2):
-            one, other = table[:, a], table[:, b]
-            found.append((float((one & ~other).mean()), float((other & ~one).mean())))
-    return found
+    shares = []
+    for one in read(file).values():
+        table = one.right.astype(bool)
+        for a, b in combinations(range(table.shape[1]), 2):
+            first, second = table[:, a], table[:, b]
+            shares.append((float((first & ~second).mean()), float((second & ~first).mean())))
+    return shares
 
 
 def main() -> None:

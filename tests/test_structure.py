@@ -78,7 +78,13 @@ AMONG_SIBLINGS: list[str] = []
 CIRCLES: list[str] = []
 LATE: list[str] = []
 TWICE: list[str] = []
-ON_DISK = {"mlflow_run_id", "mlflow_parent_id", "mlflow.json"}
+ON_DISK = {
+    "mlflow_run_id",
+    "mlflow_parent_id",
+    "mlflow_experiment_id",
+    "mlflow_experiment",
+    "mlflow.json",
+}
 """Names in files of runs, which stay as they are."""
 
 NAMING_MLFLOW: list[str] = [

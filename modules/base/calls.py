@@ -5,7 +5,7 @@ floors.
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Container, Iterator, Mapping
+from collections.abc import Awaitable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -299,13 +299,28 @@ def counted_once() -> Iterator[None]:
 
 
 @contextmanager
-def tallied() -> Iterator[list[Usage]]:
-    """Collect what each call inside the block would have cost on its own, in the order of their
-    ends.
+def tallied(*, alone: bool = False) -> Iterator[list[Usage]]:
+    """Collect what each call inside the block costs without records and caches, in the order in
+    which the calls end.
+
+    Blocks nest: the outer block gets the calls of the inner one, too, unless that is `alone`.
     """
-    found: list[Usage] = []
-    with bound(_TALLY, found):
-        yield found
+    outer = None if alone else _TALLY.get()
+    calls: list[Usage] = []
+    try:
+        with bound(_TALLY, calls):
+            yield calls
+    finally:
+        if outer is not None:
+            outer.extend(calls)
+
+
+def total(usages: Iterable[Usage]) -> Usage:
+    """The sum of usages."""
+    found = Usage()
+    for usage in usages:
+        found.add(usage)
+    return found
 
 
 class asking:  # noqa: N801

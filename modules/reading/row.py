@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict
 
-from ..base.calls import UsageFields
+from ..base.calls import Usage, UsageFields
 from .answers import Kind
 
 RowKey = tuple[str, int]
@@ -14,26 +14,30 @@ RowKey = tuple[str, int]
 
 
 class ResultRow(TypedDict):
-    """A line of `results.jsonl`.
+    """A line of `results.jsonl`: one repeat of one question.
 
-    A question that is asked several times has a row for each `repeat`, numbered from 0 on; what a
-    run scores is the mean over questions of the mean over their repeats.
+    A run scores the mean over questions of the mean over their repeats.
 
-    `answer` is None when none could be read and when the question failed, which `error` then says;
-    a metric that gave no score is such an error, too, but the answer is kept. `correct` is False in
-    all these cases, and None where the metric gives a score that is neither right nor wrong;
-    `score` is what the metric said, 1 or 0 for right and wrong, and None for an error. `feedback`
-    is what the metric said beside it, and `metric_usage` what its own LM calls took, which `usage`
-    leaves out. `em` and `f1` are in 0 … 1, None but for questions of the kind `span`; `strict` is
-    there for those of the kind `number`: whether the answer was right and stated in the data's own
-    form. `transcript` has the turns as `Turn.to_dict` gives them, `meta` the fields of the
-    question's `meta` that are text or numbers. `seconds` is how long the question took. `truncated`
-    says whether any of its replies was cut off at a token limit, and `finish_reason`, in the
-    endpoint's own words, how they ended: `length` if one was cut off, None for a failed question;
-    rows of earlier versions have neither. `worth` is there in the trials of a study: (prompt
-    tokens, completion tokens, cost in USD) of each call, in the order in which they ended, as if
-    none had come from a record or cache. `raw` is what a program of the user's own said where no
-    answer could be read in it.
+    Attributes:
+        repeat: number of the repeat, from 0 on.
+        answer: None if none could be read or the question failed.
+        correct: False in these cases, too; None if the metric's score is neither right nor wrong.
+        score: what the metric gave, 1 or 0 for right and wrong; None for an error.
+        em, f1: 0 … 1 for questions of the kind `span`, else None.
+        strict: of a number, whether it is right and stated in the data's own form.
+        transcript: the turns, as `Turn.to_dict` gives them.
+        usage: what the question's calls cost; answers from a record or cache cost nothing.
+        takes: the same with these answers at their price; absent where there are none.
+        error: why the question failed, or why the metric gave no score (then `answer` is kept).
+        meta: the fields of the question's `meta` that are text or numbers.
+        truncated: whether any reply was cut off at a token limit.
+        finish_reason: how the replies ended, in the endpoint's words; `length` if one was cut off,
+            None for a failed question. Rows of imported logs have neither of the last two.
+        raw: what a user's own program returned, where no answer could be read in it.
+        feedback: what the metric said beside the score.
+        metric_usage: what the metric's own LM calls cost, which `usage` leaves out.
+        worth: in trials of a study, (prompt tokens, completion tokens, USD) of each call in the
+            order in which they ended, as if none had come from a record or cache.
     """
 
     id: str
@@ -51,6 +55,7 @@ class ResultRow(TypedDict):
     consensus_round: int | None
     transcript: list[Mapping[str, Any]]
     usage: UsageFields
+    takes: NotRequired[UsageFields]
     seconds: float | None
     error: str | None
     meta: dict[str, Any]
@@ -75,3 +80,13 @@ def score_in(row: ResultRow, least: float = 0.0) -> float:
     """
     given = row.get("score", float(bool(row["correct"])))
     return least if given is None or row["error"] is not None else given
+
+
+def taken(row: ResultRow) -> Usage:
+    """What a row's calls cost when every answer is asked for; None in it where nobody knows."""
+    if "takes" in row:
+        return Usage.of(row["takes"])
+    usage = Usage.of(row["usage"])
+    if usage.cached_calls:  # of what these took, nothing was noted
+        return Usage(usage.calls, None, None, 0, None, None, None, None, usage.truncated_calls)
+    return usage

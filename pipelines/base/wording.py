@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from ...modules.reading.row import ResultRow
 from ...optimizers.statistics.statistics import minimum_detectable_difference
+from .run_files import Counts, ScoreFields
 
 POWER = 0.8
 
@@ -31,7 +32,7 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
-def percent(score: Mapping[str, float]) -> str:
+def percent(score: ScoreFields | Mapping[str, float]) -> str:
     """A share in percent with its interval; a score that is none (`rate` is False) in its
     own unit.
     """
@@ -167,12 +168,12 @@ def answers_text(answers: Sequence[str | None]) -> str | None:
     return ", ".join(f"{answer} ({counted(times, 'time')})" for answer, times in counts)
 
 
-def run_notes(name: str, counts: Mapping[str, int], finished: int) -> list[str]:
+def run_notes(name: str, counts: Counts, finished: int) -> list[str]:
     """What to keep in mind of a run: failed questions, those without a row, and repeats.
 
     `counts` are those of its summary, and `finished` questions have a row.
     """
-    errors, rows, questions = (counts[each] for each in ("errors", "rows", "questions"))
+    errors, rows, questions = counts["errors"], counts["rows"], counts["questions"]
     found = []
     if errors:
         count = "count" if errors != 1 else "counts"

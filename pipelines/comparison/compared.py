@@ -7,6 +7,7 @@ from typing import Any
 
 from ...modules.base.calls import UsageFields, tokens_of
 from ...modules.reading.grading import ACCURACY
+from ..base.run_files import ScoreFields
 from ..base.wording import mostly_failed
 
 SURE = 0.05
@@ -33,8 +34,8 @@ class Compared:
     questions: int
     rows: int
     left_out: int
-    score: dict[str, float]
-    f1: dict[str, float] | None
+    score: ScoreFields
+    f1: ScoreFields | None
     errors: int
     unreadable: int
     usage: UsageFields
@@ -52,7 +53,7 @@ class Compared:
         return round(self.repeats * self.score["n"])
 
     @property
-    def accuracy(self) -> dict[str, float] | None:
+    def accuracy(self) -> ScoreFields | None:
         """The share of right answers; None where the metric's scores are neither right nor
         wrong.
         """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ..evaluation.earlier import Evaluation
 from .compared import Compared
@@ -20,7 +20,7 @@ ROUGHLY = 0.8
 much.
 """
 
-ARMS = "alone"
+ARMS: Final = "alone"
 """In the settings of a matched baseline: the LMs that were tried alone, of which it is the best."""
 
 
@@ -125,7 +125,7 @@ def _endpoints(run: Evaluation) -> set[str]:
 
 def _tried(run: Evaluation) -> set[str]:
     """The LMs of which a matched baseline is the best."""
-    return set(run.summary.run["settings"].get(ARMS) or ())
+    return set(run.summary.run["settings"].get("alone") or ())
 
 
 def _places(lms: Mapping[str, Any]) -> dict[str, str] | str:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from glob import glob
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ...modules.base.errors import UserError
 from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
@@ -16,6 +16,7 @@ from ...modules.reading.metrics import metric_of_run
 from ...modules.reading.question import Question
 from ..base.budget import Budget, BudgetSpent
 from ..base.journal import read_object
+from ..base.run_files import LMFields
 from ..data import load as data
 from ..evaluation.answering import CONCURRENCY
 from ..evaluation.earlier import Evaluation, earlier
@@ -258,7 +259,7 @@ def _best_of(
 def _made_for(run: Evaluation, baseline: Evaluation) -> bool:
     """Whether the questions, the LM and what was spent on how many rows are those of the run."""
     made, described = baseline.summary.run, run.summary.run
-    noted = made["settings"][MATCH]
+    noted: Mapping[str, Any] = cast(Mapping[str, Any], made["settings"])[MATCH]
     return (
         made["data_fingerprint"] == described["data_fingerprint"]
         and all(
@@ -309,13 +310,13 @@ def evenly_spaced(questions: Sequence[Question], most: int) -> list[Question]:
     return [questions[index * len(questions) // count] for index in range(count)]
 
 
-def _checked_lm(matched: Evaluation, program: SingleAgent, lm: Any) -> dict[str, Any]:
+def _checked_lm(matched: Evaluation, program: SingleAgent, lm: Any) -> LMFields:
     """What is known of the baseline's LM, which the run must have used: another one's tokens are
     another currency.
     """
     import dspy
 
-    used: dict[str, Any] = lms_of(program, lm or dspy.settings.lm)["*"]
+    used = lms_of(program, lm or dspy.settings.lm)["*"]
     known = matched.summary.run["lms"].values()
     if not any(same_lm(used, other) for other in known):
         names = (

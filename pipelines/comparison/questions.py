@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ...modules.base.calls import CUT_OFF, Usage, plus
 from ...modules.reading.answers import normalise_span
-from ...modules.reading.grading import FAILURE_SCORE
+from ...modules.reading.grading import Scale
 from ...modules.reading.row import ResultRow, score_in
 from ..evaluation.earlier import Evaluation
 from ..runs.rows import question_hash
@@ -85,7 +85,7 @@ def answered_in(
     `field` of `meta` says to which cluster a question belongs. Answers are kept where they are to
     have `votes`.
     """
-    least = (run.summary.run.get("metric") or {}).get("low") or FAILURE_SCORE
+    least = Scale.of(run.summary.run.get("metric")).least
     found: dict[str, QuestionAnswers] = {}
     for row in run.rows:
         one, known = _answered(row, field, least, votes), found.get(row["id"])

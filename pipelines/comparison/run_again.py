@@ -95,7 +95,8 @@ def lm_of_run(
         settings["price"] = price
     profile = Profile(**used[wanted]["profile"]) if used[wanted]["profile"] else None
     made = lms.make(wanted, profile=profile, **settings)
-    endpoint = (lm_identity(made) or {}).get("endpoint")
+    identity = lm_identity(made)
+    endpoint = identity and identity["endpoint"]
     if (named is None or not other) and used[wanted]["endpoint"] not in (endpoint, wanted):
         more = ", or name another LM with --lm" if other else ""
         raise UserError(

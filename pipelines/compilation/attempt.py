@@ -25,6 +25,7 @@ from ...optimizers.prompts.student import CallControl, Halted, Student
 from ..base.budget import Account, BudgetSpent
 from ..base.display import ProgressLine
 from ..base.journal import write_json
+from ..base.run_files import ScoreFields
 from ..base.wording import counted, money
 from ..evaluation.answering import METRIC, lms_in, useful_concurrency
 from ..evaluation.earlier import Evaluation
@@ -86,7 +87,7 @@ class Attempt:
     """
 
     plan: CompilationPlan
-    under_way: Run
+    under_way: Run[dict[str, Any]]
     progress: Callable[[Compiling], None]
     began: float
     stopped: str | None = None
@@ -381,15 +382,21 @@ class Attempt:
         program.compilation = result
         return program
 
-    def _score(self, candidate: PromptCandidate) -> dict[str, float] | None:
+    def _score(self, candidate: PromptCandidate) -> ScoreFields | None:
         selected = self.candidates.selected(candidate)
         chosen = selected if selected.scores else candidate
         if not chosen.scores:
             return None
         low, high = chosen.interval()
-        found = {"value": chosen.score, "low": low, "high": high, "n": len(chosen.scores)}
-        rate = self.metric.default or set(chosen.scores.values()) <= {0.0, 1.0}
-        return found if rate else found | {"rate": False}
+        score: ScoreFields = {
+            "value": chosen.score,
+            "low": low,
+            "high": high,
+            "n": len(chosen.scores),
+        }
+        if not (self.metric.default or set(chosen.scores.values()) <= {0.0, 1.0}):
+            score["rate"] = False
+        return score
 
 
 def _open_copy(program: Program) -> Program:

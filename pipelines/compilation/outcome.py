@@ -11,6 +11,7 @@ from ...modules.base.calls import UsageFields
 from ...modules.reading.grading import ACCURACY
 from ..base.html import html_result
 from ..base.journal import read_object
+from ..base.run_files import Counts, ScoreFields
 from ..base.wording import counted, duration, percent, used
 from ..comparison.compare import compare
 from ..comparison.pairs import Pair
@@ -25,16 +26,16 @@ class SelectionScores(TypedDict):
     answer.
     """
 
-    given: dict[str, float] | None
-    winner: dict[str, float] | None
+    given: ScoreFields | None
+    winner: ScoreFields | None
     candidate: str
 
 
 class HeldOut(TypedDict):
     """What the summary of an evaluation on held-out questions says."""
 
-    scores: dict[str, dict[str, float]]
-    counts: dict[str, int]
+    scores: dict[str, ScoreFields]
+    counts: Counts
     usage: UsageFields
 
 

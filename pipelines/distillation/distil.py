@@ -157,7 +157,7 @@ def distil_as_planned(plan: DistillationPlan) -> Distilled:
 
 def _evaluated(
     plan: DistillationPlan,
-    run: Run,
+    run: Run[dict[str, Any]],
     tell: Callable[[Distilling], None],
     one: Candidate,
     part: str,

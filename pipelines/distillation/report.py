@@ -25,6 +25,7 @@ from ...optimizers.statistics.noninferiority import (
     fewest_questions,
     non_inferiority,
 )
+from ..base.run_files import ScoreFields
 from ..evaluation.earlier import Evaluation
 from ..runs.manifest import versions
 from ..runs.summary import rate
@@ -43,7 +44,7 @@ class ProgramFigures(Price):
     """
 
     name: str
-    accuracy: dict[str, float]
+    accuracy: ScoreFields
     against_team: dict[str, Any] | None
     lm: NotRequired[str]
 
@@ -74,8 +75,8 @@ class RouterFigures(TypedDict):
     cheap: str
     rule: Rule
     selection: dict[str, float]
-    share_routed: dict[str, float] | None
-    branches: dict[str, dict[str, float] | None] | None
+    share_routed: ScoreFields | None
+    branches: dict[str, ScoreFields | None] | None
 
 
 class DistilParts(TypedDict):
@@ -264,7 +265,9 @@ def opening(
         run=str(run.folder),
         name=run_name(described),
         team=described["program"],
-        **{key: described[key] for key in ("program_hash", "data_fingerprint", "questions")},
+        program_hash=described["program_hash"],
+        data_fingerprint=described["data_fingerprint"],
+        questions=described["questions"],
         lm=dict(lm),
         margin=margin,
         confidence=CONFIDENCE,

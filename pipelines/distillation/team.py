@@ -73,7 +73,7 @@ def lms_alone(team: Program, lm: Any) -> list[Any]:
 
 def endpoint_of(lm: Any) -> tuple[str, str]:
     """What tells LMs apart: name and address, as far as they are known."""
-    return str(lm.model), str((lm_identity(lm) or {}).get("endpoint", lm.model))
+    return str(lm.model), str(known["endpoint"] if (known := lm_identity(lm)) else lm.model)
 
 
 def seat_cheap(router: Router, lm: Any) -> None:

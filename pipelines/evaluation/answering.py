@@ -16,7 +16,16 @@ from dspy.utils.exceptions import (
     LMUnsupportedModelError,
 )
 
-from ...modules.base.calls import DETAILS, FatalCallError, Usage, asking, metered, refusals, tallied
+from ...modules.base.calls import (
+    DETAILS,
+    FatalCallError,
+    Usage,
+    asking,
+    metered,
+    refusals,
+    tallied,
+    total,
+)
 from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import ends_alone
 from ...modules.protocols.foreign import Foreign
@@ -63,7 +72,7 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> Re
     strays = meter and meter.strays
     prediction: dspy.Prediction | None = None
     with refusals() as refused, asking(question=question.id):
-        with metered() as usage:
+        with tallied() as calls, metered() as usage:
             try:
                 with ends_alone():
                     prediction = await program.answer(question)
@@ -96,6 +105,8 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> Re
             raise refused[0]  # whatever the metric made of a call that it could not make
     if stray:  # perhaps this question's, of a thread of the program's
         row["usage"] = {**row["usage"], **dict.fromkeys(UNKNOWN)}  # type: ignore[typeddict-item]
+    if row["usage"]["cached_calls"]:
+        row["takes"] = total(calls).to_dict()
     # How far a failed question came before it failed depends on the order in which replies came.
     row["finish_reason"] = None if row["error"] else usage.finish_reason
     row["truncated"] = row["error"] is None and usage.truncated_calls > 0
@@ -106,7 +117,7 @@ async def _graded(
     metric: Metric, question: Question, prediction: dspy.Prediction
 ) -> tuple[Graded | str, Usage]:
     """What the metric says, or why it says nothing, and what its own LM calls took."""
-    with asking(seat=METRIC), tallied(), metered() as usage:
+    with asking(seat=METRIC), tallied(alone=True), metered() as usage:
         try:
             return await metric.grade(question, prediction), usage
         except MetricError as problem:

@@ -28,6 +28,7 @@ from ..base.budget import BudgetSpent, room_for_question
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry
+from ..base.run_files import Manifest
 from ..base.wording import counted, shortened
 from ..lms.foreign import metering
 from ..lms.ledger import LEDGERS, answered_for
@@ -137,10 +138,17 @@ def _evaluated(
 ) -> Evaluation:
     request, began = plan.request, time.monotonic()
     alone = not LEDGERS.get()
-    manifest = plan.manifest() | caller_place(request.parent)
-    asks = {"lms": manifest["lms"], "records": [request.record] if request.record else []}
-    asks |= {"cache": request.cache, "budget": request.budget, "engines": plan.engines}
-    with running(RUN, manifest, plan.out, **asks) as run:
+    manifest: Manifest = {**plan.manifest(), **caller_place(request.parent)}
+    with running(
+        RUN,
+        manifest,
+        plan.out,
+        lms=manifest["lms"],
+        records=[request.record] if request.record else [],
+        cache=request.cache,
+        budget=request.budget,
+        engines=plan.engines,
+    ) as run:
         wanted = frozenset[str]()
         if request.tracking:
             wanted = traced_ids([question.id for question in plan.questions], request.traces)
@@ -178,7 +186,7 @@ def _evaluated(
 
 @contextmanager
 def _files(
-    run: Run, wanted: frozenset[str], plan: EvaluationPlan
+    run: Run[Manifest], wanted: frozenset[str], plan: EvaluationPlan
 ) -> Iterator[tuple[RowFile, TraceFile]]:
     """The files of rows and traces, and `run.json`, written once both could be read back."""
     folder, manifest = run.folder, run.about
@@ -203,7 +211,7 @@ class _Job:
     """The questions in flight of one evaluation."""
 
     plan: EvaluationPlan
-    manifest: dict[str, Any]
+    manifest: Manifest
     rows: RowFile
     traced: TraceFile
     tracker: Tracker
@@ -308,7 +316,7 @@ class _Job:
         self.state.seconds = time.monotonic() - self.started
         self.progress(self.state)
 
-    def summed_up(self, run: Run, problem: BaseException | None) -> Summary:
+    def summed_up(self, run: Run[Manifest], problem: BaseException | None) -> Summary:
         """The summary of what is finished, on disk. Raises what ended the run if the disk takes no
         more.
         """

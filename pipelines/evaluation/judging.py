@@ -16,6 +16,7 @@ from ...modules.reading.grading import MetricError
 from ...modules.reading.metrics import JUDGE, Metric, metric_of
 from ...modules.reading.question import Question
 from ...optimizers.statistics.statistics import Estimate, cohens_kappa
+from ..base.run_files import JudgeFields
 from ..data.load import load
 from ..lms.named import lm_given
 from ..runs.summary import rate
@@ -75,7 +76,7 @@ def sample_of(given: Any) -> list[Question]:
 
 async def agreement_with_people(
     judge: JudgeMetric, sample: Iterable[Question], at_once: int
-) -> dict[str, Any]:
+) -> JudgeFields:
     """How far the judge agrees with people: share and Cohen's kappa, each with its interval, the
     questions on which it is too kind, too strict or could not be read (which is no agreement), and
     what asking it took.
@@ -88,14 +89,14 @@ async def agreement_with_people(
                 return (await judge.grade(row, dspy.Prediction(answer=row.meta[GIVEN]))).correct
         return None
 
-    with tallied(), metered() as usage:
+    with tallied(alone=True), metered() as usage:
         said = await asyncio.gather(*map(verdict, rows))
     people = [bool(_verdict(row)) for row in rows]
     pairs = list(zip(rows, said, people, strict=True))
     read = [(one, other) for _, one, other in pairs if one is not None]
     kappa = cohens_kappa(*zip(*read, strict=True), seed=0) if read else Estimate(0.0, 0.0, 0.0)
     return {
-        **_described(judge),
+        "lm": str(judge.lm.model),
         "checked": True,
         "agreement": rate(sum(one == other for _, one, other in pairs), len(pairs)),
         "kappa": {"value": kappa.mean, "low": kappa.low, "high": kappa.high, "n": len(read)},
@@ -106,12 +107,8 @@ async def agreement_with_people(
     }
 
 
-def unchecked(judge: JudgeMetric) -> dict[str, Any]:
-    return {**_described(judge), "checked": False}
-
-
-def _described(judge: JudgeMetric) -> dict[str, Any]:
-    return {"lm": str(judge.lm.model)}
+def unchecked(judge: JudgeMetric) -> JudgeFields:
+    return {"lm": str(judge.lm.model), "checked": False}
 
 
 def _verdict(row: Question) -> bool | None:

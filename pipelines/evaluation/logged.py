@@ -101,7 +101,11 @@ def evaluation_metrics(summary: Summary) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, score in summary.scores.items():
         found |= with_ends(name, score)
-    found |= {name: summary.counts.get(name, 0) for name in _COUNTS} | bill(summary.usage)
+    found |= bill(summary.usage) | {
+        name: float(count)
+        for name, count in summary.counts.items()
+        if name in _COUNTS and isinstance(count, int)
+    }
     return found | {
         f"seconds_{name}": summary.seconds[name] for name in ("p50", "p90") if summary.seconds
     }

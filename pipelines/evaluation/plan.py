@@ -25,6 +25,7 @@ from ...optimizers.prompts.demos import labelled_demos
 from ..base.budget import ACCOUNTS, Account
 from ..base.journal import as_json
 from ..base.request import pairs_text
+from ..base.run_files import LMFields, Manifest, RunSettings
 from ..base.wording import counted
 from ..data import load as data
 from ..lms.foreign import billed_as
@@ -64,8 +65,8 @@ class EvaluationPlan:
     train: list[Question]
     judge_sample: list[Question] | None
     out: Path | None
-    settings: dict[str, Any]
-    seated: dict[str, Any]
+    settings: RunSettings
+    seated: dict[str, LMFields]
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -141,7 +142,7 @@ class EvaluationPlan:
         folders = () if self.out is None else (self.out, self.out / WEIGHTS)
         return account_of(self.request.budget, self.engines, *folders)
 
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Manifest:
         """What `run.json` says of the run."""
         return manifest_of(self.program, self.questions, self.lm, self.settings, self.metric)
 
@@ -150,7 +151,7 @@ class EvaluationPlan:
         resumes.
         """
         learnt = self.settings.get("train_fingerprint")
-        identity = [hashes(self.program), self.settings["sets"], self.seated]
+        identity: list[Any] = [hashes(self.program), self.settings["sets"], self.seated]
         identity += [data.fingerprint(self.questions), learnt]
         identity += [] if self.metric.default else [self.metric.identity()]
         digest = hashlib.sha256(
@@ -308,10 +309,10 @@ def _settings(
     questions: Sequence[Question],
     train: Sequence[Question],
     warnings: Sequence[str],
-) -> dict[str, Any]:
+) -> RunSettings:
     """What the run notes of how it was asked for."""
     program = str(request.program) if isinstance(request.program, str | Path) else None
-    settings: dict[str, Any] = {
+    noted: dict[str, Any] = {
         "command": "evaluate",
         **({"program_spec": program} if program else {}),
         "sets": [
@@ -322,16 +323,16 @@ def _settings(
     }
     if isinstance(request.questions, str | Path):
         where = (str(request.questions), request.split, request.limit, request.seed)
-        settings |= data.recorded(questions, *where)
+        noted |= data.recorded(questions, *where)
     if request.columns or request.kind:  # what it takes to read the same questions again
-        settings |= {"columns": pairs_text(request.columns), "kind": request.kind}
+        noted |= {"columns": pairs_text(request.columns), "kind": request.kind}
     if request.budget or request.price:
-        settings |= {"budget": request.budget and str(request.budget), "prices": request.price}
+        noted |= {"budget": request.budget and str(request.budget), "prices": request.price}
     if train:
-        settings |= request.named("train_split", "demos", "demo_seed")
-        settings["train"] = str(request.train) if isinstance(request.train, str | Path) else None
-        settings["train_fingerprint"] = data.fingerprint(train)
+        noted |= request.named("train_split", "demos", "demo_seed")
+        noted["train"] = str(request.train) if isinstance(request.train, str | Path) else None
+        noted["train_fingerprint"] = data.fingerprint(train)
     if warnings:
-        settings["warnings"] = list(warnings)
-    described: dict[str, Any] = as_json({**settings, **(request.settings or {})})
-    return described
+        noted["warnings"] = list(warnings)
+    settings: RunSettings = as_json({**noted, **(request.settings or {})})
+    return settings

@@ -13,6 +13,7 @@ from ...modules.base.errors import UserError
 from ...modules.protocols.team.team import SupervisedTeam
 from ..base.journal import write_json
 from ..base.request import split_items
+from ..base.run_files import RunSettings
 from ..base.wording import duration, percent
 from ..plots.evaluation import step_limit_plot
 from ..programs.resolve import parse_sets
@@ -107,7 +108,7 @@ def plan_step_limits(request: EvaluateRequest, *, stored: bool = False) -> Limit
         raise UserError(f"{first.title} has no step limit: give a team, such as team:bold,cautious")
     plans = []
     for limit in deepest_first(numbers):
-        settings = {**first.settings, "step_limit": limit}
+        settings: RunSettings = {**first.settings, "step_limit": limit}
         one = replace(first, program=first.program.with_max_steps(limit), settings=settings)
         plans.append(
             (limit, one.kept_in(None if first.out is None else first.out / f"steps-{limit}"))

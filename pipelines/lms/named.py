@@ -12,6 +12,7 @@ import dspy
 from ...modules.agents.adapter import PASSED, SAMPLING, SETTINGS, settings_of
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError, did_you_mean
+from ..base.run_files import LMFields
 from ..base.settings import settings as settings_now
 from .engine import Engine, SyncEngine
 from .local import DEFAULT_LM
@@ -168,7 +169,7 @@ def engine_of(language_model: Any) -> Engine | None:
     return engine.engine if isinstance(engine, SyncEngine) else None
 
 
-def lm_identity(language_model: Any) -> dict[str, Any] | None:
+def lm_identity(language_model: Any) -> LMFields | None:
     """What a record needs to ask this LM again: name, endpoint, profile and settings; never
     a key.
     """

@@ -17,6 +17,7 @@ from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular, whole_lines
 from ..base.journal import Journal, as_json, parsed, unwritten, write_json
+from ..base.run_files import LMFields
 from .endpoint import Reply
 
 CALLS = "calls.jsonl"
@@ -178,9 +179,7 @@ def read_lms(folder: Path) -> dict[str, dict[str, Any]]:
     return dict(lms)
 
 
-def lm_record(
-    name: str, endpoint: str, profile: Profile, settings: Mapping[str, Any]
-) -> dict[str, Any]:
+def lm_record(name: str, endpoint: str, profile: Profile, settings: Mapping[str, Any]) -> LMFields:
     return {
         "name": name,
         "endpoint": endpoint,

@@ -11,18 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ...modules.base.calls import UsageFields
 from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular
 from ...modules.reading.row import ResultRow
 from ..base.journal import read_object, to_json, write_json
+from ..base.run_files import Manifest, MetricFields
 from ..base.wording import counted, percent, points
 from ..data.unpacked import MOST_ROW, TOO_LONG
 from ..evaluation.earlier import Evaluation, earlier
 from ..runs.folder import claimed, out_folder, unwritable
-from ..runs.manifest import IMPORT, made_with, save_run
+from ..runs.manifest import IMPORT, git_commit, save_run, versions
 from ..runs.rows import RESULTS, read_rows
 from ..runs.summary import SUMMARY, summarise
 from .answers import LogAnswer
@@ -203,16 +204,17 @@ class _Run:
     def finish(self, sources: Sequence[Mapping[str, Any]]) -> None:
         self.lines.flush()
         origin = {"agent": self.agent, "strategy": self.strategy, "sources": list(sources)}
-        run: dict[str, Any] = {
+        run: Manifest = {
             "program": {"program": "imported", "agent": self.agent},
             "program_hash": hashlib.sha256(json.dumps(origin).encode()).hexdigest(),
             "prompt_hash": "",
             "lms": {"*": {"name": self.agent, "endpoint": "", "profile": {}, "settings": {}}},
             "data_fingerprint": f"{self.asked:064x}",
             "questions": len(self.questions),
-            "metric": self.metric,
+            "metric": cast(MetricFields | None, self.metric),
             "settings": {"run_name": " ".join(filter(None, (self.agent, self.strategy)))},
-            **made_with(),
+            "versions": dict(versions()),
+            "git_commit": git_commit(),
             "mlflow_run_id": None,
             "imported": origin,
         }

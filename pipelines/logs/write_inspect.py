@@ -13,6 +13,7 @@ from typing import Any
 from ...modules.base.calls import UsageFields
 from ...modules.reading.row import ResultRow, RowKey, row_key
 from ..base.journal import to_json
+from ..base.run_files import ScoreFields
 from ..runs.traces import TRACES, read_traces
 from ..tracking.values import scrubbed
 from .exported import RunSaid, asked_text, encodable, turn_text
@@ -130,7 +131,7 @@ def _eval(said: RunSaid, samples: int, epochs: int) -> dict[str, Any]:
     }
 
 
-def _scores(said: RunSaid) -> Iterator[tuple[str, Mapping[str, float]]]:
+def _scores(said: RunSaid) -> Iterator[tuple[str, ScoreFields]]:
     """The scores that samples have, the run's own first."""
     scores = said.run.summary.scores
     for name in dict.fromkeys((said.metric, "em", "f1")):
@@ -138,11 +139,11 @@ def _scores(said: RunSaid) -> Iterator[tuple[str, Mapping[str, float]]]:
             yield name, scores[name]
 
 
-def _metric(name: str, score: Mapping[str, float]) -> str:
+def _metric(name: str, score: ScoreFields) -> str:
     return "accuracy" if score.get("rate", name != "f1") else "mean"
 
 
-def _scored(name: str, score: Mapping[str, float]) -> dict[str, Any]:
+def _scored(name: str, score: ScoreFields) -> dict[str, Any]:
     metric = _metric(name, score)
     ends = {end: score[end] for end in ("low", "high")}
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from ...modules.reading.answers import score
 from ...modules.reading.row import ResultRow
 from ...modules.reports.deliberation import deliberation_report
 from ...optimizers.statistics.statistics import wilson
+from ..base.run_files import ScoreFields
 from ..evaluation.earlier import Evaluation
 from ..runs.summary import grade_band
 
@@ -135,7 +136,7 @@ def _bootstrapped(
     return float(low), float(high)
 
 
-def _score(known: Mapping[str, float] | None) -> Measured | None:
+def _score(known: ScoreFields | None) -> Measured | None:
     if known is None or not known.get("n"):
         return None
     return Measured(known["value"], known["low"], known["high"], int(known["n"]))

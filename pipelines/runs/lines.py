@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from ...modules.reading.grading import metric_name
+from ..base.run_files import ScoreFields
 from ..base.wording import counted, duration, percent, used
 
 # lines of every result
@@ -93,7 +94,7 @@ def highlights(report: Mapping[str, Any]) -> dict[str, str]:
 def _figure(value: Any) -> str | None:
     if isinstance(value, Mapping):
         known = isinstance(value.get("value"), int | float) and value.get("low") is not None
-        return percent(value) if known else None
+        return percent(cast(ScoreFields, value)) if known else None
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):

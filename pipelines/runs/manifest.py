@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import dspy
 
@@ -24,6 +24,7 @@ from ...modules.protocols.saved import hashes
 from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ..base.journal import as_json, parsed, read_object, write_json
+from ..base.run_files import DataSettings, LMFields, Manifest, MetricFields, RunSettings
 from ..base.typed import Signed, as_read, misfit
 from ..data.load import fingerprint
 from ..lms.named import lm_identity, settings_of
@@ -34,64 +35,17 @@ from .rows import RESULTS
 IMPORT = "import.json"  # in a folder with the runs of an import
 
 
-class MetricFields(TypedDict):
-    """How a run was scored; None in its place is accuracy.
-
-    `spec` is the name by which it is found again, `code` a hash of what a function of the user's
-    own does.
-    """
-
-    name: str
-    spec: str | None
-    code: str | None
-    low: float | None
-    high: float | None
-    rate: bool | None
-
-
-class RunFields(TypedDict):
-    """What `run.json` says of a run, as `manifest_of` puts it together."""
-
-    program: dict[str, Any]
-    program_hash: str
-    prompt_hash: str
-    lms: dict[str, Any]
-    data_fingerprint: str
-    questions: int
-    metric: MetricFields | None
-    settings: dict[str, Any]
-    versions: dict[str, str | None]
-    git_commit: str | None
-    mlflow_run_id: str | None
-    tracking_key: str
-
-
-class _LMFields(TypedDict):
-    name: str
-    endpoint: str
-    profile: dict[str, Any]
-    settings: dict[str, Any]
-
-
-class _Settings(TypedDict):
-    """Of the settings, which are free, those that are read again."""
-
-    split: str | None
-    kind: str | None
-    sets: list[str] | None
-    columns: list[str] | None
-    prices: list[str] | None
-
-
 _NEEDED = ("program", "program_hash", "lms", "data_fingerprint", "questions", "settings")
-_LM = as_read(_LMFields, ("name",))
+_LM = as_read(LMFields, ("name",))
 _METRIC = as_read(MetricFields, ("name",), low=Signed | None, high=Signed | None)
 _RUN = as_read(
-    RunFields,
+    Manifest,
     _NEEDED,
     lms=dict[str, _LM],  # type: ignore[valid-type]
     metric=_METRIC | None,
-    settings=as_read(_Settings),
+    settings=as_read(DataSettings),
+    versions=dict[str, str | None],
+    judge=dict[str, Any],
 )
 PACKAGES = ("folkmoot", "dspy", "litellm", "optuna", "mlflow", "torch", "numpy", "xllamacpp")
 
@@ -138,7 +92,7 @@ class RunFolder:
         return known
 
     @contextmanager
-    def opened(self, folder: Path, about: dict[str, Any]) -> Iterator[None]:
+    def opened(self, folder: Path, about: Mapping[str, Any]) -> Iterator[None]:
         """The folder for this process alone; `about` gets the MLflow run of an earlier attempt, or
         None, and the key by which one is found whose id was not noted before the process was
         killed.
@@ -150,9 +104,10 @@ class RunFolder:
                 known = self.earlier(folder, about)
             except OSError as problem:
                 raise unwritable(problem, folder) from None
-            found, key = known.get("mlflow_run_id"), known.get("tracking_key")
-            about["mlflow_run_id"] = found if isinstance(found, str) else None
-            about["tracking_key"] = (
+            run_id, key = known.get("mlflow_run_id"), known.get("tracking_key")
+            ids = cast(dict[str, Any], about)
+            ids["mlflow_run_id"] = run_id if isinstance(run_id, str) else None
+            ids["tracking_key"] = (
                 key if isinstance(key, str) and key.isalnum() else uuid.uuid4().hex
             )
             yield
@@ -175,14 +130,11 @@ def manifest_of(
     program: Program,
     questions: Sequence[Question],
     lm: Any,
-    settings: Mapping[str, Any],
+    settings: RunSettings,
     metric: Metric | None = None,
-) -> dict[str, Any]:
-    """What `run.json` says of a run: a JSON-able dict of program, program_hash, prompt_hash, lms
-    (seat → identity), data_fingerprint, questions, metric (None: accuracy), settings, versions and
-    git_commit.
-    """
-    found: dict[str, Any] = as_json(
+) -> Manifest:
+    """Describe a run, as `run.json` does."""
+    manifest: Manifest = as_json(
         {
             "program": program.describe(),
             **hashes(program),
@@ -194,7 +146,7 @@ def manifest_of(
             **made_with(),
         }
     )
-    return found
+    return manifest
 
 
 def open_run(
@@ -202,30 +154,27 @@ def open_run(
     program: Program,
     questions: Sequence[Question],
     lm: Any,
-    settings: Mapping[str, Any],
+    settings: RunSettings,
     metric: Metric | None = None,
-) -> dict[str, Any]:
-    """What a run is of that is to fill a folder, with the `mlflow_run_id` of an earlier attempt;
-    see `manifest_of`. Writes nothing. Raises UserError when the folder holds another run.
+) -> Manifest:
+    """Describe a run that is to fill a folder, with the `mlflow_run_id` of an earlier attempt.
+
+    Writes nothing. Raises UserError when the folder holds another run.
     """
-    run = manifest_of(program, questions, lm, settings, metric)
-    earlier = RUN.earlier(folder, run)
-    return run | ({"mlflow_run_id": earlier.get("mlflow_run_id")} if earlier else {})
+    manifest = manifest_of(program, questions, lm, settings, metric)
+    if earlier := RUN.earlier(folder, manifest):
+        manifest["mlflow_run_id"] = earlier.get("mlflow_run_id")
+    return manifest
 
 
-def read_run(folder: Path) -> dict[str, Any]:
-    """What `run.json` says of the run in a folder. Raises UserError where it is no such file."""
-    found = read_object(folder / MANIFEST)
-    if found is None:
-        raise UserError(
-            f"{folder} holds no run ({MANIFEST} is missing or damaged): name a run's folder"
-        )
-    if wrong := misfit(found, _RUN):
-        raise UserError(
-            f"{folder} holds no run ({wrong} in {MANIFEST} is not as it must be): name a run's "
-            f"folder"
-        )
-    return found
+def read_run(folder: Path) -> Manifest:
+    """Read the manifest in a run's folder. Raises UserError where there is none that is whole."""
+    manifest = read_object(folder / MANIFEST)
+    if manifest is None:
+        raise UserError(f"{folder} holds no run ({MANIFEST} is missing or damaged)")
+    if wrong := misfit(manifest, _RUN):
+        raise UserError(f"{folder} holds no run ({wrong} in {MANIFEST} is not as it must be)")
+    return cast(Manifest, manifest)
 
 
 def metric_misfit(metric: Any) -> str | None:
@@ -233,22 +182,27 @@ def metric_misfit(metric: Any) -> str | None:
     return misfit(metric, _METRIC)
 
 
-def save_run(folder: Path, run: Mapping[str, Any]) -> None:
+def save_run(folder: Path, run: Manifest) -> None:
     write_json(folder / MANIFEST, run)
 
 
-def made_with() -> dict[str, Any]:
-    """What every description of a run says of its making: versions, and the commit of the user's
-    folder.
-    """
+class MadeWith(TypedDict):
+    """Versions of packages, and the commit of the user's working folder."""
+
+    versions: dict[str, str]
+    git_commit: str | None
+
+
+def made_with() -> MadeWith:
+    """Collect what every manifest notes of how its run was made."""
     return {"versions": dict(versions()), "git_commit": git_commit()}
 
 
-def lms_of(program: Program, lm: Any) -> dict[str, Any]:
+def lms_of(program: Program, lm: Any) -> dict[str, LMFields]:
     """Seat → identity of its LM; `*` is the LM of all seats without one of their own, or, of a
     program without seats, the LM that it finds DSPy set to.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, LMFields] = {}
     seated = {name: seat.predict.lm for name, seat in program.seats().items()}
     for name, own in seated.items() or ([("*", None)] if lm is not None else []):
         used = own or lm
@@ -258,7 +212,7 @@ def lms_of(program: Program, lm: Any) -> dict[str, Any]:
             raise UserError(
                 f"the LM of the seat {name!r} is {_short(used)}, no LM: pass lm=fm.lm('…')"
             )
-        described = lm_identity(used) or {
+        described: LMFields = lm_identity(used) or {
             "name": used.model,
             "endpoint": used.model,
             "profile": {},

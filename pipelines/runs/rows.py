@@ -74,6 +74,7 @@ _ROW = as_read(
     NEEDED,
     usage=_USAGE,
     metric_usage=_USAGE,
+    takes=_USAGE,
     transcript=list[_TURN],  # type: ignore[valid-type]
     em=Share | None,
     f1=Share | None,

@@ -13,12 +13,13 @@ import numpy as np
 
 from ...modules.base.calls import Usage, UsageFields
 from ...modules.base.errors import UserError
-from ...modules.reading.grading import ACCURACY, FAILURE_SCORE, metric_name
-from ...modules.reading.row import ResultRow, score_in
+from ...modules.reading.grading import ACCURACY, Scale, metric_name
+from ...modules.reading.row import ResultRow, score_in, taken
 from ...modules.reports.forensics import ForensicTally
 from ...optimizers.statistics.clusters import clustered_mean
 from ...optimizers.statistics.statistics import bootstrap_mean, wilson
 from ..base.html import html_result
+from ..base.run_files import Counts, Latency, Manifest, MetricFields, ScoreFields
 from ..base.wording import counted, percent
 from .lines import result_lines
 
@@ -30,28 +31,38 @@ BOOTSTRAP_SEED = 0
 
 @dataclass(repr=False)
 class Summary:
-    """`summary.json`: every score as `{"value", "low", "high", "n"}` with a 95% interval.
+    """`summary.json`: scores, counts, the bill and the manifest of a run.
 
-    A question counts once, by the mean over its repeats: `n` is a number of questions. `scores` has
-    that of the run's metric under its name: `accuracy` and other rates, in 0 … 1, have Wilson's
-    interval, of repeats Student's over the questions' means; other scores have a bootstrap one of
-    their mean (and `rate`, which is False); `counts["correct"]` is None for those. Of questions
-    whose `meta.pair_id` names a partner, `scores["pair_accuracy"]` is the share of whole pairs that
-    are right in both. `forensics` is what dialogues did to answers, see `modules.forensics`; empty
-    for one agent. `usage` is that of the rows, whoever of their attempts paid, `metric_usage` that
-    of the metric's own LM calls (None without any). `paid` sums up the ledger, and so has the calls
-    of earlier, killed attempts; `lost` is the part of it that calls without a known end may have
-    cost at most. `stopped` says why there are fewer rows than questions, where something ended the
-    run early.
+    Attributes:
+        scores: by name, first the one of the run's metric. A question counts once, by the mean over
+            its repeats. Rates, such as `accuracy`, are in 0 … 1 with Wilson's interval, or over
+            repeats Student's; other scores have a bootstrap interval of their mean. If questions
+            name partners by `meta.pair_id`, `pair_accuracy` is the share of pairs with both right.
+        counts: numbers of questions, rows, errors and unreadable answers.
+        usage: what the calls of the rows cost, whichever attempt paid; answers from a record or
+            cache cost nothing here.
+        seconds: mean and percentiles of the time per question.
+        groups: the score by the values of `meta.subject` and other fields.
+        report: the protocol's own report.
+        run: the manifest, as in `run.json`.
+        takes: what the run takes: as `usage`, but with every answer from a record or cache at the
+            price that it had when it was asked. None for parts that nobody knows.
+        paid: what was paid in this folder, by its ledger, also for calls of attempts that were
+            killed.
+        lost: the part of `paid` that calls without a known end may have cost at most.
+        stopped: why the run ended early; None if it did not.
+        metric_usage: what the metric's own LM calls cost; None without any.
+        forensics: what dialogues did to answers, see `modules.reports.forensics`.
     """
 
-    scores: dict[str, dict[str, float]]
-    counts: dict[str, Any]
+    scores: dict[str, ScoreFields]
+    counts: Counts
     usage: UsageFields
-    seconds: dict[str, float]
-    groups: dict[str, dict[str, dict[str, float]]]
+    seconds: Latency
+    groups: dict[str, dict[str, ScoreFields]]
     report: dict[str, Any]
-    run: dict[str, Any]
+    run: Manifest
+    takes: UsageFields | None = None
     paid: UsageFields | None = None
     lost: UsageFields | None = None
     stopped: str | None = None
@@ -65,26 +76,24 @@ class Summary:
 
     @property
     def default_metric(self) -> bool:
-        """Whether that is accuracy, as where none is given."""
+        """Whether answers were scored by accuracy, the default."""
         return not self.run.get("metric")
 
     @property
-    def main(self) -> dict[str, float]:
+    def main(self) -> ScoreFields:
         """The score by the run's metric."""
         return self.scores[self.metric]
 
     @property
     def accuracy(self) -> float:
-        """The share of right answers, 0 to 1. Raises UserError where the metric says nothing of
-        that.
-        """
+        """The share of right answers, 0 to 1. Raises UserError for scores that are not rates."""
         if not self.is_rate:
-            raise UserError(f"{self.metric} scores are neither right nor wrong: take score")
+            raise UserError(f"{self.metric} scores are neither right nor wrong: read score instead")
         return float(self.main["value"])
 
     @property
     def is_rate(self) -> bool:
-        """Whether that is a share of right answers."""
+        """Whether the score is a share of right answers."""
         return self.counts.get("correct") is not None
 
     @property
@@ -104,9 +113,13 @@ class Summary:
         return "".join(f", {each}" for each in said)
 
     def to_dict(self) -> dict[str, Any]:
-        found = asdict(self)
-        run = found.pop("run")
-        return {**found, **run}
+        """The content of `summary.json`; the manifest's fields stand beside the others."""
+        fields = asdict(self)
+        manifest = fields.pop("run")
+        return {**fields, **manifest}
+
+    def __float__(self) -> float:
+        return self.main["value"]
 
     def __repr__(self) -> str:
         if not self.counts["rows"]:
@@ -124,7 +137,7 @@ def summarise(
     rows: Iterable[ResultRow],
     questions: int,
     report: Callable[[Iterable[ResultRow]], dict[str, Any]],
-    run: Mapping[str, Any],
+    run: Manifest,
 ) -> Summary:
     """One pass over the rows; `report` sees each of them too.
 
@@ -150,22 +163,23 @@ def summarise(
             "truncated": tally.truncated,
         },
         usage=tally.usage.to_dict(),
+        takes=tally.takes.to_dict(),
         seconds=_percentiles(tally.seconds),
         groups=tally.grouped(),
         report=protocol,
-        run=dict(run),
+        run=run,
         metric_usage=tally.judging.to_dict() if tally.judging.calls else None,
         forensics=forensic.report() if tally.default else {},
     )
 
 
-def rate(successes: int, n: int) -> dict[str, float]:
+def rate(successes: int, n: int) -> ScoreFields:
     """A share with its Wilson interval."""
     low, high = wilson(successes, n)
     return {"value": successes / n if n else 0.0, "low": low, "high": high, "n": n}
 
 
-def mean_score(scores: Sequence[float], *, is_rate: bool) -> dict[str, float]:
+def mean_score(scores: Sequence[float], *, is_rate: bool) -> ScoreFields:
     """The mean of scores, one for each question, with its 95% interval.
 
     Wilson's where all are right or wrong; of shares right over repeats Student's, with n - 1
@@ -201,25 +215,26 @@ class QuestionMeans:
         return means
 
 
-def score_words(metric: str, score: Mapping[str, float]) -> tuple[str, str]:
+def score_words(metric: str, score: ScoreFields | Mapping[str, float]) -> tuple[str, str]:
     """A score in words, and its interval: `62.0% right`, `52.1% to 70.9%`; `f1 0.521`, `0.43 to
     0.611`.
     """
     form = "{:.1%}" if score.get("rate", True) else "{:.3g}"
-    value, low, high = (form.format(score[name]) for name in ("value", "low", "high"))
+    value, low, high = map(form.format, (score["value"], score["low"], score["high"]))
     return f"{value} right" if metric == ACCURACY else f"{metric} {value}", f"{low} to {high}"
 
 
 class _Tally:
-    def __init__(self, metric: Mapping[str, Any] | None) -> None:
-        known = metric or {"name": ACCURACY, "rate": True}
-        self.default, self.name = not metric, str(known.get("name"))
-        self._rate, self._least = known.get("rate"), known.get("low") or FAILURE_SCORE
+    def __init__(self, metric: MetricFields | None) -> None:
+        self.default = not metric
+        scale = Scale.of(metric)
+        self.name = metric["name"] if metric else ACCURACY
+        self._rate, self._least = scale.rate, scale.least
         self._whole = True
         self._questions: dict[str, int] = {}
         self._scored, self._em, self._f1, self._strict = (QuestionMeans() for _ in range(4))
         self.seconds: list[float] = []
-        self.usage, self.judging = Usage(), Usage()
+        self.usage, self.takes, self.judging = Usage(), Usage(), Usage()
         self.rows = 0
         self.right = 0
         self.errors = 0
@@ -250,6 +265,7 @@ class _Tally:
         if row["seconds"] is not None:
             self.seconds.append(row["seconds"])
         self.usage.add(Usage.of(row["usage"]))
+        self.takes.add(taken(row))
         if "metric_usage" in row:
             self.judging.add(Usage.of(row["metric_usage"]))
         self.errors += row["error"] is not None
@@ -270,8 +286,8 @@ class _Tally:
                 values = self._groups.setdefault(name, {})
                 values.setdefault(str(value), QuestionMeans()).add(question, scored)
 
-    def scores(self) -> dict[str, dict[str, float]]:
-        is_rate, scores = self.is_rate, {}
+    def scores(self) -> dict[str, ScoreFields]:
+        is_rate, scores = self.is_rate, dict[str, ScoreFields]()
         if em := self._em.means():
             scores["em"] = mean_score(em, is_rate=True)
             mean, low, high = bootstrap_mean(self._f1.means(), seed=BOOTSTRAP_SEED)
@@ -289,7 +305,7 @@ class _Tally:
             **{name: one for name, one in scores.items() if name != self.name},
         }
 
-    def grouped(self) -> dict[str, dict[str, dict[str, float]]]:
+    def grouped(self) -> dict[str, dict[str, ScoreFields]]:
         return {
             name: {
                 value: mean_score(scored.means(), is_rate=self.is_rate)
@@ -308,7 +324,7 @@ def grade_band(meta: Mapping[str, Any]) -> str | None:
     return "1-6" if int(grade) <= 6 else "7-12"
 
 
-def _percentiles(seconds: list[float]) -> dict[str, float]:
+def _percentiles(seconds: list[float]) -> Latency:
     if not seconds:
         return {}
     p50, p90, p99 = np.percentile(seconds, [50, 90, 99])

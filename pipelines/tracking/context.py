@@ -7,17 +7,26 @@ import sys
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypedDict, TypeVar
 
 import dspy
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
-_CALLER: ContextVar[dict[str, Any] | None] = ContextVar("_CALLER", default=None)
+
+class CallerPlace(TypedDict):
+    """Where a run goes in MLflow; None for what the caller has not set."""
+
+    mlflow_parent_id: str | None
+    mlflow_experiment_id: str | None
+    mlflow_experiment: str | None
 
 
-def caller_place(parent: str | None = None) -> dict[str, Any]:
+_CALLER: ContextVar[CallerPlace | None] = ContextVar("_CALLER", default=None)
+
+
+def caller_place(parent: str | None = None) -> CallerPlace:
     """The fields of a run that say where it goes in MLflow: under `parent`, else where the caller
     is.
 
@@ -25,7 +34,9 @@ def caller_place(parent: str | None = None) -> dict[str, Any]:
     notes it as MLFLOW_EXPERIMENT_ID) or the environment names. Nothing of hers is changed.
     """
     here = _CALLER.get() or _here()
-    return here if parent is None else {**here, "mlflow_parent_id": parent}
+    if parent is not None:
+        here = {**here, "mlflow_parent_id": parent}
+    return here
 
 
 def from_caller(
@@ -44,7 +55,7 @@ def from_caller(
     return called
 
 
-def _here() -> dict[str, Any]:
+def _here() -> CallerPlace:
     # Who has not imported MLflow has no active run, and importing it takes a second.
     active_run = getattr(sys.modules.get("mlflow"), "active_run", None)
     active = active_run() if active_run else None

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ...modules.base.errors import UserError, said_by
 from ..base.journal import write_json
+from ..base.run_files import Manifest
 from ..runs.manifest import MANIFEST, save_run
 from ..runs.traces import TRACES
 from .send_traces import TraceSender, is_outage, send_traces
@@ -296,7 +297,7 @@ class MlflowTracker(Tracker):
         ):
             return
         with suppress(OSError):  # only a later resumption would miss it
-            save_run(self._folder, {**self._manifest, "mlflow_run_id": self.run_id})
+            save_run(self._folder, cast(Manifest, {**self._manifest, "mlflow_run_id": self.run_id}))
             self._noted = self.run_id
 
     # How it ends

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
@@ -18,16 +18,19 @@ from .context import caller_place
 from .tracker import start_tracking
 from .uploads import ModelUpload, Tracker, Uploads
 
+About = TypeVar("About", bound=Mapping[str, Any])
+"""What a folder says that its run is of: a manifest, or what another command notes."""
+
 
 @dataclass
-class Run:
+class Run(Generic[About]):
     """A folder that this process alone writes to, with open books.
 
     `about` is what the folder says it is of, `keep` what a temporary folder lives as long as.
     """
 
     folder: Path
-    about: dict[str, Any]
+    about: About
     books: Books
     keep: TemporaryFolder | None
     tracker: Tracker = field(default_factory=Tracker)
@@ -56,7 +59,7 @@ class Run:
 @contextmanager
 def running(
     kind: RunFolder,
-    about: dict[str, Any],
+    about: About,
     out: str | Path | None,
     *,
     engines: Iterable[Any] = (),
@@ -68,7 +71,7 @@ def running(
     parts: bool = False,
     replayed: Path | None = None,
     spent: Usage | None = None,
-) -> Iterator[Run]:
+) -> Iterator[Run[About]]:
     """Open a run: its folder, for this process alone, and the books of every call in the block.
 
     Args:

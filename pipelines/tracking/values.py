@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from ...modules.base.fence import one_line
 from ...modules.protocols.registry import titled
+from ..base.run_files import ScoreFields
 
 # The limits of MLflow's tracking stores.
 LONGEST_NAME = 250
@@ -36,7 +37,7 @@ _CREDENTIALS = re.compile(r"\b(Basic|Bearer) [\w.~+/=\-]{8,}")
 _NOT_IN_NAMES = re.compile(r"[^\w.\- :/]")
 
 
-def with_ends(name: str, score: Mapping[str, Any]) -> dict[str, float]:
+def with_ends(name: str, score: ScoreFields | Mapping[str, Any]) -> dict[str, float]:
     """A score as figures: NAME and, as far as they are known, its interval's ends NAME_low and
     NAME_high.
     """

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Required, TypedDict
+from typing import Any, Required, TypedDict, cast
 
 import optuna
 from optuna.study import StudyDirection
@@ -15,6 +15,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ...modules.base.space import key_of
 from ..base.html import html_table
+from ..base.run_files import ScoreFields
 from ..base.wording import difference_text, percent, used
 from ..comparison.verdict import A, B
 from ..runs.summary import mean_score
@@ -51,7 +52,7 @@ class TrialEntry(TypedDict, total=False):
     lost: bool
     questions: int
     errors: int
-    scores: dict[str, dict[str, float]]
+    scores: dict[str, ScoreFields]
 
 
 def entries(study: optuna.Study, objectives: Sequence[str]) -> list[TrialEntry]:
@@ -78,14 +79,14 @@ def entries(study: optuna.Study, objectives: Sequence[str]) -> list[TrialEntry]:
     return found
 
 
-def _scores(trial: FrozenTrial, objectives: Sequence[str]) -> dict[str, dict[str, float]]:
+def _scores(trial: FrozenTrial, objectives: Sequence[str]) -> dict[str, ScoreFields]:
     scores = [score or 0.0 for score in scores_of(trial)]
     n = len(scores)
     is_rate = objectives[0] != "f1" and set(scores) <= {0, 1}
     found = {objectives[0]: mean_score(scores, is_rate=is_rate)}
     for name, known in json.loads(trial.user_attrs["took"]).items():
         ends = {end: known[end] for end in ("low", "high") if end in known}
-        found[name] = {"value": known[str(n)], **ends, "n": n}
+        found[name] = cast(ScoreFields, {"value": known[str(n)], **ends, "n": n})
     return found
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import dspy
 
@@ -38,6 +38,7 @@ from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, score_in
 from ..base.budget import BudgetSpent, room_for_question
+from ..base.run_files import RunSettings
 from ..base.wording import common_error
 from ..evaluation.answering import answer_row, lms_in, useful_concurrency
 from ..lms.foreign import metering
@@ -232,8 +233,9 @@ class Scorer:
         asked = self.questions[:questions]
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder / "lock"), ExitStack() as held:
+            settings = cast(RunSettings, self.job.settings)
             known = open_run(
-                folder, program, self.questions, self.job.lm, self.job.settings, self.job.metric
+                folder, program, self.questions, self.job.lm, settings, self.job.metric
             )
             file = held.enter_context(closing(RowFile(folder)))
             if not (folder / MANIFEST).exists():

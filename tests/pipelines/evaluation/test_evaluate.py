@@ -37,6 +37,7 @@ import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task
 from folkmoot.modules.base.calls import Usage, UsageFields
 from folkmoot.modules.protocols.program import Program, prediction_of
+from folkmoot.modules.reading.row import taken
 from folkmoot.pipelines.base.journal import Journal
 from folkmoot.pipelines.evaluation.logged import evaluation_metrics, evaluation_note
 from folkmoot.pipelines.lms.ledger import read_ledger
@@ -96,9 +97,10 @@ def same_but_time(rows: Any) -> list[dict[str, Any]]:
     """
     rest = []
     for row in rows:
-        kept = {key: value for key, value in row.items() if key not in ("seconds", "usage")}
+        changing = ("seconds", "usage", "takes")
+        kept = {key: value for key, value in row.items() if key not in changing}
         if not row["error"]:  # what else was under way when a question failed is a matter of time
-            kept["calls"] = row["usage"]["calls"]
+            kept["takes"] = taken(row).to_dict()  # whoever paid
         kept["transcript"] = [
             {key: value for key, value in turn.items() if key != "usage"}
             for turn in row["transcript"]

@@ -63,7 +63,7 @@ def test_a_score_of_ones_own_is_in_rows_and_summary(run: Any) -> None:
     assert list(found.summary.scores) == ["overlap"]
     assert found.summary.counts["correct"] is None
     assert found.score == score["value"]
-    with pytest.raises(fm.UserError, match="take score"):
+    with pytest.raises(fm.UserError, match="read score instead"):
         _ = found.accuracy
     assert "overlap 0.381" in repr(found)
 

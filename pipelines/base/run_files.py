@@ -1,0 +1,145 @@
+"""The shapes of what a run keeps as JSON: `run.json` (its manifest) and parts of
+`summary.json`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+from ...modules.base.calls import UsageFields
+
+
+class ScoreFields(TypedDict):
+    """A score over `n` questions with its 95% interval.
+
+    `rate` is False for a mean of scores that are neither right nor wrong; without it, the score is
+    a share in 0 … 1.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: NotRequired[int]
+    rate: NotRequired[bool]
+
+
+class Counts(TypedDict):
+    """Numbers of questions and rows; `correct` is None where scores are neither right nor wrong."""
+
+    questions: int
+    rows: int
+    correct: int | None
+    errors: int
+    unreadable: int
+    truncated: int
+
+
+class Latency(TypedDict, total=False):
+    """Seconds per question; empty where no row notes them."""
+
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+
+
+class LMFields(TypedDict):
+    """An LM as a run notes it: enough to ask it again, but for its key."""
+
+    name: str
+    endpoint: str
+    profile: dict[str, Any]
+    settings: dict[str, Any]
+
+
+class MetricFields(TypedDict):
+    """How a run was scored; None in its place is accuracy.
+
+    `spec` is the name by which the metric can be made again, `code` a hash of what a user's own
+    function does.
+    """
+
+    name: str
+    spec: str | None
+    code: str | None
+    low: float | None
+    high: float | None
+    rate: bool | None
+
+
+class JudgeFields(TypedDict):
+    """The LM that graded answers and, if `checked`, how far it agrees with people."""
+
+    lm: str
+    checked: bool
+    agreement: NotRequired[ScoreFields]
+    kappa: NotRequired[ScoreFields]
+    too_kind: NotRequired[list[str]]
+    too_strict: NotRequired[list[str]]
+    unreadable: NotRequired[list[str]]
+    usage: NotRequired[UsageFields]
+
+
+class DataSettings(TypedDict, total=False):
+    """The settings from which later commands read the same questions and prices again."""
+
+    split: str | None
+    kind: str | None
+    sets: list[str] | None
+    columns: list[str] | None
+    prices: list[str] | None
+
+
+class RunSettings(DataSettings, total=False):
+    """How a run was asked for: fields of its request, and what its command notes beside them."""
+
+    command: str
+    program_spec: str
+    run_name: str | None
+    label: str
+    concurrency: int
+    engine: str
+    data: str | None
+    limit: int | None
+    seed: int | None
+    sampling: str | None
+    kinds: Any
+    types: Any
+    budget: str | None
+    train: str | None
+    train_split: str | None
+    train_fingerprint: str
+    demos: int
+    demo_seed: int | None
+    step_limit: int
+    alone: list[str]
+    repeats: int
+    permute: bool
+    warnings: list[str]
+
+
+class Manifest(TypedDict):
+    """`run.json`: what a run is of, and where it is tracked.
+
+    `program` is what the program's `describe()` says; `lms` has the LM of each seat, `*` that of
+    all others; `metric` is None for accuracy. `imported` describes the log that a run was read
+    from. The last fields are those of the tracking store.
+    """
+
+    program: dict[str, Any]
+    program_hash: str
+    prompt_hash: str
+    lms: dict[str, LMFields]
+    data_fingerprint: str
+    questions: int
+    metric: MetricFields | None
+    settings: RunSettings
+    versions: dict[str, str]
+    git_commit: str | None
+    judge: NotRequired[JudgeFields]
+    imported: NotRequired[dict[str, Any]]
+    mlflow_run_id: NotRequired[str | None]
+    tracking_key: NotRequired[str]
+    mlflow_parent_id: NotRequired[str | None]
+    mlflow_experiment_id: NotRequired[str | None]
+    mlflow_experiment: NotRequired[str | None]
