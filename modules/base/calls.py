@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, NotRequired, TypedDict, TypeVar, cast
+from typing import Any, NamedTuple, NotRequired, TypedDict, TypeVar, cast
 
 from dspy.utils.exceptions import LMError
 
@@ -321,6 +321,22 @@ def total(usages: Iterable[Usage]) -> Usage:
     for usage in usages:
         found.add(usage)
     return found
+
+
+class Sample(NamedTuple):
+    """Which sample of an LM the calls of an agent are: copies of one LM have rollouts of their own,
+    from `rollout` on, at `temperature` unless another is set; None leaves it as it is.
+    """
+
+    rollout: int = 0
+    temperature: float | None = None
+
+    def number(self, rollout: int | None) -> int | None:
+        """The number of a call's rollout among those of all copies."""
+        return self.rollout + (rollout or 0) if self.rollout else rollout
+
+
+SAMPLE: ContextVar[Sample] = ContextVar("folkmoot_sample", default=Sample())  # noqa: B039
 
 
 class asking:  # noqa: N801

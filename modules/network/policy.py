@@ -57,11 +57,11 @@ class AgentGraph(NamedTuple):
 class Edges(NamedTuple):
     """Directed edges of the disjoint union of many graphs, self-loops included.
 
-    `index` (2, E): numbers of source and target nodes; `agent` (E,): whose weights attend along the
+    `ends` (2, E): numbers of source and target nodes; `agent` (E,): whose weights attend along the
     edge; `trust` (E,): the edge feature.
     """
 
-    index: Tensor
+    ends: Tensor
     agent: Tensor
     trust: Tensor
 
@@ -103,7 +103,7 @@ class AgentsGAT(MessagePassing):  # type: ignore[misc]
         ]
         sources, heads = nodes[..., 0].numel(), weight.shape[2]
         read = self.propagate(
-            edges.index,
+            edges.ends,
             size=(sources, agents * batch * count),
             x=(nodes.reshape(sources, 1, -1), None),
             score=tuple(each.reshape(-1, heads) for each in scores),
@@ -170,7 +170,7 @@ class Policies(nn.Module):
         # What nodes share, the question, is projected once: it is the weight of a constant 1.
         standing = standing.expand(batch, agents, -1)
         nodes = functional.pad(standing, (0, 1), value=1.0).expand(agents, -1, -1, -1)
-        rows = torch.block_diag(questions, torch.eye(standing.shape[-1]))
+        rows = torch.block_diag(questions, torch.eye(standing.shape[-1]))  # type: ignore[no-untyped-call]
         product = functional.linear(rows, self.gat1.lin["weight"].flatten(0, 1))
         product = product.view(len(rows), agents, 1, heads, -1).transpose(0, 1)
         known = product[:, batch:].permute(0, 2, 3, 4, 1).expand(-1, batch, -1, -1, -1)
@@ -180,8 +180,10 @@ class Policies(nn.Module):
         at_home = hidden.diagonal(dim1=0, dim2=2).permute(2, 0, 1).unsqueeze(2)
         weight = self.gat2.lin["weight"].view(agents, 1, heads, self.config.hidden, -1)
         read = self.gat2(hidden, weight, own, at_home)[:, :, 0]
-        logits = torch.einsum("abc,asc->bas", read, self.linear["weight"])
-        return logits + self.linear["bias"]
+        logits: Tensor = self.linear["bias"] + torch.einsum(
+            "abc,asc->bas", read, self.linear["weight"]
+        )
+        return logits
 
     def agent(self, i: int) -> dict[str, Tensor]:
         """Agent i's tensors under the names and in the shapes of GATConv and Linear:

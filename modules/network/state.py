@@ -317,9 +317,7 @@ def _network(
     config: NetworkConfig, questions: int, tensors: dict[str, torch.Tensor]
 ) -> NetworkState:
     n, s = config.agents, len(config.strategies)
-    arrays = {
-        name: part.numpy() for name, part in tensors.items() if not name.startswith(POLICIES)
-    }
+    arrays = {name: part.numpy() for name, part in tensors.items() if not name.startswith(POLICIES)}
     weights = {
         name.removeprefix(POLICIES): part
         for name, part in tensors.items()

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any
 
 import dspy
 
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
-from ..base.calls import ASKER, asking, bound, with_usage
+from ..base.calls import ASKER, SAMPLE, Sample, asking, bound, with_usage
 from ..base.errors import UserError
 from ..base.together import together
 from ..network.config import NetworkConfig
@@ -34,18 +33,6 @@ if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to im
 
 _ROLLOUTS = 10_000  # between agents: more than any strategy draws samples
 _AGENT = re.compile(r"agent\.(\d+)(?:\..*)?")
-
-
-class _Copy(NamedTuple):
-    """Tells agents with one LM apart: their number, and the temperature they are asked at; None
-    leaves it as it is.
-    """
-
-    number: int = 0
-    temperature: float | None = None
-
-
-_COPY: ContextVar[_Copy] = ContextVar("folkmoot_network_copy", default=_Copy())  # noqa: B039
 
 
 class StrategyNetwork(Program):
@@ -193,9 +180,7 @@ class StrategyNetwork(Program):
         """
         config, found = self.state.config, list[SeatTurns]()
         for i in range(config.top or config.agents):
-            # of a module of the user's own, one call of each predictor
-            members = [self._of(i, name) for name in config.strategies]
-            each = [member.turns() or Program.turns(member) for member in members]
+            each = [_turns(self._of(i, name)) for name in config.strategies]
             cheapest = min(range(len(each)), key=lambda s: sum(low for _, low, _ in each[s]))
             dearest = max(range(len(each)), key=lambda s: sum(high for _, _, high in each[s]))
             for s, turns in enumerate(each):
@@ -280,8 +265,10 @@ class StrategyNetwork(Program):
         copies = [_lm_of(self._of(j, name)) is own for j in range(self.state.config.agents)]
         unset = getattr(own or dspy.settings.lm, "temperature_unset", False)
         heat = self.state.config.copies_temperature if sum(copies) > 1 and unset else None
-        copy = _Copy(sum(copies[:i]), heat)
-        with bound(_COPY, copy), nullcontext() if isinstance(member, _Member) else _sampled(copy):
+        context: Any = nullcontext()
+        if heat is not None and isinstance(member, Foreign) and own is None:
+            context = dspy.context(lm=dspy.settings.lm.copy(temperature=heat))
+        with bound(SAMPLE, Sample(sum(copies[:i]) * _ROLLOUTS, heat)), context:
             return await solved_by(member, task)
 
     def _of(self, i: int, name: str) -> Program:
@@ -294,7 +281,8 @@ class StrategyNetwork(Program):
             return known
         if isinstance(known, dspy.Module):
             return Foreign(known)
-        member = _Member(thing, self.samples, self.sampling)
+        samples = self.samples if strategy_of(thing).samples is not None else None
+        member = SingleAgent(thing, samples=samples, sampling=self.sampling)
         member.rename(name)
         return member
 
@@ -324,52 +312,15 @@ class StrategyNetwork(Program):
                 self.members.pop(name, None)
 
 
-class _Member(SingleAgent):
-    """An agent with one strategy, which asks as `_COPY` says."""
-
-    def __init__(
-        self, strategy: str, samples: int | None, sampling: Mapping[str, Any] | None
-    ) -> None:
-        several = strategy_of(strategy).samples is not None
-        super().__init__(strategy, samples=samples if several else None, sampling=sampling)
-
-    async def solve(self, task: Task) -> dspy.Prediction:
-        copy = _COPY.get()
-        if copy == _Copy():
-            return await self.plan.flow(self.seat, self.steps, task, self.samples or 1)
-        steps = {name: cast(Seat, _Sampler(step, copy)) for name, step in self.steps.items()}
-        seat = cast(Seat, _Sampler(self.seat, copy))
-        return await self.plan.flow(seat, steps, task, self.samples or 1)
-
-
-class _Sampler:
-    """A seat whose calls are samples of one agent's own, for the flow of a strategy."""
-
-    def __init__(self, seat: Seat, copy: _Copy) -> None:
-        self._seat, self._first = seat, copy.number * _ROLLOUTS
-        free = copy.temperature is not None and "temperature" not in seat.predict.config
-        self._sampling = {"temperature": copy.temperature} if free else {}
-
-    async def ask(self, task: Task, *, rollout: int | None = None, **options: Any) -> Turn:
-        number = self._rollout(rollout)
-        return await self._seat.ask(task, rollout=number, sampling=self._sampling, **options)
-
-    async def work(
-        self, task: Task, step: str, *, rollout: int | None = None, **options: Any
-    ) -> Turn:
-        number = self._rollout(rollout)
-        return await self._seat.work(task, step, rollout=number, sampling=self._sampling, **options)
-
-    def _rollout(self, rollout: int | None) -> int | None:
-        return self._first + (rollout or 0) if self._first else rollout
-
-
-def _sampled(copy: _Copy) -> Any:
-    """DSPy's settings in which predictors without an LM of their own draw an agent's own sample."""
-    if copy == _Copy() or not isinstance(dspy.settings.lm, dspy.BaseLM):
-        return nullcontext()
-    heat = {} if copy.temperature is None else {"temperature": copy.temperature}
-    return dspy.context(lm=dspy.settings.lm.copy(rollout_id=copy.number * _ROLLOUTS or None, **heat))
+def _turns(member: Program) -> list[SeatTurns]:
+    """The turns of a member; of a module of the user's own, at most one of each predictor."""
+    turns = member.turns()
+    if isinstance(member, Foreign):
+        for name, predictor in member.parts(dspy.Predict):
+            seat = Seat(name, predictor.signature)
+            seat.predict = predictor
+            turns.append((seat, 0, 1))
+    return turns
 
 
 def _lm_of(member: Program) -> Any:

@@ -18,7 +18,14 @@ from dspy.lm15 import Usage as LMUsage
 
 from ...modules.agents.profile import DEFAULT_PROFILE, Profile
 from ...modules.agents.prompt import json_schema
-from ...modules.base.calls import ASKER, CallError, FatalCallError, Usage, record_call
+from ...modules.base.calls import (
+    ASKER,
+    SAMPLE,
+    CallError,
+    FatalCallError,
+    Usage,
+    record_call,
+)
 from ...modules.base.connections import SingleFlight, back_off
 from ...modules.base.errors import UserError, closest
 from ...modules.base.saved_file import ADDRESSES
@@ -343,6 +350,8 @@ class Engine:
         return await watch(seen, self.model, payload, self._billed(payload, rollout))
 
     async def _billed(self, payload: Mapping[str, Any], rollout: int | None) -> tuple[Reply, Usage]:
+        if rollout is None:  # as DSPy's own predictors ask
+            rollout = SAMPLE.get().number(None)
         asker, key = ASKER.get(), self.key(payload, rollout)
         first = asker.asks_first(key)
         try:

@@ -159,21 +159,23 @@ def plan_training(request: TrainRequest, *, stored: bool = False) -> ReplayPlan 
         raise UserError(f"seed is {seed} and in the settings {options['seed']}: keep one of them")
     if seed or request.program in (None, "network"):
         options.setdefault("seed", seed)
+    network = _network_in(request, options)
     if stored and request.out is None:
         raise UserError("--out is missing: name the folder that the network is kept in")
     plan = _live if request.outcomes is None else _replay
-    return plan(request, options)
+    return plan(request, options, network)
 
 
-def _replay(request: TrainRequest, options: dict[str, Any]) -> ReplayPlan:
+def _replay(
+    request: TrainRequest, options: dict[str, Any], network: StrategyNetwork | None
+) -> ReplayPlan:
     for name in _ONLY_LIVE:
         if request.asked(name):
             option = "--" + name.replace("_", "-")
             raise UserError(f"{option} is for training by asking: leave it out, or the outcomes")
-    network = _network_in(request, options)
     table = outcomes_in(request.outcomes)
     tested = None if request.test is None else outcomes_in(request.test)
-    warnings = []
+    warnings = list[str]()
     if network is None:
         table = with_strategies(table, options.get("strategies"))
         network, training, warnings = _new_network(request, options, table)
@@ -197,11 +199,12 @@ def _replay(request: TrainRequest, options: dict[str, Any]) -> ReplayPlan:
     return ReplayPlan(request, options, network, training, table, tested, warnings=warnings)
 
 
-def _live(request: TrainRequest, options: dict[str, Any]) -> LivePlan:
+def _live(
+    request: TrainRequest, options: dict[str, Any], network: StrategyNetwork | None
+) -> LivePlan:
     how: Any = {"columns": request.column_names(), "kind": request.kind}
     seed = int(options.get("seed", 0))
     limits = (request.train_split, request.train_limit, seed)
-    network = _network_in(request, options)
     questions, _ = data.load_part(request.train, "train", *limits, **how)
     data.check_asked(questions)
     test, warnings = _test_questions(request, seed, how), list[str]()
