@@ -213,7 +213,7 @@ def tallied(*, alone: bool = False) -> Iterator[list[Usage]]:
             outer.extend(calls)
 
 
-class Sample(NamedTuple):
+class Rollouts(NamedTuple):
     """Which sample of an LM the calls of an agent are: copies of one LM have rollouts of their own,
     from `rollout` on, at `temperature` unless another is set; None leaves it as it is.
     """
@@ -226,7 +226,7 @@ class Sample(NamedTuple):
         return self.rollout + (rollout or 0) if self.rollout else rollout
 
 
-SAMPLE: ContextVar[Sample] = ContextVar("folkmoot_sample", default=Sample())  # noqa: B039
+ROLLOUTS: ContextVar[Rollouts] = ContextVar("folkmoot_rollouts", default=Rollouts())  # noqa: B039
 
 
 class asking:  # noqa: N801

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
+from ..agents.own_prompts import prompts_given
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
-from ..base.calls import ASKER, SAMPLE, Sample, asking, bound, with_usage
+from ..base.calls import ASKER, ROLLOUTS, Rollouts, asking, bound, with_usage
 from ..base.errors import UserError
 from ..base.together import together
 from ..network.config import NetworkConfig
@@ -170,6 +171,11 @@ class StrategyNetwork(Program):
         network._separate(agents)
         return network
 
+    def word(self, prompts: Any = None, prompt_layout: str | None = None) -> None:
+        prompts = prompts_given(prompts) if prompts is not None else None
+        self._separate(self._agents_in(prompts or ()))
+        super().word(prompts, prompt_layout)
+
     def assign(self, lms: Mapping[str, Any] | None) -> None:
         self._separate(self._agents_in(lms or ()))
         super().assign(lms)
@@ -268,7 +274,7 @@ class StrategyNetwork(Program):
         context: Any = nullcontext()
         if heat is not None and isinstance(member, Foreign) and own is None:
             context = dspy.context(lm=dspy.settings.lm.copy(temperature=heat))
-        with bound(SAMPLE, Sample(sum(copies[:i]) * _ROLLOUTS, heat)), context:
+        with bound(ROLLOUTS, Rollouts(sum(copies[:i]) * _ROLLOUTS, heat)), context:
             return await solved_by(member, task)
 
     def _of(self, i: int, name: str) -> Program:

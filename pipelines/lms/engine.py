@@ -20,7 +20,7 @@ from ...modules.agents.profile import DEFAULT_PROFILE, Profile
 from ...modules.agents.prompt import json_schema
 from ...modules.base.calls import (
     ASKER,
-    SAMPLE,
+    ROLLOUTS,
     CallError,
     FatalCallError,
     Usage,
@@ -351,7 +351,7 @@ class Engine:
 
     async def _billed(self, payload: Mapping[str, Any], rollout: int | None) -> tuple[Reply, Usage]:
         if rollout is None:  # as DSPy's own predictors ask
-            rollout = SAMPLE.get().number(None)
+            rollout = ROLLOUTS.get().number(None)
         asker, key = ASKER.get(), self.key(payload, rollout)
         first = asker.asks_first(key)
         try:

@@ -19,7 +19,7 @@ from ..runs.books import open_books
 from ..runs.folder import out_folder
 from .live import CALLS, live
 from .plan import LivePlan, ReplayPlan, plan_training
-from .replay import replay
+from .replay import train_by_replay
 from .request import TrainRequest
 from .train import Trained, displayed_training
 
@@ -67,7 +67,7 @@ def train_as_planned(plan: ReplayPlan | LivePlan) -> Trained:
         }
         if isinstance(plan, ReplayPlan):
             what = (plan.network, plan.outcomes, plan.training, folder)
-            trained = replay(*what, test=plan.tested, **how)
+            trained = train_by_replay(*what, test=plan.tested, **how)
         else:
             trained = _asked(plan, folder, how)
     trained.keep = keep

@@ -52,7 +52,7 @@ def live(
 
     Every answered call is kept in `out/training`: the same call with the same folder goes on from
     the last checkpoint, and what was answered since is not asked again. `lm` is that of every seat
-    without one of its own; the other arguments are those of `evaluate` and of `replay`.
+    without one of its own; the other arguments are those of `evaluate` and of `train_by_replay`.
 
     Raises UserError for settings that only a replay can meet and a folder of another training, and
     Unanswered for a call that failed for good; BudgetSpent and KeyboardInterrupt go through, and

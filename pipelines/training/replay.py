@@ -39,7 +39,7 @@ DRAWS = 32
 """How often choices that are sampled are drawn for each test question."""
 
 
-def replay(
+def train_by_replay(
     network: StrategyNetwork,
     outcomes: Outcomes,
     training: TrainingSettings,

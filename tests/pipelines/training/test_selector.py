@@ -153,7 +153,7 @@ def test_a_network_asks_the_modules_and_votes(lm: Any, tmp_path: Path) -> None:
     with dspy.context(lm=lm):
         found = network(question=QUESTIONS[0].question, choices=QUESTIONS[0].choices)
     assert (found.answer, found.strategies) == ("A", ["cot"] * 3)
-    assert [name for name, _ in network.named_predictors()][0] == "members['cot'].module.say"
+    assert next(name for name, _ in network.named_predictors()) == "members['cot'].module.say"
     compiled = fm.compile(
         network, QUESTIONS[:8], QUESTIONS[8:], optimizer="bootstrap", lm=lm, out=tmp_path / "out",
         tracking=False,
