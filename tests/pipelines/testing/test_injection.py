@@ -87,8 +87,6 @@ def _own_loop() -> None:
     """Calls that tests before these have given up are cancelled with their loop, and a new one
     begins.
     """
-    portal = sync._LOOP.portal()
-    portal.call(portal.stop, True)
     sync._LOOP.stop()
 
 
