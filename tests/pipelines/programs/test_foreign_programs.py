@@ -345,7 +345,7 @@ def test_an_interrupt_ends_the_run_and_nothing_else(inside: bool, tmp_path: Path
 
 
 def test_a_study_of_ones_own_program_needs_a_setting_that_varies() -> None:
-    with pytest.raises(fm.UserError, match="nothing of .*:Rag varies"):
+    with pytest.raises(fm.UserError, match=r"nothing of .*:Rag varies"):
         fm.tune(f"{__name__}:Rag", questions(4), questions(2))
 
 
