@@ -172,8 +172,8 @@ class StrategyNetwork(Program):
             if turn.answer is not None:  # equal answers as the first of them was spelled
                 answers[i] = spelled.setdefault(answer_key(turn.answer, task.kind), turn.answer)
         voters = [f"agent.{i}" for i in range(len(self.agents))]
-        settle = self.ties.settle(ASKER.get().question, voters, weights.tolist())
-        outcome = weighted_consensus(answers, weights, settle)
+        decide_tie = self.ties.decider(ASKER.get().question, voters, weights.tolist())
+        outcome = weighted_consensus(answers, weights, decide_tie)
         return prediction_of(
             task,
             outcome.answer,
