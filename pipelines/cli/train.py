@@ -18,8 +18,9 @@ from ..runs.lines import result_lines
 from ..runs.outcomes import read_outcomes
 from ..training.fit import train_as_planned
 from ..training.plan import LivePlan, ReplayPlan, plan_training
+from ..training.replay import rescore
 from ..training.request import TrainRequest
-from ..training.train import Trained, rescore
+from ..training.train import Trained
 from .guard import say
 from .life import live
 from .options import Confirmed, EvaluateView, Quietly
