@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeVar
 
 import dspy
 from anyio import from_thread
+from optuna.distributions import CategoricalDistribution
 
 from ...signatures.roles import ROLES
 from ...signatures.team import WORKERS
@@ -25,7 +26,7 @@ from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER, asking, metered
 from ..base.errors import UserError
-from ..base.space import Choice, Parameter
+from ..base.space import Parameter
 from ..base.sync import run_sync
 from ..reading.answers import Kind
 from ..reading.question import Question
@@ -273,6 +274,10 @@ class Program(dspy.Module):  # type: ignore[misc]
         elif isinstance(ties, Ties) and ties.rule == "random":
             own["ties"] = replace(ties, seed=seed)
 
+    def with_seats(self, names: Iterable[str]) -> Program:
+        """The program with seats of these names, as far as it can have them: itself, or a copy."""
+        return self
+
     def assign(self, lms: Mapping[str, Any] | None) -> None:
         """Give seats LMs of their own, by seat name; `NAME` also means all of `NAME.0`, `NAME.1`,
         `NAME.split`, ….
@@ -292,7 +297,7 @@ class Program(dspy.Module):  # type: ignore[misc]
                 seat.predict.lm = lm
 
 
-LAYOUT = Parameter(Choice(LAYOUTS), default=ROLE_LAST)
+LAYOUT = Parameter(CategoricalDistribution(LAYOUTS), default=ROLE_LAST)
 """Where instructions stand, as a part of a space."""
 
 

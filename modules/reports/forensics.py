@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..reading.row import ResultRow
 from .counting import STATES, Figures, Reading, Turn
-from .shapley import MOST_VOTERS, Ballot, ballot_of, shapley_values, vote_right
+from .shapley import MOST_VOTERS, MOST_WORTH, Ballot, ballot_of, shapley_values, vote_right
 
 DECIDERS = ("judge", "supervisor")
 """Who settles what others answered: their turns are no votes, and they are not swayed."""
@@ -144,8 +144,8 @@ def forensics(
       right one
     - `agent`: for each `flips`, counts from first to last answer on a question (right, wrong or
       unreadable, such as `right_to_wrong`); `sycophancy_rate`; and `shapley`, its Shapley value in
-      the vote of last answers (`shapley_first`: of first answers, where somebody spoke twice), see
-      `shapley_values`
+      the vote of last answers (`shapley_first`: of first answers, where somebody spoke twice), of
+      at most 8 agents, see `shapley_values`
     - `shapley`: `vote`, the accuracy of the vote among all, which the values sum up to,
       `vote_first`, and `unexplained`, what the final answers' accuracy is above `vote`: the
       decider's part
@@ -255,7 +255,7 @@ class ForensicTally:
         known = found.get("agent", {})
         # Those who vote, then those who only examine.
         agents = {agent: known.get(agent, {}) for agent in {**self._agents, **known}}
-        if 1 < len(self._agents) <= MOST_VOTERS:
+        if 1 < len(self._agents) <= MOST_WORTH:
             found["shapley"] = {}
             rounds = [("", self._last)] + [("_first", self._first)] * self._spoke_twice
             for ending, ballots in rounds:

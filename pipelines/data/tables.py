@@ -19,8 +19,6 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-import dspy
-
 from ...modules.base.errors import UserError
 from ...modules.base.extras import from_extra
 from ..base.wording import counted
@@ -49,7 +47,7 @@ _JSON, _TEXT = (".jsonl", ".ndjson", ".json"), (".csv", ".tsv", ".tab", ".psv", 
 _EXCEL = (".xlsx", ".xlsm")
 _USUAL = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
 _DELIMITERS = ",\t;|^~"
-_BATCH, _MOST_BATCH = 64, 2**26
+_BATCH, _MOST_BATCH = 256, 2**26
 """Rows that are taken out of Parquet or Arrow at once, and the most bytes that they may have."""
 
 
@@ -61,7 +59,7 @@ def read(path: Path, split: str | None = None) -> TableSource:
     """
     suffix, name = path.suffix.casefold(), str(path)
     if not path.exists():
-        ask = ", or, to ask one question, call the program: program(question=…)"
+        ask = f", or ask one question: folkmoot ask PROGRAM {name!r}, in Python program(question=…)"
         raise UserError(f"there is no file {name!r}; correct the path{ask if ' ' in name else ''}")
     if path.is_dir():
         return TableSource(name, _saved(path, split), cells=True)
@@ -113,7 +111,7 @@ def read_held(source: Any, split: str | None = None, name: str | None = None) ->
 
 def _members(members: Iterable[Any], name: str) -> Iterator[TableRow]:
     for number, row in enumerate(members, 1):
-        if not isinstance(row, dspy.Example | Mapping):
+        if not callable(getattr(row, "items", None)):
             what = "None" if row is None else f"a {type(row).__name__}"
             raise UserError(
                 f"{name}[{number - 1}] is {what}, not an fm.Question: pass questions, dicts or "

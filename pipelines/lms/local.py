@@ -57,7 +57,7 @@ class LocalEndpoint:
         self.timeout = timeout
         self.settings: dict[str, Any] = {"threads": threads, "context": context, "slots": slots}
         self._weights = weights_of(model, settings().cache)
-        self.plain = plain or not self._weights.has_template
+        self.plain = plain or not self._weights.layout.has_template
         self._http: HttpEndpoint | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -72,7 +72,7 @@ class LocalEndpoint:
     @property
     def profile(self) -> Profile:
         """How the weights want to be asked."""
-        return PLAIN_PROFILE if self._weights.untuned else DEFAULT_PROFILE
+        return PLAIN_PROFILE if self._weights.layout.untuned else DEFAULT_PROFILE
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
         """One attempt. Raises TransientError or CallError."""
