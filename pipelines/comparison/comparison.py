@@ -8,6 +8,7 @@ from html import escape
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, overload
 
+from ...modules.base.fence import clean
 from ..base.wording import answers_text
 from ..evaluation.earlier import Evaluation
 from .compared import Compared
@@ -157,8 +158,9 @@ class Comparison(Sequence[Pair]):
         return "\n".join([*self.table(), "", *self.said, *self.notes])
 
     def _repr_html_(self) -> str:
-        lines = "".join(f"<p>{escape(line)}</p>" for line in [*self.said, *self.notes])
-        return f"<div><pre>{escape(chr(10).join(self.table()))}</pre>{lines}</div>"
+        lines = "".join(f"<p>{escape(clean(line))}</p>" for line in [*self.said, *self.notes])
+        table = "\n".join(escape(clean(line)) for line in self.table())
+        return f"<div><pre>{table}</pre>{lines}</div>"
 
     # Data
 

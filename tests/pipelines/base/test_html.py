@@ -16,7 +16,7 @@ from folkmoot.pipelines.base.html import html_table, html_text
 from folkmoot.pipelines.comparison.compare import compare
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\u202e&\"'"
-TAGS = {"div", "strong", "table", "thead", "tbody", "tr", "th", "td"}
+TAGS = {"div", "p", "pre", "strong", "table", "thead", "tbody", "tr", "th", "td"}
 
 
 class Sometimes(Program):
