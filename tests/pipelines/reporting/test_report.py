@@ -264,7 +264,7 @@ def test_the_chart_has_round_ticks_and_a_line_along_the_front() -> None:
     assert chart.line == [(a.x, a.y), (b.x, a.y), (b.x, b.y)]
     assert b.high < b.y < a.y == c.y < c.low
     assert a.said == "50.0% right (40.0 to 60.0%) for 2 tokens per question"
-    free = [replace(cheap, usage={**cheap.usage, "calls": 0, "prompt_tokens": 0})]
+    free = [replace(cheap, takes={**cheap.takes, "calls": 0, "prompt_tokens": 0})]
     at_no_price = price_chart(free, conclude(free, free, {}, prices_of(free, free), {}))
     assert at_no_price is not None
     assert at_no_price.across[0] == (at_no_price.points[0].x, "0")
