@@ -1,4 +1,4 @@
-"""The report of a team: its workers alone, whom it accepted, and the effect of retries and steps."""
+"""The report of a team: its workers alone, whom it accepted, and what retries and steps changed."""
 
 from __future__ import annotations
 
