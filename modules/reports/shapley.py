@@ -1,5 +1,4 @@
-"""The worth of each voter: Shapley values, from the vote of every coalition over recorded answers.
-"""
+"""The worth of each voter: Shapley values, from the vote of every coalition over recorded answers."""
 
 from __future__ import annotations
 
