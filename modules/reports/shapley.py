@@ -1,4 +1,4 @@
-"""The worth of each voter: Shapley values, from the vote of every coalition over recorded answers."""
+"""The worth of each voter: Shapley values, from the votes of coalitions over recorded answers."""
 
 from __future__ import annotations
 
