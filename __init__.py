@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from .pipelines.runs.rows import Rows as Rows
     from .pipelines.runs.summary import Summary as Summary
     from .pipelines.training.fit import StrategyNetwork as StrategyNetwork
+    from .pipelines.training.fit import StrategySelector as StrategySelector
     from .pipelines.training.fit import train as train
     from .pipelines.training.train import Trained as Trained
     from .pipelines.tuning.tune import Study as Study
@@ -86,6 +87,7 @@ _WHERE = {
     "SingleAgent": ".modules.protocols.single",
     "Strategy": ".modules.protocols.strategies",
     "StrategyNetwork": ".pipelines.training.fit",
+    "StrategySelector": ".pipelines.training.fit",
     "Study": ".pipelines.tuning.tune",
     "Summary": ".pipelines.runs.summary",
     "SupervisedTeam": ".modules.protocols.team.team",

@@ -274,6 +274,10 @@ class Program(dspy.Module):  # type: ignore[misc]
         elif isinstance(ties, Ties) and ties.rule == "random":
             own["ties"] = replace(ties, seed=seed)
 
+    def with_seats(self, names: Iterable[str]) -> Program:
+        """The program with seats of these names, as far as it can have them: itself, or a copy."""
+        return self
+
     def assign(self, lms: Mapping[str, Any] | None) -> None:
         """Give seats LMs of their own, by seat name; `NAME` also means all of `NAME.0`, `NAME.1`,
         `NAME.split`, ….

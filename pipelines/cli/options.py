@@ -41,9 +41,9 @@ class Quietly(View):
     quiet: Annotated[bool, Option("--quiet", "-q", help="No plan and no progress.")] = False
 
     @property
-    def progress(self) -> bool | None:
-        """What functions take as `progress`: on a terminal, if not quiet."""
-        return False if self.quiet else None
+    def progress(self) -> bool:
+        """What functions take as `progress`."""
+        return not self.quiet
 
 
 @dataclass(kw_only=True)

@@ -47,7 +47,7 @@ _JSON, _TEXT = (".jsonl", ".ndjson", ".json"), (".csv", ".tsv", ".tab", ".psv", 
 _EXCEL = (".xlsx", ".xlsm")
 _USUAL = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
 _DELIMITERS = ",\t;|^~"
-_BATCH, _MOST_BATCH = 64, 2**26
+_BATCH, _MOST_BATCH = 256, 2**26
 """Rows that are taken out of Parquet or Arrow at once, and the most bytes that they may have."""
 
 
@@ -59,7 +59,7 @@ def read(path: Path, split: str | None = None) -> TableSource:
     """
     suffix, name = path.suffix.casefold(), str(path)
     if not path.exists():
-        ask = ", or, to ask one question, call the program: program(question=…)"
+        ask = f", or ask one question: folkmoot ask PROGRAM {name!r}, in Python program(question=…)"
         raise UserError(f"there is no file {name!r}; correct the path{ask if ' ' in name else ''}")
     if path.is_dir():
         return TableSource(name, _saved(path, split), cells=True)

@@ -19,6 +19,7 @@ from ...modules.agents.profile import DEFAULT_PROFILE, Profile
 from ...modules.agents.prompt import json_schema
 from ...modules.base.calls import (
     ASKER,
+    ROLLOUTS,
     CallError,
     FatalCallError,
     Usage,
@@ -340,6 +341,8 @@ class Engine:
         self, payload: Mapping[str, Any], rollout: int | str | None, *, whole: bool = False
     ) -> Reply:
         """The reply to a request, counted on the asker's meters and shown to whoever watches."""
+        if rollout is None:  # as DSPy's own predictors ask
+            rollout = ROLLOUTS.get().number(None)
         call = _Call(payload, self.key(payload, rollout), whole)
         seen = WATCHED.get()
         if seen is None:
