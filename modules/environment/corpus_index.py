@@ -322,8 +322,8 @@ def load_index(folder: Path, file: dict[str, Any]) -> CorpusIndex | None:
         bm25 = bm25s.BM25.load(
             folder, mmap=True, load_corpus=False, allow_pickle=False, show_progress=False
         )
-        arrays = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS)
-        index = CorpusIndex(bm25, *arrays, meta["duplicates"])
+        arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS}
+        index = CorpusIndex(bm25=bm25, **arrays, duplicates=meta["duplicates"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError):
         return None
     return index if len(index) == bm25.scores["num_docs"] else None
