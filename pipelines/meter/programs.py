@@ -66,8 +66,6 @@ class Metered(Foreign):
     Names that it gives as `model` are seats; a name without an LM of its own is the run's LM.
     """
 
-    open_seats = True
-
     def __init__(
         self, module: Any, inputs: Mapping[str, str] | None = None, spec: str | None = None
     ) -> None:
@@ -77,6 +75,15 @@ class Metered(Foreign):
     def seats(self) -> dict[str, Any]:
         """The names that the program gives as `model`, as far as they were given an LM."""
         return dict(self.models)
+
+    def with_seats(self, names: Iterable[str]) -> Metered:
+        """The program with seats of these names: it does not say which models it asks for."""
+        models = [name for name in names if name != "*"]
+        if not models:
+            return self
+        copied: Metered = self.deepcopy()
+        copied.assign(dict.fromkeys(models))
+        return copied
 
     def assign(self, lms: Mapping[str, Any] | None) -> None:
         """Give names that the program uses for models LMs of their own; any name may be given."""

@@ -20,6 +20,7 @@ from ..base.settings import settings as settings_now
 from ..lms.named import EMBEDDED, SETTINGS, default_lm, lm, replayed, settings_of
 from ..lms.prices import Prices
 from ..lms.store import read_lms
+from ..meter.programs import Metered
 from .saved import check_address
 
 T = TypeVar("T")
@@ -147,14 +148,12 @@ class Seating:
         takes.
         """
         names, bases = self.seated, self.addresses
-        if program.open_seats and (models := (names.keys() | bases.keys()) - {EVERY}):
-            program = program.deepcopy()
-            program.assign(dict.fromkeys(models))
-        seats = program.seats()
         lms, addresses = (
             _lms_by_seat(self.asked("lm")),
             by_seat(self.asked("api_base"), "--api-base"),
         )
+        program = program.with_seats([*names, *bases, *self.chosen])
+        seats = program.seats()
         for name in [*lms, *addresses, *parse_settings(self.asked("lm_set"))]:
             if name != EVERY and not any(name in _called(seat) for seat in seats):
                 raise UserError(
@@ -195,7 +194,7 @@ class Seating:
             isinstance(names.get(EVERY), dspy.BaseLM)
             or any(seat.predict.lm is None for seat in program.seats().values())
             or (not seats and EVERY in lms)
-            or program.open_seats
+            or isinstance(program, Metered)
         ):
             rest = dspy.settings.lm if names.get(EVERY) is None else self.make(names[EVERY])
         models = {*_models(program), *([rest.model] if isinstance(rest, dspy.BaseLM) else [])}
@@ -233,7 +232,7 @@ class Seating:
             raise UserError(
                 f"{_REPLAY}{folder} answers as recorded in every seat: drop the second --lm"
             )
-        program = program.deepcopy()
+        program = program.with_seats(read_lms(folder)).deepcopy()
         for seat in program.seats().values():
             seat.predict.lm = None
         return program, _seat_as_recorded(program, folder)
@@ -247,7 +246,7 @@ def as_recorded(program: Program, language_model: Any) -> Program:
     folder = getattr(language_model, "recorded", None)
     if folder is None or read_lms(folder).keys() == {EVERY}:
         return program
-    found: Program = program.deepcopy()
+    found: Program = program.with_seats(read_lms(folder)).deepcopy()
     _seat_as_recorded(found, folder)
     return found
 
@@ -257,7 +256,7 @@ def _seat_as_recorded(program: Program, folder: Path) -> Any:
     others.
     """
     recorded = read_lms(folder)
-    if program.open_seats:
+    if isinstance(program, Metered):
         program.assign({name: replayed(folder, name) for name in recorded.keys() - {EVERY}})
         return replayed(folder, EVERY) if EVERY in recorded else None
     free = {name: seat for name, seat in program.seats().items() if seat.predict.lm is None}
