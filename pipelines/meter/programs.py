@@ -25,7 +25,7 @@ from ...modules.protocols.foreign import ENDPOINT, Foreign
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.settings import settings
-from .server import Endpoint, Session, metered_endpoint
+from .server import Endpoint, MeteredQuestion, metered_endpoint
 
 COMMAND = "cmd:"
 """What a command begins with where programs are named."""
@@ -45,7 +45,7 @@ class CommandError(RuntimeError):
 
 
 @dataclass
-class Asked:
+class ModelPredictor:
     """Stands where a predictor stands in other seats, and holds the LM of one model's name."""
 
     lm: dspy.LM | None = None
@@ -56,7 +56,7 @@ class ModelSeat:
     """A name that a program gives as `model`, as a seat that can be given an LM."""
 
     name: str
-    predict: Asked = field(default_factory=Asked)
+    predict: ModelPredictor = field(default_factory=ModelPredictor)
 
 
 class Metered(Foreign):
@@ -272,7 +272,7 @@ def takes_endpoint(function: Any) -> bool:
         return False
 
 
-def transcript_of(session: Session) -> list[dict[str, Any]]:
+def transcript_of(session: MeteredQuestion) -> list[dict[str, Any]]:
     """The calls of a question as the turns of a transcript."""
     return [
         {

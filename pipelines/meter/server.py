@@ -64,7 +64,7 @@ class MeteredCall:
 
 
 @dataclass
-class Session:
+class MeteredQuestion:
     """One question under way: whose calls they are, and what came of them."""
 
     lms: Mapping[str, dspy.LM]
@@ -125,12 +125,12 @@ class _Server:
     """The server of one event loop; it runs while a question is under way."""
 
     def __init__(self) -> None:
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, MeteredQuestion] = {}
         self.port = 0
         self._runner: web.AppRunner | None = None
         self._starting = asyncio.Lock()
 
-    async def open(self, session: Session) -> str:
+    async def open(self, session: MeteredQuestion) -> str:
         """Give a question its token."""
         token = secrets.token_urlsafe(24)
         self.sessions[token] = session
@@ -228,7 +228,7 @@ _SERVERS: dict[asyncio.AbstractEventLoop, _Server] = {}
 @asynccontextmanager
 async def metered_endpoint(
     lms: Mapping[str, dspy.LM], rest: dspy.LM | None
-) -> AsyncIterator[tuple[Endpoint, Session]]:
+) -> AsyncIterator[tuple[Endpoint, MeteredQuestion]]:
     """Serve one question: its endpoint, and the session that notes its calls.
 
     Args:
@@ -244,7 +244,7 @@ async def metered_endpoint(
     for old in [known for known in _SERVERS if known.is_closed()]:
         del _SERVERS[old]
     server = _SERVERS.setdefault(loop, _Server())
-    session = Session(lms, rest)
+    session = MeteredQuestion(lms, rest)
     token = await server.open(session)
     address = f"http://127.0.0.1:{server.port}/q/{token}/v1"
     try:

@@ -13,8 +13,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import cache
 from typing import Any, TypeAlias
 
-from ..lms.hosted import litellm_quiet
-
 Json: TypeAlias = dict[str, Any]
 """A JSON object of somebody else's protocol."""
 
@@ -56,6 +54,8 @@ def _chunks(completion: Json, body: Json) -> Iterator[tuple[str | None, Any]]:
 @cache
 def _translators() -> tuple[Any, Any]:
     """LiteLLM's translators of responses and of messages; importing them takes seconds."""
+    from ..lms.hosted import litellm_quiet
+
     litellm_quiet()
     from litellm.llms.anthropic.messages.adapters import transformation
     from litellm.responses.litellm_completion_transformation.transformation import (
@@ -172,6 +172,8 @@ def _plain(asked: Json) -> Json:
 
 
 def _model_response(completion: Json) -> Any:
+    from ..lms.hosted import litellm_quiet
+
     return litellm_quiet().ModelResponse(**{"created": int(time.time()), **completion})
 
 
