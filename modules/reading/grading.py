@@ -1,6 +1,4 @@
-"""Graders that have a name, what a score may be, and whether a row's score follows from its
-answer.
-"""
+"""Graders that have a name, the scale of scores, and a check that a score fits its answer."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ from .row import ResultRow, score_in
 ACCURACY = "accuracy"
 
 FAILURE_SCORE = 0.0
-"""What counts for a question without an answer where a metric has no lowest score, as in
-`dspy.Evaluate`.
-"""
+"""The score of a question without an answer where a metric has no lowest one, as in DSPy."""
 
 MOST_SCORE = 1e18
 """No score is further from 0: sums of larger ones could leave the numbers that there are."""
@@ -68,11 +64,11 @@ class Scale(NamedTuple):
 
     @property
     def least(self) -> float:
-        """What a question without an answer scores."""
+        """The score of a question without an answer."""
         return FAILURE_SCORE if self.low is None else self.low
 
     def fault(self, value: float) -> str:
-        """What is wrong with a score, to be read right after it; empty for one that can be."""
+        """The fault of a score, to be read right after it; empty for a possible score."""
         low, high = self.ends
         if not low <= value <= high:  # also for NaN
             return f", outside {low:g} to {high:g}"
@@ -85,7 +81,7 @@ class Scale(NamedTuple):
 
 
 def metric_name(run: Mapping[str, Any]) -> str:
-    """What the scores of a run are called, from its description."""
+    """The name of a run's scores, from its description."""
     return str((run.get("metric") or {}).get("name") or ACCURACY)
 
 
@@ -114,8 +110,8 @@ def _exact(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None
 
 
 def _contains(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> bool:
-    said, wanted = (" ".join(one.casefold().split()) for one in (answer, gold))
-    return wanted in said
+    text, wanted = (" ".join(one.casefold().split()) for one in (answer, gold))
+    return wanted in text
 
 
 GRADERS: dict[str, Grader] = {
@@ -170,7 +166,7 @@ def grader_of(metric: Mapping[str, Any] | None) -> Grader | None:
 def row_fault(
     row: ResultRow, scale: Scale, grader: Grader | None, *, measured: bool = True
 ) -> str | None:
-    """Why the score of a row is impossible, to be read after its file and line, or None.
+    """The fault of a row's score, to be read after its file and line, or None.
 
     Args: row: a row of the right shape. scale: the scores that its run can have. grader: grades
         the answer again; None where nothing can. measured: False for a row that another program

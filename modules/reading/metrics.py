@@ -102,7 +102,7 @@ class Metric:
 
     @property
     def default(self) -> bool:
-        """Whether this is the metric that is used where none is named."""
+        """True for the metric that is used where none is named."""
         return self.builtin and self.name == ACCURACY
 
     def identity(self) -> dict[str, Any] | None:
@@ -244,27 +244,27 @@ def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
 def metric_of_run(run: Mapping[str, Any], given: Any = None) -> Metric:
     """The metric that a run was scored by, from its description.
 
-    A function of the user's own has to be `given`, as `metric_of` takes it: what a run names is not
-    imported. Raises UserError for a function that is not given, or not what it was when the run was
-    scored.
+    A function of the user's own must be `given`, as `metric_of` takes it: the name in a run is not
+    imported. Raises UserError for a function that is missing, or that has changed since the run.
     """
-    known = run.get("metric")
+    recorded = run.get("metric")
     if given is not None:
         metric = metric_of(given)
-    elif not known:
+    elif not recorded:
         return METRICS[ACCURACY]
-    elif known.get("spec") == JUDGE:
+    elif recorded.get("spec") == JUDGE:
         raise UserError(
             "the run was graded by a judge: evaluate the other program with the same judge yourself"
         )
-    elif not known.get("spec"):
+    elif not recorded.get("spec"):
         raise UserError(
-            f"the run was scored by {known['name']}, a function without a name: give it as metric="
+            f"the run was scored by the function {recorded['name']}, which has no name to import "
+            "it by: give it as metric="
         )
     else:
         with names_from("the run", "with --metric (metric=…)"):
-            metric = metric_of(known["spec"])
-    if metric.identity() != known:
+            metric = metric_of(recorded["spec"])
+    if metric.identity() != recorded:
         raise UserError(
             f"the run was scored by {metric_name(run)}, not by the metric {metric.name}: give "
             "that as --metric (metric=…), or run it again"
@@ -303,16 +303,17 @@ METRICS: Registry[Metric] = Registry("metrics", _imported, _by_name)
 
 
 def _parameters(function: Callable[..., Any], name: str) -> tuple[int, int]:
-    """How many arguments a metric needs, at least two, and how many it takes, at most five."""
+    """The fewest arguments that a metric needs, from two up, and the most it takes, up to five."""
     target = function.forward if isinstance(function, dspy.Module) else function
     try:
-        known = list(inspect.signature(target).parameters.values())
+        parameters = list(inspect.signature(target).parameters.values())
     except (TypeError, ValueError):  # of some functions written in C
         return 2, 2
-    placed = [one for one in known if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    placed = [one for one in parameters if one.kind in by_place]
     needed = sum(one.default is one.empty for one in placed)
-    room = 5 if any(one.kind == one.VAR_POSITIONAL for one in known) else len(placed)
-    named = [one.name for one in known if one.kind == one.KEYWORD_ONLY and one.default is one.empty]
+    room = 5 if any(one.kind == one.VAR_POSITIONAL for one in parameters) else len(placed)
+    named = any(one.kind == one.KEYWORD_ONLY and one.default is one.empty for one in parameters)
     if room < 2 or needed > 5 or named:
         raise UserError(
             f"the metric {name} cannot be called with an example and a prediction: write it as "
@@ -332,8 +333,8 @@ def code_of(thing: Any) -> str:
     """A short hash of what a function or object does: its source, and the plain values that it
     holds.
     """
-    said = repr(list(_said(thing, 0)))
-    return hashlib.sha256(said.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+    content = repr(list(_said(thing, 0)))
+    return hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
 def _said(thing: Any, depth: int) -> Sequence[Any]:

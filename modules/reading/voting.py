@@ -47,17 +47,17 @@ class Ties:
         cls, tie_break: Any, voters: Sequence[str], seed: Any = 0, allowed: Sequence[str] = TIES
     ) -> "Ties":
         """The rule that a user writes, as `random` or `strongest:NAME`. Raises UserError."""
-        rule, *name = re.split("[:=]", str(tie_break), maxsplit=1)
-        forms = [f"{known}:NAME" if known == "strongest" else known for known in allowed]
-        if rule not in allowed or (rule == "strongest") != bool(name):
+        rule, *voter = re.split("[:=]", str(tie_break), maxsplit=1)
+        forms = ["strongest:NAME" if name == "strongest" else name for name in allowed]
+        if rule not in allowed or (rule == "strongest") != bool(voter):
             raise UserError(f"there is no rule {tie_break!r} for ties: choose {' or '.join(forms)}")
-        if name and name[0] not in voters:
+        if voter and voter[0] not in voters:
             raise UserError(
-                f"{name[0]!r} does not vote: choose strongest among {', '.join(voters)}"
+                f"{voter[0]!r} does not vote: choose strongest among {', '.join(voters)}"
             )
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise UserError(f"seed is {seed!r}: give a whole number")
-        return cls(rule, name[0] if name else "", seed if rule == "random" else 0)
+        return cls(rule, voter[0] if voter else "", seed if rule == "random" else 0)
 
     def __str__(self) -> str:
         return f"{self.rule}:{self.name}" if self.name else self.rule

@@ -1,6 +1,4 @@
-"""What each voter is worth: Shapley values by replaying the vote of every coalition over recorded
-answers.
-"""
+"""The worth of each voter: Shapley values, from the votes of coalitions over recorded answers."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ def ballot_of(
 
 
 def coalitions_right(ballots: Sequence[Ballot], members: Flags) -> Flags:
-    """Whether the vote of each coalition is right on each ballot: (ballots, coalitions).
+    """Truth of the vote of each coalition on each ballot: (ballots, coalitions).
 
     `members` (coalitions, voters) says who is in each. The answer with the largest sum of weights
     wins; a tie goes to the one with the heaviest single supporter, then to the one given first:
@@ -86,22 +84,22 @@ def coalitions_right(ballots: Sequence[Ballot], members: Flags) -> Flags:
     total, heaviest, first = total[:, :kinds], heaviest[:, :kinds], first[:, :kinds]
     if not kinds:
         return np.zeros((len(ballots), coalitions), dtype=bool)
-    given = first < voters
-    total[~given] = -math.inf
+    answered = first < voters
+    total[~answered] = -math.inf
     # Sums that differ by rounding alone are a tie, as in voting.
-    leads = given & np.isclose(total, total.max(axis=1, keepdims=True), rtol=1e-12, atol=1e-12)
+    leads = answered & np.isclose(total, total.max(axis=1, keepdims=True), rtol=1e-12, atol=1e-12)
     heaviest[~leads] = -math.inf
     leads &= heaviest == heaviest.max(axis=1, keepdims=True)
     winner = np.where(leads, first, voters + 1).argmin(axis=1)
     right = np.array(
         [[ballot.right >> code & 1 for code in range(kinds)] for ballot in ballots], dtype=bool
     )
-    return np.asarray(np.take_along_axis(right, winner, axis=1) & given.any(axis=1))
+    return np.asarray(np.take_along_axis(right, winner, axis=1) & answered.any(axis=1))
 
 
 @lru_cache(4_096)
 def vote_right(ballot: Ballot) -> bool:
-    """Whether the vote of all is right on a ballot."""
+    """True if the vote of all is right on a ballot."""
     return bool(coalitions_right([ballot], np.ones((1, len(ballot.answers)), dtype=bool))[0, 0])
 
 

@@ -1,4 +1,4 @@
-"""How the answers in a column are meant: labels, texts, places of options, or words for yes and no.
+"""Gold answers of a table: read as labels, texts, places of options, or words for yes and no.
 
 Nothing is guessed: where two readings fit all rows and differ, the file is refused with the option
 that decides.
@@ -16,7 +16,7 @@ from ...modules.base.errors import UserError
 from ...modules.reading.question import FIELDS
 
 READINGS = ("label", "text", "from0", "from1")
-"""What a number as answer may be: a label, the text of an option, its place counted from 0 or 1."""
+"""Meanings of a number as answer: a label, the text of an option, its place from 0 or from 1."""
 _MEANINGS = {
     "text": "the text of an option",
     "from0": "its place counted from 0",

@@ -132,7 +132,7 @@ class DataError(UserError):
 
 @dataclass
 class DataReading:
-    """What was read of a source: its questions, what was guessed, and its faults (the first 20)."""
+    """The questions of a source, what was guessed, and the first 20 of its faults."""
 
     name: str
     spec: DatasetSpec | None = None
@@ -140,9 +140,9 @@ class DataReading:
     guesses: str = ""
     faults: list[str] = field(default_factory=list)
     count: int = 0
-    """How many faults there are."""
+    """The number of all faults."""
     made_ids: int = 0
-    """How many questions had no id of their own."""
+    """The number of questions without an id of their own."""
 
     def fault(self, where: str, why: str) -> None:
         self.count += 1
@@ -161,7 +161,7 @@ def understand(
     *,
     called: str | None = None,
 ) -> DataReading:
-    """What `load` reads, with all faults of rows instead of an error for them.
+    """Reads what `load` reads, and returns the faults of rows instead of raising them.
 
     Raises UserError for what has no rows to look at: an unknown name, an unreadable file, columns
     that do not say what is what. `called` is what errors call an object in Python.
@@ -278,7 +278,7 @@ def recorded(
     limit: int | None,
     seed: int | None,
 ) -> dict[str, Any]:
-    """What a run records of a load: its arguments, how it sampled, and the kinds of questions."""
+    """The record of a load in a run: its arguments, its sampling, and the kinds of questions."""
     spec = catalogue.find(source) if source is not None else None
     how = "all" if limit is None else "first" if seed is None else "random"
     if how == "random" and spec is not None and spec.balance is not None:
@@ -313,13 +313,13 @@ def fingerprint(questions: Iterable[Question]) -> str:
 
 
 def called(question: Question) -> str:
-    """How errors call a question: by its id, and by its row where the id was made."""
+    """The words that name a question in an error: its id, and its row where the id was made."""
     row = question.meta.get("row")
     return f"question {question.id!r}" + ("" if row is None else f" (row {row})")
 
 
 def stands_at(question: Question) -> str:
-    """Where a question stands in what it was read from ("line 7")."""
+    """The place of a question in its source ("line 7")."""
     return str(getattr(question, _WHERE, called(question))).rpartition(", ")[2]
 
 

@@ -1,4 +1,4 @@
-"""Where the rows of a data set are: in the package, the data folder, on the hub, or in a file."""
+"""Finds the rows of a data set: in the package, the data folder, on the hub, or in a file."""
 
 from __future__ import annotations
 
