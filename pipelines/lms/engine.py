@@ -8,7 +8,6 @@ import asyncio
 import hashlib
 import json
 import logging
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -431,8 +430,6 @@ class Engine:
                     gate.limit.slot(self.concurrency),
                     gate.attempt(self.endpoint.timeout) as began,
                 ):
-                    if (pause := self.endpoint.quiet_until - time.monotonic()) > 0:
-                        await asyncio.sleep(pause)
                     reply = await self._attempt(self.endpoint, call, attempt + 1)
                 gate.limit.report(refused=False)
                 _LOG.info(
