@@ -152,10 +152,10 @@ def _evaluated(
         wanted = frozenset[str]()
         if request.tracking:
             wanted = traced_ids([question.id for question in plan.questions], request.traces)
-        with _files(run, wanted, plan) as (rows, traced):
+        with run_files(run, wanted, plan) as (rows, traced):
             if request.tracking:
                 run.track(manifest, request.parent, traces=len(wanted))
-            job = _Job(plan, manifest, rows, traced, run.tracker, alone)
+            job = Job(plan, manifest, rows, traced, run.tracker, alone)
             stopped = job.do()
             summary = job.summed_up(run, stopped)
             status = job.status(stopped)  # of the run itself, whoever reads its result or does not
@@ -185,7 +185,7 @@ def _evaluated(
 
 
 @contextmanager
-def _files(
+def run_files(
     run: Run[Manifest], wanted: frozenset[str], plan: EvaluationPlan
 ) -> Iterator[tuple[RowFile, TraceFile]]:
     """The files of rows and traces, and `run.json`, written once both could be read back."""
@@ -207,7 +207,7 @@ def _files(
 
 
 @dataclass
-class _Job:
+class Job:
     """The questions in flight of one evaluation."""
 
     plan: EvaluationPlan
@@ -216,6 +216,7 @@ class _Job:
     traced: TraceFile
     tracker: Tracker
     alone: bool = False  # not part of another run, such as the trial of a study
+    pauses: bool = False  # an endpoint that fails ends the run, and is no question's error
     progress: Callable[[Progress], None] = lambda _: None
     started: float = field(default_factory=time.monotonic)
     stopped: str | None = None  # by a budget
@@ -230,21 +231,15 @@ class _Job:
     def do(self) -> BaseException | None:
         """Answer what no row answers yet; returns what ended that early, whatever it was."""
         plan, request = self.plan, self.plan.request
-        callbacks = without_autolog() if self.traced.wanted else dspy.settings.callbacks
-        everywhere = isinstance(plan.program, Foreign) or not plan.metric.builtin
         try:
-            # DSPy would keep the last 10,000 calls in its history and again in its trace.
             with (
-                dspy.context(lm=plan.lm, disable_history=True, trace=None, callbacks=callbacks),
-                metering(plan.lms, everywhere=everywhere),
+                self.asks(),
                 displayed(
                     request.progress, "evaluate", partial(evaluation_line, "evaluate")
                 ) as self.progress,
             ):
                 self._check_judge()
-                waiting = [one for one in plan.questions if (one.id, 0) not in self.rows.done]
-                folder = self.rows.path.parent
-                self.earlier = answered_for(folder, {question.id for question in waiting})
+                waiting = self.waiting
                 if request.engine == RAY:
                     self.tell()
                     answer_on_ray(
@@ -264,6 +259,26 @@ class _Job:
             return problem
         return None
 
+    @property
+    def waiting(self) -> list[Question]:
+        """The questions that no row answers yet."""
+        return [one for one in self.plan.questions if (one.id, 0) not in self.rows.done]
+
+    @contextmanager
+    def asks(self) -> Iterator[None]:
+        """Set up DSPy, and the metering of the LMs, for `answer` in the block."""
+        plan = self.plan
+        callbacks = without_autolog() if self.traced.wanted else dspy.settings.callbacks
+        everywhere = isinstance(plan.program, Foreign) or not plan.metric.builtin
+        waiting = {question.id for question in self.waiting}
+        self.earlier = answered_for(self.rows.path.parent, waiting)
+        # DSPy would keep the last 10,000 calls in its history and again in its trace.
+        with (
+            dspy.context(lm=plan.lm, disable_history=True, trace=None, callbacks=callbacks),
+            metering(plan.lms, everywhere=everywhere),
+        ):
+            yield
+
     def _check_judge(self) -> None:
         """Ask the judge about answers that people graded, and note how far it agrees with them."""
         plan = self.plan
@@ -281,15 +296,22 @@ class _Job:
     async def _work(self, waiting: Iterable[Question]) -> None:
         for question in waiting:
             try:
-                async with room_for_question():
-                    asker = asking(question=question.id, paid=self.earlier.get(question.id))
-                    with asker, self.traced.watching(question.id) as seen:
-                        row = await answer_row(self.plan.program, question, self.plan.metric)
-                self.take(row, seen)
+                await self.answer(question)
             except BudgetSpent as problem:  # not this question's fault: it gets no row
                 self.stopped = str(problem)
             if self.stopped:
                 return
+
+    async def answer(self, question: Question) -> ResultRow:
+        """Answer one question and keep its row. Raises BudgetSpent, and whatever `take` raises."""
+        async with room_for_question():
+            asker = asking(question=question.id, paid=self.earlier.get(question.id))
+            with asker, self.traced.watching(question.id) as seen:
+                row = await answer_row(
+                    self.plan.program, question, self.plan.metric, pauses=self.pauses
+                )
+        self.take(row, seen)
+        return row
 
     def take(self, row: ResultRow, seen: Sequence[SeenCall] | None = None) -> None:
         """Keep a finished row. Raises UserError when the disk takes no more or too many have

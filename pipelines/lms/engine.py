@@ -18,7 +18,7 @@ from dspy.lm15 import Usage as LMUsage
 
 from ...modules.agents.profile import DEFAULT_PROFILE, Profile
 from ...modules.agents.prompt import json_schema
-from ...modules.base.calls import ASKER, CallError, FatalCallError, Usage, record_call
+from ...modules.base.calls import ASKER, CallError, FatalCallError, GivenUpError, Usage, record_call
 from ...modules.base.connections import SingleFlight, back_off
 from ...modules.base.errors import UserError, closest
 from ...modules.base.saved_file import ADDRESSES
@@ -455,7 +455,7 @@ class Engine:
                 tired = attempt > self.max_retries or unreadable == MOST_UNREADABLE or gate.given_up
                 if tired or spent > self.deadline:
                     tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
-                    raise CallError(f"{problem}; given up after {tries}") from None
+                    raise GivenUpError(f"{problem}; given up after {tries}") from None
                 wait = min([wait, *_seconds_left()])
                 _LOG.info("%s: %s; try %d in %.1f s", self.identity, problem, attempt + 1, wait)
                 if problem.kind in SILENT:
