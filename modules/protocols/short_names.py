@@ -1,0 +1,111 @@
+"""Short names of programs, such as `2 agents + judge`, and legends that say the rest.
+
+Both come from what a program's `describe()` says, as `run.json` has it, so that old runs can be
+named without importing the program or DSPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def short_name(described: Mapping[str, Any], examples: int = 0) -> str:
+    """Name a program in at most a few words: who answers, and how often.
+
+    `examples` is how many labelled questions each agent was shown. A protocol that this file does
+    not know is called by its own name, and a user's own class or function by its name.
+    """
+    try:
+        name = _named(described)
+    except (KeyError, TypeError, ValueError, AttributeError):  # a file may describe anything
+        name = str(described.get("program") or "program")
+    return f"{name}, {_count(examples, 'example')}" if examples else name
+
+
+def legend(described: Mapping[str, Any]) -> str:
+    """Say of a program what its short name leaves out; empty where nothing is left out."""
+    try:
+        return "; ".join(part for part in _details(described) if part)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return ""
+
+
+def name_of_run(run: Mapping[str, Any]) -> str:
+    """Name a run by what its `run.json` says: the user's own name for it, else its program's."""
+    settings = run["settings"]
+    own = settings.get("run_name") or settings.get("label")
+    return str(own) if own else short_name(run["program"], settings.get("demos") or 0)
+
+
+def _named(described: Mapping[str, Any]) -> str:
+    match str(described["program"]).partition(" ")[0]:
+        case "single":
+            samples = described.get("samples")
+            return f"1 agent × {samples}" if samples else "1 agent"
+        case "ensemble":
+            weighted = "weighted " if described["vote"] == "weighted" else ""
+            return f"{weighted}vote of {len(described['members'])}"
+        case "deliberation":
+            judge = " + judge" if described["tie_break"] == "judge" else ""
+            return f"{_count(len(described['roles']), 'agent')}{judge}"
+        case "team":
+            return f"{_count(len(described['workers']), 'worker')} + supervisor"
+        case "causal":
+            evaluators = described["evaluators"]
+            several = f" + {evaluators} evaluators" if evaluators > 1 else " + evaluator"
+            reasoners = _count(described["reasoners"], "reasoner")
+            return f"{reasoners}{several if evaluators else ''}"
+        case "network":
+            return f"network of {described.get('config', described)['agents']}"
+        case "router":
+            return f"{short_name(described['cheap'])}, else {short_name(described['team'])}"
+        case "nearest":
+            return f"{short_name(described['of'])}, {described['k']} near examples"
+        case "foreign":
+            return str(described["class"]).rpartition(":")[2]
+    return str(described["program"])
+
+
+def _details(described: Mapping[str, Any]) -> list[str]:
+    """What the short name leaves out, a part each; empty parts are for the caller to drop."""
+    rounds = described.get("max_rounds") or described.get("d_max")
+    without = described.get("without")
+    return [
+        *_members_of(described),
+        f"at most {_count(rounds, 'round')}" if rounds else "",
+        f"without {', '.join(without)}" if without else "",
+        "one-shot" if described.get("demonstration") else "",
+        "role first" if described.get("prompt_layout") == "role_first" else "",
+        "own prompts" if described.get("prompts") else "",
+    ]
+
+
+def _members_of(described: Mapping[str, Any]) -> list[str]:
+    """Who answers, and how they agree."""
+    match str(described["program"]).partition(" ")[0]:
+        case "single":
+            return [str(described.get("role") or described["strategy"])]
+        case "ensemble":
+            members = [
+                legend(one) if one["program"] == "single" else short_name(one)
+                for one in described["members"]
+            ]
+            return [", ".join(members), str(described["vote"])]
+        case "deliberation":
+            ties = str(described["tie_break"])
+            return [", ".join(described["roles"]), "" if ties == "judge" else f"ties: {ties}"]
+        case "team":
+            return [", ".join(described["workers"]), f"{described['max_steps']} steps"]
+        case "network":
+            strategies = described.get("config", described)["strategies"]
+            return [", ".join(name for name in strategies if name)]
+        case "router":
+            return [f"{part}: {legend(described[part])}" for part in ("cheap", "team")]
+        case "nearest":
+            return [legend(described["of"])]
+    return []
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

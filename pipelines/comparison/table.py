@@ -1,0 +1,134 @@
+"""The table of programs that answered the same questions, as lines of text with interval bars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+WIDTH = 80
+LONGEST_NAME = 22
+FINE = 0.02
+"""Intervals with half a width below this are written with a decimal."""
+
+_SCORE_BAR, _DIFFERENCE_BAR, _SHORTEST_BAR = 13, 13, 7
+
+
+class Range(NamedTuple):
+    """A value with the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A line of the table: one program.
+
+    Args: score: how often it is right (0 to 1), or its mean score. difference: its score less that
+        of the reference; None for the reference itself. price: as a multiple of the reference's
+        price; None where it is not known. note: what stands in place of the difference, such as
+        `no verdict`, or `out: …`.
+    """
+
+    name: str
+    score: Range
+    difference: Range | None = None
+    price: float | None = None
+    note: str = ""
+
+
+def table_lines(
+    rows: Sequence[Standing], reference: str, *, is_rate: bool = True, metric: str = "right"
+) -> list[str]:
+    """The table as one line for the heads of the columns and one for each row, at most 80 wide.
+
+    Args: reference: the name of the program that the others are compared with. is_rate: whether
+        scores are shares, which are written in percent and their differences in points.
+        metric: what the scores are called in the head.
+    """
+    differences = [row.difference for row in rows if row.difference is not None]
+    decimals = 1 if any(row.high - row.low < 2 * FINE for row in differences) else 0
+    form = _Form(is_rate, decimals)
+    scores = [form.score(row.score.value) for row in rows]
+    values = [form.signed(row.value) for row in differences]
+    ends = [f"[{form.signed(row.low)}, {form.signed(row.high)}]" for row in differences]
+    prices = [multiple(row.price) for row in rows]
+    name_width = max(len(shortened_name(row.name)) for row in rows)
+    score_width = max(len(text) for text in scores)
+    value_width = max((len(text) for text in values), default=1)
+    end_width = max((len(text) for text in ends), default=0)
+    price_width = max(len(text) for text in [*prices, "price"])
+    fixed = name_width + score_width + value_width + end_width + price_width + 2 * 4 + 2
+    room = max(2 * _SHORTEST_BAR, WIDTH - fixed)
+    score_bar = min(_SCORE_BAR, max(_SHORTEST_BAR, room - _DIFFERENCE_BAR))
+    difference_bar = min(_DIFFERENCE_BAR, max(_SHORTEST_BAR, room - score_bar))
+    middle = value_width + 1 + difference_bar + 1 + end_width
+
+    span = (min(row.score.low for row in rows), max(row.score.high for row in rows))
+    reach = max((abs(end) for row in differences for end in row), default=0.0) or 1.0
+    lines = []
+    texts = iter(zip(differences, values, ends, strict=True))
+    for row, score, price in zip(rows, scores, prices, strict=True):
+        if row.difference is None:
+            cell = row.note or "·"
+        else:
+            _, value, end = next(texts)
+            bar = _bar(row.difference, (-reach, reach), difference_bar, zero=True)
+            cell = row.note or f"{value:>{value_width}} {bar} {end}"
+        bar = _bar(row.score, span, score_bar)
+        lines.append(
+            f"{shortened_name(row.name):<{name_width}}  {score:>{score_width}} {bar}  "
+            f"{cell:<{middle}}  {price}".rstrip()
+        )
+    right = f"{metric:<{score_width + 1 + score_bar}}"
+    against = shortened_name(f"against {reference}", middle)
+    head = f"{'':<{name_width}}  {right}  {against:<{middle}}  price"
+    return [head, *lines]
+
+
+def shortened_name(name: str, longest: int = LONGEST_NAME) -> str:
+    """A name cut to so many characters, with an ellipsis where some are missing."""
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
+
+
+def multiple(ratio: float | None) -> str:
+    """A multiple of a price, such as `5.6×`, `3×` or `0.25×`; `?` where it is not known."""
+    if ratio is None or not math.isfinite(ratio):
+        return "?"
+    digits = 0 if ratio >= 9.95 or abs(ratio - round(ratio)) < 0.05 <= ratio else 1
+    return f"{ratio:.{digits}f}×" if ratio >= 0.95 else f"{ratio:.2g}×"
+
+
+class _Form(NamedTuple):
+    """How scores and differences are written: in percent and points, or in the metric's unit."""
+
+    is_rate: bool
+    decimals: int
+
+    def score(self, value: float) -> str:
+        return f"{100 * value:.{self.decimals}f}%" if self.is_rate else f"{value:.3g}"
+
+    def signed(self, value: float) -> str:
+        """A number with its sign; nothing stands before a zero."""
+        text = f"{100 * value:+.{self.decimals}f}" if self.is_rate else f"{value:+.3g}"
+        return text.lstrip("+-") if not float(text) else text.replace("-", "−")
+
+
+def _bar(of: Range, span: tuple[float, float], width: int, *, zero: bool = False) -> str:
+    """An interval as a line with a dot at its value, drawn to the scale of the whole column.
+
+    With `zero`, a mark stands where the scale has 0; otherwise the interval's ends are drawn.
+    """
+    low, high = span
+    scale = (width - 1) / (high - low) if high > low else 0.0
+    start, dot, end = (round((value - low) * scale) for value in (of.low, of.value, of.high))
+    cells = ["─" if start <= place <= end else " " for place in range(width)]
+    if zero:
+        cells[round(-low * scale)] = "┊"
+    else:
+        cells[start], cells[end] = "▕", "▏"
+    cells[dot] = "●"
+    return "".join(cells)

@@ -1,0 +1,70 @@
+"""Short names of programs and their legends, from what `run.json` says."""
+
+from __future__ import annotations
+
+import pytest
+
+import folkmoot as fm
+from folkmoot.modules.protocols.program import Program
+from folkmoot.modules.protocols.short_names import legend, name_of_run, short_name
+
+JUDGED = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_rounds=2)
+
+
+@pytest.mark.parametrize(
+    ("program", "name", "rest"),
+    [
+        (fm.SingleAgent("cot"), "1 agent", "cot"),
+        (fm.SingleAgent(role="intuitive"), "1 agent", "intuitive"),
+        (fm.SingleAgent("self_consistency", samples=5), "1 agent × 5", "self_consistency"),
+        (
+            fm.Ensemble(["simple", "cot", "self_ask"]),
+            "vote of 3",
+            "simple, cot, self_ask; majority",
+        ),
+        (JUDGED, "2 agents + judge", "intuitive, reasoner; at most 2 rounds"),
+        (
+            fm.Deliberation(["intuitive", "reasoner"], tie_break="majority"),
+            "2 agents",
+            "intuitive, reasoner; ties: majority; at most 3 rounds",
+        ),
+        (fm.CausalConsistency(2, 1), "2 reasoners + evaluator", "at most 3 rounds"),
+        (
+            fm.Ensemble([fm.SingleAgent("cot"), JUDGED]),
+            "vote of 2",
+            "cot, 2 agents + judge; majority",
+        ),
+    ],
+)
+def test_a_program_has_a_short_name_and_a_legend(program: Program, name: str, rest: str) -> None:
+    assert short_name(program.describe()) == name
+    assert legend(program.describe()) == rest
+
+
+@pytest.mark.parametrize(
+    "described", [{}, {"program": "single"}, {"program": "ensemble", "vote": 1}]
+)
+def test_what_a_file_describes_in_no_known_way_still_has_a_name(
+    described: dict[str, object],
+) -> None:
+    assert short_name(described)
+    assert legend(described) == ""
+
+
+def test_examples_and_the_users_own_name_of_a_run() -> None:
+    described = fm.SingleAgent("simple").describe()
+    assert short_name(described, 4) == "1 agent, 4 examples"
+    run = {"program": described, "settings": {"demos": 1, "run_name": None}}
+    assert name_of_run(run) == "1 agent, 1 example"
+    assert name_of_run({**run, "settings": {"run_name": "mine"}}) == "mine"
+
+
+def test_a_users_own_program_is_called_by_its_name() -> None:
+    assert short_name({"program": "foreign", "class": "triage:Triage"}) == "Triage"
+    assert short_name({"program": "debate_of_mine"}) == "debate_of_mine"
+
+
+def test_a_team_with_a_supervisor() -> None:
+    described = {"program": "team", "workers": ["bold", "cautious"], "max_steps": 8}
+    assert short_name(described) == "2 workers + supervisor"
+    assert legend(described) == "bold, cautious; 8 steps"

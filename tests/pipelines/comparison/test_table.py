@@ -1,0 +1,57 @@
+"""The table of programs: its shape, its bars and its width."""
+
+from __future__ import annotations
+
+import pytest
+
+from folkmoot.pipelines.comparison.table import Range, Standing, multiple, table_lines
+
+ONE = Standing("one prompt", Range(0.62, 0.49, 0.73), price=1)
+PANEL = Standing("panel of three", Range(0.60, 0.47, 0.71), Range(-0.02, -0.13, 0.08), 3)
+TALK = Standing("two who talk", Range(0.63, 0.51, 0.74), Range(0.02, -0.10, 0.13), 5.6)
+
+
+def test_the_table_has_a_line_for_each_program_with_bars_to_one_scale() -> None:
+    assert table_lines([ONE, PANEL, TALK], "one prompt") == [
+        "                right              against one prompt           price",
+        "one prompt      62%  ▕─────●────▏  ·                            1×",
+        "panel of three  60% ▕─────●────▏   −2 ─────●┊────   [−13, +8]   3×",
+        "two who talk    63%   ▕────●────▏  +2  ─────┊●───── [−10, +13]  5.6×",
+    ]
+
+
+def test_narrow_intervals_get_a_decimal_and_scores_their_own_unit() -> None:
+    sure = Standing("panel", Range(0.97, 0.96, 0.98), Range(0.006, 0.001, 0.011), 0.25)
+    text = "\n".join(table_lines([ONE, sure], "one prompt"))
+    assert "97.0%" in text
+    assert "+0.6 " in text
+    assert "[+0.1, +1.1]  0.25×" in text
+    text = "\n".join(table_lines([ONE, sure], "one prompt", is_rate=False, metric="rubric"))
+    assert "rubric" in text
+    assert "+0.006" in text
+    assert "%" not in text
+
+
+@pytest.mark.parametrize("is_rate", [True, False])
+def test_no_line_is_wider_than_a_terminal(is_rate: bool) -> None:
+    wide = Standing("x" * 60, Range(0.123456, -1, 1), Range(-0.123456, -0.987654, 0.5), 1234567.0)
+    lines = table_lines([ONE, wide], "y" * 90, is_rate=is_rate)
+    assert max(map(len, lines)) <= 80
+    assert "…" in lines[0]
+    assert "…" in lines[2]
+
+
+def test_a_note_takes_the_place_of_a_difference() -> None:
+    out = Standing("panel", Range(0.6, 0.5, 0.7), Range(-0.02, -0.1, 0.1), None, "no verdict")
+    line = table_lines([ONE, out], "one prompt")[2]
+    assert line.endswith("no verdict                   ?")
+    assert "[" not in line
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(1.0, "1×"), (1.04, "1×"), (0.97, "1×"), (3.0, "3×"), (5.62, "5.6×"), (12.3, "12×"),
+     (0.25, "0.25×"), (None, "?"), (float("inf"), "?")],
+)  # fmt: skip
+def test_a_price_is_a_multiple(ratio: float | None, text: str) -> None:
+    assert multiple(ratio) == text
