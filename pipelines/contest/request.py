@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -77,7 +78,7 @@ class ContestRequest(Columned, SharedByLMs, Seats, Spending):
             metavar="PROGRAM",
             help="Add a program: your own module:attr, cmd:…, a saved folder, a YAML file, a spec.",
         ),
-    ] = field(default_factory=list)
+    ] = dataclasses.field(default_factory=list)
     baseline: Annotated[
         AnyProgram | None,
         str | None,
@@ -85,10 +86,10 @@ class ContestRequest(Columned, SharedByLMs, Seats, Spending):
     ] = None
     only: Annotated[
         Sequence[str], list[str], Option(metavar="NAME", help="Of the field, take these only.")
-    ] = field(default_factory=list)
+    ] = dataclasses.field(default_factory=list)
     without: Annotated[
         Sequence[str], list[str], Option(metavar="NAME", help="Leave this one out of the field.")
-    ] = field(default_factory=list)
+    ] = dataclasses.field(default_factory=list)
     metric: Scored = None
     judge_lm: JudgeLM = None
     split: Annotated[str | None, Option(help="Split of a data set.")] = None

@@ -324,7 +324,7 @@ class Job:
         self.tracker.live(lambda: standing(self.state))
         self.tell()
         if self.alone and UNREADABLE <= self.state.done == self.state.unreadable:
-            raise UserError(_none_readable(row, self.state.done))
+            raise UserError(none_readable(row, self.state.done))
         most = self.plan.request.max_failures
         if most is not None and self.state.errors >= most and row["error"]:
             raise UserError(
@@ -362,7 +362,7 @@ class Job:
         return "FAILED" if problem else "FINISHED"
 
 
-def _none_readable(row: ResultRow, rows: int) -> str:
+def none_readable(row: ResultRow, rows: int) -> str:
     """Say that no answer could be read, with the last reply, in a sentence."""
     turn: Mapping[str, Any] = row["transcript"][-1] if row["transcript"] else {}
     reply = str(row.get("raw") or turn.get("raw") or turn.get("text") or "")
