@@ -280,7 +280,8 @@ def late(root: Path) -> list[str]:
     weight = reached(root)
     found = []
     for arrow in of_root(root):
-        heavy = HEAVY_FOR_COMMANDS if arrow.source[:2] == ("pipelines", "cli") else HEAVY
+        in_cli = arrow.source[:2] == ("pipelines", "cli")
+        heavy = HEAVY_FOR_COMMANDS if in_cli else {*HEAVY, "dspy"}
         if arrow.when == "function" and not (weight[arrow.target] - weight[arrow.source]) & heavy:
             found.append(str(arrow))
     return found

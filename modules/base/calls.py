@@ -5,19 +5,26 @@ floors.
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Container, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, NotRequired, TypedDict, TypeVar, cast
+from typing import Any, TypeVar
 
 from dspy.utils.exceptions import LMError
 
 from .errors import UserError
 from .sync import RunEnding
+from .usage import CUT_OFF as CUT_OFF
+from .usage import DETAILS as DETAILS
+from .usage import Usage as Usage
+from .usage import UsageFields as UsageFields
+from .usage import numbers_of as numbers_of
+from .usage import plus as plus
+from .usage import tokens_of as tokens_of
+from .usage import total as total
 
 T = TypeVar("T")
-N = TypeVar("N", int, float)
 
 
 class CallError(LMError):  # type: ignore[misc]
@@ -75,115 +82,6 @@ def refusals() -> Iterator[list[FatalCallError]]:
             yield noted
     except RefusedCall as problem:
         raise problem.reason from None
-
-
-class UsageFields(TypedDict):
-    """The sums of `Usage` as JSON; files of earlier versions lack the last four.
-
-    `calls` is None of a question whose program may have asked in a thread of its own.
-    """
-
-    calls: int | None
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    cached_calls: int
-    cost_usd: float | None
-    cached_prompt_tokens: NotRequired[int | None]
-    cache_write_tokens: NotRequired[int | None]
-    reasoning_tokens: NotRequired[int | None]
-    truncated_calls: NotRequired[int]
-
-
-_SUMS = tuple(UsageFields.__annotations__)
-
-
-@dataclass
-class Usage:
-    """Sums over LM calls. What one paid call did not report is None in the sum: unknown, which is
-    not 0.
-
-    `calls` counts every answer used; `cached_calls` are those of them that came from a record or
-    cache and cost nothing. Tokens and `cost_usd` are those of the calls that were really made:
-    `cached_prompt_tokens` of the `prompt_tokens` came from the provider's cache and
-    `cache_write_tokens` went into it, and `reasoning_tokens` are those of the `completion_tokens`
-    that nobody sees. `truncated_calls` ended at a token limit. `finish_reason` is no part of the
-    bill: how the calls ended, and of several ways the worst.
-    """
-
-    calls: int = 0
-    prompt_tokens: int | None = 0
-    completion_tokens: int | None = 0
-    cached_calls: int = 0
-    cost_usd: float | None = 0.0
-    cached_prompt_tokens: int | None = 0
-    cache_write_tokens: int | None = 0
-    reasoning_tokens: int | None = 0
-    truncated_calls: int = 0
-    finish_reason: str | None = field(default=None, compare=False)
-
-    @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Usage:
-        """The usage in a row or a ledger's line; of what an earlier version did not note, None."""
-        calls = found.get("calls", 0)
-        paid = calls is None or calls > found.get("cached_calls", 0)
-        known: dict[str, Any] = dict.fromkeys(DETAILS) if paid else {}
-        return cls(**known | {name: found[name] for name in _SUMS if name in found})
-
-    @property
-    def tokens(self) -> int | None:
-        """Of prompts and completions together."""
-        return plus(self.prompt_tokens, self.completion_tokens)
-
-    def add(self, other: Usage) -> None:
-        own, others = vars(self), vars(other)
-        for name in _SUMS:
-            a, b = own[name], others[name]
-            own[name] = None if a is None or b is None else a + b
-        if self.finish_reason != other.finish_reason:
-            self.finish_reason = max(self.finish_reason, other.finish_reason, key=_badness)
-
-    def without(self, part: Usage) -> Usage:
-        """What is left of a sum without one of its parts."""
-        left: dict[str, Any] = {}
-        for name in _SUMS:
-            left[name] = plus(getattr(self, name), getattr(part, name), -1)
-        return Usage(**left)
-
-    def to_dict(self) -> UsageFields:
-        # Rounded to what no price resolves, so that sums are equal in whatever order calls ended.
-        cost = None if self.cost_usd is None else round(self.cost_usd, 12)
-        known = {**vars(self), "cost_usd": cost}
-        del known["finish_reason"]
-        return cast(UsageFields, known)
-
-
-def _badness(finish_reason: str | None) -> tuple[int, str]:
-    """Sorts ways to end: none, the usual one, others, cut off; the same whatever the order of
-    calls.
-    """
-    known = (None, "stop").index(finish_reason) if finish_reason in (None, "stop") else 2
-    return (3 if finish_reason in CUT_OFF else known), finish_reason or ""
-
-
-CUT_OFF = ("length", "max_tokens")
-"""What endpoints call the end of a reply at a token limit."""
-
-DETAILS = ("cached_prompt_tokens", "cache_write_tokens", "reasoning_tokens")
-
-
-def plus(a: N | None, b: N | None, sign: int = 1) -> N | None:
-    """The sum, or the difference; None where one of the two is not known."""
-    return None if a is None or b is None else a + sign * b
-
-
-def tokens_of(usage: UsageFields) -> int | None:
-    """Of prompts and completions together; None where they are not known."""
-    return plus(usage["prompt_tokens"], usage["completion_tokens"])
-
-
-def numbers_of(usage: UsageFields) -> dict[str, float]:
-    """What is known of a usage, by name."""
-    return {name: value for name, value in usage.items() if isinstance(value, int | float)}
 
 
 @contextmanager
@@ -321,14 +219,6 @@ def tallied(*, alone: bool = False) -> Iterator[list[Usage]]:
     finally:
         if outer is not None:
             outer.extend(calls)
-
-
-def total(usages: Iterable[Usage]) -> Usage:
-    """The sum of usages."""
-    found = Usage()
-    for usage in usages:
-        found.add(usage)
-    return found
 
 
 class asking:  # noqa: N801

@@ -31,13 +31,6 @@ def legend(described: Mapping[str, Any]) -> str:
         return ""
 
 
-def name_of_run(run: Mapping[str, Any]) -> str:
-    """Name a run by what its `run.json` says: the user's own name for it, else its program's."""
-    settings = run["settings"]
-    own = settings.get("run_name") or settings.get("label")
-    return str(own) if own else short_name(run["program"], settings.get("demos") or 0)
-
-
 def _named(described: Mapping[str, Any]) -> str:
     match str(described["program"]).partition(" ")[0]:
         case "single":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict
 
-from ..base.calls import Usage, UsageFields
+from ..base.usage import Usage, UsageFields
 from .answers import Kind
 
 RowKey = tuple[str, int]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .statistics import Interval, quantile, root
+from .statistics import Interval, quantile
 
 CONFIDENCE = 0.95
 POWER = 0.8
@@ -131,13 +131,16 @@ def fewest_questions(margin: float, confidence: float = CONFIDENCE) -> int:
 
 
 def _lower(gained: int, lost: int, n: int, z: float) -> float:
-    found = (gained - lost) / n
-    if found - _NEAR <= -1:
+    from scipy.optimize import brentq  # takes half a second to import
+
+    seen = (gained - lost) / n
+    if seen - _NEAR <= -1:
         return -1.0
 
     def beyond(d: float) -> float:
+        """How far the score lies beyond the limit if the true difference is d."""
         b = (2 * n - gained + lost) * d - gained - lost
         q = (math.sqrt(max(0.0, b * b + 8 * n * lost * d * (1 - d))) - b) / (4 * n)
         return gained - lost - n * d - z * math.sqrt(max(0.0, n * (2 * q + d * (1 - d))))
 
-    return root(beyond, -1.0, found - _NEAR)
+    return float(brentq(beyond, -1.0, seen - _NEAR, xtol=1e-12))

@@ -3,7 +3,7 @@ All pure.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Any, NamedTuple, SupportsFloat
 
@@ -24,14 +24,6 @@ class Difference(NamedTuple):
     """mean(a) - mean(b) with the ends of its interval."""
 
     difference: float
-    low: float
-    high: float
-
-
-class Odds(NamedTuple):
-    """An odds ratio, 0 to infinity, with the ends of its interval."""
-
-    ratio: float
     low: float
     high: float
 
@@ -99,31 +91,6 @@ def mcnemar_midp(only_a: int, only_b: int) -> float:
     fewer, n = min(only_a, only_b), only_a + only_b
     return mcnemar_exact(only_a, only_b) - math.exp(
         math.lgamma(n + 1) - math.lgamma(fewer + 1) - math.lgamma(n - fewer + 1) - n * math.log(2)
-    )
-
-
-def matched_odds(only_a: int, only_b: int, confidence: float = 0.95, *, exact: bool = True) -> Odds:
-    """The odds ratio of matched pairs, only_a / only_b, with its interval: how much more often a is
-    right where b is wrong than the other way round.
-
-    The effect size that belongs to McNemar's test (Agresti, Categorical Data Analysis, matched
-    pairs): given the discordant questions, only_a is binomial, and the interval is that of its
-    share p, turned into odds p / (1 - p): Clopper and Pearson's, or the mid-p one. It leaves out 1
-    exactly where `mcnemar_exact`, or `mcnemar_midp`, is below 1 - confidence. Infinite when only_b
-    is 0; 1 from 0 to infinity when both are. Raises ValueError for a negative count or a confidence
-    outside 0 to 1.
-    """
-    _check_share("confidence", confidence)
-    if only_a < 0 or only_b < 0:
-        raise ValueError(f"counts cannot be negative: {only_a} and {only_b}")
-    if only_a == only_b == 0:
-        return Odds(1.0, 0.0, math.inf)
-    limit = _exact_limit if exact else _midp_limit
-    low, high = (
-        limit(*counts, (1 - confidence) / 2) for counts in ((only_a, only_b), (only_b, only_a))
-    )
-    return Odds(
-        only_a / only_b if only_b else math.inf, _odds(low), 1 / _odds(high) if high else math.inf
     )
 
 
@@ -213,12 +180,13 @@ def minimum_detectable_difference(
     if not 0 < discordant <= 1:
         raise ValueError(f"discordant must lie above 0 and up to 1, not {discordant}")
     z_alpha, z_power = quantile(1 - alpha / 2), quantile(power)
-
-    def shortfall(d: float) -> float:
-        s = max(discordant, d)
-        return z_alpha * math.sqrt(s) + z_power * math.sqrt(s - d * d) - d * math.sqrt(n)
-
-    return 1.0 if shortfall(1.0) >= 0 else root(shortfall, 0.0, 1.0)
+    below_root = n + z_power**2 - z_alpha**2
+    if below_root < 0:
+        return 1.0
+    # Squared, the equation is quadratic in d / sqrt(s); this is its root of the right sign.
+    ratio = (z_alpha * math.sqrt(n) + z_power * math.sqrt(below_root)) / (n + z_power**2)
+    difference = ratio * math.sqrt(discordant)
+    return min(1.0, difference if difference <= discordant else ratio**2)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -271,41 +239,6 @@ def _finite(values: Sequence[SupportsFloat]) -> npt.NDArray[np.float64]:
     if not np.isfinite(array).all():
         raise ValueError("every value must be a finite number")
     return array
-
-
-def root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a function that changes sign once between two ends does so, by halving, to the last
-    digit.
-
-    `scipy.optimize` has faster ways, and takes half a second to import.
-    """
-    start = function(low)
-    while low < (middle := (low + high) / 2) < high:
-        low, high = (middle, high) if function(middle) * start > 0 else (low, middle)
-    return middle
-
-
-def _exact_limit(won: int, lost: int, tail: float) -> float:
-    from scipy.special import betaincinv
-
-    return float(betaincinv(won, lost + 1, tail)) if won else 0.0
-
-
-def _midp_limit(won: int, lost: int, tail: float) -> float:
-    """The share at which as many wins as `won`, half of that very number counted, have the chance
-    `tail`.
-    """
-    from scipy.special import betainc
-
-    def above(share: float) -> float:
-        more = betainc(won + 1, lost, share) if lost else 0.0
-        return float(betainc(won, lost + 1, share) + more) / 2 - tail
-
-    return root(above, 0.0, 1.0) if won else 0.0
-
-
-def _odds(share: float) -> float:
-    return share / (1 - share) if share < 1 else math.inf
 
 
 def _check_share(name: str, value: float) -> None:

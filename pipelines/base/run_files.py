@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
-from ...modules.base.calls import UsageFields
+from ...modules.base.usage import UsageFields
 
 
 class ScoreFields(TypedDict):

@@ -14,7 +14,7 @@ from ..data.load import check_contexts
 from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import Seating
 from ..runs.books import open_books
-from ..runs.manifest import lms_of
+from ..runs.describe import lms_of
 from .options import AskRequest, Quietly
 from .show import console, finish, show_dialogue
 from .stdin import DASH, piped_text

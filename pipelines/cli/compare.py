@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ...modules.base.calls import tokens_of
 from ...modules.base.errors import UserError
+from ...modules.base.usage import tokens_of
 from ..base.budget import BudgetSpent
 from ..base.request import split_items
 from ..base.wording import counted, duration, money, percent, points, shortened
@@ -209,10 +209,10 @@ def _scores(found: Comparison) -> Table:
         "difference",
         *(["F1 difference"] if spans else []),
         *(
-            "p" if found[0].clustered or found[0].odds is None else "p (McNemar)",
+            "p" if found[0].clustered or not found[0].right_or_wrong else "p (McNemar)",
             *(["p (Holm)"] if many else []),
         ),
-        *("won : lost", "odds ratio"),
+        "won : lost",
         no_wrap=True,
     )
     for run, pair in _lines(found):
@@ -231,7 +231,7 @@ def _against(pair: Pair | None, spans: bool, many: bool) -> list[str]:
     """
     if pair is None or pair.cause:
         label = "baseline" if pair is None else "no verdict"
-        return [label, *([""] if spans else []), "", *([""] if many else []), "", ""]
+        return [label, *([""] if spans else []), "", *([""] if many else []), ""]
     parted = pair.only_a or pair.only_b
     return [
         # With nothing to resample from, the interval would have no width, as if all were known.
@@ -240,7 +240,6 @@ def _against(pair: Pair | None, spans: bool, many: bool) -> list[str]:
         f"{pair.p:.2g}",
         *([f"{pair.p_adjusted:.2g}"] if many else []),
         f"{len(pair.only_a)} : {len(pair.only_b)}",
-        "{:.2f} [{:.2f}, {:.2f}]".format(*pair.odds) if parted and pair.odds else "",
     ]
 
 
@@ -278,7 +277,7 @@ def _show_discordant(out: Console, found: Comparison, pair: Pair, most: int) -> 
     if not shown:
         return
     out.print()
-    well = f"{'is ' if pair.odds else ''}{pair.did_well}"
+    well = f"{'is ' if pair.right_or_wrong else ''}{pair.did_well}"
     head = (
         f"{pair.a} or {pair.b} alone {well} on {counted(parted, 'question')}; {len(shown)} of them:"
     )

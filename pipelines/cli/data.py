@@ -10,7 +10,7 @@ from typing import Any
 from ...modules.base.errors import UserError
 from ..base.wording import counted
 from ..data.aliases import naming
-from ..data.load import DataError, Understood, check_contexts, content_id, stands_at, understand
+from ..data.load import DataError, DataReading, check_contexts, content_id, stands_at, understand
 from .guard import BAD_INPUT
 from .options import CheckRequest, View
 from .show import console, finish, show_result
@@ -46,7 +46,7 @@ def check(options: CheckRequest, view: View) -> None:
         raise DataError(reading.name, reading.faults, reading.count)
 
 
-def described(reading: Understood) -> dict[str, Any]:
+def described(reading: DataReading) -> dict[str, Any]:
     """What `--json` shows: counts, answers, duplicates, a sample row, what was guessed, and the
     faults.
     """
@@ -70,7 +70,7 @@ def described(reading: Understood) -> dict[str, Any]:
         "unlabelled": sum(one.answer is None for one in questions),
         "made_ids": reading.made_ids,
         "duplicates": twice,
-        "read": reading.said.removeprefix("read ") or None,
+        "read": reading.guesses.removeprefix("read ") or None,
         "sample": questions[0].to_row() if questions else None,
         "faults": reading.faults,
         "fault_count": reading.count,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...modules.base.calls import UsageFields, tokens_of
+from ...modules.base.usage import UsageFields, tokens_of
 from ...modules.reading.grading import ACCURACY
 from ..base.run_files import ScoreFields
 from ..base.wording import mostly_failed

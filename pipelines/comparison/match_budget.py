@@ -24,7 +24,8 @@ from ..evaluation.evaluate import evaluate
 from ..lms.named import lm as make_lm
 from ..lms.named import lm_given
 from ..runs.books import open_books
-from ..runs.manifest import MANIFEST, lms_of
+from ..runs.describe import lms_of
+from ..runs.manifest import MANIFEST
 from ..runs.progress import Progress
 from ..tracking.values import run_name
 from .confounds import ARMS

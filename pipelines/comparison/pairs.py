@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ...modules.reading.grading import ACCURACY
 from ...optimizers.statistics.clusters import FEW, Clustered
-from ...optimizers.statistics.statistics import Difference, Interval, Odds
+from ...optimizers.statistics.statistics import Difference, Interval
 from ..base.html import html_result, html_table
 from ..base.wording import (
     FEWEST,
@@ -62,16 +62,15 @@ class Pair:
     Right and wrong answers (`is_rate`) are tested as such, where a question has one answer. Where
     it has several, its score is the mean over these repeats: `test` is the paired t-test of those
     means, low and high are the ends of its interval, `only_a` and `only_b` are the questions on
-    which one scores higher, and there are no `odds`. So it is with other scores, but `difference`
-    is one of means in the unit of their `metric`, and there are no accuracies.
+    which one scores higher, and they are not `right_or_wrong`. So it is with other scores, but
+    `difference` is one of means in the unit of their `metric`, and there are no accuracies.
 
     `outcome` is `a` or `b` for the better one, `undecided`, or `not_comparable`; `notes` say what
     keeps a verdict off and what else than the programs differs, a sentence each. `p` is that of
     `test`: McNemar's mid-p or exact test or, with `clustered`, the cluster-robust one over
     `clusters` of that field of `meta`; `p_adjusted` is the same after Holm's correction over all
-    pairs compared. The effect size is `odds`, the odds ratio of the discordant questions (`only_a`
-    over `only_b`, the ids of those that only one of them answered right) with its interval by the
-    same test. `f1` is the difference in F1 over span questions, None without any. Ratios are a's
+    pairs compared. `only_a` and `only_b` are the ids of questions that only one of them answered
+    right. `f1` is the difference in F1 over span questions, None without any. Ratios are a's
     over b's, None where b's is zero or unknown: `call_ratio` over all `n` questions; tokens, cost
     and seconds over the `paid` ones, on which neither run had an answer from a record or cache, and
     all ratios are of single answers, of which questions have `repeats_a` and `repeats_b` on
@@ -92,7 +91,7 @@ class Pair:
     high: float
     p: float
     p_adjusted: float
-    odds: Odds | None
+    right_or_wrong: bool
     f1: Difference | None
     call_ratio: float | None
     paid: int
@@ -141,7 +140,7 @@ class Pair:
     @property
     def did_well(self) -> str:
         """What an answer is that only one of the two has."""
-        return "answered better" if self.odds is None else "right"
+        return "right" if self.right_or_wrong else "answered better"
 
     @property
     def unit(self) -> str:
@@ -221,7 +220,7 @@ class Pair:
         if self.clustered is not None and self.clustered.high > self.clustered.low:
             found = _POWER * (self.clustered.high - self.clustered.low) / 2
             return min(1.0, found) if self.is_rate else found
-        if self.odds is None:
+        if not self.right_or_wrong:
             found = _POWER * (self.high - self.low) / 2 if self.high > self.low else math.inf
             return min(1.0, found) if self.is_rate else found
         discordant = (len(self.only_a) + len(self.only_b)) / self.n
@@ -344,11 +343,7 @@ class Pair:
         return f"{text}. Each further right answer takes {more:,.4g} {self.price_unit} more."
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON: tuples by name, and an odds ratio without a finite value as null."""
-        known = {} if self.odds is None else self.odds._asdict()
-        odds = {
-            key: value if math.isfinite(value) else None for key, value in known.items()
-        } or None
+        """As JSON: tuples by name."""
         named = {
             key: None if value is None else value._asdict()
             for key, value in (("f1", self.f1), ("clustered", self.clustered))
@@ -363,7 +358,7 @@ class Pair:
         unknown = dict.fromkeys(
             ("difference", "low", "high", "p", "p_adjusted") if self.other_metric else ()
         )
-        return {**asdict(self), **accuracies, "odds": odds, **named, **unknown, **said}
+        return {**asdict(self), **accuracies, **named, **unknown, **said}
 
     def __repr__(self) -> str:
         return f"Pair({self.verdict})"
@@ -519,7 +514,7 @@ class Comparison(Sequence[Pair]):
 
     def to_pandas(self) -> pd.DataFrame:
         """A row a pair: what `Pair.to_dict` says, nested names joined by a dot, such as
-        `odds.ratio`.
+        `f1.difference`.
         """
         import pandas as pd
 

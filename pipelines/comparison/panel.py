@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from ...modules.base.calls import plus
+from ...modules.base.usage import plus
 from ...optimizers.statistics.panels import best_panel
 from ..base.wording import counted, difference_text
 from .compared import SURE, Compared

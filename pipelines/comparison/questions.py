@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-from ...modules.base.calls import CUT_OFF, Usage, plus
+from ...modules.base.usage import CUT_OFF, Usage, plus
 from ...modules.reading.answers import normalise_span
 from ...modules.reading.grading import Scale
 from ...modules.reading.row import ResultRow, score_in

@@ -30,7 +30,8 @@ from ..lms.foreign import billed_as
 from ..lms.named import lm_identity
 from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import Seating
-from ..runs.manifest import lms_of, made_with
+from ..runs.describe import lms_of
+from ..runs.manifest import made_with
 from .request import CompileRequest
 
 MOST_QUESTIONS = {"light": 100, "medium": 300, "heavy": 1000}

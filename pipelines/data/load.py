@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.agents.prompt import check_passage
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, checked_whole
 from ...modules.reading.question import KINDS, Question, from_row
 from ..base.settings import settings
 from ..base.wording import counted
@@ -28,9 +28,12 @@ from .tables import TableRow
 _BARE_NAME = re.compile(r"[\w.-]+")
 _WHERE = "_where"  # attribute, not a field: where a question stands in its file
 _NAMELESS = "?"  # stands for an id until there is one
-MOST_FAULTS = 20
 _LOG = logging.getLogger("folkmoot")
 _SPLIT_FILE = re.compile(r"(.+)-(train|validation|test)\.jsonl")
+MOST_FAULTS = 20
+
+ColumnNames = Mapping[str, str | Sequence[str]]
+"""Field → the column that holds it; several for options in columns of their own."""
 
 
 def load(
@@ -38,43 +41,41 @@ def load(
     split: str | None = None,
     limit: int | None = None,
     seed: int | None = None,
-    columns: Mapping[str, str | Sequence[str]] | None = None,
+    columns: ColumnNames | None = None,
     kind: str | None = None,
     data_dir: str | Path | None = None,
 ) -> list[Question]:
-    """The questions of a known data set, of a file, or of what Python holds.
+    """The questions of a known data set, of a file, or of an object in Python.
 
     A name (any case, dashes or underscores, or the hub's own id) is searched for among the shipped
     samples, then as NAME-SPLIT.jsonl in `data_dir` (default: FOLKMOOT_DATA), then on the Hugging
-    Face hub. A path is that of delimited text (CSV, TSV, …), JSON (an object a line, or an array),
+    Face hub. A path leads to delimited text (CSV, TSV, …), JSON (an object per line, or an array),
     Parquet, Excel, or a saved `datasets` folder. Or give an open file, a DataFrame, a
     `datasets.Dataset`, or a list of dicts, `dspy.Example`s or questions. `split` defaults to the
-    one the data set is evaluated on; of a workbook it names the sheet, and other files have none.
+    one the data set is evaluated on; for a workbook it names the sheet, and other files have none.
     `limit` keeps the first questions, or with a `seed` a random sample in the order of the file;
     samples of one seed are nested. For HotpotQA a seeded sample holds as many bridge as comparison
     questions.
 
     `columns` names columns ({"question": "q_text"}; {"choices": "first,second"} for options in
     columns of their own; {"answer": "gold:from0"} for places of options counted from 0); `kind`
-    overrides the kind of every row. What was guessed is said in one line to the log `folkmoot`. A
+    overrides the kind of every row. One line to the log `folkmoot` tells what was guessed. A
     question without an id gets a hash of its content, and `meta.row`, its row. Raises UserError,
     naming the source and each line (the first 20), for anything that is not right.
     """
     reading = understand(name_or_path, split, limit, seed, columns, kind, data_dir)
-    found, spec = _checked(reading), reading.spec
+    questions, spec = _checked(reading), reading.spec
     if limit is None or seed is None:
-        return found
+        return questions
     if spec is None:
-        return sample(found, limit, seed)
-    return sample(found, limit, seed, balance=spec.balance, partner=spec.partner)
+        return sample(questions, limit, seed)
+    return sample(questions, limit, seed, balance=spec.balance, partner=spec.partner)
 
 
-def _checked(reading: Understood) -> list[Question]:
-    """Its questions, once what was guessed is said. Raises UserError where any is wrong, or none is
-    there.
-    """
-    if reading.said:
-        _LOG.warning("%s: %s", reading.name, reading.said)
+def _checked(reading: DataReading) -> list[Question]:
+    """Its questions; what was guessed is logged. Raises UserError for faults, or no question."""
+    if reading.guesses:
+        _LOG.warning("%s: %s", reading.name, reading.guesses)
     if reading.count:
         raise DataError(reading.name, reading.faults, reading.count)
     if not reading.questions:
@@ -89,12 +90,12 @@ def listed(
     split: str | None = None,
     limit: int | None = None,
     seed: int | None = None,
-    columns: Mapping[str, str | Sequence[str]] | None = None,
+    columns: ColumnNames | None = None,
     kind: str | None = None,
 ) -> list[Question]:
     """Questions as they are, of a list or a generator; those of anything else as `load` reads it.
 
-    An empty list stays empty. Raises UserError, calling what is in Python by `name`.
+    An empty list stays empty. Raises UserError, which calls an object in Python by `name`.
     """
     if isinstance(questions, str | Path):
         return load(questions, split, limit, seed, columns, kind)
@@ -113,20 +114,17 @@ def listed(
 
 
 class DataError(UserError):
-    """What is wrong with a source of questions: `faults`, the first of `count`, each with its
-    place.
+    """The faults of a source of questions: `faults` has the first of `count`, each with its place.
 
     `lines` are the message as lines of a terminal.
     """
 
     def __init__(self, name: str, faults: Sequence[str], count: int) -> None:
         self.name, self.faults, self.count = name, list(faults), count
-        more = [f"and {count - len(faults)} more"] if count > len(faults) else []
-        self.lines = (
-            [f"{name}, {faults[0]}"]
-            if count == 1
-            else [f"{name} has {count} faults", *faults, *more]
-        )
+        self.lines = [f"{name}, {faults[0]}"]
+        if count > 1:
+            more = [f"and {count - len(faults)} more"] if count > len(faults) else []
+            self.lines = [f"{name} has {count} faults", *faults, *more]
         first, *others = self.lines
         super().__init__(first + (f": {'; '.join(others)}" if others else ""))
 
@@ -135,25 +133,23 @@ class DataError(UserError):
 
 
 @dataclass
-class Understood:
-    """What a source was understood as: its questions, what was guessed, and its faults (the first
-    20).
-    """
+class DataReading:
+    """What was read of a source: its questions, what was guessed, and its faults (the first 20)."""
 
     name: str
     spec: DatasetSpec | None = None
     questions: list[Question] = field(default_factory=list)
-    said: str = ""
+    guesses: str = ""
     faults: list[str] = field(default_factory=list)
     count: int = 0
     """How many faults there are."""
     made_ids: int = 0
     """How many questions had no id of their own."""
 
-    def fault(self, where: str, said: str) -> None:
+    def fault(self, where: str, why: str) -> None:
         self.count += 1
         if self.count <= MOST_FAULTS:
-            self.faults.append(f"{where}: {said}" if where else said)
+            self.faults.append(f"{where}: {why}" if where else why)
 
 
 def understand(
@@ -161,57 +157,46 @@ def understand(
     split: str | None = None,
     limit: int | None = None,
     seed: int | None = None,
-    columns: Mapping[str, str | Sequence[str]] | None = None,
+    columns: ColumnNames | None = None,
     kind: str | None = None,
     data_dir: str | Path | None = None,
     *,
     called: str | None = None,
-) -> Understood:
+) -> DataReading:
     """What `load` reads, with all faults of rows instead of an error for them.
 
     Raises UserError for what has no rows to look at: an unknown name, an unreadable file, columns
-    that do not say what is what. `called` is what errors call a source in Python.
+    that do not say what is what. `called` is what errors call an object in Python.
     """
-    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
-        raise UserError(
-            f"limit is {limit}; give a number of questions from 1 up, or none for all of them"
-        )
+    if limit is not None:
+        checked_whole("limit", limit)
     if seed is not None and not isinstance(seed, int):
         raise UserError(f"seed is {seed!r}; give a whole number")
     if kind is not None and kind not in KINDS:
         raise UserError(f"kind is {kind!r}; the kinds are {', '.join(KINDS)}")
-    columns = check_columns(columns)
-    wanted = [
-        part
-        for name in columns.values()
-        for part in (name, name.rpartition(":")[0], *name.split(","))
-    ]
-    spec = None
+    names, spec = check_columns(columns), None
     if isinstance(source, str | Path):
-        table, spec = _table(source, split, data_dir, wanted)
+        table, spec = _table(source, split, data_dir)
     elif hasattr(source, "read"):
-        table = tables.read_stream(source, wanted)
+        table = tables.read_stream(source)
     else:
         table = tables.read_held(source, split, called)
-    reading = Understood(table.name, spec)
-    mapper = Columns(columns, kind=kind or (spec.kind if spec else None), cells=table.cells)
+    reading = DataReading(table.name, spec)
+    mapper = Columns(names, kind=kind or (spec.kind if spec else None), cells=table.cells)
+    # Without a seed nothing past the limit is read: of a million rows only the first cost time.
+    last = None if seed is not None else limit
     try:
-        # Without a seed nothing past the limit is read: of millions of rows only the first ones
-        # cost time.
-        for question in islice(
-            _questions(mapper.read(table.rows), kind, reading), None if seed is not None else limit
-        ):
-            reading.questions.append(question)
+        reading.questions.extend(islice(_questions(mapper.read(table.rows), kind, reading), last))
         mapper.check_options()
     except UserError as error:
+        # Such as a line too long to read, where the reading ends.
+        problem = str(error).removeprefix(f"{table.name}, ")
         if not reading.questions and not reading.count:
-            said = str(error)
-            raise UserError(
-                said if said.startswith(table.name) else f"{table.name}, {said}"
-            ) from None
-        reading.fault("", str(error))  # such as a line too long to read, where the reading ends
-    guessed = ", ".join(filter(None, (*table.notes, mapper.said(), _mixed(reading, kind))))
-    reading.said = f"read {guessed}" if guessed else ""
+            whole = problem if problem.startswith(table.name) else f"{table.name}, {problem}"
+            raise UserError(whole) from None
+        reading.fault("", problem)
+    guesses = ", ".join(filter(None, (mapper.guesses(), _mixed(reading, kind))))
+    reading.guesses = f"read {guesses}" if guesses else ""
     return reading
 
 
@@ -222,22 +207,19 @@ def load_part(
     limit: int | None = None,
     seed: int | None = None,
     *,
-    columns: Mapping[str, str | Sequence[str]] | None = None,
+    columns: ColumnNames | None = None,
     kind: str | None = None,
 ) -> tuple[list[Question], str | None]:
-    """The questions of a part ("train", "validation") as `load` gives them, and the split they are
-    from.
+    """The questions of a part ("train", "validation") as `load` gives them, and their split.
 
-    A known data set is read from the split with the part's name if none is given; `columns` are a
-    file's.
+    A known data set is read from the split with the part's name if none is named; `columns` are
+    those of a file.
     """
+    drawn = None if limit is None else seed
     if not isinstance(source, str | Path):
-        drawn = None if limit is None else seed
-        found = listed(source, part, limit=limit, seed=drawn, columns=columns, kind=kind)
-        return found, split
+        return listed(source, part, limit=limit, seed=drawn, columns=columns, kind=kind), split
     is_file = catalogue.find(str(source)) is None and Path(source).expanduser().exists()
     split = split or (None if is_file else part)
-    drawn = None if limit is None else seed
     return load(source, split, limit, drawn, columns=columns if is_file else None, kind=kind), split
 
 
@@ -291,57 +273,34 @@ def _with_partners(questions: Sequence[Question], order: Sequence[int], partner:
     return list(together)
 
 
-def describe(
+def recorded(
     questions: Sequence[Question],
-    source: str | None = None,
-    split: str | None = None,
-    limit: int | None = None,
-    seed: int | None = None,
+    source: str | None,
+    split: str | None,
+    limit: int | None,
+    seed: int | None,
 ) -> dict[str, Any]:
-    """What to record of a load with a run: its arguments, how it sampled, counts, and the
-    fingerprint.
-    """
+    """What a run records of a load: its arguments, how it sampled, and the kinds of questions."""
     spec = catalogue.find(source) if source is not None else None
     how = "all" if limit is None else "first" if seed is None else "random"
     if how == "random" and spec is not None and spec.balance is not None:
         how = f"balanced by {spec.balance}"
     elif how == "random" and spec is not None and spec.partner is not None:
         how = "random, partners together"
+    types = Counter(question.meta["type"] for question in questions if "type" in question.meta)
     return {
-        "source": spec.name if spec else source,
+        "data": spec.name if spec else source,
         "split": spec.split(split) if spec else split,
         "limit": limit,
         "seed": seed,
         "sampling": how,
-        "rows": len(questions),
-        "unlabelled": sum(question.answer is None for question in questions),
         "kinds": dict(Counter(question.kind for question in questions)),
-        "types": dict(
-            Counter(question.meta["type"] for question in questions if "type" in question.meta)
-        ),
-        "fingerprint": fingerprint(questions),
+        "types": dict(types),
     }
 
 
-def recorded(
-    questions: Sequence[Question],
-    source: str,
-    split: str | None,
-    limit: int | None,
-    seed: int | None,
-) -> dict[str, Any]:
-    """What a run's settings say of a load: all of `describe` that the run does not record
-    elsewhere.
-    """
-    known = describe(questions, source, split, limit, seed)
-    elsewhere = ("source", "fingerprint", "rows", "unlabelled")
-    return {"data": known["source"], **{key: known[key] for key in known if key not in elsewhere}}
-
-
 def fingerprint(questions: Iterable[Question]) -> str:
-    """SHA-256 (hex) over every field of every question, in order; the order of the options counts
-    too.
-    """
+    """SHA-256 (hex) of every field of every question, in order; the order of the options counts."""
     digest = hashlib.sha256()
     for question in questions:
         row = question.toDict()
@@ -356,7 +315,7 @@ def fingerprint(questions: Iterable[Question]) -> str:
 
 
 def called(question: Question) -> str:
-    """What errors call a question: by its id, and by its row where nobody gave it that."""
+    """How errors call a question: by its id, and by its row where the id was made."""
     row = question.meta.get("row")
     return f"question {question.id!r}" + ("" if row is None else f" (row {row})")
 
@@ -375,9 +334,8 @@ def check_labelled(questions: Iterable[Question]) -> None:
         where = f"at {place}, question {first.id!r}" if place else f"question {first.id!r}"
         has = "has" if len(unlabelled) == 1 else "have"
         raise UserError(
-            f"{counted(len(unlabelled), 'question')} {has} no answer (the first {where}); add "
-            f"the answers, "
-            f"or name the column that holds them, {naming('answer')}"
+            f"{counted(len(unlabelled), 'question')} {has} no answer (the first {where}); add the "
+            f"answers, or name the column that holds them, {naming('answer')}"
         )
 
 
@@ -385,34 +343,31 @@ def overlap(train: Iterable[Question], test: Iterable[Question]) -> list[tuple[s
     """(train id, test id) of each test question whose text is in `train`, but for case and
     punctuation.
 
-    Of several training questions with that text, the first with the same options too, else the
-    first.
+    Of several training questions with that text, the first with the same options, else the first.
     """
-    first: dict[str, str] = {}
-    exact: dict[tuple[str, frozenset[str]], str] = {}
+    same_text: dict[str, str] = {}
+    same_options: dict[tuple[str, frozenset[str]], str] = {}
     for question in train:
-        first.setdefault(_normalised(question.question), question.id)
-        exact.setdefault(_with_options(question), question.id)
+        same_text.setdefault(_normalised(question.question), question.id)
+        same_options.setdefault(_with_options(question), question.id)
     pairs = (
-        (exact.get(_with_options(q)) or first.get(_normalised(q.question)), q.id) for q in test
+        (same_options.get(_with_options(q)) or same_text.get(_normalised(q.question)), q.id)
+        for q in test
     )
     return [(train_id, test_id) for train_id, test_id in pairs if train_id is not None]
 
 
 def check_overlap(train: Sequence[Question], test: Sequence[Question]) -> str | None:
-    """One sentence, for a warning or an error, on the test questions whose text is in `train`, or
-    None.
-    """
+    """One sentence on the test questions whose text is in `train`, or None."""
     pairs = overlap(train, test)
     if not pairs:
         return None
-    seen = {_with_options(question) for question in train}
-    same = sum(_with_options(question) in seen for question in test)
+    trained = {_with_options(question) for question in train}
+    same = sum(_with_options(question) in trained for question in test)
     return (
         f"{len(pairs)} of {len(test)} test questions have the text of a training question, "
-        f"{same} the "
-        f"same options too (the first is {pairs[0][1]!r}, in training {pairs[0][0]!r}); take "
-        f"them out of one"
+        f"{same} the same options too (the first is {pairs[0][1]!r}, in training "
+        f"{pairs[0][0]!r}); take them out of one"
     )
 
 
@@ -431,9 +386,7 @@ def _normalised(text: str) -> str:
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """One line of `folkmoot datasets`: rows of each split (None: not known), and where each is, if
-    here.
-    """
+    """One line of `folkmoot datasets`: rows of each split (None: not known), and where each is."""
 
     name: str
     kind: str | None
@@ -442,6 +395,7 @@ class DatasetInfo:
     licence: str
     source: str
     here: dict[str, str]
+    """Split → where it is on this machine; splits that are not here are left out."""
 
 
 def list_datasets(data_dir: str | Path | None = None) -> list[DatasetInfo]:
@@ -450,12 +404,10 @@ def list_datasets(data_dir: str | Path | None = None) -> list[DatasetInfo]:
     """
     folder = _folder(data_dir)
     infos = [_info(spec, folder) for spec in catalogue.SPECS]
-    own: dict[str, dict[str, str]] = defaultdict(dict)
-    for name, split, path in _own_files(folder):
-        own[name][split] = str(path)
-    for name, here in own.items():
+    for name, here in _own_files(folder).items():
+        places = {split: str(path) for split, path in here.items()}
         splits: dict[str, int | None] = dict.fromkeys(here)
-        infos.append(DatasetInfo(name, None, splits, None, "not known", "FOLKMOOT_DATA", here))
+        infos.append(DatasetInfo(name, None, splits, None, "not known", "FOLKMOOT_DATA", places))
     return infos
 
 
@@ -490,23 +442,23 @@ def _local(spec: DatasetSpec, split: str, folder: Path | None) -> Path | None:
 
 
 def _table(
-    source: str | Path, split: str | None, data_dir: str | Path | None, wanted: Sequence[str]
-) -> tuple[tables.Source, DatasetSpec | None]:
+    source: str | Path, split: str | None, data_dir: str | Path | None
+) -> tuple[tables.TableSource, DatasetSpec | None]:
     """The rows of a known data set or of a file, and the data set if it is known."""
     folder = _folder(data_dir)
     spec = catalogue.find(source) if isinstance(source, str) else None
     if spec is not None:
         return _known(spec, spec.split(split), folder), spec
     path, split = _path_of(source, split, folder)
-    return tables.read(path, split, wanted), catalogue.of_file(path)
+    return tables.read(path, split), catalogue.of_file(path)
 
 
-def _known(spec: DatasetSpec, split: str, folder: Path | None) -> tables.Source:
+def _known(spec: DatasetSpec, split: str, folder: Path | None) -> tables.TableSource:
     path = _local(spec, split, folder)
     if path is not None:
         return tables.read(path)
     if hub.can_fetch(spec):
-        return tables.Source(f"{spec.name} ({split})", hub.fetch(spec, split))
+        return tables.TableSource(f"{spec.name} ({split})", hub.fetch(spec, split))
     if spec.shipped:
         raise UserError(
             f"{spec.name} ({split}) is missing from the package; install folkmoot again"
@@ -520,40 +472,35 @@ def _known(spec: DatasetSpec, split: str, folder: Path | None) -> tables.Source:
 def _path_of(
     name_or_path: str | Path, split: str | None, folder: Path | None
 ) -> tuple[Path, str | None]:
-    """The file meant and the split to ask it for: a path, or a user's own NAME-SPLIT.jsonl in the
-    folder.
-    """
+    """The file that is meant, a path or a user's own NAME-SPLIT.jsonl, and the split of it."""
     path = Path(name_or_path).expanduser()
-    if (
-        path.exists()
-        or path.suffix
-        or not isinstance(name_or_path, str)
-        or not _BARE_NAME.fullmatch(name_or_path)
-    ):
+    is_name = isinstance(name_or_path, str) and _BARE_NAME.fullmatch(name_or_path)
+    if path.exists() or path.suffix or not is_name:
         return path, split
-    own = {split: path for name, split, path in _own_files(folder) if name == name_or_path}
-    if not own:
-        raise catalogue.unknown(name_or_path)
-    wanted = catalogue.SPLIT_ALIASES.get(split, split) if split else next(iter(own))
-    if wanted not in own or (split is None and len(own) > 1):
+    own = _own_files(folder).get(str(name_or_path))
+    if own is None:
+        raise catalogue.unknown(str(name_or_path))
+    chosen = catalogue.SPLIT_ALIASES.get(split, split) if split else next(iter(own))
+    if chosen not in own or (split is None and len(own) > 1):
         raise UserError(f"{name_or_path} has the splits {', '.join(own)}; choose one of them")
-    return own[wanted], None
+    return own[chosen], None
 
 
-def _own_files(folder: Path | None) -> Iterator[tuple[str, str, Path]]:
-    """(name, split, path) of the files in the data folder that belong to no known data set."""
+def _own_files(folder: Path | None) -> dict[str, dict[str, Path]]:
+    """Name → split → path of the files in the data folder that belong to no known data set."""
+    own: dict[str, dict[str, Path]] = defaultdict(dict)
     for path in sorted(folder.glob("*.jsonl")) if folder is not None else ():
         match = _SPLIT_FILE.fullmatch(path.name)
         if match and catalogue.find(match[1]) is None:
-            yield match[1], match[2], path
+            own[match[1]][match[2]] = path
+    return own
 
 
 def _questions(
-    rows: Iterable[TableRow], kind: str | None, reading: Understood
+    rows: Iterable[TableRow], kind: str | None, reading: DataReading
 ) -> Iterator[Question]:
-    """Questions from mapped rows; what is wrong with a row goes to the reading's faults."""
-    spec, seen = reading.spec, dict[str, str]()
-    again: Counter[str] = Counter()
+    """Questions from mapped rows; the faults of rows go to the reading."""
+    spec, places, repeats = reading.spec, dict[str, str](), Counter[str]()
     for number, (where, fields, fault) in enumerate(rows, 1):
         if fault:
             reading.fault(where, fault)
@@ -562,27 +509,27 @@ def _questions(
             fields["context"] = None
         if spec is not None and spec.evidence and isinstance(fields.get("context"), list):
             fields["context_ids"] = fields.pop("context")  # a field of another name goes to meta
-        made = fields.get("id") is None or fields["id"] == ""
+        is_nameless = fields.get("id") is None or fields["id"] == ""
         try:
-            named = fields | {"id": _NAMELESS} if made else fields
+            named = fields | {"id": _NAMELESS} if is_nameless else fields
             question = from_row(named, where, kind or (spec.kind if spec else None))
         except UserError as error:
-            said = str(error).removeprefix(f"{where}: ")
-            reading.fault(where, said.replace(f"question {_NAMELESS!r}", "the question"))
+            why = str(error).removeprefix(f"{where}: ")
+            reading.fault(where, why.replace(f"question {_NAMELESS!r}", "the question"))
             continue
-        if made:
+        if is_nameless:
             reading.made_ids += 1
             content = content_id(question)
-            again[content] += 1
-            question.id = content if again[content] == 1 else f"{content}-{again[content]}"
+            repeats[content] += 1
+            question.id = content if repeats[content] == 1 else f"{content}-{repeats[content]}"
             question.meta.setdefault("row", number)
-        if question.id in seen:
+        if question.id in places:
+            before = places[question.id]
             reading.fault(
-                where,
-                f"the id {question.id!r} already stands at {seen[question.id]}; make ids unique",
+                where, f"the id {question.id!r} already stands at {before}; make ids unique"
             )
             continue
-        seen[question.id] = where
+        places[question.id] = where
         setattr(question, _WHERE, f"{reading.name}, {where}")
         yield question
 
@@ -599,8 +546,8 @@ def content_id(question: Question) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
 
 
-def _mixed(reading: Understood, kind: str | None) -> str:
-    """Words on kinds that differ from row to row, where nobody said so."""
+def _mixed(reading: DataReading, kind: str | None) -> str:
+    """Words on kinds that differ from row to row, where no kind was asked for."""
     kinds = Counter(question.kind for question in reading.questions if question.answer is not None)
     if kind is not None or reading.spec is not None or len(kinds) < 2:
         return ""
@@ -627,9 +574,7 @@ def check_asked(questions: Sequence[Question]) -> None:
 
 
 def check_contexts(questions: Sequence[Question]) -> None:
-    """Raises UserError for a passage longer than an agent is shown, which would be cut in every
-    prompt.
-    """
+    """Raises UserError for a passage that is too long for a prompt, which would be cut."""
     for question in questions:
         passage = (
             question.context

@@ -21,7 +21,7 @@ from ..evaluation.earlier import Evaluation, earlier
 from ..lms.named import engine_of
 from ..programs.resolve import program_of
 from ..programs.seats import Seating
-from ..runs.manifest import lms_of
+from ..runs.describe import lms_of
 from .candidates import Candidate, Parts, candidates, split_questions
 from .report import DistilReport, opening
 from .request import DistilRequest

@@ -21,7 +21,7 @@ from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ..data import load as data
 from ..lms.named import SAMPLING
-from ..runs.manifest import open_run
+from ..runs.describe import open_run
 from .ray_engine import check_ray
 
 ASYNCIO, RAY = ENGINES = ("asyncio", "ray")

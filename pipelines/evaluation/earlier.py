@@ -7,22 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...modules.base.errors import UserError
-from ...modules.protocols.foreign import Foreign
-from ...modules.protocols.program import Program
 from ...modules.reading.grading import ACCURACY
 from ..base.html import html_result
 from ..base.journal import read_object
 from ..base.wording import common_error, counted, percent, used
-from ..programs.saved import load_program
 from ..runs.lines import result_lines
-from ..runs.manifest import IMPORT, read_run
+from ..runs.manifest import IMPORT, name_of_run, read_run
 from ..runs.rows import RESULTS, Rows, read_rows
 from ..runs.summary import SUMMARY, Summary, summarise
-from ..tracking.uploads import Tracker
-from ..tracking.values import run_name
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from ..tracking.uploads import Tracker
 
 DAMAGED_REPORT = (
     "the protocol's report in it is damaged; the same evaluation, run again, writes it anew"
@@ -50,7 +47,7 @@ class Evaluation:
         keep: Any = None,
         tracker: Tracker | None = None,
         *,
-        program: Program | None = None,
+        program: Any = None,
         seconds: float | None = None,
         training: dict[str, Any] | None = None,
     ) -> None:
@@ -67,8 +64,10 @@ class Evaluation:
         Raises UserError where the folder has none, as of imported logs and of functions.
         """
         if self._program is None:
+            from ..programs.saved import load_program  # brings DSPy, which comparing does without
+
             return load_program(self.folder)
-        return self._program.module if isinstance(self._program, Foreign) else self._program
+        return self._program
 
     @property
     def stopped(self) -> str | None:
@@ -146,7 +145,7 @@ class Evaluation:
     def _repr_html_(self) -> str:
         lines = self.in_words() | {"folder": str(self.folder)}
         return html_result(
-            f"Evaluation of {run_name(self.summary.run)}", lines, self.rows._repr_html_()
+            f"Evaluation of {name_of_run(self.summary.run)}", lines, self.rows._repr_html_()
         )
 
 

@@ -164,7 +164,7 @@ def _evaluated(
             summary,
             run.keep,
             run.tracker,
-            program=plan.program,
+            program=plan.program.module if isinstance(plan.program, Foreign) else plan.program,
             seconds=time.monotonic() - began,
             training=training,
         )

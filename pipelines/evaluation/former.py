@@ -20,7 +20,8 @@ from ...modules.reading.row import ResultRow
 from ..base.journal import as_json, read_object, records
 from ..base.wording import Apart
 from ..data.load import fingerprint
-from ..runs.manifest import MANIFEST, lms_of
+from ..runs.describe import lms_of
+from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS
 
 FEWEST_SHARED = 30

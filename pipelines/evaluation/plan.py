@@ -31,7 +31,7 @@ from ..data import load as data
 from ..lms.foreign import billed_as
 from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import Seating
-from ..runs.manifest import lms_of, manifest_of
+from ..runs.describe import lms_of, manifest_of
 from .answering import lms_in, seat_engines
 from .check import (
     check_concurrency,

@@ -62,7 +62,7 @@ def plain(path: Path) -> Iterator[LogAnswer]:
 
 def _rows(path: Path) -> Iterator[TableRow]:
     try:
-        yield from read(path, wanted=NEEDED).rows
+        yield from read(path).rows
     except UserError as problem:
         said = str(problem)
         raise UserError(said if str(path) in said else f"{path}, {said}") from None

@@ -17,9 +17,9 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from ...modules.base.calls import tokens_of
 from ...modules.base.errors import UserError
 from ...modules.base.fence import clean
+from ...modules.base.usage import tokens_of
 from ...modules.reading.grading import ACCURACY
 from ...modules.reports.cases import CASES
 from ...optimizers.statistics.statistics import mcnemar_exact, wilson

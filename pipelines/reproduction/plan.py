@@ -28,7 +28,8 @@ from ..evaluation.forecast import forecast, left_of
 from ..lms.ledger import totals
 from ..programs.networks import default_embedding
 from ..programs.resolve import program_of
-from ..runs.manifest import MANIFEST, RunFolder, lms_of, open_run
+from ..runs.describe import lms_of, open_run
+from ..runs.manifest import MANIFEST, RunFolder
 from ..runs.rows import RESULTS
 from ..training.live import fresh_network
 from .lms import PaperLMs

@@ -1,4 +1,4 @@
-"""What identifies a run: program, prompts, LMs, data and versions; only the same run resumes a
+"""`run.json`, the manifest of a run: read, written, and compared, as only the same run resumes a
 folder.
 """
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,19 +15,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TypedDict, cast
 
-import dspy
-
 from ...modules.base.errors import UserError
 from ...modules.base.files import read_regular
-from ...modules.protocols.program import Program
-from ...modules.protocols.saved import hashes
-from ...modules.reading.metrics import Metric
-from ...modules.reading.question import Question
+from ...modules.protocols.short_names import short_name
 from ..base.journal import as_json, parsed, read_object, write_json
-from ..base.run_files import DataSettings, LMFields, Manifest, MetricFields, RunSettings
+from ..base.run_files import DataSettings, LMFields, Manifest, MetricFields
 from ..base.typed import Signed, as_read, misfit
-from ..data.load import fingerprint
-from ..lms.named import lm_identity, settings_of
 from .folder import MANIFEST as MANIFEST
 from .folder import claimed, unwritable
 from .rows import RESULTS
@@ -126,47 +119,6 @@ RUN = RunFolder(
 )
 
 
-def manifest_of(
-    program: Program,
-    questions: Sequence[Question],
-    lm: Any,
-    settings: RunSettings,
-    metric: Metric | None = None,
-) -> Manifest:
-    """Describe a run, as `run.json` does."""
-    manifest: Manifest = as_json(
-        {
-            "program": program.describe(),
-            **hashes(program),
-            "lms": lms_of(program, lm),
-            "data_fingerprint": fingerprint(questions),
-            "questions": len(questions),
-            "metric": metric.identity() if metric is not None else None,
-            "settings": settings,
-            **made_with(),
-        }
-    )
-    return manifest
-
-
-def open_run(
-    folder: Path,
-    program: Program,
-    questions: Sequence[Question],
-    lm: Any,
-    settings: RunSettings,
-    metric: Metric | None = None,
-) -> Manifest:
-    """Describe a run that is to fill a folder, with the `mlflow_run_id` of an earlier attempt.
-
-    Writes nothing. Raises UserError when the folder holds another run.
-    """
-    manifest = manifest_of(program, questions, lm, settings, metric)
-    if earlier := RUN.earlier(folder, manifest):
-        manifest["mlflow_run_id"] = earlier.get("mlflow_run_id")
-    return manifest
-
-
 def read_run(folder: Path) -> Manifest:
     """Read the manifest in a run's folder. Raises UserError where there is none that is whole."""
     manifest = read_object(folder / MANIFEST)
@@ -175,6 +127,13 @@ def read_run(folder: Path) -> Manifest:
     if wrong := misfit(manifest, _RUN):
         raise UserError(f"{folder} holds no run ({wrong} in {MANIFEST} is not as it must be)")
     return cast(Manifest, manifest)
+
+
+def name_of_run(run: Manifest) -> str:
+    """Name a run in a few words: by the user's own name for it, else by its program."""
+    settings = run["settings"]
+    own = settings.get("run_name") or settings.get("label")
+    return own or short_name(run["program"], settings.get("demos") or 0)
 
 
 def metric_misfit(metric: Any) -> str | None:
@@ -196,37 +155,6 @@ class MadeWith(TypedDict):
 def made_with() -> MadeWith:
     """Collect what every manifest notes of how its run was made."""
     return {"versions": dict(versions()), "git_commit": git_commit()}
-
-
-def lms_of(program: Program, lm: Any) -> dict[str, LMFields]:
-    """Seat → identity of its LM; `*` is the LM of all seats without one of their own, or, of a
-    program without seats, the LM that it finds DSPy set to.
-    """
-    found: dict[str, LMFields] = {}
-    seated = {name: seat.predict.lm for name, seat in program.seats().items()}
-    for name, own in seated.items() or ([("*", None)] if lm is not None else []):
-        used = own or lm
-        if used is None:
-            raise UserError(f"no LM is set for the seat {name!r}: pass lm=fm.lm('…')")
-        if not isinstance(used, dspy.BaseLM):
-            raise UserError(
-                f"the LM of the seat {name!r} is {_short(used)}, no LM: pass lm=fm.lm('…')"
-            )
-        described: LMFields = lm_identity(used) or {
-            "name": used.model,
-            "endpoint": used.model,
-            "profile": {},
-            # Only what is known to hold no secret: headers and client settings may.
-            "settings": settings_of(used),
-        }
-        found[name if own is not None else "*"] = described
-    return found
-
-
-def _short(value: Any) -> str:
-    return (
-        repr(value) if isinstance(value, str) and len(value) < 80 else f"a {type(value).__name__}"
-    )
 
 
 @cache

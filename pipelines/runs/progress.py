@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ...modules.base.calls import Usage
+from ...modules.base.usage import Usage
 from ...modules.reading.grading import ACCURACY
 from ...modules.reading.row import ResultRow, score_in
 from ...optimizers.statistics.statistics import wilson

@@ -11,15 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, TypedDict, cast, overload
 
-import dspy
 from pydantic import Field
 
-from ...modules.base.calls import UsageFields
 from ...modules.base.errors import UserError
 from ...modules.base.files import cut_torn_line, open_regular
+from ...modules.base.usage import UsageFields
 from ...modules.reading.answers import em_f1, read_number
 from ...modules.reading.grading import Graded, MetricError, Scale, grader_of, row_fault
-from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, RowKey, row_key
 from ..base.html import SHOWN_ROWS, html_result, html_table
 from ..base.journal import Journal, read_object
@@ -28,7 +26,10 @@ from ..base.wording import counted
 from .folder import MANIFEST
 
 if TYPE_CHECKING:
+    import dspy
     import pandas as pd
+
+    from ...modules.reading.question import Question
 
 RESULTS = "results.jsonl"
 MOST_RAW = 2_000

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...modules.base.calls import Usage, UsageFields
 from ...modules.base.errors import UserError
+from ...modules.base.usage import Usage, UsageFields
 from ...modules.reading.grading import ACCURACY, Scale, metric_name
 from ...modules.reading.row import ResultRow, score_in, taken
 from ...modules.reports.forensics import ForensicTally

@@ -20,7 +20,7 @@ from ..evaluation.answering import lms_in
 from ..lms.foreign import metering
 from ..programs.networks import Unanswered
 from ..runs.books import open_books
-from ..runs.manifest import lms_of
+from ..runs.describe import lms_of
 from ..runs.summary import GROUPS
 from ..tracking.uploads import ModelUpload
 from .logged import training_uploads

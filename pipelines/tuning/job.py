@@ -33,8 +33,8 @@ from ..evaluation.check import check_train
 from ..lms.foreign import billed_as
 from ..lms.ledger import LEDGER, totals, usage_of
 from ..lms.named import lm_identity
+from ..runs.describe import lms_of
 from ..runs.folder import unwritable
-from ..runs.manifest import lms_of
 from .network import check_networks, halves
 from .recovery import Crew
 from .request import SCORE

@@ -28,7 +28,7 @@ from ..lms.store import CallStore
 from ..programs.networks import Untrained
 from ..programs.saved import saved_program
 from ..runs.books import open_books
-from ..runs.manifest import lms_of
+from ..runs.describe import lms_of
 from ..training.live import CALLS as ASKED
 from ..training.live import live
 from .space import TuneSpace

@@ -44,7 +44,8 @@ from ..evaluation.answering import answer_row, lms_in, useful_concurrency
 from ..lms.foreign import metering
 from ..programs.networks import Unanswered
 from ..runs.books import open_books
-from ..runs.manifest import MANIFEST, lms_of, open_run, save_run
+from ..runs.describe import lms_of, open_run
+from ..runs.manifest import MANIFEST, save_run
 from ..runs.rows import RESULTS, RowFile, read_rows
 from .job import Job
 from .network import CALLS, Networks

@@ -29,8 +29,9 @@ from ..evaluation.evaluate import evaluate
 from ..lms.ledger import totals
 from ..programs.networks import Unanswered
 from ..runs.books import open_books
+from ..runs.describe import lms_of
 from ..runs.folder import out_folder
-from ..runs.manifest import lms_of, made_with, versions
+from ..runs.manifest import made_with, versions
 from ..tracking.context import caller_place
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import ModelUpload, Tracker

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -130,6 +131,20 @@ def absurd_cell(path: Path) -> None:
     table(path, 50, {"question": repeated("x" * 100_000_000, 50)})
 
 
+def compressed_arrow(path: Path) -> None:
+    """A folder as `datasets` saves one, but with batches that are compressed."""
+    datasets.Dataset.from_dict({"question": ["q"]}).save_to_disk(path)
+    (file,) = path.glob("*.arrow")
+    rows = pa.table({"question": pa.array(["x" * 1_000_000] * 1000)})
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(str(file), rows.schema, options=options) as stream:
+        stream.write_table(rows)
+
+
+def row_of_many_lines(path: Path) -> None:
+    path.write_bytes(b"question,answer\n" + b'"x\n",' * 50_000_000)
+
+
 def workbook(path: Path, part: str, old: bytes, new: bytes) -> None:
     from openpyxl import Workbook
 
@@ -168,8 +183,10 @@ BOMBS: dict[Callable[[Path], None], tuple[str, str]] = {
     a_size_that_is_a_lie: (".eval", "not readable"),
     repeated_text: (".parquet", "far larger once unpacked"),
     repeated_options: (".parquet", "far larger once unpacked"),
-    texts_by_difference: (".parquet", "more than 1 GB of memory"),
+    texts_by_difference: (".parquet", "far larger once unpacked"),
     absurd_cell: (".parquet", "row 1: longer than 8 MB"),
+    compressed_arrow: (".saved", "is compressed Arrow"),
+    row_of_many_lines: (".csv", "longer than 8 MB"),
     cells: (".xlsx", "more than 1 GB of memory"),
     styles: (".xlsx", "more than 1 GB of memory"),
     blanks: (".xlsx", "far larger once unpacked"),

@@ -12,7 +12,7 @@ MOST = 3000
 
 
 def reads(path: Path) -> tuple[str, int]:
-    """How a workbook of questions, or a log, is refused, and how many megabytes of memory that
+    """How a file of questions, or a log, is refused, and how many megabytes of memory that
     took.
     """
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -20,7 +20,7 @@ def reads(path: Path) -> tuple[str, int]:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     said = ""
     try:
-        (fm.load if path.suffix == ".xlsx" else fm.import_log)(path)
+        (fm.load if path.suffix in (".xlsx", ".csv", ".saved") else fm.import_log)(path)
     except fm.UserError as problem:
         said = str(problem)
     return said, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024

@@ -274,7 +274,7 @@ MESSY: Sequence[Messy] = (
         b"\xef\xbb\xbfid;question;answer\r\n1;Is a whale a fish, or not?;no\r\n",
         "boolean",
         "no",
-        "read cells parted by semicolons",
+        "",
     ),
     Messy(
         "sep.csv",
@@ -288,17 +288,17 @@ MESSY: Sequence[Messy] = (
         "windows.csv",
         "cp1252, as Excel on Windows saves CSV",
         b"question,answer\nWhere is Gar\xe7on served?,in a caf\xe9\n",
-        "span",
-        "in a café",
-        "read 1 line as cp1252 (Windows), not being UTF-8",
+        None,
+        None,
+        "line 2: not UTF-8; save the file as UTF-8 (in Excel: CSV UTF-8)",
     ),
     Messy(
         "unicode-text.txt",
         "UTF-16 with tabs: Excel's “Unicode text”",
         "question\tanswer\r\nWhere?\tin a café\r\n".encode("utf-16"),
-        "span",
-        "in a café",
-        "",
+        None,
+        None,
+        "line 1: not UTF-8; save the file as UTF-8 (in Excel: CSV UTF-8)",
     ),
     Messy(
         "quoted.csv",
@@ -312,11 +312,11 @@ MESSY: Sequence[Messy] = (
     ),
     Messy(
         "nan.csv",
-        "`nan` where pandas had nothing",
+        "`nan` in a cell: a string stays a string",
         text("question,A,B,C,answer", f"{SOUP},a sieve,a flask,nan,B"),
         "choice",
         "B",
-        "read `A`–`C` as choices, `nan` as an empty cell (1 row)",
+        "read `A`–`C` as choices",
     ),
     Messy(
         "commas.csv",
@@ -346,9 +346,9 @@ MESSY: Sequence[Messy] = (
         "columns.json",
         "columns, as `DataFrame.to_json` writes them",
         json.dumps({"question": {"0": FISH}, "answer": {"0": "no"}}).encode(),
-        "boolean",
-        "no",
-        "",
+        None,
+        None,
+        "line 1: the question needs a question, as text; it is dict",
     ),
     Messy(
         "letters.csv",
@@ -373,9 +373,9 @@ MESSY: Sequence[Messy] = (
         ),
         None,
         None,
-        "line 1: the columns distractor1, distractor2 look like options, in no order that is "
-        "said; name them "
-        "A, B, … (with the label as the answer), or say the kind if they are none",
+        "line 1: the columns distractor1, distractor2 look like options, and their order is not "
+        "known; name them A, B, … (with the label as the answer), or, if they are not options, "
+        "give the kind, such as --kind span",
     ),
     Messy(
         "two-golds.csv",
@@ -383,7 +383,7 @@ MESSY: Sequence[Messy] = (
         text("question,gold,target", f"{FISH},no,yes"),
         None,
         None,
-        "line 2: the columns gold and target could both be the answer; say which with --columns "
+        "line 2: the columns gold and target could each be the answer; say which with --columns "
         "answer=NAME "
         '(in Python columns={"answer": "NAME"})',
     ),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import folkmoot as fm
 from folkmoot.modules.protocols.program import Program
-from folkmoot.modules.protocols.short_names import legend, name_of_run, short_name
+from folkmoot.modules.protocols.short_names import legend, short_name
+from folkmoot.pipelines.runs.manifest import name_of_run
 
 JUDGED = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_rounds=2)
 
@@ -54,7 +57,7 @@ def test_what_a_file_describes_in_no_known_way_still_has_a_name(
 def test_examples_and_the_users_own_name_of_a_run() -> None:
     described = fm.SingleAgent("simple").describe()
     assert short_name(described, 4) == "1 agent, 4 examples"
-    run = {"program": described, "settings": {"demos": 1, "run_name": None}}
+    run: Any = {"program": described, "settings": {"demos": 1, "run_name": None}}
     assert name_of_run(run) == "1 agent, 1 example"
     assert name_of_run({**run, "settings": {"run_name": "mine"}}) == "mine"
 

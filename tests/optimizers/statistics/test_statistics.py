@@ -2,6 +2,7 @@
 
 import math
 import tracemalloc
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from folkmoot.optimizers.statistics.clusters import clustered_mean
 from folkmoot.optimizers.statistics.statistics import (
     bootstrap_mean,
     holm,
-    matched_odds,
     mcnemar_exact,
     mcnemar_midp,
     minimum_detectable_difference,
@@ -24,6 +24,10 @@ from folkmoot.optimizers.statistics.statistics import (
 )
 
 SHARES = st.floats(0.01, 0.99)
+
+
+def seeded(function: Any, **more: Any) -> Any:
+    return partial(function, seed=0, **more)
 
 
 @st.composite
@@ -50,14 +54,6 @@ def test_wilson_at_the_ends_and_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("k", "n", "confidence"), [(-1, 5, 0.95), (6, 5, 0.95), (1, 5, 1.0), (1, 5, 0.0)]
-)
-def test_wilson_refuses(k: int, n: int, confidence: float) -> None:
-    with pytest.raises(ValueError, match=r"successes|confidence"):
-        wilson(k, n, confidence)
-
-
-@pytest.mark.parametrize(
     ("k", "n", "low", "high"),
     [
         (81, 263, 0.2553, 0.3662),
@@ -69,42 +65,6 @@ def test_wilson_refuses(k: int, n: int, confidence: float) -> None:
 def test_wilson_is_the_published_score_interval(k: int, n: int, low: float, high: float) -> None:
     """Newcombe (1998), Statistics in Medicine 17, table I: method 3."""
     assert wilson(k, n) == pytest.approx((low, high), abs=5e-5)
-
-
-def test_mcnemar_and_matched_odds_of_a_published_table() -> None:
-    """Approval of the prime minister asked twice (Agresti): 86 and 150 of 1600 changed
-    their minds.
-    """
-    assert mcnemar_exact(86, 150) == pytest.approx(3.716e-05, rel=1e-3)
-    assert matched_odds(86, 150).ratio == pytest.approx(0.573, abs=5e-4)
-
-
-@given(st.integers(0, 400), st.integers(0, 400), st.floats(0.5, 0.999))
-def test_matched_odds_are_scipys_exact_binomial_interval_and_agree_with_mcnemar(
-    a: int, b: int, confidence: float
-) -> None:
-    ratio, low, high = matched_odds(a, b, confidence)
-    if a + b:
-        share = binomtest(a, a + b, 0.5).proportion_ci(confidence, method="exact")
-        assert (low / (1 + low), 1 / (1 + 1 / high) if high else 0) == pytest.approx(
-            (share.low, share.high), abs=1e-9
-        )
-    assert 0 <= low <= ratio <= high
-    p, alpha = mcnemar_exact(a, b), 1 - confidence
-    if abs(p - alpha) > 1e-9:
-        assert (low > 1 or high < 1) == (p < alpha)
-    turned = matched_odds(b, a, confidence)
-    assert (1 / turned.high if turned.high else math.inf) == pytest.approx(low, rel=1e-6)
-
-
-def test_matched_odds_at_the_ends() -> None:
-    assert matched_odds(0, 0) == (1, 0, math.inf)
-    assert matched_odds(5, 0)[::2] == (math.inf, math.inf)
-    assert matched_odds(0, 5)[:2] == (0, 0)
-    with pytest.raises(ValueError, match="negative"):
-        matched_odds(1, -1)
-    with pytest.raises(ValueError, match="confidence"):
-        matched_odds(1, 1, 1.0)
 
 
 @given(st.integers(0, 400), st.integers(0, 400))
@@ -119,8 +79,8 @@ def test_mcnemar_by_hand() -> None:
     assert mcnemar_exact(5, 5) == 1
     assert mcnemar_exact(0, 5) == pytest.approx(2 / 32)
     assert mcnemar_exact(1, 9) == pytest.approx(2 * 11 / 1024)
-    with pytest.raises(ValueError, match="negative"):
-        mcnemar_exact(-1, 3)
+    # Approval of the prime minister, asked twice (Agresti): 86 and 150 of 1,600 changed it.
+    assert mcnemar_exact(86, 150) == pytest.approx(3.716e-05, rel=1e-3)
 
 
 SCORES = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60)
@@ -160,12 +120,6 @@ def test_paired_bootstrap_keeps_the_pairs_together() -> None:
     assert paired_bootstrap(values + 1, values, seed=0) == pytest.approx((1, 1, 1))
 
 
-def test_paired_bootstrap_draws_differ_between_seeds() -> None:
-    a, b = [1, 0, 1, 1, 0, 1, 0, 0], [0, 0, 1, 0, 1, 1, 0, 0]
-    ends = {paired_bootstrap(a, b, seed=seed, resamples=50)[1:] for seed in range(8)}
-    assert len(ends) > 1
-
-
 def test_bootstrap_memory_is_bounded() -> None:
     values = np.arange(20_000) / 20_000
     tracemalloc.start()
@@ -173,27 +127,6 @@ def test_bootstrap_memory_is_bounded() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 120e6  # all resamples at once are 320 MB
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "message"),
-    [
-        ([1], [1, 0], "same questions"),
-        ([], [], "at least one"),
-        ([math.nan], [1], "finite"),
-        ([1], [math.inf], "finite"),
-    ],
-)
-def test_paired_bootstrap_refuses(a: list[float], b: list[float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        paired_bootstrap(a, b, seed=0)
-
-
-def test_bootstrap_refuses_no_resamples_and_no_confidence() -> None:
-    with pytest.raises(ValueError, match="resamples"):
-        bootstrap_mean([1.0], seed=0, resamples=0)
-    with pytest.raises(ValueError, match="confidence"):
-        bootstrap_mean([1.0], seed=0, confidence=1.0)
 
 
 @given(st.integers(200, 100_000), st.floats(0.05, 1.0), SHARES, SHARES)
@@ -220,13 +153,6 @@ def test_minimum_detectable_difference_by_example() -> None:
     assert minimum_detectable_difference(3) == 1
 
 
-@given(st.integers(1, 5000), st.floats(0.01, 0.9))
-def test_more_questions_detect_less_and_more_discord_hides_more(n: int, discordant: float) -> None:
-    here = minimum_detectable_difference(n, discordant)
-    assert minimum_detectable_difference(n + 1, discordant) <= here <= 1
-    assert minimum_detectable_difference(n, discordant * 1.1) >= here - 1e-9
-
-
 def test_the_detectable_difference_is_detected_with_the_stated_power() -> None:
     """Simulated: the exact test, at a true difference of that size, rejects in about 80 % of
     samples.
@@ -241,29 +167,10 @@ def test_the_detectable_difference_is_detected_with_the_stated_power() -> None:
     assert power == pytest.approx(0.8, abs=0.05)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((0,), "n must"),
-        ((10, 0.0), "discordant"),
-        ((10, 1.1), "discordant"),
-        ((10, 0.1, 1.0), "power"),
-        ((10, 0.1, 0.8, 0.0), "alpha"),
-        ((10, 0.1, 0.05, 0.05), "power"),
-    ],
-)
-def test_minimum_detectable_difference_refuses(arguments: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        minimum_detectable_difference(*arguments)
-
-
 def test_holm_by_hand() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.8]) == [1, 1]
     assert holm([]) == []
-    for bad in ([-0.1], [1.1], [math.nan]):
-        with pytest.raises(ValueError, match="p value"):
-            holm(bad)
 
 
 @given(st.lists(st.floats(0, 1), max_size=12), st.data())
@@ -288,17 +195,10 @@ def test_the_mid_p_is_the_exact_p_less_half_of_what_was_seen_on_both_sides(a: in
     assert midp == mcnemar_midp(b, a) <= exact
     if a != b:
         assert midp == pytest.approx(exact - binom.pmf(min(a, b), a + b, 0.5), abs=1e-12)
-    odds = matched_odds(a, b, exact=False)
-    assert (odds.low > 1 or odds.high < 1) == (midp < 0.05)
-    wider = matched_odds(a, b)
-    assert wider.low <= odds.low + 1e-9
-    assert wider.high >= odds.high - 1e-9
 
 
 def test_the_mid_p_of_many_questions_is_finite() -> None:
     assert mcnemar_midp(60_000, 59_000) == pytest.approx(0.003743, abs=2e-5)
-    with pytest.raises(ValueError, match="negative"):
-        mcnemar_midp(-1, 2)
 
 
 CLUSTERED = [
@@ -350,6 +250,32 @@ def test_clusters_that_all_say_the_same_are_as_many_votes() -> None:
     assert (found.mean, found.low, found.high) == (1, 1, 1)
     assert found.p == mcnemar_midp(3, 0) > 0.05
     assert clustered_mean([0.0] * 4, [0, 0, 1, 1]).p == 1
-    for values, clusters in (([1.0], [0]), ([1.0, 0.0], [0, 0]), ([1.0, 0.0], [0])):
-        with pytest.raises(ValueError, match="cluster"):
-            clustered_mean(values, clusters)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        (wilson, (-1, 5), "successes"),
+        (wilson, (6, 5), "successes"),
+        (wilson, (1, 5, 1.0), "confidence"),
+        (mcnemar_exact, (-1, 3), "negative"),
+        (mcnemar_midp, (-1, 2), "negative"),
+        (seeded(paired_bootstrap), ([1], [1, 0]), "same questions"),
+        (seeded(paired_bootstrap), ([], []), "at least one"),
+        (seeded(paired_bootstrap), ([math.nan], [1]), "finite"),
+        (seeded(bootstrap_mean, resamples=0), ([1.0],), "resamples"),
+        (seeded(bootstrap_mean, confidence=1.0), ([1.0],), "confidence"),
+        (minimum_detectable_difference, (0,), "n must"),
+        (minimum_detectable_difference, (10, 0.0), "discordant"),
+        (minimum_detectable_difference, (10, 0.1, 1.0), "power"),
+        (minimum_detectable_difference, (10, 0.1, 0.8, 0.0), "alpha"),
+        (minimum_detectable_difference, (10, 0.1, 0.05, 0.05), "power"),
+        (holm, ([-0.1],), "p value"),
+        (holm, ([math.nan],), "p value"),
+        (clustered_mean, ([1.0], [0]), "two clusters"),
+        (clustered_mean, ([1.0, 0.0], [0]), "as many clusters"),
+    ],
+)
+def test_impossible_numbers_are_refused(function: Any, arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        function(*arguments)

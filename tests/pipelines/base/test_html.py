@@ -125,7 +125,7 @@ def test_a_comparison_is_a_table_of_pairs(tmp_path: Path) -> None:
     assert isinstance(table, pd.DataFrame)
     assert table["difference"][0] == compared[0].difference
     assert table["outcome"][0] == compared[0].outcome
-    assert "odds.ratio" in table.columns
+    assert "price_a" in table.columns
     assert repr(compared[0]) == f"Pair({compared[0].verdict})"
 
 

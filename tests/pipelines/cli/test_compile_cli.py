@@ -146,24 +146,6 @@ def test_a_tiny_budget_shows_how_little_was_answered(scripted: Any, files: list[
     assert "1 call kept back to ask the result the held-out questions" in done.stderr
 
 
-def test_json_is_strict_where_the_odds_ratio_is_infinite(scripted: Any, files: list[str]) -> None:
-    """The result is right wherever the given program is, and on more: no question counts against
-    it.
-    """
-    scripted.reply = of_instructions()
-    done = run(scripted, *files, "--optimizer", "copro", "--out", "out", "--json")
-    assert done.exit_code == 0, done.stderr
-
-    def strict(text: str) -> Any:
-        return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
-
-    comparison = strict(done.stdout)["comparison"]
-    assert comparison["only_a"]
-    assert not comparison["only_b"]
-    assert comparison["odds"]["high"] is None
-    assert strict(Path("out/compile.json").read_text())["result"]["comparison"] == comparison
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

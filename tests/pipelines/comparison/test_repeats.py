@@ -26,7 +26,7 @@ def test_a_question_counts_once_by_the_mean_over_its_repeats(tmp_path: Path) -> 
     a, b = team.mean(axis=0), base.mean(axis=0)
     expected = stats.ttest_rel(a, b)
     ends = expected.confidence_interval()
-    assert (pair.n, pair.test, pair.odds) == (40, "paired t-test", None)
+    assert (pair.n, pair.test, pair.right_or_wrong) == (40, "paired t-test", False)
     assert pair.p == pytest.approx(expected.pvalue)
     assert (pair.low, pair.high) == pytest.approx((ends.low, ends.high))
     assert (pair.score_a, pair.score_b) == pytest.approx((a.mean(), b.mean()))
@@ -64,7 +64,6 @@ def test_answers_that_are_all_the_same_change_nothing(tmp_path: Path) -> None:
             "p_adjusted",
             "low",
             "high",
-            "odds",
             "test",
             "outcome",
             "call_ratio",

@@ -247,7 +247,7 @@ def test_scores_are_compared_by_means_and_a_paired_t_test(run: Any, scripted: An
     assert math.isclose(pair.p, stats.ttest_rel(a, b).pvalue)
     assert math.isclose(pair.difference, sum(a) / 30 - sum(b) / 30)
     assert pair.low < pair.difference < pair.high
-    assert (pair.accuracy_a, pair.accuracy_b, pair.odds) == (None, None, None)
+    assert (pair.accuracy_a, pair.accuracy_b, pair.right_or_wrong) == (None, None, False)
     assert f"{pair.difference:+.3g} in overlap" in pair.verdict or pair.outcome == "undecided"
     assert pair.to_dict()["score_a"] == pair.score_a
     assert found.recommendation is not None
@@ -266,7 +266,7 @@ def test_zeros_and_ones_are_tested_as_right_and_wrong(run: Any, scripted: Any) -
     bad = run(whole, fm.SingleAgent("zero_shot"), cache=False)
     (pair,) = fm.compare(bad, good)
     assert pair.test == "McNemar's mid-p"
-    assert pair.odds is not None
+    assert pair.right_or_wrong
     assert pair.outcome == "a"
     assert pair.accuracy_a == 8 / 12
 

@@ -214,7 +214,7 @@ def test_every_protocol_loads_in_another_process(
     child = (
         "import json, sys; sys.path.insert(0, sys.argv[1])\n"
         "import folkmoot as fm, test_saved as t\n"
-        "from folkmoot.pipelines.runs.manifest import hashes\n"
+        "from folkmoot.pipelines.runs.describe import hashes\n"
         "t.embeddings.Embedder = lambda model: t._words\n"
         "class Server:\n    def __init__(self): self.requests, self.bodies = [], []\n"
         "for name in json.loads(sys.argv[4]):\n"

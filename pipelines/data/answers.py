@@ -1,0 +1,199 @@
+"""How the answers in a column are meant: labels, texts, places of options, or words for yes and no.
+
+Nothing is guessed: where two readings fit all rows and differ, the file is refused with the option
+that decides.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Mapping
+from typing import Any
+
+from ...modules.base.errors import UserError
+from ...modules.reading.question import FIELDS
+
+READINGS = ("label", "text", "from0", "from1")
+"""What a number as answer may be: a label, the text of an option, its place counted from 0 or 1."""
+_MEANINGS = {
+    "text": "the text of an option",
+    "from0": "its place counted from 0",
+    "from1": "its place counted from 1",
+}
+_NUMBER = re.compile(r"-?\d+(?:\.0)?")
+_LABELLED = re.compile(
+    r"(?:(?:option|choice|answer)[\s_:-]*)?[(\[]?\s*([a-z]|\d{1,2})\s*(?:[)\].:]+\s*(.*)|$)",
+    re.I | re.S,
+)
+_TRUTHS = {"1": "yes", "y": "yes", "t": "true", "0": "no", "n": "no", "f": "false"}
+_PAIRS = ({"1", "0"}, {"y", "n"}, {"t", "f"})
+_LETTERS = set("abcdefghij")
+
+
+class AnswerReader:
+    """Reads the gold answers of a table in the one way that fits all its rows.
+
+    `see` is called with row after row until it returns True, or there are no more, then `decide`
+    once, then `read` with each row. `kind` is that of all rows, if it is known; `reading` one of
+    READINGS, where the user says it. `note` says what was decided.
+    """
+
+    def __init__(self, kind: str | None) -> None:
+        self.reading: str | None = None
+        self.note = ""
+        self._kind = kind
+        self._truths = kind == "boolean"
+        self._labels: list[dict[str, str]] = []  # of each number: reading → the label that it means
+        self._short: set[str] = set()  # answers without options, while all of them are letters
+        self._capitals = True  # … and whether they are written like labels
+
+    def see(self, choices: Any, answer: Any, kind: Any) -> bool:
+        """Look at a row; True where no other row can change how answers are read."""
+        if answer is None:
+            return False
+        if isinstance(choices, Mapping):
+            if self.reading is None and _is_number(answer):
+                labels = {reading: _label(answer, choices, reading) for reading in READINGS}
+                self._labels.append({name: label for name, label in labels.items() if label})
+                return len(self._left()) == 1
+            self.reading = self.reading or "label"
+            return True
+        if kind is not None or self._kind is not None:
+            return True
+        text = as_text(answer).strip()
+        bare = text.strip("().")
+        self._short.add(bare.casefold())
+        self._capitals &= text.isupper() or text != bare
+        return not (self._short <= _LETTERS or any(self._short <= pair for pair in _PAIRS))
+
+    def _left(self) -> list[str]:
+        """The readings that fit all rows that any reading fits."""
+        rows = [row for row in self._labels if row]
+        return [name for name in READINGS if rows and all(name in row for row in rows)]
+
+    def decide(self, column: str) -> None:
+        """Take the reading that is left. Raises UserError where two are left that differ."""
+        left = self._left()
+        if self.reading is None and "label" not in left:
+            meant = {tuple(row.get(name) for row in self._labels) for name in left}
+            if len(meant) > 1:
+                ways = [f"--columns answer={column}:{name}" for name in left]
+                raise UserError(
+                    f"the answers in {column!r} are numbers, each of which may be "
+                    f"{' or '.join(_MEANINGS[name] for name in left)}; say which with "
+                    f"{' or '.join(ways)} "
+                    f'(in Python columns={{"answer": "{column}:{left[0]}"}})'
+                )
+            self.reading = left[0] if left else None
+        if self.reading in ("from0", "from1"):
+            self.note = f"index from {self.reading[-1]}"
+        if self._short in _PAIRS:
+            self._truths = True
+            yes, no = sorted(self._short, key=lambda word: _TRUTHS[word] in ("no", "false"))
+            self.note = f"{yes} is {_TRUTHS[yes]}, {no} is {_TRUTHS[no]}"
+        elif self._short and self._short <= _LETTERS and self._capitals:
+            raise UserError(
+                f"the answers in {column!r} are letters, but there are no options; put the "
+                "options into columns named A, B, …, or say --kind span if the letters are what "
+                "is asked for"
+            )
+
+    def read(self, choices: Any, answer: Any, kind: Any) -> Any:
+        """The answer of a row as what it means. Raises UserError for the place of no option."""
+        if answer is None:
+            return None
+        if not isinstance(choices, Mapping):
+            truth = self._truths or kind == "boolean"
+            return _TRUTHS.get(as_text(answer).strip().casefold(), answer) if truth else answer
+        if self.reading in ("from0", "from1", "text") and _is_number(answer):
+            label = _label(answer, choices, self.reading)
+            if label is None and self.reading != "text":
+                raise UserError(
+                    f"the answer {as_text(answer)} is the place of no option, counted "
+                    f"from {self.reading[-1]} as the others are; correct it"
+                )
+            return answer if label is None else label
+        return _canonical(answer, choices)
+
+
+class OptionSearch:
+    """Looks for columns that nobody named as options although the answer always stands in one."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, None] = {}
+        self._answered: set[str] = set()  # columns in which an answer stood
+        self._over = False
+
+    def see(self, fields: Mapping[str, Any]) -> None:
+        """Look at a row's fields. Options differ, so that an answer stands in exactly one."""
+        answer = fields.get("answer")
+        if self._over or answer is None:
+            return
+        others = {
+            name: as_text(value).strip().casefold()
+            for name, value in fields.items()
+            if name not in FIELDS and isinstance(value, str | int | float)
+        }
+        gold = as_text(answer).strip().casefold()
+        holders = [name for name, text in others.items() if text == gold]
+        self._names |= dict.fromkeys(others)
+        self._answered.update(holders)
+        self._over = (
+            len(holders) != 1
+            or bool(fields.get("choices"))
+            or fields.get("kind") not in (None, "choice")
+        )
+
+    def options(self) -> list[str]:
+        """The columns in which answers stand, with those named like them; none where it is one."""
+        if self._over or len(self._answered) < 2:
+            return []
+        words = {name: set(re.findall(r"[^\W\d_]+", name.casefold())) for name in self._names}
+        common = set.intersection(*(words[name] for name in self._answered))
+        return [
+            name
+            for name in self._names
+            if name in self._answered or (common and common <= words[name])
+        ]
+
+
+def as_text(answer: Any) -> str:
+    """An answer as text; 2.0, as a column with gaps holds a 2, is 2."""
+    return str(int(answer)) if isinstance(answer, float) and answer.is_integer() else str(answer)
+
+
+def _is_number(answer: Any) -> bool:
+    if isinstance(answer, bool):
+        return False
+    return _NUMBER.fullmatch(as_text(answer).strip()) is not None
+
+
+def _label(answer: Any, choices: Mapping[str, Any], reading: str) -> str | None:
+    """The label that a number means in a reading, if it means one."""
+    number = as_text(answer).strip()
+    if reading == "label":
+        return number if number in choices else None
+    if reading == "text":
+        return next((label for label, text in choices.items() if str(text).strip() == number), None)
+    place = int(float(number)) - (reading == "from1")
+    label = list(choices)[place] if 0 <= place < len(choices) else None
+    # With an empty option in between, a place may be counted with or without it.
+    gap = next(iter(choices)) == "A" and label != string.ascii_uppercase[place]
+    return None if label is None or gap else label
+
+
+def _canonical(answer: Any, choices: Mapping[str, Any]) -> Any:
+    """`(D)`, `D.`, `option_d` and `D. the text` as D, unless an option is called so or says so."""
+    if not isinstance(answer, str):
+        return answer
+    stripped = answer.strip()
+    names = {str(part).casefold() for pair in choices.items() for part in pair}
+    match = _LABELLED.match(stripped)
+    if stripped.casefold() in names or match is None:
+        return stripped
+    label = next((one for one in choices if one.casefold() == match[1].casefold()), None)
+    rest = (match[2] or "").strip().casefold()
+    if label is None or (rest and rest != str(choices[label]).strip().casefold()):
+        return stripped
+    return label

@@ -1,0 +1,92 @@
+"""Describes a run that is about to be made: its program, prompts, LMs, data and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from ...modules.base.errors import UserError
+from ...modules.protocols.program import Program
+from ...modules.protocols.saved import hashes
+from ...modules.reading.metrics import Metric
+from ...modules.reading.question import Question
+from ..base.journal import as_json
+from ..base.run_files import LMFields, Manifest, RunSettings
+from ..data.load import fingerprint
+from ..lms.named import lm_identity, settings_of
+from .manifest import RUN, made_with
+
+
+def manifest_of(
+    program: Program,
+    questions: Sequence[Question],
+    lm: Any,
+    settings: RunSettings,
+    metric: Metric | None = None,
+) -> Manifest:
+    """Describe a run, as `run.json` does."""
+    manifest: Manifest = as_json(
+        {
+            "program": program.describe(),
+            **hashes(program),
+            "lms": lms_of(program, lm),
+            "data_fingerprint": fingerprint(questions),
+            "questions": len(questions),
+            "metric": metric.identity() if metric is not None else None,
+            "settings": settings,
+            **made_with(),
+        }
+    )
+    return manifest
+
+
+def open_run(
+    folder: Path,
+    program: Program,
+    questions: Sequence[Question],
+    lm: Any,
+    settings: RunSettings,
+    metric: Metric | None = None,
+) -> Manifest:
+    """Describe a run that is to fill a folder, with the `mlflow_run_id` of an earlier attempt.
+
+    Writes nothing. Raises UserError when the folder holds another run.
+    """
+    manifest = manifest_of(program, questions, lm, settings, metric)
+    if earlier := RUN.earlier(folder, manifest):
+        manifest["mlflow_run_id"] = earlier.get("mlflow_run_id")
+    return manifest
+
+
+def lms_of(program: Program, lm: Any) -> dict[str, LMFields]:
+    """Seat → identity of its LM; `*` is the LM of all seats without one of their own, or, of a
+    program without seats, the LM that it finds DSPy set to.
+    """
+    found: dict[str, LMFields] = {}
+    seated = {name: seat.predict.lm for name, seat in program.seats().items()}
+    for name, own in seated.items() or ([("*", None)] if lm is not None else []):
+        used = own or lm
+        if used is None:
+            raise UserError(f"no LM is set for the seat {name!r}: pass lm=fm.lm('…')")
+        if not isinstance(used, dspy.BaseLM):
+            raise UserError(
+                f"the LM of the seat {name!r} is {_short(used)}, no LM: pass lm=fm.lm('…')"
+            )
+        described: LMFields = lm_identity(used) or {
+            "name": used.model,
+            "endpoint": used.model,
+            "profile": {},
+            # Only what is known to hold no secret: headers and client settings may.
+            "settings": settings_of(used),
+        }
+        found[name if own is not None else "*"] = described
+    return found
+
+
+def _short(value: Any) -> str:
+    return (
+        repr(value) if isinstance(value, str) and len(value) < 80 else f"a {type(value).__name__}"
+    )
