@@ -120,7 +120,8 @@ class FieldWatch:
         margin: the difference in scores that does not matter.
         alpha: the error that is allowed for all pairs together.
         kept: programs that the others have to beat for a verdict (the reference, and one prompt
-            asked k times): they leave only when they are beaten, as long as any other is racing.
+            asked k times). They are out only when they are beaten, as long as any other is racing,
+            and are asked even then.
         stops: whether programs leave at all.
     """
 
@@ -186,6 +187,11 @@ class FieldWatch:
         for watch in self.pairs.values():
             watch.last_look()
         return self.decide()
+
+    @property
+    def asked(self) -> frozenset[int]:
+        """The programs that the next question is for: those racing, and always those kept."""
+        return self.kept | self.racing
 
     @property
     def settled(self) -> bool:

@@ -52,7 +52,9 @@ class ProgressLine:
 
 @contextmanager
 def displayed(
-    show: bool | Callable[[State], None] | None, label: str, draw: Callable[[State], ProgressLine]
+    show: bool | Callable[[State], None] | None,
+    label: str,
+    draw: Callable[[State], ProgressLine | ConsoleRenderable],
 ) -> Iterator[Callable[[State], None]]:
     """A callback whose latest state is drawn on standard error, or in the notebook, while the block
     runs.
@@ -70,6 +72,8 @@ def displayed(
     def render() -> RenderableType:
         row = Table.grid(padding=(0, 1))
         line = draw(latest[0]) if latest else ProgressLine(f"{label}: starting", ())
+        if not isinstance(line, ProgressLine):
+            return line
         bar = [ProgressBar(total=line.total, completed=line.done, width=24)] if line.total else []
         # What a live display draws passes the screen's own cleaning by.
         row.add_row(Text(clean(line.label)), *bar, Text(clean("  ".join(line.parts))))

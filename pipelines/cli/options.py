@@ -73,6 +73,19 @@ class EvaluateView(Confirmed):
 
 
 @dataclass(kw_only=True)
+class TryView(Confirmed):
+    """What only the command line has of `try`."""
+
+    fail_if: Annotated[
+        str | None,
+        Option(
+            metavar="worse|undecided|not-better",
+            help="Leave with exit code 3 if the contest ends so, for CI.",
+        ),
+    ] = None
+
+
+@dataclass(kw_only=True)
 class ReproduceView(Confirmed):
     """What only the command line has of `reproduce`."""
 

@@ -47,7 +47,8 @@ def confirmation_words(comparison: Comparison) -> str:
     """Say in words what the confirmation has shown."""
     (pair,) = comparison.against[:1]
     first, second = comparison.runs[:2]
-    gap, low, high = (f"{100 * one:+.0f}".replace("-", "−") for one in pair.interval)
+    ends = (pair.difference, *pair.interval)
+    gap, low, high = (f"{100 * one:+.0f}".replace("-", "−") for one in ends)
     questions = f"{first.score['n']:,} unseen questions"
     return (
         f"on {questions} {100 * second.score['value']:.0f}% right against "

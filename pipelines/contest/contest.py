@@ -166,7 +166,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any], parent: str | None) -> 
         "runs": {name: one.folder for name, one in entrants.items() if name in race.runs},
         "confirmed": names or None,
         "confirmation": said,
-        "chosen_on_same": verdict.outcome == "better" and not names,
+        "chosen_on_same": winner is not reference and not names,
         "paid": run.books.paid.to_dict(),
         "saved": saved.name,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...modules.base.calls import Usage, total
 from ...modules.base.errors import UserError
@@ -99,15 +99,16 @@ def _key(row: ResultRow) -> str | None:
 
 def _add(free: Free, name: str, row: ResultRow, answer: str | None, share: float) -> None:
     """Score another answer to a recorded question, at a share of what the recorded one took."""
-    right = answer is not None and score(
-        answer, row["gold"], row["kind"], row.get("choices")
-    ).correct
+    right = (
+        answer is not None
+        and score(answer, row["gold"] or "", row["kind"], row.get("choices")).correct
+    )
     free.scores[name] = float(right)
     free.bills[name] = _part(taken(row), share)
 
 
 def _part(bill: Usage, share: float) -> Usage:
-    parts = {
+    parts: dict[str, Any] = {
         name: None if (value := getattr(bill, name)) is None else value * share
         for name in ("calls", "prompt_tokens", "completion_tokens", "cost_usd")
     }

@@ -120,9 +120,7 @@ class Lane:
             run.end(evaluation_uploads(summary, run.folder, run.tracker), status)
         finally:
             self._folder.close()
-        return Evaluation(
-            run.folder, summary, run.keep, run.tracker, program=self.entrant.program
-        )
+        return Evaluation(run.folder, summary, run.keep, run.tracker, program=self.entrant.program)
 
     @property
     def folder(self) -> Path:
@@ -167,7 +165,9 @@ def ask(
             told()
 
     if waiting:
-        at_once = max(useful_concurrency(concurrency, one.plan.program, one.plan.lm) for one in lanes)
+        at_once = max(
+            useful_concurrency(concurrency, one.plan.program, one.plan.lm) for one in lanes
+        )
         run_sync(each_in_turn, waiting, at_once, work)
     if ending:
         raise ending[0]

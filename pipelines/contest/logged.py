@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.wording import counted
 from ..data import load as data
-from ..runs.manifest import manifest_of
+from ..runs.describe import manifest_of
 from ..tracking.uploads import STOPPED_TAG, TableUpload, Upload, Uploads, existing
 from ..tracking.values import bill, rounded
 

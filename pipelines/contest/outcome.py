@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 CONTEST, WINNER, CONFIRM = "contest.json", "winner", "confirm"
 RESULT = "result"
+FAILURES = ("worse", "undecided", "not-better")
 
 
 class Contest:
@@ -116,6 +117,21 @@ class Contest:
         """What the contest paid, over all attempts."""
         paid: UsageFields = self._result["paid"]
         return paid
+
+    def fails(self, condition: str) -> bool:
+        """Whether it ended in a way that `--fail-if` names: `worse`, `undecided` or `not-better`.
+
+        Worse: the best team is shown worse than the reference. Raises UserError for another word.
+        """
+        if condition not in FAILURES:
+            raise UserError(f"--fail-if is {condition!r}: choose {', '.join(FAILURES)}")
+        if condition == "worse":
+            teams = [one for one in self.places if one.team and one.difference_high is not None]
+            best = max(teams, key=lambda one: one.difference or 0.0, default=None)
+            return best is not None and (best.difference_high or 0.0) < 0
+        return (
+            self.outcome != "better" if condition == "not-better" else self.outcome == "undecided"
+        )
 
     def report(self, out: str | Path | None = None) -> Report:
         """Write one HTML page about the programs' runs, by default `report.html` in the folder."""

@@ -8,7 +8,7 @@ import logging
 import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,16 +30,15 @@ from ..evaluation.judging import metric_given
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
 from ..programs.seats import Seating
-from ..runs.manifest import lms_of, made_with
+from ..runs.describe import lms_of
+from ..runs.manifest import made_with
 from .entrants import (
     DEMOS,
     FAIR,
     FEWEST_FOR_DEMOS,
-    FIRST_SAMPLES,
     PAPERS,
     Entrant,
     default_field,
-    fair_opponent,
     field_of,
     named,
     own_programs,
@@ -75,7 +74,7 @@ class ContestPlan:
     out: Path | None
     source: str
     cluster: str | None = None
-    warnings: list[str] = field(default_factory=list)
+    warnings: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -243,8 +242,8 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     if plan.out is not None:
         check_writable(plan.out)
     plan.account()  # refused now rather than after a question
-    plan.warnings = [*dict.fromkeys(w for one in plan.plans.values() for w in one.warnings)]
-    plan.warnings += [guessed] if guessed else []
+    warnings = dict.fromkeys(w for one in plan.plans.values() for w in one.warnings)
+    plan.warnings = (*warnings, *([guessed] if guessed else []))
     return plan
 
 
@@ -388,6 +387,3 @@ def _gold(question: Question) -> str:
 
 def _usd(amount: float) -> str:
     return f"{amount:.2f} USD" if amount >= 0.1 else f"{amount:.4f} USD" if amount else "0 USD"
-
-
-

@@ -69,12 +69,18 @@ class Race:
         return self.plan.race
 
     @property
+    def paid(self) -> Usage:
+        """What was paid so far, without calls that are under way."""
+        return Usage() if self.books.ledger is None else self.books.ledger.total
+
+    @property
     def account(self) -> Account | None:
         return self.books.account
 
     @property
-    def racing(self) -> list[Lane]:
-        return [lane for lane in self.lanes.values() if lane.out is None]
+    def asked(self) -> list[Lane]:
+        """The programs that the next question is for: the reference and the fair opponent stay."""
+        return [one for one in self.lanes.values() if one.out is None or one.entrant.kept]
 
     def run(self) -> None:
         """Ask until it is decided, the questions are used up, or the money is gone."""
@@ -82,7 +88,7 @@ class Race:
             for entrant in self.plan.field:
                 self._open(entrant, FIRST if entrant.fair else RUNS)
             self._pilot()
-            self._ask(self.racing, self.questions[:FEWEST])
+            self._ask(self.asked, self.questions[:FEWEST])
             self._settle_samples()
             self._begin_watch()
             while not self.ended:
@@ -93,6 +99,9 @@ class Race:
         except BudgetSpent as problem:
             self.ended, self.stopped = "money", str(problem)
         except EndpointDown as problem:
+            if not any(lane.answers for lane in self.lanes.values()):
+                self._close_all("KILLED")
+                raise UserError(f"no LM has answered: {problem}") from None
             self.ended = "open"
             self.stopped = (
                 f"paused, since an endpoint fails ({problem}); no program is blamed, and the same "
@@ -135,7 +144,7 @@ class Race:
     def _pilot(self) -> None:
         """Ask every program a few questions, the reference first, and end where one cannot work."""
         some = self.questions[:PILOT]
-        lanes = self.racing
+        lanes = self.asked
         for part in (lanes[:1], lanes[1:]):
             self._ask(part, some)
             for lane in part:
@@ -161,10 +170,10 @@ class Race:
 
         Samples that it has already are in the contest's records, so only missing ones are paid.
         """
-        fair = next((lane for lane in self.racing if lane.entrant.fair), None)
+        fair = next((lane for lane in self.asked if lane.entrant.fair), None)
         if fair is None:
             return
-        lanes = [lane for lane in self.racing if not lane.entrant.fair]
+        lanes = [lane for lane in self.asked if not lane.entrant.fair]
         lm, of = fair.entrant.lm, ""
         if len(self.plan.lms) > 1:
             alone = {id(one.entrant.lm): one for one in lanes if not one.entrant.team}
@@ -187,7 +196,7 @@ class Race:
 
     def _begin_watch(self) -> None:
         """Watch the field from its first question on, at prices as they are now."""
-        lanes = self.racing
+        lanes = self.asked
         self.order = [lane.entrant.name for lane in lanes]
         kept = [place for place, lane in enumerate(lanes) if lane.entrant.kept]
         self.planned = min(len(self.questions), FEWEST + int(self._affordable()))
@@ -207,32 +216,32 @@ class Race:
 
     def _affordable(self) -> float:
         """For how many more questions the money does, less what is kept for what comes after."""
-        racing = self.racing
-        asked = min(len(lane.answers) for lane in racing)
-        bills = [lane.bill for lane in racing]
+        going_on = self.asked
+        asked = min(len(lane.answers) for lane in going_on)
+        bills = [lane.bill for lane in going_on]
         worth = Usage()
         for lane in [*self.lanes.values()]:
             worth.add(lane.bill)
-        paid = self.books.paid
+        paid = self.paid
         shared = {
             unit: min(1.0, amount(paid, unit) / amount(worth, unit))
             for unit in UNITS
             if amount(worth, unit)
         }
-        return Purse(self.account, self._reserve(racing)).questions(bills, shared, asked)
+        return Purse(self.account, self._reserve(going_on)).questions(bills, shared, asked)
 
-    def _reserve(self, racing: Sequence[Lane]) -> dict[str, float]:
+    def _reserve(self, lanes: Sequence[Lane]) -> dict[str, float]:
         """What is kept for the confirmation of the dearest winner, and for improving."""
         kept = len(self.plan.unseen)
         budget = self.account.budget if self.account else None
-        limits = {"cost_usd": budget.usd, "tokens": budget.tokens, "calls": budget.calls} if (
-            budget
-        ) else {}
+        limits = (
+            {"cost_usd": budget.usd, "tokens": budget.tokens, "calls": budget.calls}
+            if (budget)
+            else {}
+        )
         reserve = {}
         for unit in UNITS:
-            each = sorted(
-                amount(lane.bill, unit) / max(1, len(lane.answers)) for lane in racing
-            )
+            each = sorted(amount(lane.bill, unit) / max(1, len(lane.answers)) for lane in lanes)
             share = self.reserve_share * (limits.get(unit) or 0.0)
             reserve[unit] = kept * (each[0] + each[-1]) + share
         return reserve
@@ -251,13 +260,13 @@ class Race:
             self.ended = "questions" if self.seen == self.planned else "money"
             return
         batch = self.questions[self.seen : self.seen + size]
-        missing = any(q.id not in lane.answers for q in batch for lane in self.racing)
+        missing = any(q.id not in lane.answers for q in batch for lane in self.asked)
         if missing:
             size = min(size, int(self._affordable()))
             if size < 1:
                 self.ended = "money"
                 return
-        self._ask(self.racing, batch[:size])
+        self._ask(self.asked, batch[:size])
         self._look(self.seen + size)
 
     def _look(self, until: int) -> None:
@@ -268,7 +277,7 @@ class Race:
             answers = {
                 place: lane.answers[question.id].score
                 for place, lane in enumerate(lanes.values())
-                if lane.out is None and question.id in lane.answers
+                if question.id in lane.answers
             }
             cluster = question.meta.get(self.plan.cluster) if self.plan.cluster else None
             self.watch.update(answers, None if cluster is None else str(cluster))
@@ -288,7 +297,7 @@ class Race:
             self.lanes[self.order[one.program]].out = f"{why} (after {self.seen})"
 
     def _differs(self, question: Question) -> str:
-        right = [lane.entrant.name for lane in self.racing if self._got(lane, question)]
+        right = [lane.entrant.name for lane in self.asked if self._got(lane, question)]
         return f"{shortened(question.question, 60)} → right: {', '.join(right) or 'nobody'}"
 
     def _got(self, lane: Lane, question: Question) -> bool:
@@ -298,15 +307,15 @@ class Race:
     def _watch_what_there_is(self) -> None:
         """After an early stop: take all questions that every racing program has answered."""
         if self.watch is None and self.lanes:
-            self.order = [lane.entrant.name for lane in self.racing]
+            self.order = [lane.entrant.name for lane in self.asked]
             self.watch = FieldWatch(
-                [price for price, _ in self.prices(self.racing)],
+                [price for price, _ in self.prices(self.asked)],
                 margin=self.plan.margin,
-                kept=[p for p, lane in enumerate(self.racing) if lane.entrant.kept],
+                kept=[p for p, lane in enumerate(self.asked) if lane.entrant.kept],
             )
         until = self.seen
         for question in self.questions[self.seen :]:
-            if not all(question.id in lane.answers for lane in self.racing):
+            if not all(question.id in lane.answers for lane in self.asked):
                 break
             until += 1
         if until > self.seen:

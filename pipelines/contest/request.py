@@ -93,9 +93,9 @@ class ContestRequest(Columned, SharedByLMs, Seats, Spending):
     metric: Scored = None
     judge_lm: JudgeLM = None
     split: Annotated[str | None, Option(help="Split of a data set.")] = None
-    limit: Annotated[int | None, Option(min=4, help="Only so many questions, drawn by the seed.")] = (
-        None
-    )
+    limit: Annotated[
+        int | None, Option(min=4, help="Only so many questions, drawn by the seed.")
+    ] = None
     seed: Annotated[int, Option(min=0, help="Draws the order of the questions.")] = 0
     margin: Annotated[
         float | str | None,

@@ -1,4 +1,4 @@
-"""What one sees of a contest while it runs: a table that is redrawn in place, or lines in a pipe."""
+"""What one sees of a contest that runs: a table redrawn in place, or lines in a pipe."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable
 
-from rich.console import RenderableType
 from rich.text import Text
 
 from ...modules.base.fence import clean
@@ -18,7 +17,7 @@ EVERY = 25
 MOST_LINES = 12
 
 
-def picture(race: Race) -> RenderableType:
+def picture(race: Race) -> Text:
     """The standings, at most 12 lines of 80 columns; who has left is grey."""
     standings = places(race)
     lines = table(standings)
@@ -36,9 +35,9 @@ def foot(race: Race) -> str:
     """How far it is, what was paid, and how many programs are left."""
     asked = max((len(lane.answers) for lane in race.lanes.values()), default=0)
     of = race.planned or len(race.questions)
-    paid = money(race.books.paid.cost_usd)
-    racing = [lane.entrant.name for lane in race.racing]
-    return f"{asked:,} of {of:,} questions, {paid}, {len(racing)} of {len(race.lanes)} programs"
+    paid = money(race.paid.cost_usd)
+    racing = sum(lane.out is None for lane in race.lanes.values())
+    return f"{asked:,} of {of:,} questions, {paid}, {racing} of {len(race.lanes)} programs racing"
 
 
 class Piped:
@@ -49,20 +48,20 @@ class Piped:
         self._next = EVERY
 
     def __call__(self, race: Race) -> None:
-        if race.seen < self._next:
+        asked = min((len(lane.answers) for lane in race.asked), default=0)
+        if asked < self._next:
             return
-        while self._next <= race.seen:
-            self._next += EVERY
+        self._next = asked - asked % EVERY + EVERY
         self._write(line(race))
 
 
 def line(race: Race) -> str:
     """Where the contest stands, in one line."""
     parts = [_short(one) for one in places(race)]
+    asked = min((len(lane.answers) for lane in race.asked), default=0)
     seconds = time.monotonic() - race.began
-    return f"{race.seen} questions, {money(race.books.paid.cost_usd)}, {seconds:.0f} s: " + "; ".join(
-        parts
-    )
+    head = f"{asked} questions, {money(race.paid.cost_usd)}, {seconds:.0f} s"
+    return f"{head}: {'; '.join(parts)}"
 
 
 def _short(one: Place) -> str:

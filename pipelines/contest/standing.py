@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ...modules.base.calls import Usage
 from ...optimizers.statistics.anytime import confidence_sequence
-from ...optimizers.statistics.field import FieldWatch
+from ...optimizers.statistics.field import FEWEST, FieldWatch
 from ...optimizers.statistics.statistics import wilson
 from ..base.wording import counted
 from ..comparison.table import Range, Standing, table_lines
@@ -48,6 +48,7 @@ class Place:
     reason: str = ""
     reference: bool = False
     fair: bool = False
+    team: bool = False
     free: bool = False
 
     def to_dict(self) -> dict[str, Any]:
@@ -97,6 +98,7 @@ def places(race: Race) -> list[Place]:
                 reason=lane.out or "",
                 reference=lane.entrant.reference,
                 fair=lane.entrant.fair,
+                team=lane.entrant.team,
             )
         )
     return sorted(found, key=lambda one: (not one.reference, one.state == "out"))
@@ -226,8 +228,8 @@ def conclude(race: Race) -> Verdict:
         by = f"{_signed(sum(gap) / len(gap))} points, {_signed(ends.low)} to {_signed(ends.high)}"
         reason = f"{names[winner]} is better than {beaten} ({by}, {seen})"
         return Verdict("better", names[winner], reason)
-    bound = _bound(race, watch, lanes)
-    if watch.seen >= 20 and all(
+    bound = _bound(race, watch, lanes, winner)
+    if watch.seen >= FEWEST and all(
         any(watch.at_most(one, cheaper, margin) for cheaper in _cheaper(watch, one))
         for one in others
     ):
@@ -236,8 +238,8 @@ def conclude(race: Race) -> Verdict:
             f"than {points} better than a cheaper one ({seen})"
         )
         return Verdict("not worth it", names[winner], reason, bound)
-    left = " and ".join(names[one] for one in [winner, *others])
-    reason = f"after {seen} it is not decided between {left}"
+    first = ", ".join(names[one] for one in [winner, *others[:-1]])
+    reason = f"after {seen} it is not decided between {first} and {names[others[-1]]}"
     challenger = max(others, key=lambda one: sum(watch.differences(one, winner)))
     needed = watch.needed(challenger, winner)
     usd = None
@@ -253,18 +255,16 @@ def _cheaper(watch: FieldWatch, place: int) -> list[int]:
     return [one for one in watch.racing if (watch.prices[one], one) < rank]
 
 
-def _bound(race: Race, watch: FieldWatch, lanes: Sequence[Lane]) -> str:
-    """How much better than the reference the dearest team may be."""
-    teams = [place for place, lane in enumerate(lanes) if lane.entrant.team]
-    reference = next((p for p, lane in enumerate(lanes) if lane.entrant.reference), 0)
-    if not teams or not watch.differences(teams[0], reference):
+def _bound(race: Race, watch: FieldWatch, lanes: Sequence[Lane], winner: int) -> str:
+    """How much better than the program to take the dearest team may be."""
+    teams = [p for p, lane in enumerate(lanes) if lane.entrant.team and p != winner]
+    if not teams:
         return ""
     dearest = max(teams, key=lambda one: watch.prices[one])
-    high = watch.interval(dearest, reference).high
-    name = race.order[dearest]
+    high = watch.interval(dearest, winner).high
     if high <= 0:
-        return f"{name} is no better than {race.order[reference]}"
-    return f"{name} may be up to {100 * high:.0f} points better, not more"
+        return f"{race.order[dearest]} is no better than {race.order[winner]}"
+    return f"{race.order[dearest]} may be up to {100 * high:.0f} points better, not more"
 
 
 def _signed(value: float) -> str:
