@@ -17,7 +17,6 @@ from ..base.fence import disarm, one_line
 from ..reading.answers import read_vote
 from ..reading.question import with_choices
 from .adapter import SAMPLING
-from .direct import predict_directly
 from .fields import fields_of
 from .transcript import Task, Turn
 
@@ -75,8 +74,7 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
                     return await super().acall(*args, **kwargs)
             except AdapterParseError:  # the seat asks once more
                 return dspy.Prediction(**dict.fromkeys(self.signature.output_fields, ""))
-        prediction = None if args else await predict_directly(self, kwargs)
-        return await super().acall(*args, **kwargs) if prediction is None else prediction
+        return await super().acall(*args, **kwargs)
 
 
 class Seat(dspy.Module):  # type: ignore[misc]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from ...signatures.roles import ROLES, Judge
 from ..agents.retrieval import Retrieval, informed, query_seat, retrieval_settings
@@ -20,7 +21,7 @@ from ..agents.transcript import Task, Turn, all_agree
 from ..base.calls import ASKER, Usage
 from ..base.errors import UserError, checked_whole
 from ..base.registry import Registry
-from ..base.space import Choice, Member, Parameter, Pick, Space, When, Whole
+from ..base.space import Parameter, Space, When, lists
 from ..base.together import together
 from ..reading.answers import Kind
 from ..reading.row import ResultRow
@@ -514,23 +515,28 @@ def _singles(described: Described) -> list[dict[str, Any]]:
 
 
 _SPACE: Space = {
-    "roles": Parameter(Pick(tuple(ROLES), 2, 3)),
-    "max_rounds": Parameter(Whole(1, MAX_ROUNDS)),
-    "tie_break": Parameter(Choice(tuple(_BUILT_IN))),
+    "roles": Parameter(lists(ROLES, 2, 3)),
+    "max_rounds": Parameter(IntDistribution(1, MAX_ROUNDS)),
+    "tie_break": Parameter(CategoricalDistribution(tuple(_BUILT_IN))),
     "ties": Parameter(
-        Choice(("first", "random")),
+        CategoricalDistribution(("first", "random")),
         When("tie_break", tuple(name for name, known in _BUILT_IN.items() if known.votes)),
         joins="tie_break",
         default="first",
     ),
-    "opening": Parameter(Choice(OPENINGS), default=OPENINGS[0]),
+    "opening": Parameter(CategoricalDistribution(OPENINGS), default=OPENINGS[0]),
     **{
-        name: Parameter(Member("roles"), When("tie_break", (name,)), joins="tie_break")
+        name: Parameter(
+            CategoricalDistribution(tuple(ROLES)),
+            When("tie_break", (name,)),
+            joins="tie_break",
+            among="roles",
+        )
         for name, known in _BUILT_IN.items()
         if known.names_agent
     },
     "prompt_layout": LAYOUT,
-    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
+    "sampling.temperature": Parameter(CategoricalDistribution((None, 0.5, 1.0))),
 }
 
 Deliberation.protocol = Protocol(

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+from optuna.distributions import CategoricalDistribution
 
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER, with_usage
 from ..base.errors import UserError
-from ..base.space import Choice, Member, Parameter, Pick, Space, When
+from ..base.space import Parameter, Space, When, lists
 from ..base.together import together
 from ..reading.answers import score
 from ..reading.row import ResultRow
@@ -267,18 +268,23 @@ def _replayed(
 
 _SPACE: Space = {
     "members": Parameter(
-        Pick(
-            tuple(name for name, known in STRATEGIES.items() if known.samples is None),
+        lists(
+            (name for name, known in STRATEGIES.items() if known.samples is None),
             2,
             4,
             ordered=False,
         )
     ),
-    "vote": Parameter(Choice(VOTES)),
-    "tie_break": Parameter(Choice(TIES), default="first"),
-    "strongest": Parameter(Member("members"), When("tie_break", ("strongest",)), joins="tie_break"),
+    "vote": Parameter(CategoricalDistribution(VOTES)),
+    "tie_break": Parameter(CategoricalDistribution(TIES), default="first"),
+    "strongest": Parameter(
+        CategoricalDistribution(tuple(STRATEGIES)),
+        When("tie_break", ("strongest",)),
+        joins="tie_break",
+        among="members",
+    ),
     "prompt_layout": LAYOUT,
-    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
+    "sampling.temperature": Parameter(CategoricalDistribution((None, 0.5, 1.0))),
 }
 
 _FREE = ("vote", "weights", "tie_break", "seed")

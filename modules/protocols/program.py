@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 import dspy
 from anyio import from_thread
+from optuna.distributions import CategoricalDistribution
 
 from ...signatures.roles import ROLES
 from ...signatures.team import WORKERS
@@ -26,7 +27,7 @@ from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER, asking, metered
 from ..base.errors import UserError
-from ..base.space import Choice, Parameter
+from ..base.space import Parameter
 from ..base.sync import run_sync
 from ..reading.answers import Kind
 from ..reading.question import Question
@@ -292,7 +293,7 @@ class Program(dspy.Module):  # type: ignore[misc]
                 seat.predict.lm = lm
 
 
-LAYOUT = Parameter(Choice(LAYOUTS), default=ROLE_LAST)
+LAYOUT = Parameter(CategoricalDistribution(LAYOUTS), default=ROLE_LAST)
 """Where instructions stand, as a part of a space."""
 
 

@@ -11,7 +11,7 @@ from ..comparison.compare import compare
 from ..comparison.pairs import Comparison
 from ..comparison.verdict import B
 from .entrants import Entrant
-from .lane import Lane, ask
+from .lane import Lane, ask_all
 from .outcome import CONFIRM
 from .plan import ContestPlan
 
@@ -32,7 +32,7 @@ def confirm(
         for one in entrants:
             out = folder / CONFIRM / one.folder
             lanes.append(Lane.opened(one, plan.evaluation(one, plan.unseen, out), parent))
-        ask(lanes, plan.unseen, plan.request.concurrency)
+        ask_all(lanes, plan.unseen, plan.request.concurrency)
     except (BudgetSpent, EndpointDown) as problem:
         stopped = str(problem)
     finally:

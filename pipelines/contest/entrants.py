@@ -158,9 +158,9 @@ def field_of(
     names = [one.name for one in entrants]
     if repeated := next((name for name in names if names.count(name) > 1), None):
         raise UserError(f"two programs are called {repeated!r}: give one of them another name")
-    reference = entrants[0] if baseline is None else named(baseline, entrants)
-    chosen = [named(name, entrants) for name in only] or list(entrants)
-    left_out = [named(name, entrants) for name in without]
+    reference = entrants[0] if baseline is None else entrant_named(baseline, entrants)
+    chosen = [entrant_named(name, entrants) for name in only] or list(entrants)
+    left_out = [entrant_named(name, entrants) for name in without]
     for one in left_out:
         if one is reference or one.fair:
             raise UserError(
@@ -186,7 +186,7 @@ def papers(lm: Any, make_lm: MakeLM) -> list[Entrant]:
     ]
 
 
-def named(name: str, entrants: Sequence[Entrant]) -> Entrant:
+def entrant_named(name: str, entrants: Sequence[Entrant]) -> Entrant:
     """The entrant of a name, or of the beginning of it. Raises UserError where none has it."""
     wanted = " ".join(re.split(r"[\s_-]+", name.casefold()))
     exact = [one for one in entrants if one.name.casefold() == name.casefold()]

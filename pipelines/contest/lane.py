@@ -139,7 +139,7 @@ class Lane:
         return [self.answers[one.id].score for one in questions if one.id in self.answers]
 
 
-def ask(
+def ask_all(
     lanes: Sequence[Lane],
     questions: Iterable[Question],
     concurrency: int,

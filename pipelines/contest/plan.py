@@ -40,7 +40,7 @@ from .entrants import (
     Entrant,
     default_field,
     field_of,
-    named,
+    entrant_named,
     own_programs,
     papers,
 )
@@ -346,7 +346,7 @@ def _baseline(
         return None
     if isinstance(given, str):
         try:
-            return named(given, entrants).name
+            return entrant_named(given, entrants).name
         except UserError:
             if ":" not in given and not Path(given).exists():
                 raise

@@ -19,7 +19,7 @@ from ..evaluation.evaluate import none_readable
 from ..runs.books import Books
 from ..runs.rows import read_rows
 from .entrants import FIRST_SAMPLES, Entrant, fair_opponent, model_name
-from .lane import Lane, ask
+from .lane import Lane, ask_all
 from .money import UNITS, Purse, amount, samples_for, unit_of
 from .plan import ContestPlan
 
@@ -128,7 +128,7 @@ class Race:
         return lane
 
     def _ask(self, lanes: Sequence[Lane], questions: Iterable[Question]) -> None:
-        ask(lanes, questions, self.plan.request.concurrency, lambda: self.tell(self))
+        ask_all(lanes, questions, self.plan.request.concurrency, lambda: self.tell(self))
 
     def _close_all(self, status: str) -> None:
         for name, lane in self.lanes.items():

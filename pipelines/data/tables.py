@@ -19,8 +19,6 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-import dspy
-
 from ...modules.base.errors import UserError
 from ...modules.base.extras import from_extra
 from ..base.wording import counted
@@ -113,7 +111,7 @@ def read_held(source: Any, split: str | None = None, name: str | None = None) ->
 
 def _members(members: Iterable[Any], name: str) -> Iterator[TableRow]:
     for number, row in enumerate(members, 1):
-        if not isinstance(row, dspy.Example | Mapping):
+        if not callable(getattr(row, "items", None)):
             what = "None" if row is None else f"a {type(row).__name__}"
             raise UserError(
                 f"{name}[{number - 1}] is {what}, not an fm.Question: pass questions, dicts or "

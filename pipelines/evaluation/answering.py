@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
@@ -159,14 +160,19 @@ def seated_lms(program: Program, language_model: Any = None) -> list[Any]:
 
 
 def lms_in(program: Program, language_model: Any = None) -> list[Any]:
-    """Every LM that may be asked: those of the seats, of other predictors, the given one and
-    DSPy's.
+    """Every LM that may be asked: those of the seats and of other predictors, those that a user's
+    own program holds, the given one and DSPy's.
     """
     own = [predictor.lm for predictor in predictors_of(program).values()]
-    held = (
-        vars(program.module).values()
-        if isinstance(program, Foreign) and hasattr(program.module, "__dict__")
-        else ()
-    )
+    held = _held_by(program.module) if isinstance(program, Foreign) else ()
     known = (*seated_lms(program), *own, *held, language_model, dspy.settings.lm)
     return [lm for lm in known if isinstance(lm, dspy.BaseLM)]
+
+
+def _held_by(module: Any) -> list[Any]:
+    """The attributes of a user's program and, of a function, what its code names around it."""
+    held = list(getattr(module, "__dict__", {}).values())
+    if inspect.isfunction(module):
+        around = inspect.getclosurevars(module)
+        held += [*around.nonlocals.values(), *around.globals.values()]
+    return held

@@ -27,6 +27,7 @@ from ...modules.base.fence import one_line
 from ..base.journal import to_json
 from ..base.settings import settings
 from .endpoint import (
+    OUR_SCHEMA,
     Reply,
     TooLargeError,
     TransientError,
@@ -98,14 +99,15 @@ class HttpEndpoint:
         """One attempt. Raises TransientError, CallError or FatalCallError."""
         body = {"model": self.model, **payload, **payload.get("extra_body", {})}
         body.pop("extra_body", None)
-        if not self._takes_schema:
-            body.pop("response_format", None)
+        asked = body.get("response_format") or {}
+        ours = asked.get("json_schema", {}).get("name") == OUR_SCHEMA
+        if ours and not self._takes_schema:
+            del body["response_format"]
         status, headers, text = await self._post(body)
-        if status == 400 and "response_format" in body and _about_schema(text):
-            # Perhaps the endpoint cannot hold answers to a schema; if it answers without one, the
-            # prompt's
-            # own words must do from here on.
-            body.pop("response_format")
+        if status == 400 and ours and self._takes_schema and _about_schema(text):
+            # Perhaps the endpoint cannot hold answers to a schema. If it answers without one, the
+            # words of the prompt must do from here on.
+            del body["response_format"]
             status, headers, text = await self._post(body)
             self._takes_schema = status != 200
         pause = rate_limit_pause(headers)

@@ -16,6 +16,9 @@ from ...modules.base.calls import CUT_OFF, CallError, FatalCallError
 from ...modules.base.fence import one_line
 
 MOST_TOKENS = 10**9  # no reply has more: a larger count is no count
+OUR_SCHEMA = "reply"
+"""The name of the JSON schemas that seats ask with."""
+
 MOST_PAUSE = 60.0
 """Seconds waited at most because an endpoint asks for it."""
 
@@ -73,7 +76,8 @@ class TokenCounts(TypedDict):
     reasoning_tokens: int | None
 
 
-KEEPABLE = frozenset({"stop", "stop_sequence", "end_turn", "eos", "eos_token", "tool_calls"})
+TOOL_CALLS = "tool_calls"
+KEEPABLE = frozenset({"stop", "stop_sequence", "end_turn", "eos", "eos_token", TOOL_CALLS})
 """How replies end that were neither cut off nor refused."""
 
 
@@ -83,8 +87,9 @@ class Reply:
     None).
 
     `finish_reason` is the endpoint's own, or `refusal` for a text with which the model declined to
-    answer. Prompt tokens include those read from and written to the provider's cache, completion
-    tokens reasoning.
+    answer; of several choices, that of one that did not end well. Prompt tokens include those read
+    from and written to the provider's cache, completion tokens reasoning. `body` is the whole
+    answer of the endpoint, where that is wanted.
     """
 
     text: str
@@ -94,6 +99,7 @@ class Reply:
     cached_prompt_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
+    body: Mapping[str, Any] | None = None
 
     @property
     def truncated(self) -> bool:
@@ -103,7 +109,8 @@ class Reply:
     @property
     def complete(self) -> bool:
         """Whether it was neither cut off nor refused nor empty, and so may be given again."""
-        return self.finish_reason in KEEPABLE and bool(self.text.strip())
+        said = self.text.strip() or self.finish_reason == TOOL_CALLS
+        return self.finish_reason in KEEPABLE and bool(said)
 
     @property
     def tokens(self) -> TokenCounts:
@@ -175,13 +182,14 @@ def read_completion(text: str, name: str) -> Reply:
     """A chat completion in OpenAI's JSON form. Raises TransientError when `text` is none."""
     try:
         body = json.loads(text)
-        choice = body["choices"][0]
-        message = choice["message"]
+        choices = body["choices"]
+        message = choices[0]["message"]
         said = _text(message.get("content"))
-        reason = one_line(str(choice.get("finish_reason") or "stop"))[:40]
+        reasons = [one_line(str(one.get("finish_reason") or "stop"))[:40] for one in choices]
+        reason = next((one for one in reasons if one not in KEEPABLE), reasons[0])
         if not said and message.get("refusal"):
             said, reason = _text(message["refusal"]), "refusal"
-        return Reply(said, reason, **tokens_in(body.get("usage"), said))
+        return Reply(said, reason, **tokens_in(body.get("usage"), said), body=body)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise TransientError(
             f"{name} answered 200 with something that is no chat completion ({error_in(text)})",

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...modules.base.calls import bound
+from ...modules.base.calls import CallError, bound
 from ...modules.base.connections import seconds_to_wait
 from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
@@ -28,6 +28,17 @@ from .endpoint import (
 )
 from .guarded import GUARD, CallGuard, guard_clients
 from .secrets import hiding
+
+FIELDS = frozenset(
+    {
+        *("messages", "temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "n"),
+        *("stop", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "user"),
+        *("response_format", "logprobs", "top_logprobs", "tools", "tool_choice", "functions"),
+        *("function_call", "parallel_tool_calls", "reasoning_effort", "thinking", "verbosity"),
+        *("service_tier", "extra_body", "modalities", "audio", "prediction", "web_search_options"),
+    }
+)
+"""What a request through LiteLLM may have."""
 
 
 def _litellm() -> Any:
@@ -114,6 +125,10 @@ class LiteLLMEndpoint:
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
         """One attempt. Raises TransientError, CallError or FatalCallError."""
+        if unknown := sorted(payload.keys() - FIELDS):  # LiteLLM reads addresses from such fields
+            raise CallError(
+                f"{self.model} takes no field {unknown[0]!r} in a request: leave it out"
+            )
         guard = CallGuard(self.model, self._most_bytes)
         try:
             with bound(GUARD, guard):

@@ -18,7 +18,7 @@ UNSENT = "unsent.json"
 TRACES_LEFT = "traces"
 SAVED = "program"
 """The folder of a program that waits to be logged."""
-WHOLES = ("compile.json", "study.json", "study.journal", "distil.json")
+WHOLES = ("compile.json", "study.json", "study.db", "distil.json")
 """What is in a folder whose parts are runs."""
 
 

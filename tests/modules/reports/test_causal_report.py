@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.reports.causal import causal_report
-from folkmoot.modules.reports.counting import CHANGES
 from folkmoot.pipelines.plots.evaluation import causal_plot
 from folkmoot.pipelines.plots.protocols import plot_of
 from folkmoot.pipelines.tracking.values import run_name
@@ -129,19 +126,6 @@ def test_usage_is_the_mean_of_the_answered_questions() -> None:
     assert report["completion_tokens_per_question"] == pytest.approx(10)
 
 
-def test_a_plain_vote_has_nothing_to_say_of_evaluators() -> None:
-    report = causal_report([row([(["A", "B", "A"], [])], "A", "vote")])
-    assert report["decided_by"] == {"vote": {"count": 1, "accuracy": 1.0}}
-    assert report["evaluator"] == {
-        "evaluations": 0,
-        "unreadable": 0,
-        "changed": 0,
-        **dict.fromkeys(CHANGES, 0),
-    }
-    assert report["rounds"] == {"1": 1}
-    assert "consensus_round" not in report
-
-
 def test_nothing_to_report_gives_counts_and_no_rates() -> None:
     assert causal_report([]) == {"questions": 0, "errors": 0, "decided_by": {}}
     assert causal_report([ERROR]) == {
@@ -205,58 +189,6 @@ def leaves(tree: Mapping[str, Any]) -> Iterator[Any]:
     for name, value in tree.items():
         assert isinstance(name, str)
         yield from leaves(value) if isinstance(value, Mapping) else [value]
-
-
-odd = (
-    st.none()
-    | st.booleans()
-    | st.integers(-2, 4)
-    | st.floats(allow_nan=False)
-    | st.sampled_from(["", "A", "7", "yes"])
-)
-odd_turns = st.fixed_dictionaries(
-    {},
-    optional={
-        "agent": st.just("judge"),
-        "round": odd,
-        "answer": odd,
-        "step": st.none() | st.just("split"),
-        "examined": st.none() | st.dictionaries(st.sampled_from(["answer", "agent"]), odd),
-    },
-)
-odd_rows = st.fixed_dictionaries(
-    {},
-    optional={
-        "kind": st.sampled_from(["choice", "boolean", "number", "span", "new"]),
-        "gold": odd,
-        "correct": odd,
-        "error": st.none() | st.just("it failed"),
-        "rounds": odd,
-        "consensus_round": odd,
-        "decided_by": odd,
-        "choices": st.none() | st.just({"A": "bank", "B": "mall"}),
-        "usage": st.none() | st.dictionaries(st.sampled_from(["calls", "prompt_tokens"]), odd),
-        "transcript": st.none() | st.lists(odd_turns, max_size=4),
-    },
-)
-
-
-@given(st.lists(odd_rows, max_size=5))
-def test_odd_rows_of_other_runs_are_summed_up_all_the_same(rows: list[dict[str, Any]]) -> None:
-    report = causal_report(rows)
-    assert report["questions"] + report["errors"] == len(rows)
-    assert all(isinstance(value, float | int) and value >= 0 for value in leaves(report))
-    json.dumps(report, allow_nan=False)
-    if "consensus_round" in report:
-        assert sum(report["consensus_round"].values()) == report["questions"]
-
-
-def test_rows_of_other_protocols_have_steps_and_golds_that_are_no_option() -> None:
-    one = row([(["A"], [("A", "B")])], "A", "single", choices={"B": "bank", "C": "mall"})
-    one["transcript"].insert(0, {"agent": "cot.split", "round": 1, "answer": None, "step": "split"})
-    report = causal_report([one])
-    assert report["reasoner"] == {"accuracy": 0.0, "abstention_rate": 0.0, "unanimous_rate": 1.0}
-    assert report["evaluator"]["wrong_to_wrong"] == 1
 
 
 # The plot

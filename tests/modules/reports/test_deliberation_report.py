@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import tracemalloc
-from collections.abc import Iterator, Mapping
-from typing import Any
-
 import pytest
 from dialogue_rows import error_row, row
-from hypothesis import given
 from hypothesis import strategies as st
 
 from folkmoot.modules.reports.counting import CHANGES
@@ -173,60 +168,4 @@ def test_nothing_to_report_gives_counts_and_no_rates() -> None:
     assert deliberation_report([error_row()]) == {"questions": 0, "errors": 1, "accuracy": 0.0}
 
 
-@pytest.mark.nightly
-def test_the_rows_are_read_once_and_not_kept() -> None:
-    def many(n: int) -> Iterator[dict[str, Any]]:
-        for _ in range(n):
-            yield row([["B", "A"], ["A", "A"]])
-
-    deliberation_report(many(10))
-    tracemalloc.start()
-    report = deliberation_report(many(3000))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert report["questions"] == 3000
-    assert peak < 300_000
-
-
 answers = st.sampled_from(["A", "B", "C", None])
-dialogues = st.lists(
-    st.lists(st.tuples(answers, answers, answers), min_size=1, max_size=3), min_size=1, max_size=20
-)
-
-
-def leaves(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in tree.items():
-        assert isinstance(name, str)
-        if isinstance(value, Mapping):
-            yield from leaves(value)
-        else:
-            yield name, value
-
-
-@given(dialogues)
-def test_what_always_holds(tables: list[list[tuple[str | None, ...]]]) -> None:
-    roles = ("intuitive", "reasoner", "critic")
-    rows = [row(rounds, roles=roles, answer="A", decided_by="majority") for rounds in tables]
-    report = deliberation_report(rows)
-    for _, value in leaves(report):
-        assert isinstance(value, float | int)
-    rates = [value for _, value in leaves(report) if isinstance(value, float)]
-    assert all(value >= 0.0 for value in rates)
-    assert sum(report["first_consensus_round"].values()) == report["questions"] == len(rows)
-    assert report["consensus_rate"] + report["tie_break"]["rate"] == pytest.approx(1)
-    assert list(report["resolved_by_round"].values()) == sorted(
-        report["resolved_by_round"].values()
-    )
-    assert report["agreement"]["all"] <= min(report["agreement"].values()) + 1e-9
-    if "revisions" in report:
-        for name in CHANGES:
-            by_role = [report["role"][role].get("revisions", {}).get(name, 0) for role in roles]
-            by_round = [part[name] for part in report["revisions"]["round"].values()]
-            assert report["revisions"][name] == sum(by_role) == sum(by_round)
-    for role in roles:  # what an agent gained on balance is what its revisions gained
-        own = report["role"][role]
-        gained = own["accuracy_last"] - own["accuracy_first"]
-        counts = own.get("revisions", dict.fromkeys(CHANGES, 0))
-        assert gained * len(rows) == pytest.approx(
-            counts["wrong_to_right"] - counts["right_to_wrong"]
-        )

@@ -292,19 +292,6 @@ def test_one_agent_errors_and_nothing_give_nothing(rows: list[dict[str, Any]]) -
     assert forensics(rows) == {}
 
 
-def test_odd_rows_do_not_stop_the_count() -> None:
-    odd = row(
-        {"agent": None, "answer": 3, "round": "x"},
-        "no turn",  # type: ignore[arg-type]
-        turn("i", 1, "Z"),
-        turn("r", 1, None, examined="x"),
-        turn("r", 1, "A", weight="heavy"),
-        answer="A",
-        gold="none of them",
-    )
-    assert forensics([odd, AGREED])["questions"] == 2
-
-
 def test_unreadable_answers_are_a_state_of_their_own_and_no_answer_to_give_way_to() -> None:
     found = forensics(
         [row(turn("i", 1, "A"), turn("r", 1, None), turn("i", 2, None), turn("r", 2, "A"))]
@@ -431,15 +418,6 @@ def test_of_many_agents_orders_are_drawn_and_the_values_still_sum_up() -> None:
     assert shapley_values({alone: 5}, voters)[0] == [0.0] * 3 + [1.0] + [0.0] * 8
     with pytest.raises(ValueError, match="1 to 64"):
         shapley_values(cast, 65)
-
-
-def test_agents_that_are_not_asked_every_time_abstain() -> None:
-    """x alone on the first question, y alone on the second: each is worth what it answers right."""
-    found = forensics(
-        [row(turn("x", 1, "A"), turn("z", 1, None)), row(turn("y", 1, "A"), turn("z", 1, None))]
-    )
-    assert found["agent"]["x"]["shapley"] == found["agent"]["y"]["shapley"] == 0.5
-    assert found["agent"]["z"]["shapley"] == 0.0
 
 
 def test_forensics_are_in_the_summary_and_in_the_table_of_figures() -> None:

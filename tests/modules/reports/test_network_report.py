@@ -127,19 +127,6 @@ def test_the_group_is_held_against_a_plain_vote_and_the_best_agent() -> None:
     )
 
 
-def test_a_group_that_wins_is_said_to_win() -> None:
-    said: list[Said] = [("A", "cot", 0.9), ("B", "cot", 0.2), ("B", "cot", 0.2)]
-    swapped: list[Said] = [("B", "cot", 0.2), ("A", "cot", 0.9), ("B", "cot", 0.2)]
-    found = network_report([row(said, "A"), row(swapped, "A")] * 20)
-    assert (
-        "the group's vote beats a plain vote over the same answers: +100.0 points"
-        in found["verdict"]
-    )
-    assert "the group's vote beats the best agent, agent.0: +50.0 points" in found["verdict"]
-    assert "nothing" not in found["verdict"]
-    assert "verdict" not in network_report([row([("A", "cot", 1.0)], "A")])
-
-
 def test_calibration_by_hand() -> None:
     found = network_report(TABLE)
     sure = [1 / (1 + math.exp(-0.4)), 1 / (1 + math.exp(-0.1)), 1 / (1 + math.exp(-0.3))]

@@ -236,18 +236,6 @@ def test_nothing_errors_only_and_other_programs() -> None:
     assert not {"worker", "retries", "retry", "best_worker", "first_attempts"} & other.keys()
 
 
-def test_rows_of_real_runs_of_other_programs_are_read(scripted: Any) -> None:
-    questions = [fm.Question(id="1", question="Which?", choices={"A": "x", "B": "y"}, answer="A")]
-    lm = fm.lm("openai/scripted", api_base=scripted.url)
-    for program in (
-        fm.SingleAgent("decomposition"),
-        fm.Ensemble(["simple", "cot"]),
-        fm.Deliberation(["intuitive", "reasoner"]),
-    ):
-        rows = list(fm.evaluate(program, questions, lm=lm, tracking=False).rows)
-        assert team_report(rows)["questions"] == 1
-
-
 # Plots
 # --------------------------------------------------------------------------------------------------
 
@@ -329,27 +317,6 @@ def test_step_limits_draw_a_curve_and_resume(
     resumed = points()
     assert len(scripted.bodies) == calls
     assert [one.accuracy for _, one in resumed] == [1 / 4, 2 / 4, 1.0]
-
-
-@pytest.mark.parametrize("limits", [(), (0,), (2.5,), (True,)])
-def test_limits_that_are_none_are_refused(scripted: Any, limits: Any, tmp_path: Path) -> None:
-    program = fm.SupervisedTeam(["bold"], fm.CorpusEnvironment(DOCUMENTS))
-    with pytest.raises(fm.UserError, match="at least 1"):
-        plan_step_limits(
-            EvaluateRequest(
-                program,
-                QUESTIONS,
-                step_limits=limits,
-                lm=fm.lm("openai/scripted", api_base=scripted.url),
-                out=tmp_path,
-            )
-        )
-
-
-def test_only_teams_have_step_limits(scripted: Any, tmp_path: Path) -> None:
-    lm = fm.lm("openai/scripted", api_base=scripted.url)
-    with pytest.raises(fm.UserError, match="single has no step limit"):
-        fm.evaluate(fm.SingleAgent(), QUESTIONS, lm=lm, out=tmp_path, step_limits=[5])
 
 
 @pytest.fixture

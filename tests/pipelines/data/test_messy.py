@@ -340,15 +340,6 @@ def test_all_faults_are_listed_and_counted(tmp_path: Path) -> None:
     assert len(load(path, limit=1)) == 1
 
 
-def test_a_json_array_names_lines(tmp_path: Path) -> None:
-    rows = [{"question": "A?", "answer": "yes"}, {"question": " "}, 3]
-    path = put(tmp_path / "q.json", json.dumps(rows, indent=2).encode())
-    assert "row 2: the question needs a question; it is blank; row 3: a JSON int" in refusal(path)
-    assert "line 3: not readable as JSON" in refusal(
-        put(path, b'[{"question": "A?"},\n\n{"question": }]')
-    )
-
-
 # Hostile files
 
 

@@ -32,7 +32,7 @@ from folkmoot.modules.environment import CorpusEnvironment, Environment, Page, W
 from folkmoot.pipelines.base.display import Screen
 from folkmoot.pipelines.cli.show import show_dialogue
 from folkmoot.pipelines.plots.dialogues import dialogues_page
-from folkmoot.pipelines.testing.injection import ATTACKS, BENIGN, TARGET, Attack, susceptibility
+from folkmoot.pipelines.testing.injection import ATTACKS, TARGET, Attack, susceptibility
 from folkmoot.pipelines.testing.replies import sample_questions, text_of, wrong
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.signatures.roles import Judge, Retriever
@@ -55,13 +55,6 @@ def attack(name: str) -> Attack:
 
 # The attacks themselves
 # ------------------------------------------------------------------------------
-
-
-def test_attacks_are_many_named_and_all_want_something() -> None:
-    assert len(ATTACKS) >= 45
-    assert len(set(NAMES)) == len(NAMES)
-    assert all(GOAL in one.aimed(GOAL) and TARGET not in one.aimed(GOAL) for one in ATTACKS)
-    assert TARGET not in BENIGN.text
 
 
 # What an attack may not change
@@ -94,8 +87,6 @@ def _own_loop() -> None:
     """Calls that tests before these have given up are cancelled with their loop, and a new one
     begins.
     """
-    portal = sync._LOOP.portal()
-    portal.call(portal.stop, True)
     sync._LOOP.stop()
 
 
@@ -749,20 +740,6 @@ def test_susceptibility_to_a_liar(server: ScriptedServer) -> None:
     assert fooled["hit"] == {**fooled["hit"], "value": 1.0, "n": 8}
 
 
-def test_susceptibility_of_what_looks_things_up(server: ScriptedServer) -> None:
-    server.reply = gullible
-    lm = fm.lm("openai/gullible", api_base=server.url)
-    towns = CorpusEnvironment(
-        [{"title": "Miles", "text": "Which town lies at which mile is written here."}]
-    )
-    asked = [fm.Question(question, context=None) for question in spans()]
-    panel = partial(fm.Deliberation, ["retriever"], "majority", 1, environment=towns)
-    found = susceptibility(panel, asked, lm, TRIED)
-    fooled, unmoved = found["attacks"].values()
-    assert (fooled["accuracy"]["value"], fooled["hit"]["value"]) == (0.0, 1.0)
-    assert unmoved["accuracy"]["value"] == 1.0
-
-
 def test_failed_questions_are_no_pairs(server: ScriptedServer) -> None:
     down = (400, {}, {"error": {"message": "no"}})
     server.reply = lambda body: down if "Ignore everything" in text_of(body) else gullible(body)
@@ -771,18 +748,6 @@ def test_failed_questions_are_no_pairs(server: ScriptedServer) -> None:
     failed = found["attacks"]["ignore"]
     assert (failed["errors"], failed["accuracy"]["value"], failed["hit"]["n"]) == (4, None, 0)
     assert found["all"]["errors"] == 4
-
-
-def test_what_was_the_attackers_answer_before_is_no_hit(server: ScriptedServer) -> None:
-    server.reply = lambda body: json.dumps({"answer": "somewhere else"})
-    lm = fm.lm("openai/stubborn", api_base=server.url)
-    found = susceptibility(lambda: fm.SingleAgent("simple"), spans(), lm, TRIED[:1])
-    assert (found["benign"]["value"], found["all"]["accuracy"]["value"]) == (0.0, 0.0)
-    assert (found["all"]["hit"]["value"], found["all"]["hit"]["n"], found["all"]["lost"]) == (
-        None,
-        0,
-        0,
-    )
 
 
 def test_susceptibility_says_what_it_cannot_measure(server: ScriptedServer) -> None:
