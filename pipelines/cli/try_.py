@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from ..contest.contest import carry_out
+from ..contest.contest import carry_out_contest
 from ..contest.outcome import Contest, contest_in
 from ..contest.plan import ContestPlan, plan_contest
 from ..contest.request import ContestRequest
@@ -35,7 +35,7 @@ def try_(request: ContestRequest, view: TryView) -> None:
         for line in found.lines():
             console().print(line, soft_wrap=True)
 
-    live(request, view, plan, carry_out, _left, show)
+    live(request, view, plan, carry_out_contest, _left, show)
     found = contest_in(plan.out)
     if view.fail_if and found is not None and found.fails(view.fail_if):
         say(f"the outcome is {found.outcome}, and --fail-if {view.fail_if} was given")

@@ -32,7 +32,7 @@ from .plan import ContestPlan, plan_contest
 from .race import Race
 from .request import ContestRequest
 from .screen import picture
-from .standing import Place, Verdict, conclude, free_places, places
+from .standing import Place, free_places, places, race_verdict
 
 _SAME = {
     "field": "programs or LMs differ",
@@ -65,7 +65,7 @@ def contest(request: ContestRequest) -> Contest:
     plan = plan_contest(request)
     for warning in plan.warnings:
         warnings.warn(warning, stacklevel=3)
-    return carry_out(plan)
+    return carry_out_contest(plan)
 
 
 _ASYNC = """Do what `contest` does, for async code, with the same arguments:
@@ -77,7 +77,7 @@ Cancelling it keeps what is finished: the same call with the same `out` goes on 
 acontest = from_caller(awaitable(contest, _ASYNC))
 
 
-def carry_out(plan: ContestPlan, show: Callable[[Contest], None] | None = None) -> Contest:
+def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None = None) -> Contest:
     """Do what was planned. `show` gets the result before it is sent to the tracking store."""
     request, about = plan.request, plan.about()
     with (
@@ -97,6 +97,8 @@ def carry_out(plan: ContestPlan, show: Callable[[Contest], None] | None = None) 
             parent = run.track(contest_run(about, plan)) or about["mlflow_run_id"]
             about["mlflow_run_id"] = parent
         write_json(run.folder / CONTEST, {**about, RESULT: None})
+        if run.books.account is not None:
+            run.books.account.strict = True
         race = Race(plan, run.folder, run.books, parent=parent)
         problem: BaseException | None = None
         try:
@@ -127,7 +129,7 @@ def _told(request: ContestRequest, tell: Callable[[Race], None]) -> Callable[[Ra
 
 def _ended(plan: ContestPlan, race: Race, run: Run[Any], parent: str | None) -> Contest:
     """The result of a race, confirmed where that is due, and written down with the winner."""
-    verdict = conclude(race)
+    verdict = race_verdict(race)
     entrants = {lane.entrant.name: lane.entrant for lane in race.lanes.values()}
     entrants = entrants or {one.name: one for one in plan.field}
     reference = next(one for one in entrants.values() if one.reference)
@@ -175,7 +177,9 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any], parent: str | None) -> 
 
     def again(budget: str | None) -> Contest:
         request = replace(plan.request, out=run.folder)
-        return carry_out(plan_contest(replace(request, budget=budget or plan.request.budget)))
+        return carry_out_contest(
+            plan_contest(replace(request, budget=budget or plan.request.budget))
+        )
 
     return Contest(
         run.folder,
@@ -247,6 +251,3 @@ def _log(run: Run[Any], found: Contest, race: Race, registered: str | None) -> N
         model = ModelUpload(found.winner, "winner", registered=registered)
     status = "FINISHED" if found.stopped is None else "KILLED"
     run.end(contest_uploads(found), status, model)
-
-
-__all__ = ["Verdict", "acontest", "carry_out", "contest"]

@@ -125,9 +125,7 @@ def own_programs(
         return [_own(one, lm, make_lm, name) for name, one in named.items()]
     if isinstance(given, str | Path) or not isinstance(given, Sequence):
         given = [given]
-    entrants = [_own(one, lm, make_lm) for one in given]
-    names = distinct([one.name for one in entrants])
-    return [replace(one, name=name) for one, name in zip(entrants, names, strict=True)]
+    return [_own(one, lm, make_lm) for one in given]
 
 
 def _own(given: Any, lm: Any, make_lm: MakeLM, name: str | None = None) -> Entrant:
@@ -153,11 +151,10 @@ def field_of(
     has, and for more than eight programs.
     """
     if isinstance(baseline, Entrant):
-        entrants = [*entrants, baseline]
-        baseline = baseline.name
-    names = [one.name for one in entrants]
-    if repeated := next((name for name in names if names.count(name) > 1), None):
-        raise UserError(f"two programs are called {repeated!r}: give one of them another name")
+        entrants = [baseline, *entrants]
+        baseline = None
+    names = distinct([one.name for one in entrants])
+    entrants = [replace(one, name=name) for one, name in zip(entrants, names, strict=True)]
     reference = entrants[0] if baseline is None else entrant_named(baseline, entrants)
     chosen = [entrant_named(name, entrants) for name in only] or list(entrants)
     left_out = [entrant_named(name, entrants) for name in without]
@@ -178,7 +175,7 @@ def field_of(
     return [replace(reference, reference=True), *field]
 
 
-def papers(lm: Any, make_lm: MakeLM) -> list[Entrant]:
+def paper_programs(lm: Any, make_lm: MakeLM) -> list[Entrant]:
     """A causal and a supervised team."""
     return [
         Entrant(name, program_of(spec, make_lm=make_lm), lm, team=True)

@@ -19,7 +19,7 @@ from ..base.budget import BudgetSpent
 from ..base.run_files import Manifest
 from ..evaluation.answering import each_in_turn, useful_concurrency
 from ..evaluation.earlier import Evaluation
-from ..evaluation.evaluate import Job, run_files
+from ..evaluation.evaluate import EvaluationJob, run_files
 from ..evaluation.logged import evaluation_uploads
 from ..evaluation.plan import EvaluationPlan
 from ..runs.manifest import RUN
@@ -93,7 +93,7 @@ class Lane:
             rows, traced = self._asking.enter_context(run_files(self._run, wanted, plan))
             if request.tracking:
                 self._run.track(manifest, parent, traces=len(wanted))
-            self.job = Job(plan, manifest, rows, traced, self._run.tracker, pauses=True)
+            self.job = EvaluationJob(plan, manifest, rows, traced, self._run.tracker, pauses=True)
             for row in read_rows(rows.path):
                 self.answers[row["id"]] = Answer.of(row, plan)
             self._asking.enter_context(self.job.asks())

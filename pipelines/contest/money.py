@@ -15,7 +15,7 @@ from ..base.budget import Account
 UNITS = ("cost_usd", "tokens", "calls")
 
 
-def unit_of(bills: Collection[Usage]) -> str:
+def price_unit(bills: Collection[Usage]) -> str:
     """In what programs are compared: dollars if they are known of all and not nothing, else
     tokens, else calls.
     """

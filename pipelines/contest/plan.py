@@ -39,10 +39,10 @@ from .entrants import (
     PAPERS,
     Entrant,
     default_field,
-    field_of,
     entrant_named,
+    field_of,
     own_programs,
-    papers,
+    paper_programs,
 )
 from .request import ContestRequest
 
@@ -321,7 +321,7 @@ def _field(
             raise UserError(f"there is no field {request.field!r}: choose {FAIR} or {PAPERS}")
         entrants = default_field(lms, demos, request.seed)
         if request.field == PAPERS:
-            entrants += papers(first, make)
+            entrants += paper_programs(first, make)
     else:
         standard = default_field(lms, [], request.seed)
         own = own_programs(request.field, first, make)

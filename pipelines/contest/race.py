@@ -20,7 +20,7 @@ from ..runs.books import Books
 from ..runs.rows import read_rows
 from .entrants import FIRST_SAMPLES, Entrant, fair_opponent, model_name
 from .lane import Lane, ask_all
-from .money import UNITS, Purse, amount, samples_for, unit_of
+from .money import UNITS, Purse, amount, price_unit, samples_for
 from .plan import ContestPlan
 
 PILOT, ROUND = 3, 10
@@ -188,7 +188,7 @@ class Race:
     def _samples(self, fair: Lane, lanes: Sequence[Lane]) -> int:
         """How many samples the dearest team's spending per question pays for."""
         teams = [lane for lane in lanes if lane.entrant.team] or list(lanes)
-        unit = unit_of([fair.bill, *(lane.bill for lane in teams)])
+        unit = price_unit([fair.bill, *(lane.bill for lane in teams)])
         each = amount(fair.bill, unit) / max(1, len(fair.answers))
         sample = each / FIRST_SAMPLES
         dearest = max(amount(lane.bill, unit) / max(1, len(lane.answers)) for lane in teams)
@@ -199,7 +199,7 @@ class Race:
         lanes = self.asked
         self.order = [lane.entrant.name for lane in lanes]
         kept = [place for place, lane in enumerate(lanes) if lane.entrant.kept]
-        self.planned = min(len(self.questions), FEWEST + int(self._affordable()))
+        self.planned = int(min(len(self.questions), FEWEST + self._affordable() // 1))
         self.watch = FieldWatch(
             [price for price, _ in self.prices(lanes)],
             planned=self.planned,
@@ -211,7 +211,7 @@ class Race:
 
     def prices(self, lanes: Sequence[Lane]) -> list[tuple[float, str]]:
         """What a question takes with each program, and the unit, the same for all."""
-        unit = unit_of([lane.bill for lane in lanes])
+        unit = price_unit([lane.bill for lane in lanes])
         return [(amount(lane.bill, unit) / max(1, len(lane.answers)), unit) for lane in lanes]
 
     def _affordable(self) -> float:
@@ -262,7 +262,7 @@ class Race:
         batch = self.questions[self.seen : self.seen + size]
         missing = any(q.id not in lane.answers for q in batch for lane in self.asked)
         if missing:
-            size = min(size, int(self._affordable()))
+            size = int(min(size, self._affordable()))
             if size < 1:
                 self.ended = "money"
                 return

@@ -14,7 +14,7 @@ from ..base.wording import counted
 from ..comparison.table import Range, Standing, table_lines
 from .free import Free
 from .lane import Lane
-from .money import amount, unit_of
+from .money import amount, price_unit
 from .race import Race
 
 Outcome = Literal["better", "not worth it", "undecided"]
@@ -71,7 +71,7 @@ def places(race: Race) -> list[Place]:
     """The standings of the programs that were asked, those that are racing first."""
     lanes = [race.lanes[name] for name in race.order] or list(race.lanes.values())
     reference = next((lane for lane in lanes if lane.entrant.reference), lanes[0])
-    unit = unit_of([lane.bill for lane in lanes])
+    unit = price_unit([lane.bill for lane in lanes])
     base = _each(reference, unit)
     found = []
     for place, lane in enumerate(lanes):
@@ -194,7 +194,7 @@ def table(standings: Sequence[Place]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RaceVerdict:
     """What came out: the outcome, the program to take, and why.
 
     `bound` says how much better the dearest team may be, `needed` and `needed_usd` predict how many
@@ -209,12 +209,12 @@ class Verdict:
     needed_usd: float | None = None
 
 
-def conclude(race: Race) -> Verdict:
+def race_verdict(race: Race) -> RaceVerdict:
     """The verdict of a race as it stands."""
     watch, names, margin = race.watch, race.order, race.plan.margin
     if watch is None or not watch.seen:
         name = names[0] if names else race.plan.field[0].name
-        return Verdict("undecided", name, "there are no answers to go by yet")
+        return RaceVerdict("undecided", name, "there are no answers to go by yet")
     lanes = [race.lanes[name] for name in names]
     kept = [place for place, lane in enumerate(lanes) if lane.entrant.kept]
     winner = watch.recommended
@@ -227,7 +227,7 @@ def conclude(race: Race) -> Verdict:
         ends = watch.interval(winner, kept[0])
         by = f"{_signed(sum(gap) / len(gap))} points, {_signed(ends.low)} to {_signed(ends.high)}"
         reason = f"{names[winner]} is better than {beaten} ({by}, {seen})"
-        return Verdict("better", names[winner], reason)
+        return RaceVerdict("better", names[winner], reason)
     bound = _bound(race, watch, lanes, winner)
     if watch.seen >= FEWEST and all(
         any(watch.at_most(one, cheaper, margin) for cheaper in _cheaper(watch, one))
@@ -237,7 +237,7 @@ def conclude(race: Race) -> Verdict:
             f"no other program is shown to be worth more than {names[winner]}: none can be more "
             f"than {points} better than a cheaper one ({seen})"
         )
-        return Verdict("not worth it", names[winner], reason, bound)
+        return RaceVerdict("not worth it", names[winner], reason, bound)
     first = ", ".join(names[one] for one in [winner, *others[:-1]])
     reason = f"after {seen} it is not decided between {first} and {names[others[-1]]}"
     challenger = max(others, key=lambda one: sum(watch.differences(one, winner)))
@@ -247,7 +247,7 @@ def conclude(race: Race) -> Verdict:
         each = [_per_question(lanes[one].bill, "cost_usd", lanes[one]) for one in watch.racing]
         if None not in each:
             usd = max(0, needed - watch.seen) * sum(one or 0.0 for one in each)
-    return Verdict("undecided", names[winner], reason, bound, needed, usd)
+    return RaceVerdict("undecided", names[winner], reason, bound, needed, usd)
 
 
 def _cheaper(watch: FieldWatch, place: int) -> list[int]:

@@ -155,7 +155,7 @@ def _evaluated(
         with run_files(run, wanted, plan) as (rows, traced):
             if request.tracking:
                 run.track(manifest, request.parent, traces=len(wanted))
-            job = Job(plan, manifest, rows, traced, run.tracker, alone)
+            job = EvaluationJob(plan, manifest, rows, traced, run.tracker, alone)
             stopped = job.do()
             summary = job.summed_up(run, stopped)
             status = job.status(stopped)  # of the run itself, whoever reads its result or does not
@@ -207,7 +207,7 @@ def run_files(
 
 
 @dataclass
-class Job:
+class EvaluationJob:
     """The questions in flight of one evaluation."""
 
     plan: EvaluationPlan
