@@ -30,6 +30,7 @@ from ..base.errors import UserError, did_you_mean
 from ..base.files import write_whole
 from ..base.saved_file import MAX_BYTES
 from ..base.sync import ends_alone, in_thread, run_sync
+from ..network.selector import StrategySelector
 from ..reading.answers import read_vote
 from ..reading.question import INPUTS, Question, choice_lines, with_choices
 from .declaration import Protocol
@@ -558,7 +559,7 @@ def _said_of(thing: Any) -> Any:
             _source(thing),
             *map(_setting, (_held(thing), thing.__defaults__, thing.__kwdefaults__)),
         ]
-    if isinstance(thing, Program):
+    if isinstance(thing, Program | StrategySelector):
         return thing.describe()
     kind = type(thing)
     settings = {

@@ -78,8 +78,8 @@ def score_in(row: ResultRow, least: float = 0.0) -> float:
     """What the metric gave; 1 or 0 where a row says no more than right or wrong, `least` for an
     error.
     """
-    given = row.get("score", float(bool(row["correct"])))
-    return least if given is None or row["error"] is not None else given
+    score = row.get("score", float(bool(row["correct"])))
+    return least if score is None or row["error"] is not None else score
 
 
 def taken(row: ResultRow) -> Usage:

@@ -35,13 +35,13 @@ def check(options: CheckRequest, view: View) -> None:
             reading.fault(stands_at(question), str(error))
     if not reading.questions and not reading.count:
         raise UserError(f"{reading.name} has no questions; give one with at least one row")
-    found = described(reading)
+    description = described(reading)
     faulty = BAD_INPUT if reading.count else 0
     if view.as_json:
-        finish(view, found, lambda: None, code=faulty)
+        finish(view, description, lambda: None, code=faulty)
         return
     if reading.questions:
-        show_result(console(), reading.name, _lines(found))
+        show_result(console(), reading.name, _lines(description))
     if faulty:
         raise DataError(reading.name, reading.faults, reading.count)
 
@@ -77,28 +77,28 @@ def described(reading: DataReading) -> dict[str, Any]:
     }
 
 
-def _lines(found: dict[str, Any]) -> dict[str, str]:
-    kinds = ", ".join(f"{count} {name}" for name, count in found["kinds"].items())
-    lines = {"questions": f"{found['questions']} ({kinds})"}
-    if found["options"]:
+def _lines(description: dict[str, Any]) -> dict[str, str]:
+    kinds = ", ".join(f"{count} {name}" for name, count in description["kinds"].items())
+    lines = {"questions": f"{description['questions']} ({kinds})"}
+    if description["options"]:
         lines["options"] = ", ".join(
-            f"{size} in {counted(n, 'row')}" for size, n in found["options"].items()
+            f"{size} in {counted(n, 'row')}" for size, n in description["options"].items()
         )
-    answers = found["answers"]
+    answers = description["answers"]
     shown = ", ".join(f"{answer} {count}" for answer, count in list(answers.items())[:MOST_SHOWN])
     if answers and len(answers) <= MOST_SHOWN:
         lines["answers"] = shown
     elif answers:
         lines["answers"] = f"{len(answers)} different ones"
-    if found["read"]:
-        lines["read"] = found["read"]
-    if found["made_ids"]:
-        lines["ids"] = f"made from the content of {counted(found['made_ids'], 'question')}"
-    if found["duplicates"]:
-        first, second = found["duplicates"][0]
-        repeats = counted(len(found["duplicates"]), "row")
+    if description["read"]:
+        lines["read"] = description["read"]
+    if description["made_ids"]:
+        lines["ids"] = f"made from the content of {counted(description['made_ids'], 'question')}"
+    if description["duplicates"]:
+        first, second = description["duplicates"][0]
+        repeats = counted(len(description["duplicates"]), "row")
         lines["duplicates"] = f"{repeats} like an earlier one (the first: {second}, like {first})"
-    sample = found["sample"]
+    sample = description["sample"]
     options = (f"{label}: {text}" for label, text in (sample["choices"] or {}).items())
     lines["first row"] = " | ".join([sample["question"], *options, f"answer: {sample['answer']}"])
     return lines

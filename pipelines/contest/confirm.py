@@ -8,7 +8,7 @@ from pathlib import Path
 from ...modules.base.calls import EndpointDown
 from ..base.budget import BudgetSpent
 from ..comparison.compare import compare
-from ..comparison.pairs import Comparison
+from ..comparison.comparison import Comparison
 from ..comparison.verdict import B
 from .entrants import Entrant
 from .lane import Lane, ask_all

@@ -31,7 +31,7 @@ from .outcome import CONTEST, RESULT, WINNER, Contest
 from .plan import ContestPlan, plan_contest
 from .race import Race
 from .request import ContestRequest
-from .screen import picture
+from .screen import contest_line
 from .standing import Place, free_places, places, race_verdict
 
 _SAME = {
@@ -102,7 +102,7 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
         race = Race(plan, run.folder, run.books, parent=parent)
         problem: BaseException | None = None
         try:
-            with displayed(request.progress, "contest", picture) as tell:
+            with displayed(request.progress, "try", contest_line) as tell:
                 race.tell = _told(request, tell)
                 race.run()
         except UserError:

@@ -107,20 +107,21 @@ class EvaluationPlan:
         return self.forecast.cost_usd
 
     def lines(self) -> list[str]:
-        """The plan in words: questions, program, LMs, what it takes, and what it can show."""
+        """Say in two lines what is asked, and what that takes and can show."""
         kinds = ", ".join(dict.fromkeys(question.kind for question in self.questions))
+        source = f" from {self.settings['data']}" if self.settings.get("data") else ""
         training = ""
         if self.fits_weights:
             training = f" after {counted(len(self.train), 'training question')} for the weights"
-        lms = "; ".join(
-            f"{'LM' if seat == '*' else seat}: {lm['endpoint']}" for seat, lm in self.seated.items()
+        lms = ", ".join(
+            lm["name"] if seat == "*" else f"{seat} {lm['name']}"
+            for seat, lm in self.seated.items()
         )
-        named = f" from {self.settings['data']}" if self.settings.get("data") else ""
-        return [
-            f"{counted(len(self.questions), 'question')} ({kinds}){named}{training}",
-            f"program {self.title}; {lms}",
-            *forecast_lines(self.forecast, self.request.budget, is_rate=self.metric.rate is True),
-        ]
+        bill, shows = forecast_lines(
+            self.forecast, self.request.budget, is_rate=self.metric.rate is True
+        )
+        what = f"{counted(len(self.questions), 'question')} ({kinds}){source}{training}"
+        return [f"{self.title} on {what}, {lms or 'no LM'}", f"{bill}; {shows}"]
 
     @property
     def title(self) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import base64
 import os
 import re
-import time
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -35,7 +34,6 @@ from .endpoint import (
     failure_of,
     origin,
     plain_address,
-    rate_limit_pause,
     read_completion,
 )
 from .secrets import hiding
@@ -70,7 +68,6 @@ class HttpEndpoint:
         self.timeout = timeout
         self.name = plain_address(base_url)
         self.address = origin(base_url)
-        self.quiet_until = 0.0
         self._hide = hiding([api_key], base_url)
         self._keyed = bool(api_key)
         self._headers = {"Content-Type": "application/json"}
@@ -110,9 +107,6 @@ class HttpEndpoint:
             del body["response_format"]
             status, headers, text = await self._post(body)
             self._takes_schema = status != 200
-        pause = rate_limit_pause(headers)
-        if pause is not None:
-            self.quiet_until = time.monotonic() + pause
         if status == 200:
             return read_completion(text, self.name)
         if status == 404 and "model" not in text.casefold() and (meant := self._meant()):
@@ -123,7 +117,7 @@ class HttpEndpoint:
             name=self.name,
             model=self.model,
             key=self._key_hint,
-            retry_after=seconds_to_wait(headers) or pause,
+            retry_after=seconds_to_wait(headers),
         )
 
     def _meant(self) -> str | None:

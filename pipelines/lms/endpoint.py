@@ -5,10 +5,8 @@ it.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, TypedDict
 
 from ...modules.base.address import read_address
@@ -22,20 +20,6 @@ OUR_SCHEMA = "reply"
 MOST_PAUSE = 60.0
 """Seconds waited at most because an endpoint asks for it."""
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")  # 6m0s, 250ms, 12
-_DURATIONS = re.compile(rf"(?:{_DURATION.pattern})+")
-_UNITS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600}
-_LIMITS = [
-    *(
-        (f"x-ratelimit-remaining{of}", f"x-ratelimit-reset{of}")
-        for of in ("-requests", "-tokens", "")
-    ),
-    *(
-        (f"anthropic-ratelimit-{of}-remaining", f"anthropic-ratelimit-{of}-reset")
-        for of in ("requests", "tokens", "input-tokens", "output-tokens")
-    ),
-]
-"""The headers that say what is left of a rate limit, and when it starts anew."""
 # said with a 400 by some providers
 _NO_MODEL = ("model_not_found", "model not exist", "invalid model")
 
@@ -139,13 +123,6 @@ class Endpoint(Protocol):
     @property
     def timeout(self) -> float:
         """Seconds that one attempt may take."""
-        ...
-
-    @property
-    def quiet_until(self) -> float:
-        """When, on the monotonic clock, the rate limit that the endpoint spoke of allows the next
-        request.
-        """
         ...
 
     async def send(self, payload: Mapping[str, Any]) -> Reply: ...
@@ -288,25 +265,6 @@ def plain_address(base_url: str) -> str:
 def origin(base_url: str) -> str:
     """The scheme and host of an address."""
     return "/".join(plain_address(base_url).split("/", 3)[:3])
-
-
-def rate_limit_pause(headers: Mapping[str, str]) -> float | None:
-    """Seconds until a used-up rate limit (`x-ratelimit-remaining-…: 0`, or
-    `anthropic-ratelimit-…-remaining`) starts anew, at most `MOST_PAUSE`.
-    """
-    spent = [reset for left, reset in _LIMITS if headers.get(left, "").strip() == "0"]
-    pause = max((_seconds_until(headers.get(reset, "").strip()) for reset in spent), default=0.0)
-    return min(pause, MOST_PAUSE) if pause > 0 else None
-
-
-def _seconds_until(reset: str) -> float:
-    """A duration (6m0s), or the time until a date with its zone (2026-11-22T21:00:00Z); else 0."""
-    if _DURATIONS.fullmatch(reset):
-        return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(reset))
-    try:
-        return (datetime.fromisoformat(reset) - datetime.now(UTC)).total_seconds()
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
 
 
 def error_in(text: str) -> str:

@@ -8,7 +8,6 @@ import asyncio
 import hashlib
 import json
 import logging
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -20,6 +19,7 @@ from ...modules.agents.profile import DEFAULT_PROFILE, Profile
 from ...modules.agents.prompt import json_schema
 from ...modules.base.calls import (
     ASKER,
+    ROLLOUTS,
     CallError,
     FatalCallError,
     GivenUpError,
@@ -342,6 +342,8 @@ class Engine:
         self, payload: Mapping[str, Any], rollout: int | str | None, *, whole: bool = False
     ) -> Reply:
         """The reply to a request, counted on the asker's meters and shown to whoever watches."""
+        if rollout is None:  # as DSPy's own predictors ask
+            rollout = ROLLOUTS.get().number(None)
         call = _Call(payload, self.key(payload, rollout), whole)
         seen = WATCHED.get()
         if seen is None:
@@ -429,8 +431,6 @@ class Engine:
                     gate.limit.slot(self.concurrency),
                     gate.attempt(self.endpoint.timeout) as began,
                 ):
-                    if (pause := self.endpoint.quiet_until - time.monotonic()) > 0:
-                        await asyncio.sleep(pause)
                     reply = await self._attempt(self.endpoint, call, attempt + 1)
                 gate.limit.report(refused=False)
                 _LOG.info(

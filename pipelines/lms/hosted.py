@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import os
-import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -81,7 +80,6 @@ class LiteLLMEndpoint:
         self.model = model
         self.api_base = api_base
         self.timeout = timeout
-        self.quiet_until = 0.0
         self._key = api_key
         self._hide = hiding([api_key, *settings().provider_keys()], api_base)
         self._most_bytes = settings().reply_mb << 20
@@ -141,9 +139,6 @@ class LiteLLMEndpoint:
             if guard.problem is not None:
                 raise guard.problem from None
             raise self._failure(problem, guard) from None
-        finally:
-            if guard.pause is not None:
-                self.quiet_until = time.monotonic() + guard.pause
         said = json.dumps(reply.model_dump(), default=str, ensure_ascii=False)
         return read_completion(self._hide(said), self.model)
 
@@ -170,7 +165,7 @@ class LiteLLMEndpoint:
             name=self.model,
             model=self.model,
             key="the provider's key",
-            retry_after=_retry_after(problem) or guard.pause,
+            retry_after=_retry_after(problem),
         )
 
     async def _complete(self, payload: Mapping[str, Any]) -> Any:

@@ -21,7 +21,6 @@ from ...optimizers.statistics.statistics import bootstrap_mean, wilson
 from ..base.html import html_result
 from ..base.run_files import Counts, Latency, Manifest, MetricFields, ScoreFields
 from ..base.wording import counted, percent
-from .lines import result_lines
 
 SUMMARY = "summary.json"
 GROUPS = ("subject", "grade", "grade_band", "type", "topic", "domain")
@@ -130,7 +129,9 @@ class Summary:
         )
 
     def _repr_html_(self) -> str:
-        return html_result("Summary", result_lines(self.to_dict()))
+        scores = {name: percent(score) for name, score in self.scores.items()}
+        counts = {name: str(count) for name, count in self.counts.items()}
+        return html_result("Summary", scores | counts)
 
 
 def summarise(

@@ -99,7 +99,8 @@ def test_k_follows_from_prices_alone(tmp_path: Path) -> None:
     assert all(len(row["transcript"]) == samples for row in rows)
     crew = next(one for one in contest.places if one.name == "crew")
     fair = next(one for one in contest.places if one.fair)
-    assert crew.usd is not None and fair.usd is not None
+    assert crew.usd is not None
+    assert fair.usd is not None
     assert fair.usd <= crew.usd * 1.01 < fair.usd * (samples + 1) / samples * 1.05
     asked = contest.paid["calls"]
     assert asked == lm.endpoint.calls
@@ -202,7 +203,8 @@ def test_an_endpoint_that_fails_pauses_the_contest(tmp_path: Path) -> None:
     lm.endpoint.reply = failing
     given = {"field": {"crew": team("crew", 90)}, "lm": lm, "out": tmp_path, **SILENT}
     paused = fm.contest(ASKED, **given)
-    assert paused.stopped is not None and "no program is blamed" in paused.stopped
+    assert paused.stopped is not None
+    assert "no program is blamed" in paused.stopped
     assert all(run.summary.counts["errors"] == 0 for run in paused.runs.values())
     lm.endpoint.reply = reply
     assert fm.contest(ASKED, **given).outcome == "better"

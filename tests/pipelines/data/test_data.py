@@ -25,12 +25,12 @@ from folkmoot.pipelines.data.load import (
     check_labelled,
     check_overlap,
     fingerprint,
-    list_datasets,
     load,
     overlap,
     recorded,
     sample,
 )
+from folkmoot.pipelines.data.places import list_datasets
 
 ROWS: list[dict[str, Any]] = [
     {"id": "1", "question": "Where, then?", "choices": {"A": "bank", "B": "the \"mall\""},

@@ -344,10 +344,8 @@ def test_an_interrupt_ends_the_run_and_nothing_else(inside: bool, tmp_path: Path
     assert run(lambda question: "A", lm=None).accuracy == 1
 
 
-def test_a_study_says_that_it_does_not_know_the_settings_of_ones_own_program() -> None:
-    with pytest.raises(
-        fm.UserError, match="is a program of your own, whose settings are not known"
-    ):
+def test_a_study_of_ones_own_program_needs_a_setting_that_varies() -> None:
+    with pytest.raises(fm.UserError, match=r"nothing of .*:Rag varies"):
         fm.tune(f"{__name__}:Rag", questions(4), questions(2))
 
 
