@@ -90,7 +90,7 @@ def default_field(lms: Sequence[Any], demos: Sequence[Question], seed: int) -> l
 def _mixed_field(lms: Sequence[Any]) -> list[Entrant]:
     if len(lms) > MOST - 3:
         raise UserError(f"{len(lms)} LMs are too many for one contest: give at most {MOST - 3}")
-    names = distinct([model_name(lm) for lm in lms])
+    names = distinct([lm_title(lm) for lm in lms])
     alone = [
         Entrant(f"{ONE}, {name}", SingleAgent("simple"), lm)
         for name, lm in zip(names, lms, strict=True)
@@ -111,7 +111,7 @@ def _mixed_field(lms: Sequence[Any]) -> list[Entrant]:
     ]
 
 
-def model_name(lm: Any) -> str:
+def lm_title(lm: Any) -> str:
     """The short name of an LM."""
     return str(getattr(lm, "model", lm)).rpartition("/")[2]
 

@@ -18,7 +18,7 @@ from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import none_readable
 from ..runs.books import Books
 from ..runs.rows import read_rows
-from .entrants import FIRST_SAMPLES, Entrant, fair_opponent, model_name
+from .entrants import FIRST_SAMPLES, Entrant, fair_opponent, lm_title
 from .lane import Lane, ask_all
 from .money import UNITS, Purse, amount, price_unit, samples_for
 from .plan import ContestPlan
@@ -178,7 +178,7 @@ class Race:
         if len(self.plan.lms) > 1:
             alone = {id(one.entrant.lm): one for one in lanes if not one.entrant.team}
             best = max(alone.values(), key=lambda one: sum(one.right(self.questions[:FEWEST])))
-            lm, of = best.entrant.lm, f", {model_name(best.entrant.lm)}"
+            lm, of = best.entrant.lm, f", {lm_title(best.entrant.lm)}"
         samples = self._samples(fair, lanes)
         del self.lanes[fair.entrant.name]
         fair.close("asked again as often as the dearest team costs")
