@@ -22,6 +22,7 @@ from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import EvaluationJob, run_files
 from ..evaluation.logged import evaluation_uploads
 from ..evaluation.plan import EvaluationPlan
+from ..evaluation.repeats import Ask
 from ..runs.manifest import RUN
 from ..runs.rows import read_rows
 from ..runs.summary import Summary
@@ -104,7 +105,7 @@ class Lane:
 
     async def answer(self, question: Question) -> None:
         """Answer one question. Raises BudgetSpent and EndpointDown, and then keeps no row."""
-        row = await self.job.answer(question)
+        row = await self.job.answer(Ask(question, 0))
         self.answers[question.id] = Answer.of(row, self.plan)
 
     def close(self, why: str | None = None, status: str = "FINISHED") -> Evaluation:
