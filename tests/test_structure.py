@@ -49,7 +49,7 @@ ROOMS = {
             "reproduction",
             "reporting",
         ),
-        *("testing", "cli"),
+        *("contest", "testing", "cli"),
     ],
 }
 SIBLINGS = {"compilation", "tuning", "training", "distillation", "reproduction", "reporting"}
