@@ -331,7 +331,22 @@ class SharedByLMs(Request):
 
 
 @dataclass(kw_only=True)
-class LMs(SharedByLMs, Seats):
+class Commands(Request):
+    """What commands that are programs (`cmd:…`) may have."""
+
+    pass_env: Annotated[
+        Sequence[str],
+        list[str],
+        Option(
+            "--pass-env",
+            metavar="NAME",
+            help="Of a command (cmd:…): an environment variable with a key that it may have.",
+        ),
+    ] = ()
+
+
+@dataclass(kw_only=True)
+class LMs(SharedByLMs, Seats, Commands):
     """A program's own settings, and its LMs."""
 
     sets: Annotated[
@@ -349,15 +364,6 @@ class LMs(SharedByLMs, Seats):
         ),
     ] = None
     temperature: Temperature = None
-    pass_env: Annotated[
-        Sequence[str],
-        list[str],
-        Option(
-            "--pass-env",
-            metavar="NAME",
-            help="Of a command (cmd:…): an environment variable with a key that it may have.",
-        ),
-    ] = ()
 
     def parameters(self) -> list[str]:
         """`sets` as `KEY=VALUE`, with what a command may have of the environment."""

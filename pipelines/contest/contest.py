@@ -18,6 +18,8 @@ from ..base.display import displayed
 from ..base.journal import write_json
 from ..base.request import entry
 from ..lms.named import engine_of
+from ..meter.programs import Command
+from ..runs.lines import unmetered_line
 from ..runs.manifest import RunFolder
 from ..runs.rows import RESULTS, read_rows
 from ..tracking.context import from_caller
@@ -171,6 +173,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any], parent: str | None) -> 
         "chosen_on_same": winner is not reference and not names,
         "paid": run.books.paid.to_dict(),
         "saved": saved.name,
+        "unmetered": _unmetered(race),
     }
     about = {**run.about, RESULT: result}
     write_json(run.folder / CONTEST, about)
@@ -191,6 +194,12 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any], parent: str | None) -> 
     )
 
 
+def _unmetered(race: Race) -> list[str]:
+    """For each program with questions on which it made no metered call, a sentence."""
+    silent = {name: unmetered_line(run.summary) for name, run in race.runs.items()}
+    return [f"{name}: {line}." for name, line in silent.items() if line]
+
+
 def _standings(race: Race) -> list[Place]:
     if not race.lanes:
         return []
@@ -206,7 +215,7 @@ def _standings(race: Race) -> list[Place]:
 
 def ready(entrant: Entrant) -> Any:
     """The program of an entrant with its LM in every seat, to be asked as it is."""
-    if isinstance(entrant.program, Foreign):
+    if isinstance(entrant.program, Foreign) and not isinstance(entrant.program, Command):
         return entrant.program.module
     program: Program = entrant.program.deepcopy()
     for seat in program.seats().values():
@@ -247,7 +256,7 @@ def _savable(entrant: Entrant) -> Program:
 def _log(run: Run[Any], found: Contest, race: Race, registered: str | None) -> None:
     """Send the contest to the tracking store: outcome, standings, and the winner as a model."""
     model = None
-    if isinstance(found.winner, Program):
+    if isinstance(found.winner, Program) and not isinstance(found.winner, Foreign):
         model = ModelUpload(found.winner, "winner", registered=registered)
     status = "FINISHED" if found.stopped is None else "KILLED"
     run.end(contest_uploads(found), status, model)

@@ -29,6 +29,7 @@ from ..evaluation.forecast import account_of
 from ..evaluation.judging import metric_given
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
+from ..programs.build import MakeLM
 from ..programs.seats import Seating
 from ..runs.describe import lms_of
 from ..runs.manifest import made_with
@@ -324,12 +325,12 @@ def _field(
             entrants += paper_programs(first, make)
     else:
         standard = default_field(lms, [], request.seed)
-        own = own_programs(request.field, first, make)
+        own = own_programs(request.field, first, make, request.pass_env)
         entrants = [*own, *[one for one in standard if one.fair]]
         if request.baseline is None:
             entrants = [standard[0], *entrants]
-    entrants += own_programs(list(request.added), first, make)
-    baseline = _baseline(request.baseline, entrants, first, seating)
+    entrants += own_programs(list(request.added), first, make, request.pass_env)
+    baseline = _baseline(request, entrants, first, make)
     return field_of(
         entrants,
         baseline=baseline,
@@ -339,9 +340,10 @@ def _field(
 
 
 def _baseline(
-    given: Any, entrants: list[Entrant], lm: Any, seating: Seating
+    request: ContestRequest, entrants: list[Entrant], lm: Any, make_lm: MakeLM
 ) -> str | Entrant | None:
     """The reference: a program of the field by its name, or another one."""
+    given = request.baseline
     if given is None:
         return None
     if isinstance(given, str):
@@ -350,7 +352,7 @@ def _baseline(
         except UserError:
             if ":" not in given and not Path(given).exists():
                 raise
-    (own,) = own_programs([given], lm, seating.make)
+    (own,) = own_programs([given], lm, make_lm, request.pass_env)
     return own
 
 
