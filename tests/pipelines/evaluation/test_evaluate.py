@@ -386,7 +386,7 @@ def test_progress_tells_how_it_stands(scripted: Any) -> None:
         ([*questions(1), 7], {}, r"questions\[1\] is a int"),
         (questions(1), {"lm": "openai/gpt-4o"}, "OPENAI_API_KEY"),
         (questions(1), {"lm": object()}, "a object"),
-        (questions(1), {"program": 3}, "a int is no program"),
+        (questions(1), {"program": 3}, "int is not a program"),
     ],
 )
 def test_bad_input_is_named_before_any_call(

@@ -260,7 +260,9 @@ def test_what_only_protocols_have_is_absent() -> None:
 
 @pytest.mark.parametrize("given", [Rag, 3, None, ["single:cot"]])
 def test_what_is_no_program_is_refused(given: Any) -> None:
-    with pytest.raises(fm.UserError, match=r"is a class: give an instance, Rag\(\)|is no program"):
+    with pytest.raises(
+        fm.UserError, match=r"is a class: give an instance, Rag\(\)|is not a program"
+    ):
         run(given)
 
 
@@ -580,7 +582,10 @@ def test_a_module_of_the_working_folder_is_named_on_the_command_line(
     done = folkmoot("evaluate", "herrag:always", "--data", "q.jsonl", "--no-track", "--json")
     assert (done.exit_code, json.loads(done.stdout)["usage"]["calls"]) == (0, 0)
     done = folkmoot("evaluate", "herrag:number", "--data", "q.jsonl", *lm)
-    assert (done.exit_code, "herrag:number is no program" in f"{done.output}{done.exception}") == (
+    assert (
+        done.exit_code,
+        "herrag:number is not a program" in f"{done.output}{done.exception}",
+    ) == (
         2,
         True,
     )
