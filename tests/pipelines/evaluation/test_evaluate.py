@@ -383,7 +383,7 @@ def test_progress_tells_how_it_stands(scripted: Any) -> None:
         (None, {}, "questions is None: pass a list of fm.Question"),
         ({"id": "1"}, {}, "questions is a dict: pass a list of fm.Question"),
         ([*questions(1), {"id": "1"}], {}, "questions, row 2: no question; the columns are id"),
-        ([*questions(1), 7], {}, r"questions\[1\] is a int"),
+        ([*questions(1), 7], {}, "questions, row 2: .*int"),
         (questions(1), {"lm": "openai/gpt-4o"}, "OPENAI_API_KEY"),
         (questions(1), {"lm": object()}, "a object"),
         (questions(1), {"program": 3}, "int is not a program"),

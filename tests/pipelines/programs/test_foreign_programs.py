@@ -260,9 +260,7 @@ def test_what_only_protocols_have_is_absent() -> None:
 
 @pytest.mark.parametrize("given", [Rag, 3, None, ["single:cot"]])
 def test_what_is_no_program_is_refused(given: Any) -> None:
-    with pytest.raises(
-        fm.UserError, match=r"is a class: give an instance, Rag\(\)|is not a program"
-    ):
+    with pytest.raises(fm.UserError, match=r"is a class: give an instance|is not a program"):
         run(given)
 
 
