@@ -25,7 +25,7 @@ from ..base.space import Parameter, Space, When, lists
 from ..base.together import together
 from ..reading.answers import Kind
 from ..reading.row import ResultRow
-from ..reading.voting import Settle, Ties, vote_among
+from ..reading.voting import DecideTie, Ties, vote_among
 from ..reports.deliberation import deliberation_report
 from .declaration import (
     MAX_ROUNDS,
@@ -71,9 +71,10 @@ def _majority(
     agents: int,
     kind: Kind,
     _: str = "",
-    settle: Settle | None = None,
+    decide_tie: DecideTie | None = None,
 ) -> str | None:
-    return vote_among([turn["answer"] for turn in turns[-agents:]], kind, settle=settle).answer
+    answers = [turn["answer"] for turn in turns[-agents:]]
+    return vote_among(answers, kind, decide_tie=decide_tie).answer
 
 
 def _last_of(turns: Turns, agents: int, kind: Kind, role: str) -> str | None:
@@ -281,7 +282,7 @@ def settle(
     roles: Sequence[str],
     kind: Kind,
     judged: str | None = None,
-    ties: Settle | None = None,
+    ties: DecideTie | None = None,
 ) -> tuple[str | None, str]:
     """The answer and `decided_by` of a tie-break by its full name; `judged` is a judge's answer.
 
@@ -468,10 +469,10 @@ def _known(tie_break: str) -> tuple[str, TieBreak | None, str]:
 
 def _ties(
     name: str, tie_break: TieBreak, roles: Sequence[str], seed: Any, question: str | None
-) -> Settle:
+) -> DecideTie:
     """What settles a tied vote under a tie-break that votes."""
     rule = name.partition(":")[2] if tie_break.votes else ""
-    return Ties.of(rule or "first", roles, seed).settle(question, roles)
+    return Ties.of(rule or "first", roles, seed).decider(question, roles)
 
 
 def _choices(*, asking: bool = True) -> str:

@@ -116,11 +116,11 @@ class Ensemble(Program):
             argument = str(prediction.transcript[-1]["text"]) if prediction.transcript else ""
             turns.append(Turn(name, 1, prediction.answer, argument, usage=usage))
         answers = [turn.answer for turn in turns]
-        settle = (self.ties or _ties_of(self.vote)).settle(
+        decide_tie = (self.ties or _ties_of(self.vote)).decider(
             ASKER.get().question, self.names, self.weights
         )
         weights = None if self.vote == "majority" else self.weights
-        outcome = vote_among(answers, task.kind, weights, settle)
+        outcome = vote_among(answers, task.kind, weights, decide_tie)
         return prediction_of(task, outcome.answer, self.vote, turns, tied=outcome.tied)
 
     def fit_weights(self, rows: Iterable[Mapping[str, Any]]) -> list[float]:
@@ -259,7 +259,7 @@ def _replayed(
     def outcome(row: Mapping[str, Any]) -> Replayed:
         answers = [turn["answer"] for turn in row["transcript"]]
         answer = vote_among(
-            answers, row["kind"], votes, ties.settle(row["id"], names, weights)
+            answers, row["kind"], votes, ties.decider(row["id"], names, weights)
         ).answer
         return Replayed(answer, "none" if answer is None else decided_by, 1, row["usage"]["calls"])
 

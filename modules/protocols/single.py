@@ -149,7 +149,7 @@ class SingleAgent(Program):
             if self.ties.rule != "first" and found.get("tied"):
                 leading = found["leading"]
                 found["answer"] = leading[
-                    self.ties.settle(ASKER.get().question)([[0]] * len(leading))
+                    self.ties.decider(ASKER.get().question)([[0]] * len(leading))
                 ]
             return found
         if self.retrieval and self.query:

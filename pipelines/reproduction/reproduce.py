@@ -167,7 +167,7 @@ def _evaluated(one: PlannedRun, request: ReproduceRequest, parent: str | None) -
             one.training.settings,
             one.folder,
             preset=one.training.preset,
-            given=one.training.given,
+            options=one.training.given,
             data=one.training.source,
             parent=parent,
             **shared,

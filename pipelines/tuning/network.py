@@ -167,7 +167,7 @@ class Networks:
                     program.learning,
                     folder,
                     lm=self.lm,
-                    given={name: value for name, value in given.items() if name != "program"},
+                    options={name: value for name, value in given.items() if name != "program"},
                     cache=self.cache,
                     tracking=self.parent is not None,
                     parent=self.parent,

@@ -321,7 +321,7 @@ def _fall_back(latest: Sequence[Turn], task: Task, ties: Ties) -> tuple[str | No
     takes.
     """
     answers, names = [turn.answer for turn in latest], [turn.agent for turn in latest]
-    vote = vote_among(answers, task.kind, settle=ties.settle(ASKER.get().question, names))
+    vote = vote_among(answers, task.kind, decide_tie=ties.decider(ASKER.get().question, names))
     if not vote.tied and vote.answer is not None and vote.scores[vote.answer] > 1:
         return vote.answer, "fallback:majority"
     if ties.rule == "first":

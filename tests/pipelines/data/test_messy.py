@@ -377,7 +377,7 @@ def test_excel_without_openpyxl_names_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     assert "pip install 'folkmoot[excel]'" in refusal(put(tmp_path / "q.xlsx", b"PK"))
-    assert "is of no known type" in refusal(put(tmp_path / "q.xls", b"x"))
+    assert "is not of a type that can be read" in refusal(put(tmp_path / "q.xls", b"x"))
 
 
 def test_xml_entities_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
