@@ -105,6 +105,8 @@ def space_of(
             raise UserError(
                 f"--set {name}: {where} has no such parameter: it has {', '.join(parameters)}"
             )
+    space = TuneSpace(where, tuple(branches), make_lm)
+    space.check()
     first = branches[0]
     fixed = all(one.values.single() for one in first.space.values() if one.among is None)
     if len(branches) == 1 and first.given and fixed and not first.lms:
@@ -112,8 +114,6 @@ def space_of(
             f"{where}: nothing of {first.label} varies: give parameters lists of values, or "
             f"--compile an optimizer"
         )
-    space = TuneSpace(where, tuple(branches), make_lm)
-    space.check()
     return space
 
 
