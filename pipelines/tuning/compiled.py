@@ -121,7 +121,7 @@ class CompiledPrompts:
         Whoever else wants the same prompts waits; a compilation that was stopped goes on. Raises
         BudgetSpent, and UserError.
         """
-        known = [hashes(structure)["program_hash"], lms_of(structure, self.lm), *recipe]
+        known: list[Any] = [hashes(structure)["program_hash"], lms_of(structure, self.lm), *recipe]
         known += [self.seed, self.metric.identity(), data.fingerprint(self.questions)]
         text = json.dumps(known, sort_keys=True, default=str)
         folder = self.folder / COMPILED / hashlib.sha256(text.encode()).hexdigest()[:16]
