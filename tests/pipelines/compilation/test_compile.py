@@ -40,7 +40,7 @@ from folkmoot.pipelines.compilation.outcome import verdict_on
 from folkmoot.signatures.strategies import Simple
 
 WRITERS = ["copro", "mipro", "gepa", "infer_rules", "better_together"]
-SHOWERS = ["labeled_few_shot", "bootstrap", "bootstrap_rs", "knn"]
+SHOWERS = ["labeled_few_shot", "bootstrap", "bootstrap_rs", "knn", "bootstrap_optuna"]
 NAMES = [
     "labeled_few_shot",
     "bootstrap",
@@ -52,6 +52,7 @@ NAMES = [
     "gepa",
     "infer_rules",
     "better_together",
+    "bootstrap_optuna",
 ]
 
 
@@ -326,14 +327,60 @@ def fm_lm(server: Any) -> Any:
 
 
 def test_all_names_and_presets_are_there() -> None:
-    assert sorted(OPTIMIZERS) == sorted(NAMES)
+    assert sorted(OPTIMIZERS) == sorted([*NAMES, "reanchor"])
     for one in OPTIMIZERS.values():
         assert tuple(one.presets) == PRESETS
         sizes = [tuple(one.presets[preset].values()) for preset in PRESETS]
         assert all(
             small <= large for a, b in pairwise(sizes) for small, large in zip(a, b, strict=True)
         )
-        assert sizes[0] != sizes[2], one.name
+        assert sizes[0] != sizes[2] or one.name == "reanchor"
+
+
+# Teachers
+# ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["bootstrap", "bootstrap_rs", "bootstrap_optuna", "knn"])
+@pytest.mark.parametrize("form", ["lm", "program"])
+def test_a_teacher_writes_the_demonstrations(scripted: Any, name: str, form: str) -> None:
+    scripted.reply = lambda body: answering(body, body["model"] == "teacher")
+    lm = fm.lm("openai/teacher", api_base=scripted.url)
+    teacher = lm if form == "lm" else fm.SingleAgent("simple", lm=lm)
+    found = compiled(scripted.url, optimizer=name, teacher=teacher, validation=0, train=8)
+    asked = [body["model"] for body in scripted.bodies]
+    assert {"teacher", "scripted"} == {*asked}
+    texts = [one.demos for one in found.predictors()] or [one.demos for one in found.pool]
+    shown = [demo for demos in texts for demo in demos]
+    assert found.compilation.winner == "given" or shown
+
+
+@pytest.mark.parametrize(
+    ("name", "teacher", "said"),
+    [
+        ("copro", "lm", "copro takes no teacher"),
+        ("bootstrap", fm.SingleAgent("cot"), "other agents or instructions"),
+        ("reanchor", None, "fits the thresholds of decision outputs"),
+    ],
+)
+def test_a_teacher_that_does_not_fit_is_refused(
+    scripted: Any, name: str, teacher: Any, said: str
+) -> None:
+    given = fm.lm("openai/teacher", api_base=scripted.url) if teacher == "lm" else teacher
+    with pytest.raises(fm.UserError, match=said):
+        compiled(scripted.url, optimizer=name, teacher=given)
+    assert not scripted.bodies
+
+
+def test_seats_keep_their_lms_while_an_optimizer_tries_prompts(scripted: Any) -> None:
+    scripted.reply = of_demos()
+    program = fm.Deliberation(["intuitive", "reasoner"], tie_break="majority", max_rounds=1)
+    program.assign({"reasoner": fm.lm("openai/other", api_base=scripted.url)})
+    found = compiled(scripted.url, program=program, optimizer="bootstrap", train=8, validation=0)
+    models = [body["model"] for body in scripted.bodies]
+    assert models.count("other") == models.count("scripted")
+    assert not found._compiled
+    assert found.seats()["reasoner"].predict.lm.model == "openai/other"
 
 
 # Budgets
