@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import dspy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -370,6 +371,38 @@ def test_a_teacher_that_does_not_fit_is_refused(
     with pytest.raises(fm.UserError, match=said):
         compiled(scripted.url, optimizer=name, teacher=given)
     assert not scripted.bodies
+
+
+class Even(dspy.Signature):  # type: ignore[misc]
+    """Decide whether it is so."""
+
+    question: str = dspy.InputField()
+    answer: bool = dspy.OutputField(desc="whether the number is even")
+
+
+def test_reanchor_fits_a_threshold_that_is_saved(scripted: Any, tmp_path: Path) -> None:
+    def reply(body: dict[str, Any]) -> str:
+        number = int(re.findall(r"Is (\d+) even", body["messages"][-1]["content"])[-1])
+        evidence = json.dumps({"noul": 0.6 if number % 2 else 0.9})
+        asked = evidence if "noul" in str(body["messages"]) else "True"
+        return f"[[ ## answer ## ]]\n{asked}\n\n[[ ## completed ## ]]"
+
+    scripted.reply = reply
+    even = [
+        fm.Question(
+            id=f"q{i}", question=f"Is {i} even?", answer=("yes", "no")[i % 2], kind="boolean"
+        )
+        for i in range(24)
+    ]
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    found = fm.compile(
+        dspy.Predict(Even), even, lm=lm, optimizer="reanchor", out=tmp_path, tracking=False
+    )
+    assert 0.6 < found.fields["answer"]["threshold"] <= 0.9
+    assert found.compilation.winner == "compiled"
+    assert len(scripted.bodies) == 2 * 24  # each question with and without probabilities
+    saved = json.loads((tmp_path / "program" / "state.json").read_text())
+    assert saved["fields"] == found.fields
 
 
 def test_seats_keep_their_lms_while_an_optimizer_tries_prompts(scripted: Any) -> None:
