@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from .optimizers.policy.settings import TrainingSettings as TrainingSettings
     from .optimizers.prompts.demos import labelled_demos as labelled_demos
     from .pipelines.comparison.compare import compare as compare
+    from .pipelines.comparison.comparison import Comparison as Comparison
     from .pipelines.comparison.match_budget import match_budget as match_budget
-    from .pipelines.comparison.pairs import Comparison as Comparison
     from .pipelines.comparison.pairs import Pair as Pair
     from .pipelines.compilation.compile import compile as compile
     from .pipelines.compilation.outcome import Compilation as Compilation
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "CausalConsistency": ".modules.protocols.causal",
-    "Comparison": ".pipelines.comparison.pairs",
+    "Comparison": ".pipelines.comparison.comparison",
     "Compilation": ".pipelines.compilation.outcome",
     "CorpusEnvironment": ".modules.environment",
     "Deliberation": ".modules.protocols.deliberation",

@@ -5,10 +5,9 @@ holds.
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import count, product
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
@@ -35,6 +34,7 @@ from ..reading.row import ResultRow
 from ..reading.voting import Ties
 from .declaration import Protocol
 from .saved import check_kept, write
+from .short_names import distinct as distinct
 
 SeatTurns = tuple[Seat, float, float]
 """A seat with the fewest and the most turns that it takes over one question."""
@@ -306,20 +306,6 @@ def worded(described: Mapping[str, Any]) -> dict[str, Any]:
     alike.
     """
     return {name: described[name] for name in ("prompt_layout", "prompts") if name in described}
-
-
-def distinct(names: Sequence[str]) -> list[str]:
-    """The names in order, repeated ones with their number: `a, b, a` gives `a.0, b, a.1`."""
-    times = Counter(names)
-    used = {name for name in names if times[name] == 1}
-    numbers = {name: count() for name in names if times[name] > 1}
-    found = []
-    for name in names:
-        if name in numbers:
-            name = next(each for n in numbers[name] if (each := f"{name}.{n}") not in used)
-            used.add(name)
-        found.append(name)
-    return found
 
 
 async def solved_by(program: Program, task: Task) -> dspy.Prediction:

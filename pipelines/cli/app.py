@@ -43,7 +43,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "ask": Command(of.AskRequest, of.Quietly),
     "evaluate": Command(EvaluateRequest, of.EvaluateView),
-    "compare": Command(CompareRequest, of.Confirmed),
+    "compare": Command(CompareRequest, of.CompareView),
     "compile": Command(CompileRequest, of.Confirmed),
     "report": Command(of.ReportRequest, of.Quietly),
     "train": Command(TrainRequest, of.Confirmed),
@@ -81,7 +81,8 @@ app = typer.Typer(
     cls=Defaulted,
     help="Finds out whether a team of language-model agents beats one agent, and at what price.",
     epilog="Example: folkmoot evaluate single:cot --data sample-choice --limit 20\n\n"
-    "Exit codes: 0 done, 1 no result, 2 wrong input, 130 interrupted.",
+    "Exit codes: 0 done, 1 no result, 2 wrong input, 3 a verdict that --fail-if names, "
+    "130 interrupted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -73,6 +73,26 @@ class EvaluateView(Confirmed):
 
 
 @dataclass(kw_only=True)
+class CompareView(Confirmed):
+    """What only the command line has of `compare`."""
+
+    pairs: Annotated[
+        bool, Option("--pairs", help="Also show the verdict on every pair of runs, with its test.")
+    ] = False
+    show: Annotated[
+        int, Option(min=0, help="Show so many questions on which a run differs from the baseline.")
+    ] = 0
+    fail_if: Annotated[
+        str | None,
+        Option(
+            "--fail-if",
+            metavar="worse|undecided|not-better",
+            help="For CI: leave with the exit code 3 if the verdict is that.",
+        ),
+    ] = None
+
+
+@dataclass(kw_only=True)
 class ReproduceView(Confirmed):
     """What only the command line has of `reproduce`."""
 
