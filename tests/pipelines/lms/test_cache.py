@@ -213,7 +213,7 @@ def test_a_damaged_cache_is_said_once_and_costs_only_calls(
 ) -> None:
     run(scripted, tmp_path / "a")
     (tmp_path / "cache" / "calls" / "calls.sqlite").write_bytes(b"no database " * 1000)
-    with pytest.warns(RuntimeWarning, match="calls are made without it; mend or delete it") as told:
+    with pytest.warns(RuntimeWarning, match="calls are made without it; fix or delete it") as told:
         run(scripted, tmp_path / "b")
     assert len([one for one in told if "call cache" in str(one.message)]) == 1
     assert len(scripted.bodies) == 10

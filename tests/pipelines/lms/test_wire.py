@@ -516,7 +516,7 @@ def test_settings_of_todays_lms_are_sent_as_they_are(scripted: ScriptedServer) -
         ("openai/x", {"extra_body": "low"}, "give an object"),
         ("openai/x", {"extra_body": {"model": "y"}}, "'model', which folkmoot sets"),
         ("openai/x", {"extra_body": {"api_base": "http://y"}}, "'api_base', which folkmoot sets"),
-        ("openai/x", {"extra_body": {"x": object()}}, "no JSON"),
+        ("openai/x", {"extra_body": {"x": object()}}, "not JSON"),
         ("openai/x", {"seed": "x"}, "seed is 'x'"),
         ("openai/gpt-5", {"max_tokens": 5}, "give max_completion_tokens"),
         ("openai/x", {"timeout": 0}, "timeout is 0"),
@@ -699,7 +699,7 @@ def test_troubles_of_a_provider(hosted: Any, tmp_path: Path) -> None:
         assert totals(tmp_path / "slow").calls == len(server.arrivals) == 3
     with Server(lambda _: (200, {}, b"<html>")) as server:
         (row,) = asked(hosted(name, server.url), tmp_path / "odd").rows
-        assert "no chat completion" in row["error"]
+        assert "not a chat completion" in row["error"]
         assert totals(tmp_path / "odd").calls == len(server.arrivals) == 3
     evil = json.dumps({"error": {"message": "\x1b]0;t\x07no\u202e\nway"}}).encode()
     with Server(lambda _: (400, {}, evil)) as server:

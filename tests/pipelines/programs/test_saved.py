@@ -532,9 +532,9 @@ def nested(levels: int) -> str:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "no valid JSON"),
-        (pickle.dumps({"program": "x"}), "no valid JSON"),
-        (b"\xff\xfe{}", "no valid JSON"),
+        (b"", "not valid JSON"),
+        (pickle.dumps({"program": "x"}), "not valid JSON"),
+        (b"\xff\xfe{}", "not valid JSON"),
         (b"[]", "holds no program"),
         (b'{"format": 1, "format": 1}', "a key stands twice"),
         (b'{"format": 1}', "Field required"),
@@ -544,7 +544,7 @@ def nested(levels: int) -> str:
             ('{"format": 1, "x": {"demos": {"choices": ' + nested(90) + "}}}").encode(),
             "nested too deeply",
         ),
-        (b'{"format": ' + b"9" * 5000 + b"}", "no valid JSON"),
+        (b'{"format": ' + b"9" * 5000 + b"}", "not valid JSON"),
     ],
 )
 def test_what_is_no_plain_json_is_refused(content: bytes, said: str, tmp_path: Path) -> None:
