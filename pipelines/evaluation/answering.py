@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import dspy
 from dspy.utils.exceptions import (
@@ -40,6 +40,8 @@ from ..lms.foreign import METERING, billed_as
 from ..lms.secrets import without_keys
 from ..runs.rows import error_row, row_of
 
+T = TypeVar("T")
+
 CONCURRENCY = 64
 METRIC = "metric"
 """Who asks, as far as the ledger knows, in the LM calls of a metric."""
@@ -48,17 +50,15 @@ _HOPELESS = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedMod
 
 
 async def each_in_turn(
-    questions: Sequence[Question],
-    in_flight: int,
-    work: Callable[[Iterable[Question]], Awaitable[None]],
+    asks: Sequence[T], in_flight: int, work: Callable[[Iterable[T]], Awaitable[None]]
 ) -> None:
-    """A fixed number of workers take questions in order; the first problem ends them all and is
-    raised.
+    """Let a fixed number of workers take what is to be asked, in order; the first problem ends them
+    all and is raised.
     """
-    waiting = iter(questions)
+    waiting = iter(asks)
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(in_flight, len(questions))):
+            for _ in range(min(in_flight, len(asks))):
                 group.create_task(work(waiting))  # type: ignore[arg-type]
     except BaseExceptionGroup as problems:
         raise problems.exceptions[0] from None

@@ -22,7 +22,7 @@ from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import awaitable, run_sync
 from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.foreign import Foreign
-from ...modules.reading.question import Question
+from ...modules.protocols.program import Program
 from ...modules.reading.row import ResultRow
 from ..base.budget import BudgetSpent, room_for_question
 from ..base.display import displayed
@@ -53,6 +53,7 @@ from .logged import evaluation_uploads, standing
 from .plan import WEIGHTS, EvaluationPlan, plan_evaluation
 from .push import push_others
 from .ray_engine import answer_on_ray
+from .repeats import Ask, asks_of, fresh, in_another_order, with_own_labels, without_cache
 from .request import EvaluateRequest
 from .step_limits import LimitsPlan, StepLimits, plan_step_limits, write_curve
 
@@ -221,9 +222,12 @@ class _Job:
     stopped: str | None = None  # by a budget
     earlier: dict[str, set[str]] = field(default_factory=dict)
     """By question, the requests that earlier attempts have paid for."""
+    afresh: tuple[Program, Any] = field(init=False)
+    """Program and LM of repeats, past DSPy's own cache."""
 
     def __post_init__(self) -> None:
-        self.state = Progress(total=len(self.plan.questions), metric=self.plan.metric.name)
+        total = len(self.plan.questions) * self.plan.repeats
+        self.state = Progress(total=total, metric=self.plan.metric.name)
         for row in read_rows(self.rows.path):
             self.state.count(row, resumed=True)
 
@@ -242,15 +246,19 @@ class _Job:
                 ) as self.progress,
             ):
                 self._check_judge()
-                waiting = [one for one in plan.questions if (one.id, 0) not in self.rows.done]
+                waiting = [
+                    ask
+                    for ask in asks_of(plan.questions, plan.repeats)
+                    if (ask.question.id, ask.repeat) not in self.rows.done
+                ]
                 folder = self.rows.path.parent
-                self.earlier = answered_for(folder, {question.id for question in waiting})
+                self.earlier = answered_for(folder, {ask.question.id for ask in waiting})
                 if request.engine == RAY:
                     self.tell()
                     answer_on_ray(
                         plan.program,
                         plan.lm,
-                        waiting,
+                        [ask.question for ask in waiting],
                         ACTIVE.get(),
                         self.take,
                         metric=plan.metric.spec,
@@ -274,29 +282,44 @@ class _Job:
             )
             save_run(self.rows.path.parent, self.manifest)
 
-    async def answer_all(self, questions: Sequence[Question], in_flight: int) -> None:
+    async def answer_all(self, asks: Sequence[Ask], in_flight: int) -> None:
         self.tell()
-        await each_in_turn(questions, in_flight, self._work)
+        if self.plan.repeats > 1:
+            self.afresh = without_cache(self.plan.program, self.plan.lm)
+        await each_in_turn(asks, in_flight, self._work)
 
-    async def _work(self, waiting: Iterable[Question]) -> None:
-        for question in waiting:
+    async def _work(self, waiting: Iterable[Ask]) -> None:
+        for ask in waiting:
             try:
                 async with room_for_question():
-                    asker = asking(question=question.id, paid=self.earlier.get(question.id))
-                    with asker, self.traced.watching(question.id) as seen:
-                        row = await answer_row(self.plan.program, question, self.plan.metric)
+                    row, seen = await self._answer(ask)
                 self.take(row, seen)
             except BudgetSpent as problem:  # not this question's fault: it gets no row
                 self.stopped = str(problem)
             if self.stopped:
                 return
 
+    async def _answer(self, ask: Ask) -> tuple[ResultRow, list[SeenCall] | None]:
+        """The row of a question, and its calls if it is to have a trace, which repeats have not."""
+        question, name = ask.question, ask.question.id
+        with asking(question=name, paid=self.earlier.get(name)):
+            if not ask.repeat:
+                with self.traced.watching(name) as seen:
+                    row = await answer_row(self.plan.program, question, self.plan.metric)
+                return row, seen
+            program, lm = self.afresh
+            order = ask.repeat if self.plan.request.permute else 0
+            shown, own = in_another_order(question, order)
+            with fresh(ask.repeat), dspy.context(lm=lm):
+                row = await answer_row(program, shown, self.plan.metric)
+            return with_own_labels(row, question, own) | {"repeat": ask.repeat}, None
+
     def take(self, row: ResultRow, seen: Sequence[SeenCall] | None = None) -> None:
         """Keep a finished row. Raises UserError when the disk takes no more or too many have
         failed.
         """
-        # first: a row on disk is never answered, and so never traced, again
-        self.traced.keep(row, seen)
+        if not row["repeat"]:  # a row on disk is never answered, and so never traced, again
+            self.traced.keep(row, seen)
         self.rows.append(row)
         self.state.count(row)
         self.tracker.live(lambda: standing(self.state))
@@ -322,7 +345,10 @@ class _Job:
         """
         questions, path = self.plan.questions, run.folder / RESULTS
         try:
-            rewrite(path, [(question.id, 0) for question in questions])
+            most = max((repeat for _, repeat in self.rows.done), default=0) + 1
+            rewrite(
+                path, [(question.id, repeat) for question in questions for repeat in range(most)]
+            )
             summary = summarise(
                 read_rows(path), len(questions), self.plan.program.report, run.about
             )
