@@ -114,5 +114,5 @@ def test_what_cannot_be_bounded_is_refused() -> None:
         reply_grammar([option("mat", "hat")], {"mat": [8]})
     with pytest.raises(ValueError, match="'colour'"):
         reply_grammar([{"name": "answer", "type": "colour"}], {})
-    with pytest.raises(ValueError, match="no name"):
+    with pytest.raises(ValueError, match="not a name"):
         reply_grammar([option("mat"), {"name": 'x" | "', "type": "text"}], {"mat": [8]})
