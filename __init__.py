@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from .pipelines.comparison.pairs import Pair as Pair
     from .pipelines.compilation.compile import compile as compile
     from .pipelines.compilation.outcome import Compilation as Compilation
+    from .pipelines.contest.contest import acontest as acontest
+    from .pipelines.contest.contest import contest as contest
+    from .pipelines.contest.outcome import Contest as Contest
     from .pipelines.data.embeddings import Embedder as Embedder
     from .pipelines.data.load import load as load
     from .pipelines.distillation.distil import distil as distil
@@ -67,6 +70,7 @@ _WHERE = {
     "CausalConsistency": ".modules.protocols.causal",
     "Comparison": ".pipelines.comparison.comparison",
     "Compilation": ".pipelines.compilation.outcome",
+    "Contest": ".pipelines.contest.outcome",
     "CorpusEnvironment": ".modules.environment",
     "Deliberation": ".modules.protocols.deliberation",
     "Embedder": ".pipelines.data.embeddings",
@@ -95,9 +99,11 @@ _WHERE = {
     "TrainingSettings": ".optimizers.policy.settings",
     "UserError": ".modules.base.errors",
     "WikipediaEnvironment": ".modules.environment",
+    "acontest": ".pipelines.contest.contest",
     "aevaluate": ".pipelines.evaluation.evaluate",
     "compare": ".pipelines.comparison.compare",
     "compile": ".pipelines.compilation.compile",
+    "contest": ".pipelines.contest.contest",
     "distil": ".pipelines.distillation.distil",
     "evaluate": ".pipelines.evaluation.evaluate",
     "export_log": ".pipelines.logs.export_log",

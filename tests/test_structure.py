@@ -38,7 +38,7 @@ ROOMS = {
             "reproduction",
             "reporting",
         ),
-        *("testing", "cli"),
+        *("contest", "testing", "cli"),
     ],
 }
 SIBLINGS = {"compilation", "tuning", "training", "distillation", "reproduction", "reporting"}

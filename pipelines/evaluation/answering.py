@@ -14,12 +14,18 @@ from dspy.utils.exceptions import (
     LMBillingError,
     LMConfigurationError,
     LMError,
+    LMRateLimitError,
+    LMServerError,
+    LMTimeoutError,
+    LMTransportError,
     LMUnsupportedModelError,
 )
 
 from ...modules.base.calls import (
     DETAILS,
+    EndpointDown,
     FatalCallError,
+    GivenUpError,
     Usage,
     asking,
     metered,
@@ -46,6 +52,7 @@ CONCURRENCY = 64
 METRIC = "metric"
 """Who asks, as far as the ledger knows, in the LM calls of a metric."""
 UNKNOWN = ("calls", "prompt_tokens", "completion_tokens", "cost_usd", *DETAILS)
+_ENDPOINT = (GivenUpError, LMRateLimitError, LMServerError, LMTimeoutError, LMTransportError)
 _HOPELESS = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
 
 
@@ -64,9 +71,14 @@ async def each_in_turn(
         raise problems.exceptions[0] from None
 
 
-async def answer_row(program: Program, question: Question, metric: Metric) -> ResultRow:
+async def answer_row(
+    program: Program, question: Question, metric: Metric, *, pauses: bool = False
+) -> ResultRow:
     """The row of a question, answered and scored, or failed. Raises what every other would meet,
     too.
+
+    With `pauses`, an endpoint that fails for good raises EndpointDown instead: a contest goes on
+    later, and no program is blamed.
     """
     began = time.monotonic()
     meter = METERING.get()
@@ -81,6 +93,8 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> Re
                 raise
             except LMError as problem:
                 said = without_keys(said_by(problem), seated_lms(program))
+                if pauses and isinstance(problem, _ENDPOINT):
+                    raise EndpointDown(said) from None
                 if isinstance(problem, _HOPELESS):  # of an LM that is not ours
                     raise UserError(
                         f"the LM cannot be used ({said}): check its name and key"

@@ -153,10 +153,10 @@ def _evaluated(
         wanted = frozenset[str]()
         if request.tracking:
             wanted = traced_ids([question.id for question in plan.questions], request.traces)
-        with _files(run, wanted, plan) as (rows, traced):
+        with run_files(run, wanted, plan) as (rows, traced):
             if request.tracking:
                 run.track(manifest, request.parent, traces=len(wanted))
-            job = _Job(plan, manifest, rows, traced, run.tracker, alone)
+            job = EvaluationJob(plan, manifest, rows, traced, run.tracker, alone)
             stopped = job.do()
             summary = job.summed_up(run, stopped)
             status = job.status(stopped)  # of the run itself, whoever reads its result or does not
@@ -186,7 +186,7 @@ def _evaluated(
 
 
 @contextmanager
-def _files(
+def run_files(
     run: Run[Manifest], wanted: frozenset[str], plan: EvaluationPlan
 ) -> Iterator[tuple[RowFile, TraceFile]]:
     """The files of rows and traces, and `run.json`, written once both could be read back."""
@@ -208,7 +208,7 @@ def _files(
 
 
 @dataclass
-class _Job:
+class EvaluationJob:
     """The questions in flight of one evaluation."""
 
     plan: EvaluationPlan
@@ -217,6 +217,7 @@ class _Job:
     traced: TraceFile
     tracker: Tracker
     alone: bool = False  # not part of another run, such as the trial of a study
+    pauses: bool = False  # an endpoint that fails ends the run, and is no question's error
     progress: Callable[[Progress], None] = lambda _: None
     started: float = field(default_factory=time.monotonic)
     stopped: str | None = None  # by a budget
@@ -234,25 +235,15 @@ class _Job:
     def do(self) -> BaseException | None:
         """Answer what no row answers yet; returns what ended that early, whatever it was."""
         plan, request = self.plan, self.plan.request
-        callbacks = without_autolog() if self.traced.wanted else dspy.settings.callbacks
-        everywhere = isinstance(plan.program, Foreign) or not plan.metric.builtin
         try:
-            # DSPy would keep the last 10,000 calls in its history and again in its trace.
             with (
-                dspy.context(lm=plan.lm, disable_history=True, trace=None, callbacks=callbacks),
-                metering(plan.lms, everywhere=everywhere),
+                self.asks(),
                 displayed(
                     request.progress, "evaluate", partial(evaluation_line, "evaluate")
                 ) as self.progress,
             ):
                 self._check_judge()
-                waiting = [
-                    ask
-                    for ask in asks_of(plan.questions, plan.repeats)
-                    if (ask.question.id, ask.repeat) not in self.rows.done
-                ]
-                folder = self.rows.path.parent
-                self.earlier = answered_for(folder, {ask.question.id for ask in waiting})
+                waiting = self.waiting
                 if request.engine == RAY:
                     self.tell()
                     answer_on_ray(
@@ -271,6 +262,30 @@ class _Job:
         except BaseException as problem:
             return problem
         return None
+
+    @property
+    def waiting(self) -> list[Ask]:
+        """What no row answers yet."""
+        return [
+            ask
+            for ask in asks_of(self.plan.questions, self.plan.repeats)
+            if (ask.question.id, ask.repeat) not in self.rows.done
+        ]
+
+    @contextmanager
+    def asks(self) -> Iterator[None]:
+        """Set up DSPy, and the metering of the LMs, for `answer` in the block."""
+        plan = self.plan
+        callbacks = without_autolog() if self.traced.wanted else dspy.settings.callbacks
+        everywhere = isinstance(plan.program, Foreign) or not plan.metric.builtin
+        waiting = {ask.question.id for ask in self.waiting}
+        self.earlier = answered_for(self.rows.path.parent, waiting)
+        # DSPy would keep the last 10,000 calls in its history and again in its trace.
+        with (
+            dspy.context(lm=plan.lm, disable_history=True, trace=None, callbacks=callbacks),
+            metering(plan.lms, everywhere=everywhere),
+        ):
+            yield
 
     def _check_judge(self) -> None:
         """Ask the judge about answers that people graded, and note how far it agrees with them."""
@@ -291,13 +306,18 @@ class _Job:
     async def _work(self, waiting: Iterable[Ask]) -> None:
         for ask in waiting:
             try:
-                async with room_for_question():
-                    row, seen = await self._answer(ask)
-                self.take(row, seen)
+                await self.answer(ask)
             except BudgetSpent as problem:  # not this question's fault: it gets no row
                 self.stopped = str(problem)
             if self.stopped:
                 return
+
+    async def answer(self, ask: Ask) -> ResultRow:
+        """Answer one question and keep its row. Raises BudgetSpent, and whatever `take` raises."""
+        async with room_for_question():
+            row, seen = await self._answer(ask)
+        self.take(row, seen)
+        return row
 
     async def _answer(self, ask: Ask) -> tuple[ResultRow, list[SeenCall] | None]:
         """The row of a question, and its calls if it is to have a trace, which repeats have not."""
@@ -305,7 +325,9 @@ class _Job:
         with asking(question=name, paid=self.earlier.get(name)):
             if not ask.repeat:
                 with self.traced.watching(name) as seen:
-                    row = await answer_row(self.plan.program, question, self.plan.metric)
+                    row = await answer_row(
+                        self.plan.program, question, self.plan.metric, pauses=self.pauses
+                    )
                 return row, seen
             program, lm = self.afresh
             order = ask.repeat if self.plan.request.permute else 0
@@ -325,7 +347,7 @@ class _Job:
         self.tracker.live(lambda: standing(self.state))
         self.tell()
         if self.alone and UNREADABLE <= self.state.done == self.state.unreadable:
-            raise UserError(_none_readable(row, self.state.done))
+            raise UserError(none_readable(row, self.state.done))
         most = self.plan.request.max_failures
         if most is not None and self.state.errors >= most and row["error"]:
             raise UserError(
@@ -366,7 +388,7 @@ class _Job:
         return "FAILED" if problem else "FINISHED"
 
 
-def _none_readable(row: ResultRow, rows: int) -> str:
+def none_readable(row: ResultRow, rows: int) -> str:
     """Say that no answer could be read, with the last reply, in a sentence."""
     turn: Mapping[str, Any] = row["transcript"][-1] if row["transcript"] else {}
     reply = str(row.get("raw") or turn.get("raw") or turn.get("text") or "")

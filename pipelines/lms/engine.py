@@ -22,6 +22,7 @@ from ...modules.base.calls import (
     ROLLOUTS,
     CallError,
     FatalCallError,
+    GivenUpError,
     Usage,
     metered,
     record_call,
@@ -453,7 +454,7 @@ class Engine:
                 tired = attempt > self.max_retries or unreadable == MOST_UNREADABLE or gate.given_up
                 if tired or spent > self.deadline:
                     tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
-                    raise CallError(f"{problem}; given up after {tries}") from None
+                    raise GivenUpError(f"{problem}; given up after {tries}") from None
                 wait = min([wait, *_seconds_left()])
                 _LOG.info("%s: %s; try %d in %.1f s", self.identity, problem, attempt + 1, wait)
                 if problem.kind in SILENT:
