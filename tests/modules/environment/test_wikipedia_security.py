@@ -244,7 +244,7 @@ def test_an_address_inside_another_is_no_more_public_than_itself(address: Any) -
     ],
 )
 def test_what_is_no_host_is_refused_at_once(host: str) -> None:
-    with pytest.raises(UserError, match=r"no host|cannot be asked"):
+    with pytest.raises(UserError, match=r"not a host|cannot be asked"):
         WikipediaEnvironment(host)
     with pytest.raises(UserError):
         WikipediaEnvironment(hosts=[host])

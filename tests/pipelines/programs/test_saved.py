@@ -563,7 +563,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "fifos").mkdir()
     os.rename(tmp_path / "fifo", tmp_path / "fifos" / FILE)
-    with pytest.raises(UserError, match="is no file"):
+    with pytest.raises(UserError, match="is not a file"):
         fm.load_program(tmp_path / "fifos")
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="holds no saved program"):
