@@ -721,7 +721,7 @@ def test_litellms_clients_still_take_their_transport_from_where_it_is_guarded() 
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
     from folkmoot.pipelines.lms.guarded import GuardedTransport
-    from folkmoot.pipelines.lms.hosted import _litellm
+    from folkmoot.pipelines.lms.hosted import litellm_quiet
 
-    _litellm()
+    litellm_quiet()
     assert isinstance(AsyncHTTPHandler().client._transport, GuardedTransport)
