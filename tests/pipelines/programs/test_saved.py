@@ -499,9 +499,9 @@ def nested(levels: int) -> str:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "no valid JSON"),
-        (pickle.dumps({"program": "x"}), "no valid JSON"),
-        (b"\xff\xfe{}", "no valid JSON"),
+        (b"", "not valid JSON"),
+        (pickle.dumps({"program": "x"}), "not valid JSON"),
+        (b"\xff\xfe{}", "not valid JSON"),
         (b"[]", "holds no program"),
         (b'{"format": 1, "format": 1}', "a key stands twice"),
         (b'{"format": 1}', "Field required"),
@@ -511,13 +511,42 @@ def nested(levels: int) -> str:
             ('{"format": 1, "x": {"demos": {"choices": ' + nested(90) + "}}}").encode(),
             "nested too deeply",
         ),
-        (b'{"format": ' + b"9" * 5000 + b"}", "no valid JSON"),
+        (b'{"format": ' + b"9" * 5000 + b"}", "not valid JSON"),
     ],
 )
 def test_what_is_no_plain_json_is_refused(content: bytes, said: str, tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(content)
     with pytest.raises(UserError, match=said):
         fm.load_program(tmp_path)
+
+
+def test_files_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved(tmp_path / "p")
+    link = tmp_path / "link"
+    link.mkdir()
+    (link / FILE).symlink_to(tmp_path / "p" / FILE)
+    with pytest.raises(UserError, match="is a link"):
+        fm.load_program(link)
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "fifos").mkdir()
+    os.rename(tmp_path / "fifo", tmp_path / "fifos" / FILE)
+    with pytest.raises(UserError, match="is not a file"):
+        fm.load_program(tmp_path / "fifos")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="holds no saved program"):
+        fm.load_program(tmp_path / "empty")
+    with pytest.raises(UserError, match="no folder"):
+        fm.load_program(tmp_path / "p" / FILE)
+    with pytest.raises(UserError, match="is a pickle"):
+        fm.load_program(tmp_path / "program.pkl")
+    with (tmp_path / "p" / FILE).open("ab") as file:
+        file.truncate(65 * 2**20)
+    with pytest.raises(UserError, match="has 68,157,440 bytes"):
+        fm.load_program(tmp_path / "p")
+    saved(tmp_path / "p")
+    (tmp_path / "p" / "program.pkl").write_bytes(pickle.dumps(print))
+    with pytest.raises(UserError, match="holds a pickle"):
+        fm.load_program(tmp_path / "p")
 
 
 def test_environments_of_a_hostile_file_are_refused(tmp_path: Path, corpus: Path) -> None:
