@@ -151,9 +151,7 @@ def _trained(plan: RecordedPlan, preset: Preset) -> Scores:
     return trained.scores
 
 
-def _line(
-    plan: RecordedPlan, row: PublishedRow, figure: str, scores: Mapping[str, Scores]
-) -> Line:
+def _line(plan: RecordedPlan, row: PublishedRow, figure: str, scores: Mapping[str, Scores]) -> Line:
     published = next(one for one in row.figures if one.name == figure)
     line = Line(row.id, figure, published.value, note=row.note, above=published.above)
     if row.preset is None:
