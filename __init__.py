@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from .pipelines.comparison.pairs import Pair as Pair
     from .pipelines.compilation.compile import compile as compile
     from .pipelines.compilation.outcome import Compilation as Compilation
+    from .pipelines.contest.contest import acontest as acontest
+    from .pipelines.contest.contest import contest as contest
+    from .pipelines.contest.outcome import Contest as Contest
     from .pipelines.data.embeddings import Embedder as Embedder
     from .pipelines.data.load import load as load
     from .pipelines.distillation.distil import distil as distil
@@ -51,6 +54,8 @@ if TYPE_CHECKING:
     from .pipelines.logs.export_log import export_log as export_log
     from .pipelines.logs.import_log import Imported as Imported
     from .pipelines.logs.import_log import import_log as import_log
+    from .pipelines.meter.programs import Command as Command
+    from .pipelines.meter.server import Endpoint as Endpoint
     from .pipelines.programs.saved import load_program as load_program
     from .pipelines.reporting.report import report as report
     from .pipelines.reproduction.reproduce import reproduce as reproduce
@@ -65,11 +70,14 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "CausalConsistency": ".modules.protocols.causal",
+    "Command": ".pipelines.meter.programs",
     "Comparison": ".pipelines.comparison.comparison",
     "Compilation": ".pipelines.compilation.outcome",
+    "Contest": ".pipelines.contest.outcome",
     "CorpusEnvironment": ".modules.environment",
     "Deliberation": ".modules.protocols.deliberation",
     "Embedder": ".pipelines.data.embeddings",
+    "Endpoint": ".pipelines.meter.server",
     "Ensemble": ".modules.protocols.ensemble",
     "Evaluation": ".pipelines.evaluation.earlier",
     "Imported": ".pipelines.logs.import_log",
@@ -95,9 +103,11 @@ _WHERE = {
     "TrainingSettings": ".optimizers.policy.settings",
     "UserError": ".modules.base.errors",
     "WikipediaEnvironment": ".modules.environment",
+    "acontest": ".pipelines.contest.contest",
     "aevaluate": ".pipelines.evaluation.evaluate",
     "compare": ".pipelines.comparison.compare",
     "compile": ".pipelines.compilation.compile",
+    "contest": ".pipelines.contest.contest",
     "distil": ".pipelines.distillation.distil",
     "evaluate": ".pipelines.evaluation.evaluate",
     "export_log": ".pipelines.logs.export_log",

@@ -28,7 +28,18 @@ ROOMS = {
     "modules": ["base", "reading", "environment", "network", "agents", "reports", "protocols"],
     "optimizers": ["statistics", "prompts", "structure", "policy"],
     "pipelines": [
-        *("base", "lms", "data", "runs", "programs", "tracking", "plots", "evaluation", "logs"),
+        *(
+            "base",
+            "lms",
+            "data",
+            "runs",
+            "meter",
+            "programs",
+            "tracking",
+            "plots",
+            "evaluation",
+            "logs",
+        ),
         *(
             "comparison",
             "compilation",
@@ -38,7 +49,7 @@ ROOMS = {
             "reproduction",
             "reporting",
         ),
-        *("testing", "cli"),
+        *("contest", "testing", "cli"),
     ],
 }
 SIBLINGS = {"compilation", "tuning", "training", "distillation", "reproduction", "reporting"}

@@ -31,10 +31,18 @@ class CallError(LMError):  # type: ignore[misc]
     """An LM call that failed for good; the question becomes an error row."""
 
 
+class GivenUpError(CallError):
+    """A call that failed because of its endpoint, after all tries: not the question's fault."""
+
+
 class FatalCallError(CallError, UserError):
     """A failure that every other call shares (wrong key, unknown model): the run stops with one
     line.
     """
+
+
+class EndpointDown(FatalCallError):  # noqa: N818
+    """An endpoint failed for good. The question that was asked is unfinished, not failed."""
 
 
 class RefusedCall(RunEnding):

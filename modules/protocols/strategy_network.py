@@ -274,7 +274,8 @@ class StrategyNetwork(Program):
         context: Any = nullcontext()
         if heat is not None and isinstance(member, Foreign) and own is None:
             context = dspy.context(lm=dspy.settings.lm.copy(temperature=heat))
-        with bound(ROLLOUTS, Rollouts(sum(copies[:i]) * _ROLLOUTS, heat)), context:
+        first = ROLLOUTS.get().rollout + sum(copies[:i]) * _ROLLOUTS  # repeats have their own
+        with bound(ROLLOUTS, Rollouts(first, heat)), context:
             return await solved_by(member, task)
 
     def _of(self, i: int, name: str) -> Program:

@@ -333,32 +333,34 @@ def code_of(thing: Any) -> str:
     """A short hash of what a function or object does: its source, and the plain values that it
     holds.
     """
-    content = repr(list(_said(thing, 0)))
+    content = repr(list(_parts_of(thing, 0)))
     return hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
-def _said(thing: Any, depth: int) -> Sequence[Any]:
+def _parts_of(thing: Any, depth: int) -> Sequence[Any]:
     if isinstance(thing, _PLAIN):
         return [thing]
     if depth > 4:
         return [type(thing).__qualname__]
     if isinstance(thing, list | tuple):
-        return [each for one in thing for each in _said(one, depth + 1)]
+        return [each for one in thing for each in _parts_of(one, depth + 1)]
     if isinstance(thing, Mapping):
-        return [each for key, one in thing.items() for each in (str(key), *_said(one, depth + 1))]
+        return [
+            each for key, one in thing.items() for each in (str(key), *_parts_of(one, depth + 1))
+        ]
     if isinstance(thing, partial):
         return [
             each
             for one in (thing.func, thing.args, thing.keywords)
-            for each in _said(one, depth + 1)
+            for each in _parts_of(one, depth + 1)
         ]
     if inspect.ismethod(thing):
-        return [*_said(thing.__func__, depth + 1), *_said(thing.__self__, depth + 1)]
+        return [*_parts_of(thing.__func__, depth + 1), *_parts_of(thing.__self__, depth + 1)]
     if inspect.isfunction(thing):
         function = inspect.unwrap(thing)
         closed = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
         held = [function.__defaults__, function.__kwdefaults__, closed]
-        return [_source(function), *(each for one in held for each in _said(one, depth + 1))]
+        return [_source(function), *(each for one in held for each in _parts_of(one, depth + 1))]
     if isinstance(thing, dspy.BaseLM):
         return [str(thing.model)]
     if isinstance(thing, type) or inspect.isroutine(thing):
@@ -367,7 +369,7 @@ def _said(thing: Any, depth: int) -> Sequence[Any]:
     kept = {
         key: value for key, value in sorted(state.items()) if key not in ("history", "callbacks")
     }
-    return [_source(type(thing)), *_said(kept, depth + 1)]
+    return [_source(type(thing)), *_parts_of(kept, depth + 1)]
 
 
 def _source(thing: Any) -> str:

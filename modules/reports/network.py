@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..network.selector import Embed
-from ..network.verdict import Contest, verdict
+from ..network.verdict import Rivalry, verdict
 from ..reading.row import ResultRow
 from .counting import Figures, Reading
 
@@ -226,7 +226,7 @@ class _Difference:
 def _differences(plain: _Difference, best: _Difference, best_agent: str) -> dict[str, Any]:
     intervals = {"majority": plain.report(), "best_agent": best.report()}
     rivals = {"majority": "a plain vote over the same answers", "best_agent": best_agent}
-    contests = [Contest("the group's vote", rivals[name], intervals[name]) for name in intervals]
+    contests = [Rivalry("the group's vote", rivals[name], intervals[name]) for name in intervals]
     return {"differences": intervals, "verdict": "; ".join(verdict(contests, "one agent alone"))}
 
 

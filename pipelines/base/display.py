@@ -43,17 +43,22 @@ _DRAWING = threading.Lock()  # of two lines at a time, one would overwrite the o
 class ProgressLine:
     """A line of live progress: what is under way, figures of it, and how much of it is done, if
     known.
+
+    A `picture` takes the line's place where it can be drawn anew; it has to be clean text.
     """
 
     label: str
     parts: Iterable[str]
     done: int = 0
     total: int = 0
+    picture: RenderableType | None = None
 
 
 @contextmanager
 def displayed(
-    show: bool | Callable[[State], None] | None, label: str, draw: Callable[[State], ProgressLine]
+    show: bool | Callable[[State], None] | None,
+    label: str,
+    draw: Callable[[State], ProgressLine],
 ) -> Iterator[Callable[[State], None]]:
     """A callback whose latest state is drawn on standard error, or in the notebook, while the block
     runs.
@@ -82,6 +87,8 @@ def displayed(
 
 def _row(line: ProgressLine) -> RenderableType:
     """One line with a bar, cut where the terminal is too narrow."""
+    if line.picture is not None:
+        return line.picture
     row = Table.grid(padding=(0, 1))
     bar = [ProgressBar(total=line.total, completed=line.done, width=10)] if line.total else []
     # A live display does not pass through the screen's own cleaning.

@@ -17,6 +17,7 @@ from ..base.completion import offered
 from ..base.request import CommandOption, Request, command_options
 from ..comparison.request import CompareRequest
 from ..compilation.request import CompileRequest
+from ..contest.request import ContestRequest
 from ..distillation.request import DistilRequest
 from ..evaluation.request import EvaluateRequest
 from ..reproduction.request import ReproduceRequest
@@ -41,6 +42,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
+    "try": Command(ContestRequest, of.TryView),
     "ask": Command(of.AskRequest, of.Quietly),
     "evaluate": Command(EvaluateRequest, of.EvaluateView),
     "compare": Command(CompareRequest, of.CompareView),

@@ -73,15 +73,9 @@ class EvaluateView(Confirmed):
 
 
 @dataclass(kw_only=True)
-class CompareView(Confirmed):
-    """What only the command line has of `compare`."""
+class TryView(Confirmed):
+    """What only the command line has of `try`, and of `compare`, too."""
 
-    pairs: Annotated[
-        bool, Option("--pairs", help="Also show the verdict on every pair of runs, with its test.")
-    ] = False
-    show: Annotated[
-        int, Option(min=0, help="Show so many questions on which a run differs from the baseline.")
-    ] = 0
     fail_if: Annotated[
         str | None,
         Option(
@@ -90,6 +84,18 @@ class CompareView(Confirmed):
             help="For CI: leave with the exit code 3 if the verdict is that.",
         ),
     ] = None
+
+
+@dataclass(kw_only=True)
+class CompareView(TryView):
+    """What only the command line has of `compare`."""
+
+    pairs: Annotated[
+        bool, Option("--pairs", help="Also show the verdict on every pair of runs, with its test.")
+    ] = False
+    show: Annotated[
+        int, Option(min=0, help="Show so many questions on which a run differs from the baseline.")
+    ] = 0
 
 
 @dataclass(kw_only=True)

@@ -75,10 +75,8 @@ def _values(value: Any) -> list[Any]:
 
 
 def _suffix(content: bytes) -> str:
-    """The suffix of a file with this content, as far as its beginning tells."""
+    """The suffix of a file with this content, from its beginning."""
     if content.startswith(b"PAR1"):
         return ".parquet"
-    begun = content.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-    if begun in (b"{", b"["):
-        return ".jsonl" if begun == b"{" else ".json"
-    return ".tsv" if b"\t" in content.partition(b"\n")[0] else ".csv"
+    is_json = content.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+    return ".json" if is_json else ".csv"

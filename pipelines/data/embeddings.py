@@ -196,16 +196,12 @@ def _key(name: str) -> str:
 
 def _installed_parts() -> list[Path] | None:
     """The five files of the all-mpnet-base-v2 packages; None unless all are installed."""
-    parts = []
-    for name in _PARTS:
-        try:
-            files = metadata.distribution(name).files or []
-        except metadata.PackageNotFoundError:
-            return None
-        parts += [
-            Path(str(file.locate())) for file in files if re.search(r"\.zip\.\d{3}$", file.name)
-        ]
-    return sorted(parts, key=lambda path: path.name) if len(parts) == len(_PARTS) else None
+    try:
+        files = [file for name in _PARTS for file in metadata.distribution(name).files or ()]
+    except metadata.PackageNotFoundError:
+        return None
+    parts = [Path(str(file.locate())) for file in files if re.search(r"\.zip\.\d{3}$", file.name)]
+    return sorted(parts, key=lambda path: path.name)
 
 
 def _joined(parts: Sequence[Path], folder: Path) -> Path:

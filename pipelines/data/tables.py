@@ -106,18 +106,17 @@ def read_held(source: Any, split: str | None = None, name: str | None = None) ->
             f"{name or 'what is to be loaded'} is {what}: pass a list of fm.Question, of dicts or "
             "of dspy.Examples, a DataFrame, a datasets.Dataset, a path, or the name of a data set"
         )
-    return TableSource(called, _members(source, called))
+    return TableSource(called, _members(source))
 
 
-def _members(members: Iterable[Any], name: str) -> Iterator[TableRow]:
+def _members(members: Iterable[Any]) -> Iterator[TableRow]:
     for number, row in enumerate(members, 1):
-        if not callable(getattr(row, "items", None)):
-            what = "None" if row is None else f"a {type(row).__name__}"
-            raise UserError(
-                f"{name}[{number - 1}] is {what}, not an fm.Question: pass questions, dicts or "
-                "dspy.Examples"
-            )
-        yield TableRow(f"row {number}", {str(key): value for key, value in row.items()})
+        where, items = f"row {number}", getattr(row, "items", None)
+        if callable(items):
+            yield TableRow(where, {str(key): value for key, value in items()})
+        else:
+            what = f"a value of type {type(row).__name__}"
+            yield TableRow(where, {}, f"{what} is not an fm.Question, a dict or a dspy.Example")
 
 
 def _frame(frame: Any, name: str) -> Iterator[TableRow]:

@@ -248,10 +248,10 @@ def account_of(
 
 
 def left_of(
-    folder: Path, questions: Sequence[Question], retry_errors: bool = False
+    folder: Path, questions: Sequence[Question], retry_errors: bool = False, *, repeats: int = 1
 ) -> tuple[list[Question], float | None]:
-    """The questions that an earlier attempt in a folder left, and the seconds that one of its calls
-    took.
+    """The questions that an earlier attempt in a folder left, one for each repeat, and the seconds
+    that one of its calls took.
 
     Torn and foreign lines are passed over: it is for the run itself to say what is wrong with them.
     """
@@ -267,5 +267,10 @@ def left_of(
                 done.add((row["id"], row.get("repeat", 0)))
             if paid == usage["calls"] > 0:
                 seconds, calls = seconds + row["seconds"], calls + paid
-    left = [question for question in questions if (question.id, 0) not in done]
+    left = [
+        question
+        for repeat in range(repeats)
+        for question in questions
+        if (question.id, repeat) not in done
+    ]
     return left, seconds / calls if calls else None

@@ -22,6 +22,7 @@ from ...modules.base.calls import (
     ROLLOUTS,
     CallError,
     FatalCallError,
+    GivenUpError,
     Usage,
     metered,
     record_call,
@@ -40,10 +41,10 @@ from .endpoint import (
     MOST_PAUSE,
     OUR_SCHEMA,
     SILENT,
-    Endpoint,
     Reply,
     TooLargeError,
     TransientError,
+    Transport,
 )
 from .ledger import LEDGERS, Entry, Ledger, usage_of
 from .limits import MAX_RETRIES, gate_to
@@ -102,7 +103,7 @@ class Engine:
     def __init__(
         self,
         model: str,
-        endpoint: Endpoint | None,
+        endpoint: Transport | None,
         profile: Profile,
         *,
         identity: str,
@@ -222,7 +223,7 @@ class Engine:
         """
         provider, _, model = name.partition("/")
         known = settings_now()
-        endpoint: Endpoint
+        endpoint: Transport
         own, listed, given = DEFAULT_PROFILE, True, dict(embedded or {})
         if not model:
             names = full_names() | {known: f"local/{known}" for known in KNOWN}
@@ -453,14 +454,14 @@ class Engine:
                 tired = attempt > self.max_retries or unreadable == MOST_UNREADABLE or gate.given_up
                 if tired or spent > self.deadline:
                     tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
-                    raise CallError(f"{problem}; given up after {tries}") from None
+                    raise GivenUpError(f"{problem}; given up after {tries}") from None
                 wait = min([wait, *_seconds_left()])
                 _LOG.info("%s: %s; try %d in %.1f s", self.identity, problem, attempt + 1, wait)
                 if problem.kind in SILENT:
                     gate.pause(wait)
                 await asyncio.sleep(wait)
 
-    async def _attempt(self, endpoint: Endpoint, call: _Call, number: int) -> Reply:
+    async def _attempt(self, endpoint: Transport, call: _Call, number: int) -> Reply:
         """One paid try, if the budgets allow it.
 
         The ledgers know that it is in flight before it is sent, and what it took before its reply

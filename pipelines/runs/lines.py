@@ -11,6 +11,7 @@ from ..base.run_files import JudgeFields, ScoreFields
 from ..base.wording import asked, calls_used, counted, duration, money, percent, rounded_money, used
 from .summary import Summary
 
+SHOWN_FLAKY = 7
 SHOWN_ALWAYS = ("questions", "errors", "accuracy", "accuracy_excluding_errors")
 """Entries of a protocol's report that every result shows anyway."""
 
@@ -39,6 +40,19 @@ def _limit_advice(summary: Summary) -> str:
     if any(limits & set(lm["settings"]) for lm in summary.run["lms"].values()):
         return ": raise --max-tokens"
     return " at the server's own limit: give --max-tokens 2000"
+
+
+def flaky_line(summary: Summary) -> str:
+    """Which questions flip between repeats, and how often; empty where none does."""
+    if not summary.flaky:
+        return ""
+    number = len(summary.flaky)
+    share = sum(one["flips"] for one in summary.flaky) / number
+    shown = [f"{one['id']} ({one['right']} of {one['repeats']} right)" for one in summary.flaky]
+    more = ", …" if number > SHOWN_FLAKY else ""
+    flip = "flips" if number == 1 else "flip"
+    names = ", ".join(shown[:SHOWN_FLAKY])
+    return f"{counted(number, 'question')} {flip} in {share:.0%} of their repeats: {names}{more}"
 
 
 def bill_line(summary: Summary, seconds: float | None = None) -> str:
@@ -88,6 +102,8 @@ def result_lines(summary: Summary, seconds: float | None = None) -> dict[str, st
         times.append(f"{duration(summary.seconds['p50'])} per question (median)")
     if times:
         lines["time"] = "; ".join(times)
+    if flaky := flaky_line(summary):
+        lines["flaky"] = flaky
     return lines | (highlights(summary.report) if counts["errors"] < counts["rows"] else {})
 
 

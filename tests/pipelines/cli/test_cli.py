@@ -30,7 +30,18 @@ from folkmoot.pipelines.runs.lines import highlights
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 COMMANDS = [
-    *("ask", "evaluate", "compare", "compile", "tune", "train", "distil", "report", "reproduce"),
+    *(
+        "try",
+        "ask",
+        "evaluate",
+        "compare",
+        "compile",
+        "tune",
+        "train",
+        "distil",
+        "report",
+        "reproduce",
+    ),
     *("runs", "data", "datasets", "lms", "doctor", "import", "export", "push", "ui"),
 ]
 ROW_KEYS = [

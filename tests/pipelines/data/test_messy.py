@@ -291,7 +291,7 @@ def test_rows_without_an_answer_are_of_no_other_kind(caplog: pytest.LogCaptureFi
         (None, "is None: pass a list of fm.Question"),
         (7, "is a int: pass"),
         ({"question": "A?"}, "is a dict: pass"),
-        ([1, 2], "[0] is a int, not an fm.Question"),
+        ([1, 2], "row 1: a value of type int is not an fm.Question"),
         ([{"answer": "x"}], "row 1: no question; the columns are answer"),
         ([], "has no questions"),
         (pd.DataFrame(), "has no questions"),
