@@ -10,7 +10,6 @@ from typing import Annotated, Any, ClassVar
 from typer import Option
 from typing_extensions import Doc
 
-from ..base.completion import OPTIMIZERS, completed_optimizers
 from ..base.request import (
     AnyLM,
     AnyQuestions,
@@ -66,7 +65,9 @@ class CompileRequest(Columned, LMs, Spending):
     optimizer: Annotated[
         str,
         Option(
-            metavar="NAME", help=f"{', '.join(OPTIMIZERS)}.", autocompletion=completed_optimizers
+            metavar="NAME",
+            help="labeled_few_shot, bootstrap, bootstrap_rs, knn, copro, mipro, simba, gepa, "
+            "infer_rules or better_together.",
         ),
     ] = "mipro"
     preset: Annotated[str, Option(metavar="light|medium|heavy", help="How much is tried.")] = (
@@ -96,6 +97,15 @@ class CompileRequest(Columned, LMs, Spending):
     ] = None
     prompt_api_base: Annotated[
         str | None, Option(metavar="URL", help="Its address, where that is not the others'.")
+    ] = None
+    teacher: Annotated[
+        Any,
+        str | None,
+        Option(
+            metavar="LM|PROGRAM",
+            help="Who writes the demonstrations: an LM, or a program with the same agents. "
+            "Default: the program itself.",
+        ),
     ] = None
     tracking: Annotated[bool, tracked()] = True
     settings: Annotated[
