@@ -29,7 +29,6 @@ from typer.models import ParameterInfo
 from typing_extensions import Doc
 
 from ...modules.base.errors import UserError
-from .completion import completed_programs
 
 if TYPE_CHECKING:
     import dspy
@@ -186,7 +185,6 @@ ProgramSpec = Annotated[
         "file; a folder of a run, or of a saved, compiled, tuned, distilled or trained program; "
         "in Python "
         "also a program, any dspy.Module, or a function of a question.",
-        autocompletion=completed_programs,
     ),
 ]
 Kind = Annotated[

@@ -157,7 +157,7 @@ class ContestPlan:
             low, high = self.cost
             likely = f"about {_usd((low * high) ** 0.5)} if nobody leaves early"
         ceiling = f"; at most {self.budget}" if self.budget else ""
-        low, high = smallest_differences(len(self.race), None)
+        low, high = smallest_differences(len(self.race))
         return [
             f"{counted(self.questions, 'question')} from {self.source}: {', '.join(parts)}",
             f"such as: {' '.join(example.split())[:140]}",

@@ -62,7 +62,7 @@ def bill_line(summary: Summary, seconds: float | None = None) -> str:
     if cached := summary.usage["cached_calls"]:
         parts[0] += f" ({cached:,} more from records or the cache)"
     takes = summary.takes
-    if takes and rows:
+    if takes and summary.counts["errors"] < rows:
         tokens = tokens_of(takes)
         if takes["cost_usd"]:
             parts.append(f"{rounded_money(1000 * takes['cost_usd'] / rows)} for 1,000 questions")
