@@ -28,6 +28,7 @@ from ..tracking.uploads import ModelUpload
 from .confirm import confirm, confirmation_words, refuted
 from .entrants import Entrant
 from .free import free_entrants
+from .improve import cheapest_survivors, improve, improvement_words
 from .logged import contest_run, contest_uploads
 from .outcome import CONTEST, RESULT, WINNER, Contest
 from .plan import ContestPlan, plan_contest
@@ -102,6 +103,7 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
         if run.books.account is not None:
             run.books.account.strict = True
         race = Race(plan, run.folder, run.books, parent=parent)
+        race.reserve_share = plan.improve_share
         problem: BaseException | None = None
         try:
             with displayed(request.progress, "try", contest_line) as tell:
@@ -138,13 +140,25 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any], parent: str | None) -> 
     winner = entrants[verdict.winner]
     names: dict[str, str] = {}
     said, finished = "", race.ended in ("decided", "questions", "money")
-    if plan.unseen and plan.request.confirm and finished and winner is not reference:
-        comparison, stopped = confirm(plan, [reference, winner], run.folder, parent)
+    worth, improved, field = "", None, [reference, winner]
+    if plan.improve_share and finished:
+        improved = improve(plan, race, run.folder, plan.improve_share)
+        race.stopped = race.stopped or improved.stopped
+        asked = [reference, winner, *cheapest_survivors(race), *improved.entrants]
+        field = list({one.name: one for one in asked}.values())
+    if plan.unseen and finished and len({one.name for one in field}) > 1:
+        comparison, stopped = confirm(plan, field, run.folder, parent)
         race.stopped = race.stopped or stopped
         if comparison is not None:
-            names = {one.name: one.folder for one in (reference, winner)}
-            said = confirmation_words(comparison)
-            if refuted(comparison):
+            names = {one.name: one.folder for one in field}
+            if improved is not None and comparison.recommendation is not None:
+                taken = comparison.recommendation.run
+                worth = improvement_words(improved, comparison, taken, winner.name)
+                entrants |= {one.name: one for one in improved.entrants}
+                winner = entrants[taken]
+                verdict = replace(verdict, winner=taken)
+            said = confirmation_words(comparison, winner.name)
+            if improved is None and refuted(comparison):
                 verdict = replace(
                     verdict,
                     outcome="undecided",
@@ -170,6 +184,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any], parent: str | None) -> 
         "runs": {name: one.folder for name, one in entrants.items() if name in race.runs},
         "confirmed": names or None,
         "confirmation": said,
+        "improved": worth,
         "chosen_on_same": winner is not reference and not names,
         "paid": run.books.paid.to_dict(),
         "saved": saved.name,

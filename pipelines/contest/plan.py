@@ -117,6 +117,12 @@ class ContestPlan:
         return [engine for plan in self.plans.values() for engine in plan.engines]
 
     @property
+    def improve_share(self) -> float:
+        """The share of the budget that improving spends; 0 without it."""
+        given = self.request.improve
+        return self.request.improve_share if given is True else float(given or 0.0)
+
+    @property
     def budget(self) -> Budget | None:
         given = self.request.budget
         return Budget.parse(given) if isinstance(given, str) else given
@@ -223,6 +229,11 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     field = _field(request, lms, demos, seating)
     if not any(one.program.predictors() and _shows(one) for one in field):
         race, demos = [*race, *demos], []
+    if request.improve and not unseen:
+        raise UserError(
+            f"--improve needs unseen questions to judge by: give at least {CONFIRMED_FROM}, and "
+            "drop --no-confirm"
+        )
     margin = _margin(request.margin, len(questions))
     out = None if request.out is None else Path(request.out).expanduser()
     spec = catalogue.find(source) or catalogue.of_file(Path(source))
