@@ -167,14 +167,14 @@ def program_folder(folder: Path) -> Path:
             place = kept if kept in ("single", "router") else "single"
         if not (folder / place).is_dir():
             raise UserError(
-                code_of(folder)
+                named_again(folder)
                 or f"{folder} has no program yet: run its folkmoot {command} to the end"
             )
         return folder / place
     return folder
 
 
-def code_of(folder: Path) -> str:
+def named_again(folder: Path) -> str:
     """How to name the program of a run again, which is code and in no file; empty for others."""
     described = (read_object(folder / "run.json") or {}).get("program")
     match described:
