@@ -21,7 +21,10 @@ def _default_cache() -> Path:
     return (root if root.is_absolute() else Path.home() / ".cache") / "folkmoot"
 
 
-_KEYS = ("_KEY", "_KEY_ID", "_TOKEN", "_SECRET", "_PASSWORD", "_CREDENTIALS")
+_KEYS = (
+    *("_KEY", "_KEY_ID", "APIKEY", "_TOKEN", "_TOKEN_BEDROCK", "_SECRET", "_PASSWORD"),
+    "_CREDENTIALS",
+)
 
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 

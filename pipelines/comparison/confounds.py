@@ -53,6 +53,8 @@ def confounds(names: tuple[str, str], runs: tuple[Evaluation, Evaluation]) -> li
 
 def _layout(program: Mapping[str, Any]) -> str:
     """Who writes the prompts of a program."""
+    if program.get("program") == "command":
+        return "the command's own"
     if program.get("program") != "foreign":
         return "folkmoot's"
     return str(program.get("adapter") or "DSPy's own, or the program's")

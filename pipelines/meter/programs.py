@@ -17,7 +17,7 @@ from typing import Any
 
 import dspy
 
-from ...modules.base.calls import FatalCallError
+from ...modules.base.calls import FatalCallError, note_transcribed
 from ...modules.base.errors import UserError
 from ...modules.base.registry import refuse_from_file
 from ...modules.protocols.declaration import Protocol
@@ -280,17 +280,13 @@ def takes_endpoint(function: Any) -> bool:
 
 def transcript_of(session: MeteredQuestion) -> list[dict[str, Any]]:
     """The calls of a question as the turns of a transcript."""
-    return [
-        {
-            "agent": call.model,
-            "round": number,
-            "answer": None,
-            "text": call.text,
-            "usage": call.usage,
-            "step": "call",
-        }
-        for number, call in enumerate(session.calls, 1)
-    ]
+    turns = []
+    for number, call in enumerate(session.calls, 1):
+        usage = call.usage.to_dict()
+        note_transcribed(usage, call.usage)
+        turn = {"agent": call.model, "round": number, "answer": None, "text": call.text}
+        turns.append({**turn, "usage": usage, "step": "call"})
+    return turns
 
 
 @dataclass

@@ -20,7 +20,7 @@ from typing import Any
 import dspy
 from aiohttp import web
 
-from ...modules.base.calls import CallError, FatalCallError, UsageFields, asking
+from ...modules.base.calls import CallError, FatalCallError, Usage, asking
 from ...modules.base.errors import UserError, said_by
 from ..base.budget import BudgetSpent
 from ..lms.named import engine_of
@@ -60,7 +60,7 @@ class MeteredCall:
 
     model: str
     text: str
-    usage: UsageFields
+    usage: Usage
 
 
 @dataclass
@@ -115,7 +115,7 @@ class MeteredQuestion:
         except FatalCallError as problem:
             self.ended = self.ended or problem
             raise
-        self.calls.append(MeteredCall(name or engine.model, _text_of(reply), usage.to_dict()))
+        self.calls.append(MeteredCall(name or engine.model, _text_of(reply), usage))
         return reply
 
     async def settle(self) -> None:

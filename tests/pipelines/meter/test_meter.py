@@ -247,7 +247,10 @@ def test_a_child_that_misbehaves(
 def test_a_command_never_gets_a_key(
     server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GROQ_API_KEY", "TOOL_API_KEY"):
+    for name in (
+        *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GROQ_API_KEY", "TOOL_API_KEY"),
+        *("AWS_BEARER_TOKEN_BEDROCK", "WATSONX_APIKEY"),
+    ):
         monkeypatch.setenv(name, "sk-canary")
     text = (
         "print(json.dumps({'answer': ' '.join(k for k, v in os.environ.items() if 'canary' in v)}))"
