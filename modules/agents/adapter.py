@@ -32,8 +32,8 @@ SETTINGS = (*SAMPLING, *PASSED)
 
 def settings_of(lm: Any) -> dict[str, Any]:
     """How an LM is asked, but for what is not set; nothing of it is an address, header or key."""
-    known = {**lm.kwargs, **getattr(lm, "passed", {})}
-    return {name: known[name] for name in SETTINGS if known.get(name) is not None}
+    settings = {**lm.kwargs, **getattr(lm, "passed", {})}
+    return {name: settings[name] for name in SETTINGS if settings.get(name) is not None}
 
 
 class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
@@ -83,7 +83,7 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
         asked = Asked(lm, lm_kwargs, signature, demos, inputs, self.wording)
         if unobserved(lm, dspy.settings.config):
             # DSPy's own way hands every call to two threads, for nothing that is wanted here.
-            return [asked.read((await lm.direct.complete(asked.request())).text)]
+            return [await asked.directly()]
         return [asked.read((await lm.acall(asked.request(), **asked.rollout())).text)]
 
     def format(
@@ -127,6 +127,10 @@ class Asked:
     inputs: Mapping[str, Any]
     wording: Wording
 
+    async def directly(self) -> dict[str, Any]:
+        """The fields of the reply of an LM made by `lm`, without DSPy's threads in between."""
+        return self.read((await self.lm.direct.complete(self.request())).text)
+
     def request(self) -> Request:
         """System prompt, messages, sampling, and what only folkmoot's engine understands."""
         lm, profile = self.lm, self.lm.profile
@@ -145,8 +149,8 @@ class Asked:
         return request_of(lm.model, system, messages, sampling, extra)
 
     def rollout(self) -> dict[str, Any]:
-        found = self.lm_kwargs.get("rollout_id")
-        return {} if found is None else {"rollout_id": found}
+        rollout = self.lm_kwargs.get("rollout_id")
+        return {} if rollout is None else {"rollout_id": rollout}
 
     def read(self, text: str | None) -> dict[str, Any]:
         """The fields of the reply. An option's text means this option, even if it is another's
