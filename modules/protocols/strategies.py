@@ -189,7 +189,7 @@ def _checked(name: str, found: Any) -> Strategy:
     if isinstance(found, type) and issubclass(found, dspy.Signature):
         found = Strategy(found)
     if not isinstance(found, Strategy):
-        raise UserError(f"{name} is no strategy: name an fm.Strategy, or a signature")
+        raise UserError(f"{name} is not a strategy: name an fm.Strategy, or a signature")
     return found
 
 
@@ -202,7 +202,7 @@ def strategy_of(name: Any) -> Strategy:
     found = STRATEGIES.find(name)
     if found is None:
         raise UserError(
-            f"there is no strategy {name!r}: choose one of {', '.join(STRATEGIES.names())}"
+            f"there is not a strategy {name!r}: choose one of {', '.join(STRATEGIES.names())}"
         )
     return found
 
