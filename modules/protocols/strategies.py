@@ -202,7 +202,7 @@ def strategy_of(name: Any) -> Strategy:
     found = STRATEGIES.find(name)
     if found is None:
         raise UserError(
-            f"there is not a strategy {name!r}: choose one of {', '.join(STRATEGIES.names())}"
+            f"there is no strategy {name!r}: choose one of {', '.join(STRATEGIES.names())}"
         )
     return found
 

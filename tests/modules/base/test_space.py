@@ -239,7 +239,7 @@ def test_set_fixes_a_parameter_in_the_programs_that_have_it() -> None:
             "program: deliberation\nlms: {judge: nonsense}",
             "lms.judge: 'nonsense' is not an LM name",
         ),
-        ("program: single\nstrategy: [cot, cut]", "strategy: there is not a strategy 'cut'"),
+        ("program: single\nstrategy: [cot, cut]", "strategy: there is no strategy 'cut'"),
         ("program: 'network:'", "'network:' names no folder"),
         ("programs: []", "programs is a list that stands alone"),
         ("programs: [single]\nmax_rounds: 1", "programs is a list that stands alone: max_rounds"),

@@ -878,7 +878,7 @@ def test_a_strategy_of_ones_own_works_by_name(scripted: Any) -> None:
 
 
 def test_it_is_gone_when_it_is_taken_out() -> None:
-    with pytest.raises(fm.UserError, match="there is not a strategy 'mine'"):
+    with pytest.raises(fm.UserError, match="there is no strategy 'mine'"):
         program_of("single:mine")
 
 

@@ -402,7 +402,7 @@ def test_the_embedding_is_chosen_once_and_said(monkeypatch: pytest.MonkeyPatch) 
     [
         ({"nonsense": 3}, "network has no parameter 'nonsense'"),
         ({"agents": [3, 0]}, "network: agents: agents is 0"),
-        ({"strategies": [["cot"], ["telepathy"]]}, "there is not a strategy 'telepathy'"),
+        ({"strategies": [["cot"], ["telepathy"]]}, "there is no strategy 'telepathy'"),
         ({"gamma": "much"}, "gamma is 'much'"),
         ({"p": {"from": 0.5, "to": 1.5}, "agents": 5}, "p 1.5"),
         ({"epochs": [2, "auto"]}, "epochs auto ask every agent"),
