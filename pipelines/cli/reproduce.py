@@ -33,7 +33,7 @@ def reproduce(request: ReproduceRequest, view: ReproduceView) -> None:
 
 
 def _reproduced(plan: ReproductionPlan, show: Callable[[Reproduction], None]) -> Reproduction:
-    return reproduce_as_planned(plan)
+    return reproduce_as_planned(plan, show)
 
 
 def _left(plan: ReproductionPlan) -> Reproduction | None:

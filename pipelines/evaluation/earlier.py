@@ -19,7 +19,7 @@ from ..runs.summary import SUMMARY, Summary, summarise
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..tracking.uploads import Tracker
+    from ..tracking.live import Tracking
 
 DAMAGED_REPORT = (
     "the protocol's report in it is damaged; the same evaluation, run again, writes it anew"
@@ -45,7 +45,7 @@ class Evaluation:
         folder: Path,
         summary: Summary,
         keep: Any = None,
-        tracker: Tracker | None = None,
+        tracking: Tracking | None = None,
         *,
         program: Any = None,
         seconds: float | None = None,
@@ -55,7 +55,7 @@ class Evaluation:
         self.summary = summary
         self.rows = Rows(folder / RESULTS, keep)
         self.seconds, self.training = seconds, training
-        self._tracker, self._program = tracker, program
+        self._tracking, self._program = tracking, program
 
     @property
     def program(self) -> Any:
@@ -93,7 +93,11 @@ class Evaluation:
             )
             lines["weights"] = f"{weights}; {fitted}"
         lines["rows"] = str(self.folder / RESULTS)
-        return lines | ({"look at it": "folkmoot ui"} if self.run_id or self._tracker else {})
+        return lines | (
+            {"look at it": "folkmoot ui"}
+            if self.run_id or (self._tracking and self._tracking.on)
+            else {}
+        )
 
     def to_dict(self) -> dict[str, Any]:
         training = {"training": self.training} if self.training else {}
@@ -108,7 +112,7 @@ class Evaluation:
         """Wait until the tracking store has the traces, and say whether it does. Many are still on
         their way when an evaluation ends; a process waits for them before it ends.
         """
-        return self._tracker is None or self._tracker.wait(seconds)
+        return self._tracking is None or self._tracking.wait(seconds)
 
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a DataFrame; `usage` and `meta` become columns such as `usage.calls`."""
@@ -117,7 +121,7 @@ class Evaluation:
     @property
     def run_id(self) -> str | None:
         """The evaluation's run in MLflow; None when it has none."""
-        found = self._tracker.run_id if self._tracker else None
+        found = self._tracking.run_id if self._tracking else None
         return found or self.summary.run.get("mlflow_run_id")
 
     @property

@@ -143,10 +143,12 @@ def quiet() -> Iterator[None]:
     """Keep what this thread logs through MLflow, Alembic and urllib3 to itself; errors
     still raise.
     """
+    import mlflow  # whose handlers are there only then
+
     mute = _Mute()
     # MLflow's one handler serves its own loggers and Alembic's.
     places: list[logging.Filterer] = [
-        *logging.getLogger("mlflow").handlers,
+        *logging.getLogger(mlflow.__name__).handlers,
         logging.getLogger("urllib3.connectionpool"),
     ]
     for place in places:

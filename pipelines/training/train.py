@@ -29,10 +29,7 @@ from ..evaluation.earlier import Evaluation
 from ..plots.network import graphs_plot, network_plot, rewards_plot, trust_plot
 from ..runs.manifest import RunFolder, made_with
 from ..runs.outcomes import Outcomes
-from ..tracking.context import caller_place
-from ..tracking.tracker import start_tracking
-from ..tracking.uploads import ModelUpload, Tracker
-from .logged import curve_of, training_run, training_uploads
+from ..tracking.live import Tracking
 from .recorded import RecordedNetwork, network_of
 from .scores import Fixed, NetworkDraws, Numbers, network_scores, verdict_of
 from .use import network_use
@@ -181,8 +178,14 @@ def train_on_outcomes(
         TrainingQuestion(*each) for each in zip(outcomes.ids, vectors, outcomes.groups, strict=True)
     ]
     state = NetworkState.fresh(config, vectors.shape[1])
-    with training_folder(Path(out), about, tracking=tracking) as (folder, tracker):
-        log = learn(folder, state, questions, answer, training, tracker, progress)
+    # A network of a user's own embeddings, or that nobody can ask, is not logged as a model.
+    asked = program is None and isinstance(embed, Embedder)
+    asked = asked and not isinstance(network_of(state, embed), RecordedNetwork)
+    with training_folder(Path(out), about, tracking=tracking, model=asked, lm=dspy.settings.lm) as (
+        folder,
+        tracked,
+    ):
+        log = learn(folder, state, questions, answer, training, tracked, progress)
         scores = None
         if test is not None:
             scores = score_state(state, about, test, embed)
@@ -190,10 +193,8 @@ def train_on_outcomes(
             network_plot(scores, folder / "plots" / "test.png")
         network = network_of(state, embed) if program is None else program(state)
         network.save(folder)
-        model = None
-        if isinstance(embed, Embedder) and not isinstance(network, RecordedNetwork):
-            model = ModelUpload(network, name="network", lm=dspy.settings.lm)
-        tracker.end(training_uploads(log.steps, scores, folder), "FINISHED", folder, model)
+        tracked.end()
+        about["mlflow_run_id"] = tracked.run_id
     return Trained(folder, state, log, about, scores, network)
 
 
@@ -290,7 +291,7 @@ def learn(
     questions: Sequence[TrainingQuestion],
     answer: Answer,
     training: TrainingSettings,
-    tracker: Tracker,
+    tracked: Tracking,
     progress: Progress | None,
 ) -> TrainingLog:
     """Train `state` in place, from a checkpoint if there is one; save it, its log and its plots."""
@@ -301,7 +302,7 @@ def learn(
     def note(step: dict[str, Any]) -> None:
         if "reward" in step:  # not while it is being found out how many epochs there are to be
             steps.append(step)
-            tracker.live(lambda: curve_of(steps))
+            tracked.show(int(step["questions"]), {"reward": float(step["reward"])})
         if progress is not None:
             progress(step)
 
@@ -324,26 +325,29 @@ def learn(
 
 @contextmanager
 def training_folder(
-    folder: Path, about: dict[str, Any], *, tracking: bool, parent: str | None = None
-) -> Iterator[tuple[Path, Tracker]]:
+    folder: Path,
+    about: dict[str, Any],
+    *,
+    tracking: bool,
+    parent: str | None = None,
+    model: bool = True,
+    lm: Any = None,
+) -> Iterator[tuple[Path, Tracking]]:
     """The folder of a training with its tracked run, for one process at a time; `about` is what it
     is of.
 
     Raises UserError for the folder of another training, one in use, and one that cannot be written.
     """
     with TRAINING.opened(folder, about):
-        run = training_run(about) | caller_place(parent)
-        if not (folder / ABOUT).exists():
-            # with the key by which a run is found that was not noted
-            write_json(folder / ABOUT, about)
-        tracker = start_tracking(run) if tracking else Tracker()
-        about["mlflow_run_id"] = tracker.run_id
         write_json(folder / ABOUT, about)
+        tracked = Tracking()
+        if tracking:
+            tracked = Tracking(folder, ABOUT, parent=parent, model=model, lm=lm)
         try:
-            yield folder, tracker
+            yield folder, tracked
         except BaseException as problem:
             stopped = isinstance(problem, KeyboardInterrupt | UserError)
-            tracker.stop("KILLED" if stopped else "FAILED")
+            tracked.stop("KILLED" if stopped else "FAILED")
             raise
 
 

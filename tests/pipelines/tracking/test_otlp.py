@@ -27,7 +27,7 @@ import folkmoot as fm
 from folkmoot.pipelines.cli import doctor as cli_doctor
 from folkmoot.pipelines.cli.doctor import examine
 from folkmoot.pipelines.cli.options import DoctorRequest
-from folkmoot.pipelines.evaluation import logged
+from folkmoot.pipelines.tracking import evaluation as logged
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 pytest.importorskip(

@@ -24,7 +24,7 @@ from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.base.calls import metered
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.protocols.program import Program, prediction_of
-from folkmoot.pipelines.evaluation import logged
+from folkmoot.pipelines.tracking import evaluation as logged
 from folkmoot.pipelines.lms.engine import Engine
 from folkmoot.pipelines.runs.traces import DEFAULT_TRACES, TRACES, read_traces, traced_ids
 from folkmoot.pipelines.testing.server import ScriptedServer

@@ -29,7 +29,7 @@ from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.modules.reading.question import Question
 from folkmoot.modules.reports.deliberation import deliberation_report
-from folkmoot.pipelines.evaluation import logged
+from folkmoot.pipelines.tracking import evaluation as logged
 from folkmoot.pipelines.evaluation.evaluate import evaluate
 from folkmoot.pipelines.evaluation.logged import evaluation_uploads, standing
 from folkmoot.pipelines.plots.dialogues import dialogues_page, most_informative

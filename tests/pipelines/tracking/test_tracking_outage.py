@@ -31,13 +31,13 @@ from typer.testing import CliRunner
 
 import folkmoot as fm
 from folkmoot.pipelines.cli.app import app
-from folkmoot.pipelines.evaluation import logged
-from folkmoot.pipelines.evaluation.push import push
+from folkmoot.pipelines.tracking import evaluation as logged
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
-from folkmoot.pipelines.tracking import mlflow_sink as tracking
-from folkmoot.pipelines.tracking import send_traces, unsent
+from folkmoot.pipelines.tracking import live
+from folkmoot.pipelines.tracking.cursor import CURSOR
+from folkmoot.pipelines.tracking.push import push
 from folkmoot.pipelines.tracking.ui_server import SERVER_ENV, STORE, server_command
-from folkmoot.pipelines.tracking.unsent import UNSENT, unsent_in, waiting
+from folkmoot.pipelines.tracking.waiting import waiting
 
 
 class Server:
@@ -138,7 +138,7 @@ def check_complete(out: Path, n: int, traces: int) -> None:
         [run.info.experiment_id], f"tags.`folkmoot.key` = '{run.data.tags['folkmoot.key']}'"
     )
     assert len(same) == 1
-    assert unsent_in(out) is None
+    assert json.loads((out / CURSOR).read_text())["clean"] is True
 
 
 @pytest.fixture
@@ -167,14 +167,12 @@ def test_traces_that_only_their_endpoints_fail_to_take_stay_marked_until_the_sto
     monkeypatch: pytest.MonkeyPatch,
     n: int,
 ) -> None:
-    monkeypatch.setattr(send_traces, "PATIENCE_SECONDS", 1.0)
     out = tmp_path / "out"
     proxy.rule = no_traces
-    with pytest.warns(RuntimeWarning, match="did not take .*traces .*folkmoot push"):
+    with pytest.warns(RuntimeWarning, match="did not take the run .*folkmoot push"):
         evaluated(scripted.url, out, n, traces=1).wait_for_traces(30)
-    assert (unsent_in(out) or {})["missing"] == ["traces"]
-    code, runs = pushed()
-    assert (code, runs[0]["missing"]) == (1, ["traces"])
+    assert waiting() == [out]
+    assert pushed()[0] == 1
     proxy.rule = lambda *_: None
     assert pushed() == (0, [{"folder": str(out), "missing": [], "problem": None}])
     check_complete(out, n, traces=n)
@@ -184,7 +182,6 @@ def test_traces_that_only_their_endpoints_fail_to_take_stay_marked_until_the_sto
 def test_a_store_that_fails_every_other_request_gets_everything_in_the_end(
     proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(send_traces, "PATIENCE_SECONDS", 5.0)
     out, dice = tmp_path / "out", random.Random(0)
     proxy.rule = lambda *_: "500" if dice.random() < 0.5 else None
     began = time.monotonic()
@@ -203,7 +200,7 @@ def test_links_that_the_store_lost_are_made_again(
 ) -> None:
     out = tmp_path / "out"
     proxy.rule = lambda method, path, number: "500" if "link-to-run" in path else None
-    with pytest.warns(RuntimeWarning, match="did not take traces"):
+    with pytest.warns(RuntimeWarning, match="did not take the run"):
         evaluated(scripted.url, out, 5, traces=1)
     proxy.rule = lambda *_: None
     assert pushed()[0] == 0
@@ -247,7 +244,9 @@ def test_a_server_killed_and_started_again_during_a_run_gets_everything(
     server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
-    monkeypatch.setattr(tracking, "LIVE_SECONDS", 0.05)
+    monkeypatch.setattr(live, "FIRST_SECONDS", 0.05)
+    monkeypatch.setattr(live, "LIVE_SECONDS", 0.05)
+    monkeypatch.setattr(live, "MOST_CPU", 9.0)
     scripted.reply = at = At(request_10=server.kill, request_50=server.start)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
@@ -262,7 +261,9 @@ def test_a_server_that_stops_answering_for_a_while_holds_nothing_up(
     server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
-    monkeypatch.setattr(tracking, "LIVE_SECONDS", 0.05)
+    monkeypatch.setattr(live, "FIRST_SECONDS", 0.05)
+    monkeypatch.setattr(live, "LIVE_SECONDS", 0.05)
+    monkeypatch.setattr(live, "MOST_CPU", 9.0)
     scripted.reply = at = At(
         request_10=lambda: server.send(signal.SIGSTOP),
         request_70=lambda: server.send(signal.SIGCONT),
@@ -332,19 +333,16 @@ def test_what_a_store_could_not_take_is_marked_and_pushed(
     back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    with pytest.warns(RuntimeWarning, match="the program.*folkmoot push"):
+    with pytest.warns(RuntimeWarning, match="did not take the run .*folkmoot push"):
         result = evaluated(scripted.url, out, 6, traces=1)
     assert result.summary.counts["rows"] == 6
-    mark = json.loads((out / UNSENT).read_text())
-    assert {"scores", "tables and dialogues", "traces", "the program"} <= set(mark["missing"])
-    assert waiting(mark["store"]) == waiting() == [out]
+    store = json.loads((out / CURSOR).read_text())["store"]
+    assert waiting(store) == waiting() == [out]
     assert waiting("sqlite:////elsewhere/mlflow.db") == []
     runner = CliRunner()
     told = runner.invoke(app, ["push", "--json"])
     assert told.exit_code == 1
     assert json.loads(told.stdout)["ok"] is False
-    assert unsent_in(out) is not None
-
     back()
     told = runner.invoke(app, ["push", "--json"])
     assert told.exit_code == 0, told.stderr

@@ -1,0 +1,47 @@
+"""The kinds of runs, each with what its folder shows in the tracking store.
+
+A kind is told by the file that says what a folder is of; one folder may hold runs of two kinds, a
+training and the evaluation of what it taught. To track another kind, add a function and its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ...modules.base.errors import UserError
+from ..runs.folder import MANIFEST
+from .entry import Entry
+from .evaluation import evaluation
+from .larger import compilation, distillation, study, table, training
+
+KINDS: Mapping[str, Callable[[Path, str], Entry | list[Entry]]] = {
+    "compile.json": compilation,
+    "study_run.json": study,
+    "distil.json": distillation,
+    "table_run.json": table,
+    "training.json": training,
+    MANIFEST: evaluation,
+}
+"""By the file that tells the kind."""
+
+
+def entries_in(folder: Path, key: str, kind: str | None = None) -> list[Entry]:
+    """The runs that a folder holds, or those of one kind; their keys begin with `key`.
+
+    Raises UserError for a folder that holds none, and for one whose files are damaged.
+    """
+    found: list[Entry] = []
+    for file, describe in KINDS.items():
+        if kind in (None, file) and (folder / file).is_file():
+            try:
+                made = describe(folder, f"{key}/{file}")
+            except (KeyError, TypeError, ValueError, AttributeError) as problem:
+                raise UserError(
+                    f"{folder / file} is damaged ({type(problem).__name__}: {problem}): run its "
+                    f"command again"
+                ) from None
+            found += [made] if isinstance(made, Entry) else made
+    if not found:
+        raise UserError(f"{folder} holds no run: name the folder of a finished run")
+    return found
