@@ -6,8 +6,8 @@ import logging
 import os
 import threading
 import warnings
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,30 +116,34 @@ class Exporter:
     def __init__(self, seconds: float | None = None) -> None:
         import requests
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from requests.adapters import HTTPAdapter
 
         answers: list[requests.Response] = []
 
-        class Session(requests.Session):
+        class Adapter(HTTPAdapter):
             """Reads the beginning of a reply, however long it is."""
 
-            def send(self, request: Any, **options: Any) -> requests.Response:
-                response = super().send(request, **{**options, "stream": True})
+            def send(self, *request: Any, **options: Any) -> requests.Response:
+                response = super().send(*request, **{**options, "stream": True})
                 body = response.raw.read(MOST_REPLY)
-                response.close()
+                response.raw.close()
                 response.raw = BytesIO(body)
                 answers.append(response)
                 return response
 
-        session = Session()
+        session = requests.Session()
         session.headers["Accept-Encoding"] = "identity"  # a packed reply has no limit
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, Adapter())
         self.problem: str | None = None
         self._answers = answers
-        self._exporter = OTLPSpanExporter(session=session, timeout=seconds)
-        self._seconds = seconds or float(
-            os.environ.get("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT")
-            or os.environ.get("OTEL_EXPORTER_OTLP_TIMEOUT")
-            or SECONDS
+        with self._muted():
+            self._exporter = OTLPSpanExporter(session=session, timeout=seconds)
+        variable = os.environ.get
+        named = variable("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT") or variable(
+            "OTEL_EXPORTER_OTLP_TIMEOUT"
         )
+        self._seconds = seconds or float(named or SECONDS)
 
     def export(self, spans: Sequence[ReadableSpan]) -> int | None:
         """Send spans: how many are refused for good, or None where they may be sent again.
@@ -150,9 +154,12 @@ class Exporter:
 
         self._answers.clear()
         results: list[SpanExportResult] = []
-        thread = threading.Thread(
-            target=lambda: results.append(self._export(spans)), name="folkmoot-otlp", daemon=True
-        )
+
+        def send() -> None:
+            with self._muted():
+                results.append(self._exporter.export(spans))
+
+        thread = threading.Thread(target=send, name="folkmoot-otlp", daemon=True)
         thread.start()
         thread.join(self._seconds + 1)
         if not results:
@@ -165,13 +172,15 @@ class Exporter:
             self.problem = f"it answered {status}"
         return len(spans) if status in REFUSALS else None
 
-    def _export(self, spans: Sequence[ReadableSpan]) -> Any:
+    @contextmanager
+    def _muted(self) -> Iterator[None]:
+        """Keep what this thread logs of an exporter from being shown; note what goes wrong."""
         muted = _Noted(self)
         loggers = [logging.getLogger(name) for name in _LOGGERS]
         for logger in loggers:
             logger.addFilter(muted)
         try:
-            return self._exporter.export(spans)
+            yield
         finally:
             for logger in loggers:
                 logger.removeFilter(muted)

@@ -173,6 +173,8 @@ class StoredRun:
 
         A parameter never changes in MLflow: what differs on resuming is a tag.
         """
+        from mlflow import MlflowException
+
         entry, run = self.entry, self.run
         params = {valid_name(name): text[:LONGEST_PARAM] for name, text in entry.params.items()}
         logged = run.data.params
@@ -192,7 +194,10 @@ class StoredRun:
         log_batch(self.client, run.info.run_id, points, new, tags)
         self.state["curve"] = max([self.state["curve"], *(step for step, _ in entry.curve)])
         if entry.dataset is not None and not logged:
-            self._log_data()
+            try:
+                self._log_data()
+            except MlflowException:  # of two runs that log one data set at once, one fails
+                self._log_data()
         self.client.update_run(run.info.run_id, name=entry.name)
 
     def _continue_curve(self) -> None:

@@ -232,6 +232,7 @@ def test_a_run_that_lasts_is_in_mlflow_while_it_goes_on(
 ) -> None:
     mlflow.set_experiment("her experiment")
     monkeypatch.setattr(live, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(live, "MOST_CPU", 9.0)
     answer, seen = scripted.reply, []
 
     def slow(body: Any) -> Any:

@@ -29,7 +29,6 @@ from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.modules.reading.question import Question
 from folkmoot.modules.reports.deliberation import deliberation_report
-from folkmoot.pipelines.tracking import evaluation as logged
 from folkmoot.pipelines.evaluation.evaluate import evaluate
 from folkmoot.pipelines.evaluation.logged import evaluation_uploads, standing
 from folkmoot.pipelines.plots.dialogues import dialogues_page, most_informative
@@ -37,6 +36,7 @@ from folkmoot.pipelines.plots.evaluation import deliberation_plot
 from folkmoot.pipelines.plots.protocols import Drawing, plot_of
 from folkmoot.pipelines.runs.progress import Progress
 from folkmoot.pipelines.runs.summary import Summary, summarise
+from folkmoot.pipelines.tracking import evaluation as logged
 from folkmoot.pipelines.tracking import mlflow_sink as tracking
 from folkmoot.pipelines.tracking.store import check_place, store_uri
 from folkmoot.pipelines.tracking.tracker import start_tracking
