@@ -11,6 +11,7 @@ from typing import Any
 from ...modules.base.calls import tokens_of
 from ...modules.base.fence import one_line
 from ..base.journal import read_object
+from ..base.run_files import Manifest
 from ..base.wording import calls_used
 from ..plots.dialogues import dialogues_page, most_informative
 from ..plots.protocols import plot_of
@@ -34,7 +35,7 @@ COLUMNS = (
 
 def evaluation(folder: Path, key: str) -> Entry:
     """An evaluation: scores, the bill, rows as a table, dialogues, a plot, the program, traces."""
-    run = read_run(folder)
+    run: Manifest = {**read_run(folder), "mlflow_run_id": None}  # noted when it is pushed
     summary = _summary(folder, run)
     begun = partial(described, run, key, document=folder / MANIFEST)
     if summary is None:
@@ -42,7 +43,7 @@ def evaluation(folder: Path, key: str) -> Entry:
     rows = folder / RESULTS
     total, kind = summary.counts["rows"], str(run["program"].get("program"))
     files: dict[str, Content] = {
-        MANIFEST: scrubbed({**run, "mlflow_run_id": None}),
+        MANIFEST: scrubbed(run),
         SUMMARY: scrubbed(summary.to_dict()),
         "rows.json": Drawn([rows], partial(_write_table, rows), table=True),
         "figures.json": Table(("figure", *ENDS), list(_figures_of(summary))),

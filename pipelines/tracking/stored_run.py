@@ -125,12 +125,14 @@ class StoredRun:
                 return found[0]
         parent = self.above.run_id if self.above else entry.place["mlflow_parent_id"]
         tags = {**entry.tags, KEY_TAG: entry.key, **({PARENT_TAG: parent} if parent else {})}
-        return self.client.create_run(
+        created = self.client.create_run(
             experiment,
             start_time=entry.began,
             tags={name: value[:LONGEST_TAG] for name, value in tags.items()},
             run_name=entry.name,
         )
+        # A trigger in a database that is somebody else's may have changed where its files go.
+        return self.client.get_run(created.info.run_id)
 
     def _experiment(self) -> str:
         """That of the run above; else the user's, or else one that is named after the data."""
