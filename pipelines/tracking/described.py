@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.protocols.foreign import MODULE
-from .entry import Entry, Model
+from .entry import ModelEntry, RunEntry
 from .values import experiment_name, params_of, scrubbed, tags_of, with_ends
 
 STOPPED_TAG = "folkmoot.stopped"
@@ -15,13 +15,13 @@ STOPPED_TAG = "folkmoot.stopped"
 DETAILS = ("program_hash", "prompt_hash", "data_fingerprint", "lms", "versions", "git_commit")
 
 
-def described(run: Mapping[str, Any], key: str, name: str, document: Path, **more: Any) -> Entry:
+def described(run: Mapping[str, Any], key: str, name: str, document: Path, **more: Any) -> RunEntry:
     """An entry of what a manifest says: parameters, tags, data set, and the details as one file."""
     source = {field: run["settings"].get(field) for field in ("data", "split")}
     run = scrubbed(run)
     details = {name: run.get(name) for name in DETAILS}
     files = {"details.json": details, **more.pop("files", {})}
-    return Entry(
+    return RunEntry(
         key=key,
         name=name,
         experiment=experiment_name(run),
@@ -45,11 +45,11 @@ def status_of(stopped: str | None) -> str:
     return "FAILED" if stopped.isidentifier() and stopped != "interrupted" else "KILLED"
 
 
-def model_in(folder: Path, name: str = "program") -> Model | None:
+def model_in(folder: Path, name: str = "program") -> ModelEntry | None:
     """The program saved in a folder; None for a user's own class, which is not imported here."""
     if not folder.is_dir() or folder.is_symlink() or (folder / MODULE).exists():
         return None
-    return Model(folder, name)
+    return ModelEntry(folder, name)
 
 
 def figures(tree: Mapping[str, Any], prefix: str = "") -> dict[str, float]:

@@ -14,14 +14,14 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Table:
+class TableEntry:
     """Rows that the store shows as a table."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
 
 
-def write_table(path: Path, table: Table) -> None:
+def write_table(path: Path, table: TableEntry) -> None:
     """Write rows as MLflow reads tables."""
     write_json(path, {"columns": table.columns, "data": table.rows})
 
@@ -38,12 +38,12 @@ class Drawn:
     table: bool = False
 
 
-Content = Path | str | Json | Table | Drawn
+Content = Path | str | Json | TableEntry | Drawn
 """What a file holds: a file or folder on disk, a text, JSON, a table, or what a function draws."""
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelEntry:
     """A saved program that is to be logged as a model.
 
     Args:
@@ -60,7 +60,7 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Entry:
+class RunEntry:
     """One run as the store is to show it.
 
     Args:
@@ -94,8 +94,8 @@ class Entry:
     files: Mapping[str, Content] = field(default_factory=dict)
     late: Mapping[str, Content] = field(default_factory=dict)
     prompts: Mapping[str, str] = field(default_factory=dict)
-    model: Model | None = None
-    children: Sequence[Entry] = ()
+    model: ModelEntry | None = None
+    children: Sequence[RunEntry] = ()
     parts: Sequence[Path] = ()
     traced: bool = False
     place: CallerPlace = field(default_factory=NOWHERE.copy)

@@ -20,7 +20,7 @@ from ..runs.manifest import read_run
 from ..runs.rows import RESULTS, read_rows
 from ..runs.summary import SUMMARY, Summary, score_words
 from .described import described, figures, model_in, status_of
-from .entry import Content, Drawn, Entry, Table, write_table
+from .entry import Content, Drawn, RunEntry, TableEntry, write_table
 from .values import bill, cost_words, rounded, run_name, score_head, scrubbed, title
 
 SAVED = "program"
@@ -33,7 +33,7 @@ COLUMNS = (
 )
 
 
-def evaluation(folder: Path, key: str) -> Entry:
+def evaluation(folder: Path, key: str) -> RunEntry:
     """An evaluation: scores, the bill, rows as a table, dialogues, a plot, the program, traces."""
     run: Manifest = {**read_run(folder), "mlflow_run_id": None}  # noted when it is pushed
     summary = _summary(folder, run)
@@ -46,7 +46,7 @@ def evaluation(folder: Path, key: str) -> Entry:
         MANIFEST: scrubbed(run),
         SUMMARY: scrubbed(summary.to_dict()),
         "rows.json": Drawn([rows], partial(_write_table, rows), table=True),
-        "figures.json": Table(("figure", *ENDS), list(_figures_of(summary))),
+        "figures.json": TableEntry(("figure", *ENDS), list(figures_of(summary))),
     }
     if summary.default_metric:  # the page marks right and wrong answers
         files["dialogues.html"] = Drawn([rows], partial(_write_dialogues, summary, rows))
@@ -95,7 +95,7 @@ def _write_table(rows: Path, path: Path) -> None:
             break
         flat = {**row, "calls": row["usage"].get("calls")}
         table.append([flat.get(name) for name in COLUMNS])
-    write_table(path, Table(COLUMNS, table))
+    write_table(path, TableEntry(COLUMNS, table))
 
 
 def _write_dialogues(summary: Summary, rows: Path, path: Path) -> None:
@@ -109,7 +109,7 @@ def _draw(draw: Callable[[Any, Path], object], report: Any, path: Path) -> None:
     draw(report, path)
 
 
-def _figures_of(summary: Summary) -> Iterator[list[Any]]:
+def figures_of(summary: Summary) -> Iterator[list[Any]]:
     """Every other figure, a line each: groups, the protocol's report, forensics, the whole bill."""
     tree = {
         **{f"by_{group}": values for group, values in summary.groups.items()},

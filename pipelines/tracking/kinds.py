@@ -11,11 +11,11 @@ from pathlib import Path
 
 from ...modules.base.errors import UserError
 from ..runs.folder import MANIFEST
-from .entry import Entry
+from .entry import RunEntry
 from .evaluation import evaluation
 from .larger import compilation, distillation, study, table, training
 
-KINDS: Mapping[str, Callable[[Path, str], Entry | list[Entry]]] = {
+KINDS: Mapping[str, Callable[[Path, str], RunEntry | list[RunEntry]]] = {
     "compile.json": compilation,
     "study_run.json": study,
     "distil.json": distillation,
@@ -26,12 +26,12 @@ KINDS: Mapping[str, Callable[[Path, str], Entry | list[Entry]]] = {
 """By the file that tells the kind."""
 
 
-def entries_in(folder: Path, key: str, kind: str | None = None) -> list[Entry]:
+def entries_in(folder: Path, key: str, kind: str | None = None) -> list[RunEntry]:
     """The runs that a folder holds, or those of one kind; their keys begin with `key`.
 
     Raises UserError for a folder that holds none, and for one whose files are damaged.
     """
-    found: list[Entry] = []
+    found: list[RunEntry] = []
     for file, describe in KINDS.items():
         if kind in (None, file) and (folder / file).is_file():
             try:
@@ -41,7 +41,7 @@ def entries_in(folder: Path, key: str, kind: str | None = None) -> list[Entry]:
                     f"{folder / file} is damaged ({type(problem).__name__}: {problem}): run its "
                     f"command again"
                 ) from None
-            found += [made] if isinstance(made, Entry) else made
+            found += [made] if isinstance(made, RunEntry) else made
     if not found:
         raise UserError(f"{folder} holds no run: name the folder of a finished run")
     return found

@@ -13,7 +13,7 @@ from ..plots.tuning import front_plot, history_plot, importance_plot
 from ..runs.folder import MANIFEST
 from ..runs.summary import SUMMARY, score_words
 from .described import STOPPED_TAG, described, figures, model_in
-from .entry import Drawn, Entry, Json, Table, existing
+from .entry import Drawn, Json, RunEntry, TableEntry, existing
 from .values import as_param, bill, experiment_name, rounded, run_name, score_head, scrubbed, title
 
 MOST_FRONT = 10
@@ -55,7 +55,7 @@ def _runs_in(folder: Path, *patterns: str) -> list[Path]:
 # A compilation -----------------------------------------------------------------------------------
 
 
-def compilation(folder: Path, key: str) -> Entry:
+def compilation(folder: Path, key: str) -> RunEntry:
     """A compilation: held-out scores, prompts, the best program; its candidates and evaluations."""
     about = _read(folder / "compile.json")
     result, questions = about.get("result"), about["questions"]
@@ -155,10 +155,10 @@ def _prompt_text(prompt: Json) -> str:
     return "\n\n".join([prompt["instructions"], *demos])
 
 
-def _candidate(row: Json, run: Json, key: str) -> Entry:
+def _candidate(row: Json, run: Json, key: str) -> RunEntry:
     name = str(row["candidate"])
     own = {**run, "settings": {}}
-    return Entry(
+    return RunEntry(
         key=f"{key}/{row['key']}",
         name=title(own, f"{row['score']:.0%}", f"candidate {name}"),
         status="FINISHED" if row["complete"] else "KILLED",
@@ -177,7 +177,7 @@ def _candidate(row: Json, run: Json, key: str) -> Entry:
 # A study -----------------------------------------------------------------------------------------
 
 
-def study(folder: Path, key: str) -> Entry:
+def study(folder: Path, key: str) -> RunEntry:
     """A study: held-out scores, trials as a table and as runs, plots, the winner."""
     run, report = _read(folder / "study_run.json"), _read(folder / "study.json")
     begun = partial(described, run, key, document=folder / "study_run.json")
@@ -238,7 +238,7 @@ def _study_figures(report: Json) -> Json:
     }
 
 
-def _trials_table(report: Json) -> Table:
+def _trials_table(report: Json) -> TableEntry:
     goals, rows = report["objectives"], []
     front = {entry["trial"]: number for number, entry in enumerate(report["front"], 1)}
     for entry in report["table"]:
@@ -251,7 +251,7 @@ def _trials_table(report: Json) -> Table:
         values = [scores[goal]["value"] if goal in scores else None for goal in goals]
         setting = json.dumps(entry["setting"])
         rows.append([*(cells.get(name) for name in TRIAL_COLUMNS), setting, *values])
-    return Table([*TRIAL_COLUMNS, "setting", *goals], rows)
+    return TableEntry([*TRIAL_COLUMNS, "setting", *goals], rows)
 
 
 def _study_note(report: Json) -> str:
@@ -278,7 +278,7 @@ def _study_note(report: Json) -> str:
     return "\n\n".join(parts)
 
 
-def _trial(entry: Json, report: Json, run: Json, key: str) -> Entry:
+def _trial(entry: Json, report: Json, run: Json, key: str) -> RunEntry:
     goal, scores = report["objectives"][0], entry.get("scores", {})
     setting = {name: value for name, value in (entry["setting"] or {}).items() if value is not None}
     state = "" if entry["state"] == "complete" else f" ({entry['state']})"
@@ -291,7 +291,7 @@ def _trial(entry: Json, report: Json, run: Json, key: str) -> Entry:
         tree |= {"questions": entry["questions"], "errors": entry["errors"]}
         if "calls" in scores:
             tree["calls"] = scores["calls"]["value"] * entry["questions"]
-    return Entry(
+    return RunEntry(
         key=f"{key}/{entry['trial']}",
         name=title({"program": {}}, score_head(goal, scores[goal]) if scores else None, program),
         status=ENDED[entry["state"]],
@@ -325,7 +325,7 @@ def _with_interval(score: Mapping[str, float]) -> str:
 # A training --------------------------------------------------------------------------------------
 
 
-def training(folder: Path, key: str) -> Entry:
+def training(folder: Path, key: str) -> RunEntry:
     """A training: figures while it learned, test scores, plots, the network."""
     about, log = _read(folder / "training.json"), _read(folder / "training_log.json")
     scores, steps = _read(folder / "scores.json"), log.get("steps") or []
@@ -391,7 +391,7 @@ def _training_figures(scores: Json) -> dict[str, float]:
 # A distillation ----------------------------------------------------------------------------------
 
 
-def distillation(folder: Path, key: str) -> Entry:
+def distillation(folder: Path, key: str) -> RunEntry:
     """A distillation: its verdict, the programs of the last test, and every evaluation."""
     report = _read(folder / "distil.json")
     run = {
@@ -443,7 +443,7 @@ def _distilled_figures(report: Json) -> dict[str, float]:
 # A reproduced table ------------------------------------------------------------------------------
 
 
-def table(folder: Path, key: str) -> list[Entry]:
+def table(folder: Path, key: str) -> list[RunEntry]:
     """A reproduced table: published beside measured; a run for each data set, as MLflow shows runs
     only below one of the same experiment.
     """
@@ -460,11 +460,11 @@ def table(folder: Path, key: str) -> list[Entry]:
             begun(
                 name=title(run),
                 status="KILLED" if found["stopped"] else "FINISHED",
-                metrics=rounded(figures(_line_figures(lines))),
+                metrics=rounded(figures(line_figures(lines))),
                 note=found.get("page"),
                 files={
                     "table.json": found,
-                    "side_by_side.json": Table(
+                    "side_by_side.json": TableEntry(
                         LINE_COLUMNS, [[line.get(name) for name in LINE_COLUMNS] for line in lines]
                     ),
                     **existing(folder, pictures, "plots/"),
@@ -481,7 +481,7 @@ def _rows_of(folder: Path, source: str) -> list[Path]:
     return [row for row in rows if _read(row / MANIFEST).get("settings", {}).get("data") == source]
 
 
-def _line_figures(lines: list[Json]) -> Json:
+def line_figures(lines: list[Json]) -> Json:
     """Measured figures with their ends, published ones, differences and what was lost, by line."""
     tree: Json = {}
     for line in lines:

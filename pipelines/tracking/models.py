@@ -28,9 +28,8 @@ from ...modules.reading.question import INPUTS
 from ..lms.named import lm as make_lm
 from ..programs.saved import LEARNED, check_address, lm_of, program_folder, saved_program
 from .context import caller_place
-from .entry import Model
-from .store import check_place, open_client, quiet
-from .stored_run import experiment_of
+from .entry import ModelEntry
+from .store import check_place, experiment_of, open_client, quiet
 from .values import FOLKMOOT
 
 CODE = Path(__file__).with_name("saved_model.py")
@@ -104,10 +103,10 @@ def log_program(
             experiment = experiment_of(client, FOLKMOOT)
             run_id = client.create_run(experiment, run_name=name).info.run_id
             client.set_terminated(run_id)
-        return log_model(client, client.get_run(run_id), Model(folder, name, saved, name))
+        return log_model(client, client.get_run(run_id), ModelEntry(folder, name, saved, name))
 
 
-def log_model(client: MlflowClient, run: Run, model: Model, *, asks: bool = True) -> str:
+def log_model(client: MlflowClient, run: Run, model: ModelEntry, *, asks: bool = True) -> str:
     """Log a saved program to a run as a model; returns its address.
 
     A run that has a whole model of that name keeps it, if the store is asked. The model holds no

@@ -12,7 +12,7 @@ from ..base.journal import read_object, write_json
 from ..runs.folder import claimed
 from ..runs.traces import TRACES
 from .cursor import Cursor, cursor_of, kind_of
-from .entry import Entry
+from .entry import RunEntry
 from .kinds import entries_in
 from .otlp import send_spans
 from .store import current_store, open_client, quiet
@@ -134,7 +134,7 @@ class _Push:
                     self._traces(stored, folder, cursor)
             cursor.save(clean=len(self.pushed.missing) == before)
 
-    def _run(self, entry: Entry, cursor: Cursor, above: Above | None) -> StoredRun:
+    def _run(self, entry: RunEntry, cursor: Cursor, above: Above | None) -> StoredRun:
         """Send what the store does not have of a run, and of the runs below it."""
         stored = StoredRun(self.client, entry, cursor.state(entry.key), above, asks=cursor.asks)
         if stored.lacks():
@@ -183,7 +183,7 @@ def show_running(folder: Path, kind: str, step: int, figures: dict[str, float]) 
         return run_id
 
 
-def completed(entry: Entry, cursor: Cursor) -> Entry:
+def completed(entry: RunEntry, cursor: Cursor) -> RunEntry:
     """An entry with what only the cursor knows: when it began, where its caller was, its LM."""
     noted = cursor.noted(kind_of(entry.key))
     model = None
@@ -192,7 +192,7 @@ def completed(entry: Entry, cursor: Cursor) -> Entry:
     return replace(entry, place=noted.place, began=noted.began, ended=noted.ended, model=model)
 
 
-def note_id(entry: Entry, run_id: str) -> None:
+def note_id(entry: RunEntry, run_id: str) -> None:
     """Note a run's id in the document that tells what the folder is of."""
     document = entry.document and read_object(entry.document)
     if entry.document and document and document.get("mlflow_run_id") != run_id:

@@ -137,6 +137,33 @@ def check_place(location: str) -> None:
     )
 
 
+def experiment_of(client: MlflowClient, name: str) -> str:
+    """The id of the experiment of that name, made if it is missing, brought back if it was deleted.
+
+    Raises ForeignStore for one whose files would leave a folder that nobody vouches for.
+    """
+    from mlflow import MlflowException
+
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        try:
+            # The kind makes MLflow's UI open on the table of runs.
+            return client.create_experiment(
+                name,
+                artifact_location=artifact_location(client.tracking_uri, name),
+                tags={"mlflow.experimentKind": "custom_model_development"},
+            )
+        except MlflowException as problem:
+            if problem.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+            experiment = client.get_experiment_by_name(name)  # another process made it just now
+            assert experiment is not None
+    check_place(experiment.artifact_location)
+    if experiment.lifecycle_stage != "active":
+        client.restore_experiment(experiment.experiment_id)
+    return str(experiment.experiment_id)
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep what this thread logs through MLflow, Alembic and urllib3 to itself; errors

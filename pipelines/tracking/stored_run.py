@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.journal import write_json
 from .cursor import RunState
-from .entry import Content, Drawn, Entry, Table, write_table
-from .store import artifact_location, check_place
+from .entry import Content, Drawn, RunEntry, TableEntry, write_table
+from .store import check_place, experiment_of
 from .values import LONGEST_NAME, LONGEST_PARAM, LONGEST_TAG, named, valid_name
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class StoredRun:
     def __init__(
         self,
         client: MlflowClient,
-        entry: Entry,
+        entry: RunEntry,
         state: RunState,
         above: Above | None,
         *,
@@ -241,7 +241,7 @@ class StoredRun:
                 raise UnmadeError(str(problem) or type(problem).__name__) from problem
             if path.exists():
                 self.client.log_artifact(run_id, str(path), folder)
-        if isinstance(content, Table) or (isinstance(content, Drawn) and content.table):
+        if isinstance(content, TableEntry) or (isinstance(content, Drawn) and content.table):
             tables = json.loads(self.run.data.tags.get(TABLES_TAG, "[]"))
             tables += [] if any(one["path"] == name for one in tables) else [_table(name)]
             self.run.data.tags[TABLES_TAG] = json.dumps(tables)
@@ -284,7 +284,7 @@ class StoredRun:
 def _write(path: Path, content: Content) -> None:
     if isinstance(content, str):
         path.write_text(content, encoding="utf-8", errors="backslashreplace")
-    elif isinstance(content, Table):
+    elif isinstance(content, TableEntry):
         write_table(path, content)
     elif isinstance(content, Drawn):
         content.write(path)
@@ -309,7 +309,7 @@ def digest_of(*contents: Any) -> str:
                     digest.update(str(path.relative_to(content)).encode())
                     digest.update(_file_digest(path, about.st_size, about.st_mtime_ns))
         else:
-            plain = [content.columns, content.rows] if isinstance(content, Table) else content
+            plain = [content.columns, content.rows] if isinstance(content, TableEntry) else content
             digest.update(json.dumps(plain, sort_keys=True, default=str).encode())
     return digest.hexdigest()[:16]
 
@@ -334,33 +334,6 @@ def run_in(client: MlflowClient, run_id: str) -> Run | None:
         return None
     check_place(run.info.artifact_uri)
     return run
-
-
-def experiment_of(client: MlflowClient, name: str) -> str:
-    """The id of the experiment of that name, made if it is missing, brought back if it was deleted.
-
-    Raises ForeignStore for one whose files would leave a folder that nobody vouches for.
-    """
-    from mlflow import MlflowException
-
-    experiment = client.get_experiment_by_name(name)
-    if experiment is None:
-        try:
-            # The kind makes MLflow's UI open on the table of runs.
-            return client.create_experiment(
-                name,
-                artifact_location=artifact_location(client.tracking_uri, name),
-                tags={"mlflow.experimentKind": "custom_model_development"},
-            )
-        except MlflowException as problem:
-            if problem.error_code != "RESOURCE_ALREADY_EXISTS":
-                raise
-            experiment = client.get_experiment_by_name(name)  # another process made it just now
-            assert experiment is not None
-    check_place(experiment.artifact_location)
-    if experiment.lifecycle_stage != "active":
-        client.restore_experiment(experiment.experiment_id)
-    return str(experiment.experiment_id)
 
 
 def log_batch(

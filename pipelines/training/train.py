@@ -302,7 +302,7 @@ def learn(
     def note(step: dict[str, Any]) -> None:
         if "reward" in step:  # not while it is being found out how many epochs there are to be
             steps.append(step)
-            tracked.show(int(step["questions"]), {"reward": float(step["reward"])})
+            tracked.show(int(step["questions"]), {"reward_so_far": float(step["reward"])})
         if progress is not None:
             progress(step)
 

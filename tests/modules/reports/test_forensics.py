@@ -19,9 +19,9 @@ import folkmoot as fm
 from folkmoot.modules.reading.voting import majority, weighted
 from folkmoot.modules.reports.forensics import CHANGES, chances, forensics, moves
 from folkmoot.modules.reports.shapley import EXACT, ballot_of, coalitions_right, shapley_values
-from folkmoot.pipelines.evaluation.logged import figures_table
 from folkmoot.pipelines.runs.summary import summarise
 from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.tracking.evaluation import figures_of
 
 CHOICES = {"A": "bank", "B": "mall", "C": "park"}
 
@@ -423,7 +423,7 @@ def test_of_many_agents_orders_are_drawn_and_the_values_still_sum_up() -> None:
 def test_forensics_are_in_the_summary_and_in_the_table_of_figures() -> None:
     run = {"program": {"program": "deliberation"}}
     summary = summarise([LOST, WON, SPLIT, AGREED], 4, lambda _: {}, run)
-    metrics = {figure: value for figure, value, *_ in figures_table(summary).rows}
+    metrics = {figure: value for figure, value, *_ in figures_of(summary)}
     assert metrics["forensics/sycophancy/rate"] == 0.5
     assert metrics["forensics/oracle/gap"] == 0.5
     assert metrics["forensics/agent/r/shapley"] == 0.375

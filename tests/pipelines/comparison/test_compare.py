@@ -417,10 +417,10 @@ def test_the_baseline_is_a_run_beside_the_one_that_it_matches(
     experiment = client.get_experiment_by_name("beside")
     assert experiment is not None
     logged = {
-        one.info.run_name.partition(" · ")[0]: one
+        one.info.run_name.partition(" · self")[0]: one
         for one in client.search_runs([experiment.experiment_id])
     }
-    name = f"self_consistency × {base.summary.run['program']['samples']} for the budget of talk"
+    name = f"{base.accuracy:.0%}"
     assert logged.keys() == {"talk", name}
     assert logged[name].data.metrics["accuracy"] == base.accuracy
 

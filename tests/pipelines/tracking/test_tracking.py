@@ -38,7 +38,7 @@ from folkmoot.pipelines.runs.summary import summarise
 from folkmoot.pipelines.tracking import evaluation
 from folkmoot.pipelines.tracking.context import NOWHERE
 from folkmoot.pipelines.tracking.cursor import CURSOR, Noted, RunState, note_beginning
-from folkmoot.pipelines.tracking.entry import Entry
+from folkmoot.pipelines.tracking.entry import RunEntry
 from folkmoot.pipelines.tracking.live import Tracking
 from folkmoot.pipelines.tracking.push import push, show_running
 from folkmoot.pipelines.tracking.store import check_place, store_uri
@@ -282,8 +282,8 @@ def test_the_artifacts_can_be_read_by_people_and_by_mlflow(
     assert known["value"]["usage/truncated_calls"] == 0
 
 
-def an_entry(**fields: Any) -> Entry:
-    return Entry(key="k/x", name="x", experiment="toy", **fields)
+def an_entry(**fields: Any) -> RunEntry:
+    return RunEntry(key="k/x", name="x", experiment="toy", **fields)
 
 
 @pytest.mark.parametrize("outage", [False, True])
