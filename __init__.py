@@ -35,11 +35,14 @@ if TYPE_CHECKING:
     from .optimizers.policy.settings import TrainingSettings as TrainingSettings
     from .optimizers.prompts.demos import labelled_demos as labelled_demos
     from .pipelines.comparison.compare import compare as compare
+    from .pipelines.comparison.comparison import Comparison as Comparison
     from .pipelines.comparison.match_budget import match_budget as match_budget
-    from .pipelines.comparison.pairs import Comparison as Comparison
     from .pipelines.comparison.pairs import Pair as Pair
     from .pipelines.compilation.compile import compile as compile
     from .pipelines.compilation.outcome import Compilation as Compilation
+    from .pipelines.contest.contest import acontest as acontest
+    from .pipelines.contest.contest import contest as contest
+    from .pipelines.contest.outcome import Contest as Contest
     from .pipelines.data.embeddings import Embedder as Embedder
     from .pipelines.data.load import load as load
     from .pipelines.distillation.distil import distil as distil
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
     from .pipelines.runs.rows import Rows as Rows
     from .pipelines.runs.summary import Summary as Summary
     from .pipelines.training.fit import StrategyNetwork as StrategyNetwork
+    from .pipelines.training.fit import StrategySelector as StrategySelector
     from .pipelines.training.fit import train as train
     from .pipelines.training.train import Trained as Trained
     from .pipelines.tuning.tune import Study as Study
@@ -64,8 +68,9 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "CausalConsistency": ".modules.protocols.causal",
-    "Comparison": ".pipelines.comparison.pairs",
+    "Comparison": ".pipelines.comparison.comparison",
     "Compilation": ".pipelines.compilation.outcome",
+    "Contest": ".pipelines.contest.outcome",
     "CorpusEnvironment": ".modules.environment",
     "Deliberation": ".modules.protocols.deliberation",
     "Embedder": ".pipelines.data.embeddings",
@@ -86,6 +91,7 @@ _WHERE = {
     "SingleAgent": ".modules.protocols.single",
     "Strategy": ".modules.protocols.strategies",
     "StrategyNetwork": ".pipelines.training.fit",
+    "StrategySelector": ".pipelines.training.fit",
     "Study": ".pipelines.tuning.tune",
     "Summary": ".pipelines.runs.summary",
     "SupervisedTeam": ".modules.protocols.team.team",
@@ -93,9 +99,11 @@ _WHERE = {
     "TrainingSettings": ".optimizers.policy.settings",
     "UserError": ".modules.base.errors",
     "WikipediaEnvironment": ".modules.environment",
+    "acontest": ".pipelines.contest.contest",
     "aevaluate": ".pipelines.evaluation.evaluate",
     "compare": ".pipelines.comparison.compare",
     "compile": ".pipelines.compilation.compile",
+    "contest": ".pipelines.contest.contest",
     "distil": ".pipelines.distillation.distil",
     "evaluate": ".pipelines.evaluation.evaluate",
     "export_log": ".pipelines.logs.export_log",

@@ -154,7 +154,6 @@ PACKED = (
     "results.jsonl",
     "summary.json",
     "calls.jsonl",
-    "incomplete.jsonl",
 )
 LEARNT = (
     "compile.json",

@@ -5,8 +5,7 @@ for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any
 
 import dspy
@@ -14,6 +13,7 @@ from dspy.lm15 import Config, Message, Request
 from dspy.utils.exceptions import AdapterParseError
 
 from ..base.calls import counted_once
+from ..base.sync import in_thread
 from .profile import DEFAULT_PROFILE, Profile, Wording
 from .prompt import DEFAULT_WORDING, chat_messages, output_fields, plain_prompt, system_text
 from .reply import parse_reply
@@ -74,6 +74,8 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
     ) -> list[dict[str, Any]]:
         if profile_of(lm) is None:
             try:
+                if not can_be_awaited(lm):
+                    return await in_thread(self, lm, lm_kwargs, signature, demos, inputs)
                 with counted_once():
                     return list(await super().acall(lm, lm_kwargs, signature, demos, inputs))
             except AdapterParseError:
@@ -81,7 +83,7 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
         asked = Asked(lm, lm_kwargs, signature, demos, inputs, self.wording)
         if unobserved(lm, dspy.settings.config):
             # DSPy's own way hands every call to two threads, for nothing that is wanted here.
-            return [await asked.directly()]
+            return [asked.read((await lm.direct.complete(asked.request())).text)]
         return [asked.read((await lm.acall(asked.request(), **asked.rollout())).text)]
 
     def format(
@@ -98,6 +100,13 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
 def profile_of(lm: Any) -> Profile | None:
     profile = getattr(lm, "profile", None)
     return profile if isinstance(profile, Profile) else None
+
+
+def can_be_awaited(lm: Any) -> bool:
+    """Whether an LM has an asynchronous way to be asked; others are asked in threads."""
+    if isinstance(lm, dspy.LM):
+        return isinstance(lm.engine, str)
+    return type(lm).aforward is not dspy.BaseLM.aforward
 
 
 def unobserved(lm: Any, settings: Mapping[str, Any]) -> bool:
@@ -118,20 +127,22 @@ class Asked:
     inputs: Mapping[str, Any]
     wording: Wording
 
-    async def directly(self) -> dict[str, Any]:
-        """The fields of the reply of an LM made by `lm`, asked through its engine and not through
-        DSPy.
-        """
-        return self.read(await self.lm.direct.ask(*self._parts()))
-
     def request(self) -> Request:
-        system, messages, config, extra = self._parts()
-        return Request(
-            model=self.lm.model,
-            system=system,
-            messages=tuple(getattr(Message, role)(text) for role, text in messages),
-            config=replace(config, extensions={"folkmoot": extra}),
-        )
+        """System prompt, messages, sampling, and what only folkmoot's engine understands."""
+        lm, profile = self.lm, self.lm.profile
+        settings = {**lm.kwargs, **self.lm_kwargs}
+        takes = getattr(lm, "takes", SAMPLING)
+        sampling = {name: settings[name] for name in takes if settings.get(name) is not None}
+        extra: dict[str, Any] = {"fields": output_fields(self.signature, self.inputs, profile)}
+        if settings.get("rollout_id") is not None:
+            extra["rollout"] = settings["rollout_id"]
+        shown = self.signature, self.demos, self.inputs, profile
+        if profile.layout == "plain":
+            system, messages = None, [("user", plain_prompt(*shown))]
+        else:
+            system = system_text(self.signature, self.wording)
+            messages = chat_messages(*shown, self.wording)
+        return request_of(lm.model, system, messages, sampling, extra)
 
     def rollout(self) -> dict[str, Any]:
         found = self.lm_kwargs.get("rollout_id")
@@ -149,26 +160,20 @@ class Asked:
                     return {**fields, "answer": label}
         return fields
 
-    def _parts(self) -> tuple[str | None, list[tuple[str, str]], Config, dict[str, Any]]:
-        """What the LM is sent: system prompt, messages, sampling, and what only our engine
-        understands.
-        """
-        lm, profile = self.lm, self.lm.profile
-        settings = {**lm.kwargs, **self.lm_kwargs}
-        takes = getattr(lm, "takes", SAMPLING)
-        given = {name: settings[name] for name in takes if settings.get(name) is not None}
-        if isinstance(given.get("stop"), list):
-            given["stop"] = tuple(given["stop"])
-        extra: dict[str, Any] = {"fields": output_fields(self.signature, self.inputs, profile)}
-        if settings.get("rollout_id") is not None:
-            extra["rollout"] = settings["rollout_id"]
-        shown = self.signature, self.demos, self.inputs, profile
-        if profile.layout == "plain":
-            return None, [("user", plain_prompt(*shown))], _config(**given), extra
-        system = system_text(self.signature, self.wording)
-        return system, chat_messages(*shown, self.wording), _config(**given), extra
 
-
-@lru_cache(maxsize=256, typed=True)
-def _config(**given: Any) -> Config:
-    return Config(**given)
+def request_of(
+    model: str,
+    system: str | None,
+    messages: Sequence[tuple[str, str]],
+    sampling: Mapping[str, Any],
+    extra: Mapping[str, Any],
+) -> Request:
+    """A DSPy request from its texts; `extra` is for folkmoot's engine, and is not sent."""
+    if isinstance(sampling.get("stop"), list):
+        sampling = {**sampling, "stop": tuple(sampling["stop"])}
+    return Request(
+        model=model,
+        system=system,
+        messages=tuple(getattr(Message, role)(text) for role, text in messages),
+        config=Config(**sampling, extensions={"folkmoot": extra}),
+    )

@@ -11,13 +11,12 @@ from dspy.streaming import StatusMessage
 from dspy.utils.exceptions import AdapterParseError
 
 from ...signatures.frame import EMPTY, NOT_AN_OPTION, WRONG_FORM
-from ..base.calls import ASKER, asking, metered
+from ..base.calls import ASKER, ROLLOUTS, asking, metered
 from ..base.errors import UserError
 from ..base.fence import disarm, one_line
 from ..reading.answers import read_vote
 from ..reading.question import with_choices
 from .adapter import SAMPLING
-from .direct import predict_directly
 from .fields import fields_of
 from .transcript import Task, Turn
 
@@ -75,8 +74,7 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
                     return await super().acall(*args, **kwargs)
             except AdapterParseError:  # the seat asks once more
                 return dspy.Prediction(**dict.fromkeys(self.signature.output_fields, ""))
-        prediction = None if args else await predict_directly(self, kwargs)
-        return await super().acall(*args, **kwargs) if prediction is None else prediction
+        return await super().acall(*args, **kwargs)
 
 
 class Seat(dspy.Module):  # type: ignore[misc]
@@ -214,7 +212,10 @@ class Seat(dspy.Module):  # type: ignore[misc]
         """The settings of one turn, with what tells a sample apart: its number for caches and
         records, and a seed where one is set.
         """
-        own = dict(sampling or {})
+        own, copies = dict(sampling or {}), ROLLOUTS.get()
+        if copies.temperature is not None and "temperature" not in self.predict.config:
+            own.setdefault("temperature", copies.temperature)
+        rollout = copies.number(rollout)
         if rollout is None:
             return own
         settings = getattr(self.predict.lm or dspy.settings.lm, "kwargs", {}) | self.predict.config

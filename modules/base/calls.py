@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dspy.utils.exceptions import LMError
 
@@ -31,10 +31,18 @@ class CallError(LMError):  # type: ignore[misc]
     """An LM call that failed for good; the question becomes an error row."""
 
 
+class GivenUpError(CallError):
+    """A call that failed because of its endpoint, after all tries: not the question's fault."""
+
+
 class FatalCallError(CallError, UserError):
     """A failure that every other call shares (wrong key, unknown model): the run stops with one
     line.
     """
+
+
+class EndpointDown(FatalCallError):  # noqa: N818
+    """An endpoint failed for good. The question that was asked is unfinished, not failed."""
 
 
 class RefusedCall(RunEnding):
@@ -211,6 +219,22 @@ def tallied(*, alone: bool = False) -> Iterator[list[Usage]]:
     finally:
         if outer is not None:
             outer.extend(calls)
+
+
+class Rollouts(NamedTuple):
+    """Which sample of an LM the calls of an agent are: copies of one LM have rollouts of their own,
+    from `rollout` on, at `temperature` unless another is set; None leaves it as it is.
+    """
+
+    rollout: int = 0
+    temperature: float | None = None
+
+    def number(self, rollout: int | None) -> int | None:
+        """The number of a call's rollout among those of all copies."""
+        return self.rollout + (rollout or 0) if self.rollout else rollout
+
+
+ROLLOUTS: ContextVar[Rollouts] = ContextVar("folkmoot_rollouts", default=Rollouts())  # noqa: B039
 
 
 class asking:  # noqa: N801

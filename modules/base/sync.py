@@ -6,20 +6,18 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import ctypes
 import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from contextvars import ContextVar
-from functools import wraps
+from functools import partial, wraps
 from math import inf
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
-from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from .errors import said_by
 
@@ -34,41 +32,44 @@ class _SharedLoop:
 
     One loop serves all threads (DSPy optimizers call programs from many), so that connections are
     pooled and in-flight limits hold across them. Context variables of the caller travel with each
-    call.
+    call. A forked process, which has no thread but its own, starts another loop.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._context: AbstractContextManager[BlockingPortal] | None = None
-        self._portal: BlockingPortal | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._over = asyncio.Event()
 
-    def forget(self) -> None:
-        """In a forked process, which has no thread but its own: start another loop when one is
-        needed.
-        """
-        # collected, it would wait for its thread
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._context))
-        self._lock, self._context, self._portal = threading.Lock(), None, None
-
-    def portal(self) -> BlockingPortal:
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine on the loop."""
         with self._lock:
-            if self._portal is None:
-                self._context = start_blocking_portal(name="folkmoot-loop")
-                self._portal = self._context.__enter__()
+            if self._loop is None:
+                ready: Future[asyncio.AbstractEventLoop] = Future()
+                self._over = asyncio.Event()
+                serve = partial(asyncio.run, self._serve(ready))
+                self._thread = threading.Thread(target=serve, name="folkmoot-loop", daemon=True)
+                self._thread.start()
+                self._loop = ready.result()
                 atexit.register(self.stop)
-            return self._portal
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    async def _serve(self, ready: Future[asyncio.AbstractEventLoop]) -> None:
+        ready.set_result(asyncio.get_running_loop())
+        await self._over.wait()
 
     def stop(self) -> None:
         with self._lock:
-            context, self._context, self._portal = self._context, None, None
-        if context is not None:
-            atexit.unregister(self.stop)
-            context.__exit__(None, None, None)
+            if self._loop is not None and self._thread is not None:
+                self._loop.call_soon_threadsafe(self._over.set)
+                self._thread.join()
+            self._loop = self._thread = None
+        atexit.unregister(self.stop)
 
 
 _LOOP = _SharedLoop()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_LOOP.forget)
+    os.register_at_fork(after_in_child=_LOOP.__init__)  # type: ignore[misc]
 
 
 class _Cancelling:
@@ -184,7 +185,7 @@ def run_sync(function: Callable[..., Awaitable[T]], *args: object) -> T:
 
     if cancelling is not None and cancelling.cancelled:
         raise CancelledError
-    future = _LOOP.portal().start_task_soon(call)
+    future = _LOOP.start(call())
     if cancelling is not None:
         cancelling.watch(future)
     try:

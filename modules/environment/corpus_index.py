@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from ..base.errors import UserError
 from ..base.fence import one_line
 from ..base.files import locked, write_whole
 
-KIND = f"1, bm25s {version('bm25s')}"
+KIND = f"2, bm25s {version('bm25s')}"
 """The kind of index written here; others are built anew.
 
 The number goes up when the files or the terms below change. Another version of the library may
@@ -33,7 +33,10 @@ score or store differently, so it counts too.
 MOST_WORDS = 200_000
 ALIKE = 0.75
 META = "meta.json"
-_ARRAYS = ("title_keys", "title_documents", "base_keys", "base_documents", "spans")
+TITLE, BASE = "title ", "base "
+SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
+Array = np.ndarray[Any, Any]
+_ARRAYS = ("names", "numbers", "spans")
 _WORD = re.compile(r"[^\W_]+")
 _ACCENT = re.compile("[\u0300-\u036f]+")
 _PARENTHETICAL = re.compile(r"\s*\([^()]*\)$")
@@ -87,29 +90,20 @@ def base_key(key: str) -> str:
     return _PARENTHETICAL.sub("", key) or key
 
 
-class _Posting(NamedTuple):
-    documents: np.ndarray[Any, Any]
-    scores: np.ndarray[Any, Any]
-    most: float
-
-
 @dataclass(frozen=True)
 class CorpusIndex:
     """An index over n documents, numbered in file order.
 
-    `title_keys` (sorted, uint64) holds a hash of each title key and `title_documents` the number of
-    the document; `base_keys` and `base_documents` likewise for titles with a parenthetical, keyed
-    without it. Equal hashes do not prove equal titles: the reader checks. `spans` (n, 2) holds
-    first byte and length. `duplicates` counts the documents left out because an earlier one has
-    their title.
+    `names` (sorted, uint64) holds hashes of title keys, and of title keys without their
+    parenthetical where they have one; `numbers` holds the document of each. Equal hashes do not
+    prove equal titles: the reader checks. `spans` (n, 2) holds first byte and length. `duplicates`
+    counts the documents left out because an earlier one has their title.
     """
 
     bm25: Any
-    title_keys: np.ndarray[Any, Any]
-    title_documents: np.ndarray[Any, Any]
-    base_keys: np.ndarray[Any, Any]
-    base_documents: np.ndarray[Any, Any]
-    spans: np.ndarray[Any, Any]
+    names: Array
+    numbers: Array
+    spans: Array
     duplicates: int
 
     def __len__(self) -> int:
@@ -117,11 +111,15 @@ class CorpusIndex:
 
     def titled(self, key: str) -> list[int]:
         """Documents that may have this title key, in file order."""
-        return _equal(self.title_keys, self.title_documents, key)
+        return self._named(_hash(TITLE, key))
 
     def based(self, key: str) -> list[int]:
         """Documents whose title may be this key plus a parenthetical, in file order."""
-        return _equal(self.base_keys, self.base_documents, key)
+        return self._named(_hash(BASE, key))
+
+    def _named(self, hashed: int) -> list[int]:
+        start, end = (np.searchsorted(self.names, np.uint64(hashed), side) for side in SIDES)
+        return [int(number) for number in self.numbers[start:end]]
 
     def spelled(self, query: str) -> str:
         """The query with each word as the corpus spells the most similar one, without those unlike
@@ -132,69 +130,26 @@ class CorpusIndex:
         words = self.bm25.vocab_dict
         if len(words) > MOST_WORDS:
             return ""
-        found = [get_close_matches(term, words, 1, ALIKE) for term in terms(query)]
-        return " ".join(word for close in found for word in close)
+        close = [get_close_matches(term, words, 1, ALIKE) for term in terms(query)]
+        return " ".join(word for words in close for word in words)
 
     def best(self, query: str, n: int) -> list[int]:
         """At most `n` documents that share a term with `query`, best BM25 score first, ties by
         number.
-
-        Terms are added up from the most to the least telling. As soon as what the others can add is
-        less than lies between the n-th best document and one without any score yet, only documents
-        that can still be among the best go on ("max score", Turtle and Flood 1995): the common
-        words of a question, which most documents have, are hardly read.
         """
         wanted = self.bm25.get_tokens_ids(terms(query))
         if not wanted or n < 1:
             return []
-        postings = [self._posting(term) for term in wanted]
-        postings.sort(key=lambda posting: -posting.most)
-        rest = sum(posting.most for posting in postings)
-        scores = np.zeros(len(self), dtype=np.float32)
-        least = 0.0
-        candidates = None
-        for posting in postings:
-            if candidates is None and rest < least:
-                candidates = np.flatnonzero(scores >= least - rest)
-            rest -= posting.most
-            if candidates is None:
-                scores[posting.documents] += posting.scores  # no document stands twice in a posting
-                reached = scores[posting.documents]
-            else:
-                places = np.searchsorted(posting.documents, candidates)
-                places[places == len(posting.documents)] = 0
-                has = posting.documents[places] == candidates
-                scores[candidates[has]] += posting.scores[places[has]]
-                reached = scores[candidates]
-            if n <= len(reached):
-                # A little less, so that no rounding drops a document that ties with the n-th.
-                least = max(least, float(np.partition(reached, -n)[-n]) * (1 - 1e-5))
-            if candidates is not None:
-                candidates = candidates[reached >= least - rest]
-        if candidates is None:
-            candidates = np.flatnonzero(scores >= least if least > 0 else scores > 0)
-        return [int(i) for i in candidates[np.argsort(-scores[candidates], kind="stable")][:n]]
-
-    def _posting(self, term: int) -> "_Posting":
-        """The documents that have a term, in ascending order, and what it adds to the score of
-        each.
-        """
-        arrays = self.bm25.scores
-        span = slice(int(arrays["indptr"][term]), int(arrays["indptr"][term + 1]))
-        scores = arrays["data"][span]
-        return _Posting(arrays["indices"][span], scores, float(scores.max(initial=0)))
+        scores = self.bm25.get_scores_from_ids(wanted)
+        # The n-th best score, so that only documents with at least that are sorted.
+        least = np.partition(scores, -n)[-n] if n < len(scores) else 0
+        among = np.flatnonzero((scores >= least) & (scores > 0))
+        return [int(i) for i in among[np.argsort(-scores[among], kind="stable")][:n]]
 
 
-def _hash(key: str) -> int:
-    return int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8).digest(), "little")
-
-
-def _equal(keys: np.ndarray[Any, Any], documents: np.ndarray[Any, Any], key: str) -> list[int]:
-    hashed = np.uint64(_hash(key))
-    return [
-        int(i)
-        for i in documents[np.searchsorted(keys, hashed) : np.searchsorted(keys, hashed, "right")]
-    ]
+def _hash(kind: str, key: str) -> int:
+    text = f"{kind}{key}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 def build(documents: Iterable[Document], where: str) -> CorpusIndex:
@@ -207,7 +162,7 @@ def build(documents: Iterable[Document], where: str) -> CorpusIndex:
     vocabulary = {"": 0}
     rows: list[array[int]] = []
     seen: set[bytes] = set()
-    spans, titles, bases, based = array("q"), array("Q"), array("Q"), array("q")
+    spans, hashes, named = array("q"), array("Q"), array("q")
     duplicates = 0
     for document in documents:
         digest = hashlib.blake2b(document.title.encode(), digest_size=16).digest()
@@ -216,10 +171,11 @@ def build(documents: Iterable[Document], where: str) -> CorpusIndex:
             continue
         seen.add(digest)
         key = title_key(document.title)
-        titles.append(_hash(key))
+        names = [_hash(TITLE, key)]
         if (base := base_key(key)) != key:
-            bases.append(_hash(base))
-            based.append(len(rows))
+            names.append(_hash(BASE, base))
+        hashes.extend(names)
+        named.extend([len(rows)] * len(names))
         spans.extend((document.start, document.length))
         # Terms are never blank, so a document of "" alone fits no query; one of nothing has no mean
         # length.
@@ -231,25 +187,12 @@ def build(documents: Iterable[Document], where: str) -> CorpusIndex:
 
     bm25 = bm25s.BM25(method="lucene", k1=1.5, b=0.75, backend="numpy")
     bm25.index((rows, vocabulary), show_progress=False)
-    title_keys, title_documents = _sorted(titles, np.arange(len(rows)))
-    base_keys, base_documents = _sorted(bases, np.array(based, dtype=np.int64))
+    names_of = np.array(hashes, dtype=np.uint64)
+    order = np.argsort(names_of, kind="stable")
+    places = np.array(spans, dtype=np.int64).reshape(-1, 2)
     return CorpusIndex(
-        bm25,
-        title_keys,
-        title_documents,
-        base_keys,
-        base_documents,
-        np.array(spans, dtype=np.int64).reshape(-1, 2),
-        duplicates,
+        bm25, names_of[order], np.array(named, dtype=np.int64)[order], places, duplicates
     )
-
-
-def _sorted(
-    keys: "array[int]", documents: np.ndarray[Any, Any]
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    hashed = np.array(keys, dtype=np.uint64)
-    order = np.argsort(hashed, kind="stable")
-    return hashed[order], documents[order]
 
 
 def read_jsonl(path: Path) -> Iterator[Document]:
@@ -305,17 +248,22 @@ def open_index(path: Path, index_dir: Path) -> CorpusIndex:
     """The index of the corpus at `path`, from `index_dir` if it is there, else built and kept
     there.
 
-    An index belongs to the content (sha256) of a file; the file is not hashed again while its
-    place, size and time of change stay the same. A damaged index is built anew. Of several
-    processes one builds and the others wait. Raises UserError for a bad line, a file that changes
-    meanwhile, or a folder that cannot be written.
+    An index belongs to a place, a size and a time of change. A damaged one is built anew. Of
+    several processes one builds and the others wait. Raises UserError for a bad line, a file that
+    changes meanwhile, or a folder that cannot be written.
     """
     try:
-        if (index := _unchanged(path, index_dir)) is not None:
+        state = path.stat()
+        file = {"path": str(path.resolve()), "size": state.st_size, "time": state.st_mtime_ns}
+        named = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:24]
+        folder = index_dir / f"bm25-{named}"
+        if (index := load_index(folder, file)) is not None:
             return index
         index_dir.mkdir(parents=True, exist_ok=True)
         with locked(index_dir):
-            return _shared_or_built(path, index_dir)
+            if (index := load_index(folder, file)) is not None:  # built while this process waited
+                return index
+            return _built(path, folder, file)
     except OSError as error:
         place, reason = error.filename or index_dir, error.strerror or error
         raise UserError(
@@ -324,103 +272,58 @@ def open_index(path: Path, index_dir: Path) -> CorpusIndex:
         ) from error
 
 
-def _file(path: Path) -> dict[str, Any]:
-    stat = path.stat()
-    return {"path": str(path.resolve()), "size": stat.st_size, "mtime_ns": stat.st_mtime_ns}
-
-
-def _unchanged(path: Path, index_dir: Path) -> CorpusIndex | None:
-    file = _file(path)
-    for meta in index_dir.glob(f"bm25-*/{META}"):
-        try:
-            same = json.loads(meta.read_bytes())["file"] == file
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-        if same and (index := load_index(meta.parent)) is not None:
-            return index
-    return None
-
-
-def _shared_or_built(path: Path, index_dir: Path) -> CorpusIndex:
-    if (index := _unchanged(path, index_dir)) is not None:  # built while this process waited
-        return index
-    # whoever left it has died: nobody else holds the lock
-    for stale in index_dir.glob(".building-*"):
-        shutil.rmtree(stale, ignore_errors=True)
-    file = _file(path)
-    with path.open("rb") as opened:
-        content = hashlib.file_digest(opened, "sha256").hexdigest()
-    folder = index_dir / f"bm25-{hashlib.sha256(f'{content} {KIND}'.encode()).hexdigest()[:24]}"
-    building = index_dir / f".building-{os.getpid()}"
+def _built(path: Path, folder: Path, file: dict[str, Any]) -> CorpusIndex:
+    """The index of a corpus, built and kept in the folder, which appears whole."""
+    building = folder.with_name(".building")  # what is there has been left by a process that died
+    shutil.rmtree(building, ignore_errors=True)
     building.mkdir()
     try:
-        index = load_index(folder)
-        if index is not None:  # the same content under another name or time: remember those
-            meta = json.loads((folder / META).read_bytes())
-            write_whole(folder / META, json.dumps({**meta, "file": file}), sync=True)
-            return index
         index = build(read_jsonl(path), str(path))
-        if _file(path) != file:
+        state = path.stat()
+        if (state.st_size, state.st_mtime_ns) != (file["size"], file["time"]):
             raise UserError(
                 f"{path}: the corpus changed while it was being indexed; start again once it is "
                 f"done."
             )
-        save_index(index, building, {"kind": KIND, "file": file, "sha256": content})
+        save_index(index, building, file)
         shutil.rmtree(folder, ignore_errors=True)
         building.rename(folder)
-        _sync(index_dir)
     finally:
         shutil.rmtree(building, ignore_errors=True)
-    kept = load_index(folder)  # mapped, so that the arrays just built can be given back
+    kept = load_index(folder, file)  # mapped, so that the arrays just built can be given back
     return index if kept is None else kept
 
 
-def save_index(index: CorpusIndex, folder: Path, about: dict[str, Any]) -> None:
+def save_index(index: CorpusIndex, folder: Path, file: dict[str, Any]) -> None:
     """Write `index` to an empty folder as JSON and npy files; META, with every file's size, comes
     last.
     """
     index.bm25.save(folder, allow_pickle=False, show_progress=False)
     for name in _ARRAYS:
         np.save(folder / f"{name}.npy", getattr(index, name), allow_pickle=False)
-    sizes = {}
-    for file in sorted(folder.iterdir()):
-        _sync(file)
-        sizes[file.name] = file.stat().st_size
-    meta = {**about, "documents": len(index), "duplicates": index.duplicates, "files": sizes}
+    sizes = {one.name: one.stat().st_size for one in folder.iterdir()}
+    # After a power cut META could be there and the bytes of the others not.
+    os.sync()
+    meta = {"kind": KIND, "file": file, "duplicates": index.duplicates, "files": sizes}
     write_whole(folder / META, json.dumps(meta), sync=True)
-    _sync(folder)
 
 
-def load_index(folder: Path) -> CorpusIndex | None:
-    """The index kept in `folder`, its arrays mapped; None if missing, damaged or of another
-    kind.
+def load_index(folder: Path, file: dict[str, Any]) -> CorpusIndex | None:
+    """The index of this file that the folder keeps, its arrays mapped; None if missing, damaged or
+    of another kind.
     """
     import bm25s
 
     try:
         meta = json.loads((folder / META).read_bytes())
-        if meta["kind"] != KIND:
-            return None
-        if any((folder / name).stat().st_size != size for name, size in meta["files"].items()):
+        sizes = {name: (folder / name).stat().st_size for name in meta["files"]}
+        if (meta["kind"], meta["file"], meta["files"]) != (KIND, file, sizes):
             return None
         bm25 = bm25s.BM25.load(
             folder, mmap=True, load_corpus=False, allow_pickle=False, show_progress=False
         )
-        titles, titled, bases, based, spans = (
-            np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS
-        )
-        index = CorpusIndex(bm25, titles, titled, bases, based, spans, meta["duplicates"])
+        arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS}
+        index = CorpusIndex(bm25=bm25, **arrays, duplicates=meta["duplicates"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError):
         return None
-    return index if len(index) == meta["documents"] == bm25.scores["num_docs"] else None
-
-
-def _sync(path: Path) -> None:
-    # A rename can reach the disk before the content does: after a power cut the sizes would be
-    # right, the
-    # bytes zero.
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    return index if len(index) == bm25.scores["num_docs"] else None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from ..base.errors import UserError
 from ..base.fence import cut
@@ -19,6 +19,14 @@ from ..base.files import locked, open_regular, whole_lines
 from .base import Environment, Page
 
 VERSION = 1
+
+
+class About(TypedDict):
+    """The first line of a record: which environment was recorded."""
+
+    version: int
+    source: str
+    fingerprint: str
 
 
 class RecordingEnvironment(Environment):
@@ -34,7 +42,7 @@ class RecordingEnvironment(Environment):
     def __init__(self, environment: Environment, path: str | Path) -> None:
         self._environment = environment
         self.source = environment.source
-        about = {
+        about: About = {
             "version": VERSION,
             "source": environment.source,
             "fingerprint": environment.fingerprint,
@@ -62,7 +70,7 @@ class RecordingEnvironment(Environment):
         kept = self._record.get("fetch", title)
         if kept is None:
             page = await self._environment.fetch(title)
-            kept = self._record.put(page and dataclasses.asdict(page), "fetch", title)
+            kept = self._record.put(page and asdict(page), "fetch", title)
         return _page(kept[0])
 
     async def closest(self, query: str, n: int) -> list[str]:
@@ -85,7 +93,7 @@ class ReplayEnvironment(Environment):
 
     def __init__(self, path: str | Path) -> None:
         self._record = _Record(Path(path), None)
-        self.source = self._record.source
+        self.source = self._record.about["source"]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ReplayEnvironment:
         return self
@@ -107,22 +115,21 @@ class ReplayEnvironment(Environment):
         return f"replay:{self._record.path.absolute()}"
 
     async def fetch(self, title: str) -> Page | None:
-        return _page(self._found("fetch", title))
+        return _page(self._answer("fetch", title))
 
     async def closest(self, query: str, n: int) -> list[str]:
-        return list(self._found("closest", query, n))
+        return list(self._answer("closest", query, n))
 
     async def close(self) -> None:
         self._record.close()
 
-    def _found(self, *asked: str | int) -> Any:
+    def _answer(self, *asked: str | int) -> Any:
         kept = self._record.get(*asked)
         if kept is None:
             request = cut(f"{asked[0]}({', '.join(map(repr, asked[1:]))})", 200)
             raise UserError(
                 f"{self._record.path} has no answer to {request}: the program, questions or LM "
-                f"differ "
-                "from those recorded; record this run as well"
+                "differ from those recorded; record this run as well"
             )
         return kept[0]
 
@@ -140,22 +147,22 @@ class _Record:
     held in memory.
     """
 
-    def __init__(self, path: Path, about: dict[str, Any] | None) -> None:
+    def __init__(self, path: Path, about: About | None) -> None:
         self.path = path
         self._lock = threading.Lock()
         self._places: dict[bytes, tuple[int, int]] = {}
         self._read_to = self._lines = 0
-        self._about: Any = None
+        self._first: list[About] = []
         try:
             if about is None:
-                self._file: int | None = open_regular(path)
-                self._scan(self._file)
+                self._file = open_regular(path)
+                self._scan()
             else:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-                with self._alone() as file:
-                    if self._about is None:
-                        self._append(file, about)
+                with self._alone():
+                    if not self._first:
+                        self._append(about)
         except OSError as problem:
             advice = (
                 "record one first, or correct the path" if about is None else "name another file"
@@ -163,98 +170,89 @@ class _Record:
             raise UserError(
                 f"the record {path} cannot be opened ({problem.strerror}): {advice}"
             ) from None
-        if self._about is None:
-            raise UserError(f"{path} is empty: it is no record of an environment")
-        if about is not None and self._about != about:
+        if not self._first:
+            raise UserError(f"{path} is empty: it is not a record of an environment")
+        self.about = self._first[0]
+        if about is not None and self.about != about:
             raise UserError(
-                f"{path} is the record of another environment ({self._about['fingerprint']}): "
+                f"{path} is the record of another environment ({self.about['fingerprint']}): "
                 "name another file"
             )
-
-    @property
-    def source(self) -> str:
-        """Which environment was recorded."""
-        return str(self._about["source"])
 
     def get(self, *asked: str | int) -> tuple[Any] | None:
         """What was given, in a tuple, since it may be None; None if that is not on record."""
         with self._lock:
             place = self._places.get(_key(asked))
-            return None if place is None else (self._gave(place),)
+            return None if place is None else (json.loads(self._line(*place))["gave"],)
 
     def put(self, gave: Any, *asked: str | int) -> tuple[Any]:
         """Keep what was given, unless another process has been quicker; what is on record now."""
-        with self._lock, self._alone() as file:
+        with self._lock, self._alone():
             if _key(asked) not in self._places:
-                self._append(file, {"asked": asked, "gave": gave})
-            return (self._gave(self._places[_key(asked)]),)
+                self._append({"asked": asked, "gave": gave})
+            return (json.loads(self._line(*self._places[_key(asked)]))["gave"],)
 
     def digests(self) -> Iterator[bytes]:
         """One for each line, equal for equal lines."""
-        yield json.dumps(self._about, sort_keys=True).encode()
-        for start, length in list(self._places.values()):
-            yield hashlib.sha256(os.pread(self._open(), length, start)).digest()
+        yield json.dumps(self.about, sort_keys=True).encode()
+        for place in list(self._places.values()):
+            yield hashlib.sha256(self._line(*place)).digest()
 
     def close(self) -> None:
         with self._lock:
-            if self._file is not None:
+            if self._file >= 0:
                 os.close(self._file)
-                self._file = None
+            self._file = -1
 
-    def _open(self) -> int:
-        if self._file is None:
+    def _line(self, start: int, length: int) -> bytes:
+        if self._file < 0:
             raise ValueError("The record has been closed.")
-        return self._file
-
-    def _gave(self, place: tuple[int, int]) -> Any:
-        return json.loads(os.pread(self._open(), place[1], place[0]))["gave"]
+        return os.pread(self._file, length, start)
 
     @contextmanager
-    def _alone(self) -> Iterator[int]:
-        """The locked file, once all lines that other processes added are known."""
-        file = self._open()
+    def _alone(self) -> Iterator[None]:
+        """Lock the file, once all lines that other processes added are known."""
+        if self._file < 0:
+            raise ValueError("The record has been closed.")
         with locked(self.path):
-            self._scan(file)
-            if os.fstat(file).st_size > self._read_to:
-                os.ftruncate(file, self._read_to)
-            yield file
+            self._scan()
+            if os.fstat(self._file).st_size > self._read_to:
+                os.ftruncate(self._file, self._read_to)
+            yield
 
-    def _append(self, file: int, row: dict[str, Any]) -> None:
+    def _append(self, row: Any) -> None:
         line = json.dumps(row).encode() + b"\n"
         try:
-            written = os.write(file, line)
+            written = os.write(self._file, line)
             reason = f"only {written} of {len(line)} bytes fitted"
         except OSError as problem:
             written, reason = 0, problem.strerror or str(problem)
         if written != len(line):
-            os.ftruncate(file, self._read_to)
+            os.ftruncate(self._file, self._read_to)
             raise UserError(
                 f"the record {self.path} could not be written ({reason}): make room and run again"
             )
         self._index(line)
 
-    def _scan(self, file: int) -> None:
+    def _scan(self) -> None:
         """Index the complete lines that were added since the last scan."""
-        for _, line in whole_lines(file, self._read_to):
+        for _, line in whole_lines(self._file, self._read_to):
             self._index(line)
 
     def _index(self, line: bytes) -> None:
         try:
             row = json.loads(line)
             if self._lines == 0:
-                if (
-                    row["version"] != VERSION
-                    or not isinstance(row["source"], str)
-                    or "fingerprint" not in row
-                ):
+                if row["version"] != VERSION or not isinstance(row["source"], str):
                     raise ValueError("not the first line of a record of this version")
-                self._about = row
+                str(row["fingerprint"])
+                self._first.append(row)
             else:
-                _check(row)
+                _check(row["asked"], row["gave"])
                 self._places.setdefault(_key(row["asked"]), (self._read_to, len(line)))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise UserError(
-                f"{self.path}, line {self._lines + 1}: this is no line of a record; record the "
+                f"{self.path}, line {self._lines + 1}: this is not a line of a record; record the "
                 f"run again"
             ) from None
         self._lines += 1
@@ -265,15 +263,10 @@ def _key(asked: Sequence[str | int]) -> bytes:
     return hashlib.blake2b(json.dumps(list(asked)).encode(), digest_size=16).digest()
 
 
-def _check(row: Any) -> None:
-    """Raises one of Python's own errors unless `row` is a request and what it gave."""
-    asked, gave = row["asked"], row["gave"]
-    if asked[0] == "fetch":
-        fields = {field.name for field in dataclasses.fields(Page)}
-        texts = [] if gave is None else [*gave.values()] if gave.keys() == fields else [None]
-    elif asked[0] == "closest":
-        texts = [*gave]
-    else:
+def _check(asked: Any, gave: Any) -> None:
+    """Raise one of Python's own errors unless these are a request and what it gave."""
+    if asked[0] not in ("fetch", "closest"):
         raise ValueError(asked[0])
+    texts = gave if asked[0] == "closest" else [] if gave is None else asdict(Page(**gave)).values()
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("what an environment gives is text")

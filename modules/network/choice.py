@@ -2,6 +2,7 @@
 Pure.
 """
 
+import hashlib
 from typing import NamedTuple
 
 import numpy as np
@@ -49,6 +50,12 @@ def draw(
             free = free.copy()
             free[strategies[i]] = False
     return StrategyDraw(strategies, open_)
+
+
+def random_for(seed: int, key: str) -> np.random.Generator:
+    """A generator for one question, whatever was drawn for others."""
+    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+    return np.random.default_rng([seed, *np.frombuffer(digest, dtype=np.uint32).tolist()])
 
 
 def _one(scores: Scores, rng: np.random.Generator | None) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..base.space import Choice, Parameter, Space, When
+from optuna.distributions import CategoricalDistribution
+
+from ..base.space import Parameter, Space, When, choice
 
 PAPER_STRATEGIES = (
     "zero_shot", "few_shot", "cot", "self_consistency", "self_ask",
@@ -10,28 +12,28 @@ PAPER_STRATEGIES = (
 )  # fmt: skip
 
 SPACE: Space = {
-    "agents": Parameter(Choice((5, 3, 7))),
+    "agents": Parameter(CategoricalDistribution((5, 3, 7))),
     "strategies": Parameter(
-        Choice(
-            (
-                list(PAPER_STRATEGIES),
-                ["zero_shot", "few_shot", "cot"],
-                ["zero_shot", "cot", "self_ask"],
-                ["cot", "self_ask", "least_to_most"],
-                ["self_ask", "decomposition", "least_to_most"],
-                ["cot", "self_consistency"],
-            )
+        choice(
+            list(PAPER_STRATEGIES),
+            ["zero_shot", "few_shot", "cot"],
+            ["zero_shot", "cot", "self_ask"],
+            ["cot", "self_ask", "least_to_most"],
+            ["self_ask", "decomposition", "least_to_most"],
+            ["cot", "self_consistency"],
         )
     ),
-    "gamma": Parameter(Choice((0.0, 0.1, 0.3, 0.7))),
+    "gamma": Parameter(CategoricalDistribution((0.0, 0.1, 0.3, 0.7))),
     # Three agents and fewer are all connected whatever k and p are.
-    "k": Parameter(Choice((2, 4)), When("agents", above=3)),
+    "k": Parameter(CategoricalDistribution((2, 4)), When("agents", above=3)),
     # From k = N - 1 on the graph is complete whatever p is.
-    "p": Parameter(Choice((0.0, 0.1, 0.5)), When("agents", above=1, less="k")),
-    "alpha": Parameter(Choice((0.1, 0.3)), When("gamma", above=0)),
-    "choice": Parameter(Choice(("sample", "argmax"))),
-    "weight": Parameter(Choice(("mean_trust", "accuracy", "log_odds", "fitted", "conditional"))),
-    "lr": Parameter(Choice((0.001, 0.01))),
-    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
+    "p": Parameter(CategoricalDistribution((0.0, 0.1, 0.5)), When("agents", above=1, less="k")),
+    "alpha": Parameter(CategoricalDistribution((0.1, 0.3)), When("gamma", above=0)),
+    "choice": Parameter(CategoricalDistribution(("sample", "argmax"))),
+    "weight": Parameter(
+        CategoricalDistribution(("mean_trust", "accuracy", "log_odds", "fitted", "conditional"))
+    ),
+    "lr": Parameter(CategoricalDistribution((0.001, 0.01))),
+    "sampling.temperature": Parameter(CategoricalDistribution((None, 0.5, 1.0))),
 }
 """Settings by the names of NetworkConfig and TrainingSettings; the paper's are among the values."""

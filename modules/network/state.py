@@ -18,7 +18,7 @@ from ..base.errors import UserError
 from ..base.extras import from_extra
 from ..base.saved_file import read_plain
 from ..reading.voting import LOWEST_TRUST, trust_consensus
-from .choice import draw, softmax
+from .choice import draw, random_for, softmax
 from .config import NetworkConfig
 from .files import MOST_BYTES, read_json, write_file
 from .graph import Adjacency, small_world
@@ -34,11 +34,12 @@ with from_extra("network", "a strategy network"):
     from safetensors.torch import load as read_tensors
     from safetensors.torch import save as write_tensors
 
-    from .fused import FusedPolicies
-    from .policy import AgentGraph
+    from .policy import AgentGraph, Policies
 
 SETTINGS, TENSORS = "network.json", "tensors.safetensors"
 MOST_SETTINGS = 2**20  # bytes
+POLICIES = "policies."
+"""What the names of the policies' tensors begin with."""
 
 Array = npt.NDArray[Any]
 Vectors = npt.NDArray[np.floating]
@@ -61,7 +62,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
     """
 
     config: NetworkConfig
-    policies: FusedPolicies
+    policies: Policies
     adjacency: Adjacency
     trust: Trust
     average: Trust
@@ -79,7 +80,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         n, limits = config.agents, config.limits
         return cls(
             config=config,
-            policies=FusedPolicies(config.policy(width), n, config.seed).eval(),
+            policies=Policies(config.policy(width), n, config.seed).eval(),
             adjacency=small_world(n, config.k, config.p, limits, config.seed),
             trust=initial_trust(n),
             average=initial_trust(n),
@@ -133,23 +134,26 @@ class NetworkState(Parameter):  # type: ignore[misc]
             [self.tracker.scores(one)[None] for one in self.checked(vectors)]
         )
 
+    def scores(self, vectors: Vectors) -> Numbers:
+        """What strategies are chosen by: logits + gamma S[s, q], (B, N, S)."""
+        return self.logits(vectors) + self.bias(vectors)
+
     def probabilities(self, vectors: Vectors) -> Numbers:
         """softmax(logits + gamma S[s, q]) over strategies, (B, N, S) (MARL-GAT, equation 2)."""
-        return softmax(self.logits(vectors) + self.bias(vectors))
+        return softmax(self.scores(vectors))
 
     def choose(self, vector: Vectors, key: str) -> list[int | None]:
         """The strategy of each agent for one question with embedding (D,); None for one not asked.
 
-        Draws depend on the config's seed and `key`, which names the question, alone.
+        Draws depend on the config's seed and on `key`, which names the question, alone.
         """
-        return self.pick((self.logits(vector[None]) + self.bias(vector[None]))[0], vector, key)
+        return self.pick(self.scores(vector[None])[0], vector, key)
 
     def pick(self, scores: Vectors, vector: Vectors, key: str) -> list[int | None]:
-        """`choose` for scores (N, S), logits and bias together, that are known already."""
+        """`choose` with scores (N, S) that are known already."""
         rng = random_for(self.config.seed, key) if self.config.choice == "sample" else None
-        chosen: list[int | None] = draw(
-            scores, rng=rng, distinct=self.config.distinct
-        ).strategies.tolist()
+        drawn = draw(scores, rng=rng, distinct=self.config.distinct)
+        chosen: list[int | None] = drawn.strategies.tolist()
         if self.config.top is None or self.config.top >= self.config.agents:
             return chosen
         weights = self.weights(vector, chosen)
@@ -177,7 +181,9 @@ class NetworkState(Parameter):  # type: ignore[misc]
         return np.where(asked, weights, 0.0)
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Every number by name; policies under GATConv's own names, `agents.0.gat1.att_src`, …."""
+        """Every number by name; those of policies have agents first and GATConv's own names, such
+        as `policies.gat1.att_src`.
+        """
         arrays: dict[str, Array] = {
             "adjacency": self.adjacency,
             "trust": self.trust,
@@ -193,7 +199,8 @@ class NetworkState(Parameter):  # type: ignore[misc]
         found = {
             name: torch.from_numpy(np.ascontiguousarray(part)) for name, part in arrays.items()
         }
-        return self.policies.weights() | found
+        policies = self.policies.state_dict().items()
+        return {f"{POLICIES}{name}": part.clone() for name, part in policies} | found
 
     @property
     def identity(self) -> str:
@@ -286,12 +293,6 @@ class NetworkState(Parameter):  # type: ignore[misc]
         return found
 
 
-def random_for(seed: int, key: str) -> np.random.Generator:
-    """A generator for one question, whatever was drawn for others."""
-    digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
-    return np.random.default_rng([seed, *np.frombuffer(digest, dtype=np.uint32).tolist()])
-
-
 def _state(about: Mapping[str, Any], tensors: bytes, where: str) -> NetworkState:
     """The network of a state; `tensors` is a safetensors file. Raises UserError that begins with
     `where`.
@@ -316,13 +317,15 @@ def _network(
     config: NetworkConfig, questions: int, tensors: dict[str, torch.Tensor]
 ) -> NetworkState:
     n, s = config.agents, len(config.strategies)
-    arrays = {
-        name: part.numpy() for name, part in tensors.items() if not name.startswith("agents.")
+    arrays = {name: part.numpy() for name, part in tensors.items() if not name.startswith(POLICIES)}
+    weights = {
+        name.removeprefix(POLICIES): part
+        for name, part in tensors.items()
+        if name.startswith(POLICIES)
     }
-    weights = {name: part for name, part in tensors.items() if name.startswith("agents.")}
     width, stored = len(arrays["centre"]), len(arrays["tracker.questions"])
     # Policies and tracker make room by these sizes, so numbers of these sizes have to be here.
-    policies = FusedPolicies.of(config.policy(width), n, config.seed, weights)
+    policies = Policies.of(config.policy(width), n, weights)
     remembered = {
         "questions": _take(arrays, "tracker.questions", (stored, width), np.float32),
         "scores": _take(arrays, "tracker.scores", (stored, s)),

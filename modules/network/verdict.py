@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
-class Contest(NamedTuple):
+class Rivalry(NamedTuple):
     """Two rivals, named as in a sentence, and by how much `who` is better, in shares of 1 with the
     ends of the 95 % interval: `value`, `low` and `high`.
     """
@@ -34,7 +34,7 @@ class Contest(NamedTuple):
         return f"{self.who} {verb} {self.rival}: {value} points [{low}, {high}]"
 
 
-def verdict(contests: Sequence[Contest], simplest: str) -> list[str]:
+def verdict(contests: Sequence[Rivalry], simplest: str) -> list[str]:
     """A sentence for each contest; where all are lost or undecided, one more that names what does
     as well.
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from ...signatures.causal import COUNTERFACTUAL, SOLUTION, CausalEvaluator, CausalReasoner
 from ..agents.demonstration import demo_of, worked_example
@@ -18,7 +19,7 @@ from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER
 from ..base.errors import UserError, checked_whole
-from ..base.space import Choice, Parameter, Space, When, Whole
+from ..base.space import Parameter, Space, When
 from ..base.together import together
 from ..reading.answers import answer_key
 from ..reading.row import ResultRow
@@ -355,17 +356,19 @@ def _title(described: Described) -> str:
 
 _EVALUATED = When("evaluators", above=0)
 _SPACE: Space = {
-    "reasoners": Parameter(Whole(1, 4)),
-    "evaluators": Parameter(Whole(0, 2)),
+    "reasoners": Parameter(IntDistribution(1, 4)),
+    "evaluators": Parameter(IntDistribution(0, 2)),
     "tie_break": Parameter(
-        Choice(("random", "first")), When("reasoners", above=1), default="random"
+        CategoricalDistribution(("random", "first")),
+        When("reasoners", above=1),
+        default="random",
     ),
-    "th0": Parameter(Choice((0.34, 0.5, 0.67)), _EVALUATED),
-    "th1": Parameter(Choice((0.34, 0.5, 0.67)), _EVALUATED),
-    "n": Parameter(Whole(1, 3), _EVALUATED),
-    "d_max": Parameter(Whole(1, 3), _EVALUATED),
+    "th0": Parameter(CategoricalDistribution((0.34, 0.5, 0.67)), _EVALUATED),
+    "th1": Parameter(CategoricalDistribution((0.34, 0.5, 0.67)), _EVALUATED),
+    "n": Parameter(IntDistribution(1, 3), _EVALUATED),
+    "d_max": Parameter(IntDistribution(1, 3), _EVALUATED),
     "prompt_layout": LAYOUT,
-    "sampling.temperature": Parameter(Choice((None, 0.0, 1.0))),
+    "sampling.temperature": Parameter(CategoricalDistribution((None, 0.0, 1.0))),
 }
 
 CausalConsistency.protocol = Protocol(

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.errors import UserError
-from ..base.space import Space
+
+if TYPE_CHECKING:  # which would bring Optuna along
+    from ..base.space import Space
 
 MAX_ROUNDS = 3
 """The most rounds of a dialogue in the papers."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from ...signatures.roles import ROLES, Judge
 from ..agents.retrieval import Retrieval, informed, query_seat, retrieval_settings
@@ -20,11 +21,11 @@ from ..agents.transcript import Task, Turn, all_agree
 from ..base.calls import ASKER, Usage
 from ..base.errors import UserError, checked_whole
 from ..base.registry import Registry
-from ..base.space import Choice, Member, Parameter, Pick, Space, When, Whole
+from ..base.space import Parameter, Space, When, lists
 from ..base.together import together
 from ..reading.answers import Kind
 from ..reading.row import ResultRow
-from ..reading.voting import Settle, Ties, vote_among
+from ..reading.voting import DecideTie, Ties, vote_among
 from ..reports.deliberation import deliberation_report
 from .declaration import (
     MAX_ROUNDS,
@@ -70,9 +71,10 @@ def _majority(
     agents: int,
     kind: Kind,
     _: str = "",
-    settle: Settle | None = None,
+    decide_tie: DecideTie | None = None,
 ) -> str | None:
-    return vote_among([turn["answer"] for turn in turns[-agents:]], kind, settle=settle).answer
+    answers = [turn["answer"] for turn in turns[-agents:]]
+    return vote_among(answers, kind, decide_tie=decide_tie).answer
 
 
 def _last_of(turns: Turns, agents: int, kind: Kind, role: str) -> str | None:
@@ -280,7 +282,7 @@ def settle(
     roles: Sequence[str],
     kind: Kind,
     judged: str | None = None,
-    ties: Settle | None = None,
+    ties: DecideTie | None = None,
 ) -> tuple[str | None, str]:
     """The answer and `decided_by` of a tie-break by its full name; `judged` is a judge's answer.
 
@@ -467,10 +469,10 @@ def _known(tie_break: str) -> tuple[str, TieBreak | None, str]:
 
 def _ties(
     name: str, tie_break: TieBreak, roles: Sequence[str], seed: Any, question: str | None
-) -> Settle:
+) -> DecideTie:
     """What settles a tied vote under a tie-break that votes."""
     rule = name.partition(":")[2] if tie_break.votes else ""
-    return Ties.of(rule or "first", roles, seed).settle(question, roles)
+    return Ties.of(rule or "first", roles, seed).decider(question, roles)
 
 
 def _choices(*, asking: bool = True) -> str:
@@ -514,23 +516,28 @@ def _singles(described: Described) -> list[dict[str, Any]]:
 
 
 _SPACE: Space = {
-    "roles": Parameter(Pick(tuple(ROLES), 2, 3)),
-    "max_rounds": Parameter(Whole(1, MAX_ROUNDS)),
-    "tie_break": Parameter(Choice(tuple(_BUILT_IN))),
+    "roles": Parameter(lists(ROLES, 2, 3)),
+    "max_rounds": Parameter(IntDistribution(1, MAX_ROUNDS)),
+    "tie_break": Parameter(CategoricalDistribution(tuple(_BUILT_IN))),
     "ties": Parameter(
-        Choice(("first", "random")),
+        CategoricalDistribution(("first", "random")),
         When("tie_break", tuple(name for name, known in _BUILT_IN.items() if known.votes)),
         joins="tie_break",
         default="first",
     ),
-    "opening": Parameter(Choice(OPENINGS), default=OPENINGS[0]),
+    "opening": Parameter(CategoricalDistribution(OPENINGS), default=OPENINGS[0]),
     **{
-        name: Parameter(Member("roles"), When("tie_break", (name,)), joins="tie_break")
+        name: Parameter(
+            CategoricalDistribution(tuple(ROLES)),
+            When("tie_break", (name,)),
+            joins="tie_break",
+            among="roles",
+        )
         for name, known in _BUILT_IN.items()
         if known.names_agent
     },
     "prompt_layout": LAYOUT,
-    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
+    "sampling.temperature": Parameter(CategoricalDistribution((None, 0.5, 1.0))),
 }
 
 Deliberation.protocol = Protocol(

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+from optuna.distributions import CategoricalDistribution
 
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER, with_usage
 from ..base.errors import UserError
-from ..base.space import Choice, Member, Parameter, Pick, Space, When
+from ..base.space import Parameter, Space, When, lists
 from ..base.together import together
 from ..reading.answers import score
 from ..reading.row import ResultRow
@@ -115,11 +116,11 @@ class Ensemble(Program):
             argument = str(prediction.transcript[-1]["text"]) if prediction.transcript else ""
             turns.append(Turn(name, 1, prediction.answer, argument, usage=usage))
         answers = [turn.answer for turn in turns]
-        settle = (self.ties or _ties_of(self.vote)).settle(
+        decide_tie = (self.ties or _ties_of(self.vote)).decider(
             ASKER.get().question, self.names, self.weights
         )
         weights = None if self.vote == "majority" else self.weights
-        outcome = vote_among(answers, task.kind, weights, settle)
+        outcome = vote_among(answers, task.kind, weights, decide_tie)
         return prediction_of(task, outcome.answer, self.vote, turns, tied=outcome.tied)
 
     def fit_weights(self, rows: Iterable[Mapping[str, Any]]) -> list[float]:
@@ -258,7 +259,7 @@ def _replayed(
     def outcome(row: Mapping[str, Any]) -> Replayed:
         answers = [turn["answer"] for turn in row["transcript"]]
         answer = vote_among(
-            answers, row["kind"], votes, ties.settle(row["id"], names, weights)
+            answers, row["kind"], votes, ties.decider(row["id"], names, weights)
         ).answer
         return Replayed(answer, "none" if answer is None else decided_by, 1, row["usage"]["calls"])
 
@@ -267,18 +268,23 @@ def _replayed(
 
 _SPACE: Space = {
     "members": Parameter(
-        Pick(
-            tuple(name for name, known in STRATEGIES.items() if known.samples is None),
+        lists(
+            (name for name, known in STRATEGIES.items() if known.samples is None),
             2,
             4,
             ordered=False,
         )
     ),
-    "vote": Parameter(Choice(VOTES)),
-    "tie_break": Parameter(Choice(TIES), default="first"),
-    "strongest": Parameter(Member("members"), When("tie_break", ("strongest",)), joins="tie_break"),
+    "vote": Parameter(CategoricalDistribution(VOTES)),
+    "tie_break": Parameter(CategoricalDistribution(TIES), default="first"),
+    "strongest": Parameter(
+        CategoricalDistribution(tuple(STRATEGIES)),
+        When("tie_break", ("strongest",)),
+        joins="tie_break",
+        among="members",
+    ),
     "prompt_layout": LAYOUT,
-    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
+    "sampling.temperature": Parameter(CategoricalDistribution((None, 0.5, 1.0))),
 }
 
 _FREE = ("vote", "weights", "tie_break", "seed")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from contextvars import copy_context
@@ -16,20 +17,20 @@ from functools import partial
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, UnionType
 from typing import Any, Union, get_args, get_origin
-from weakref import WeakSet
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.saving import get_dependency_versions as versions
 from pydantic import BaseModel
-from tqdm import tqdm  # type: ignore[import-untyped]
 
+from ..agents.adapter import can_be_awaited
 from ..agents.seat import Seat
 from ..base.calls import CARRIED, metered
 from ..base.errors import UserError, did_you_mean
 from ..base.files import write_whole
 from ..base.saved_file import MAX_BYTES
 from ..base.sync import ends_alone, in_thread, run_sync
+from ..network.selector import StrategySelector
 from ..reading.answers import read_vote
 from ..reading.question import INPUTS, Question, choice_lines, with_choices
 from .declaration import Protocol
@@ -42,6 +43,11 @@ MODULE, STATE = "module.json", "state.json"
 THOUGHTS = frozenset(("reasoning", "rationale", "trajectory", "completions"))
 """Fields that DSPy's modules add to a prediction: never the answer."""
 
+MOST_CLASHES = 5
+CLASH = (
+    "the progress bars of dspy.Parallel clashed, since several questions used it at once, and a "
+    "question was asked again: give concurrency=1, or ask with asyncio.gather"
+)
 _LIBRARIES = ("dspy", "folkmoot")
 _UNSAID = frozenset(
     ("history", "callbacks", "stage", "lm", "traces", "train", "demos", "signature", "fields")
@@ -90,15 +96,6 @@ class Field:
         return value
 
 
-class _Bars(WeakSet[Any]):
-    """tqdm's list of its bars, which DSPy's `Parallel` empties while others of its kind are at
-    work.
-    """
-
-    def clear(self) -> None:
-        pass
-
-
 class Foreign(Program):
     """A user's own program behind the interface of folkmoot's: a `dspy.Module`, or a callable.
 
@@ -136,8 +133,6 @@ class Foreign(Program):
         self.adapter = dspy.settings.adapter
         self.fields = _fields(module, self.inputs)
         self._async = _runs_async(module)
-        if not isinstance(getattr(tqdm, "_instances", None), _Bars):
-            tqdm._instances = _Bars(getattr(tqdm, "_instances", ()))
 
     def describe(self) -> dict[str, Any]:
         known: dict[str, Any] = {
@@ -311,13 +306,36 @@ class Foreign(Program):
         # DSPy's own threads take its settings along.
         with ends_alone(), dspy.context(**{CARRIED: copy_context()}):
             if isinstance(self.module, dspy.Module):
-                if self._async:
+                if self._async and self._lms_can_be_awaited():
                     return await self.module.acall(*given, **fields)
-                return await in_thread(self.module, *given, **fields)
+                return await self._in_thread(*given, **fields)
             if self._async:
                 return await self.module(*given, **fields)
-            said = await in_thread(self.module, *given, **fields)
+            said = await self._in_thread(*given, **fields)
             return await said if inspect.isawaitable(said) else said
+
+    async def _in_thread(self, *given: Any, **fields: Any) -> Any:
+        """The result of the module in a thread, tried again where DSPy's progress bars clash.
+
+        `dspy.Parallel` (DSPy 3.4) empties tqdm's list of bars, from which the bar of another
+        `Parallel` that begins at that moment then cannot be taken: a KeyError about that bar.
+        """
+        for _ in range(MOST_CLASHES):
+            try:
+                return await in_thread(self.module, *given, **fields)
+            except KeyError as problem:
+                if "weakref" not in str(problem) or "tqdm" not in str(problem):
+                    raise
+                warnings.warn(CLASH, stacklevel=2)
+        raise RuntimeError(CLASH)
+
+    def _lms_can_be_awaited(self) -> bool:
+        """Whether to await the module: not where an LM can only be waited for, and the module, too,
+        can be run in a thread.
+        """
+        lms = [dspy.settings.lm, *(one.lm for one in predictors_of(self).values())]
+        awaitable = all(can_be_awaited(lm) for lm in lms if lm is not None)
+        return awaitable or not hasattr(type(self.module), "forward")
 
     def _given(self, known: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of a call, from those of a question."""
@@ -541,7 +559,7 @@ def _said_of(thing: Any) -> Any:
             _source(thing),
             *map(_setting, (_held(thing), thing.__defaults__, thing.__kwdefaults__)),
         ]
-    if isinstance(thing, Program):
+    if isinstance(thing, Program | StrategySelector):
         return thing.describe()
     kind = type(thing)
     settings = {

@@ -5,16 +5,16 @@ holds.
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import count, product
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import dspy
 from anyio import from_thread
+from optuna.distributions import CategoricalDistribution
 
 from ...signatures.roles import ROLES
 from ...signatures.team import WORKERS
@@ -26,7 +26,7 @@ from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER, asking, metered
 from ..base.errors import UserError
-from ..base.space import Choice, Parameter
+from ..base.space import Parameter
 from ..base.sync import run_sync
 from ..reading.answers import Kind
 from ..reading.question import Question
@@ -34,6 +34,7 @@ from ..reading.row import ResultRow
 from ..reading.voting import Ties
 from .declaration import Protocol
 from .saved import check_kept, write
+from .short_names import distinct as distinct
 
 SeatTurns = tuple[Seat, float, float]
 """A seat with the fewest and the most turns that it takes over one question."""
@@ -273,6 +274,10 @@ class Program(dspy.Module):  # type: ignore[misc]
         elif isinstance(ties, Ties) and ties.rule == "random":
             own["ties"] = replace(ties, seed=seed)
 
+    def with_seats(self, names: Iterable[str]) -> Program:
+        """The program with seats of these names, as far as it can have them: itself, or a copy."""
+        return self
+
     def assign(self, lms: Mapping[str, Any] | None) -> None:
         """Give seats LMs of their own, by seat name; `NAME` also means all of `NAME.0`, `NAME.1`,
         `NAME.split`, ….
@@ -292,7 +297,7 @@ class Program(dspy.Module):  # type: ignore[misc]
                 seat.predict.lm = lm
 
 
-LAYOUT = Parameter(Choice(LAYOUTS), default=ROLE_LAST)
+LAYOUT = Parameter(CategoricalDistribution(LAYOUTS), default=ROLE_LAST)
 """Where instructions stand, as a part of a space."""
 
 
@@ -301,20 +306,6 @@ def worded(described: Mapping[str, Any]) -> dict[str, Any]:
     alike.
     """
     return {name: described[name] for name in ("prompt_layout", "prompts") if name in described}
-
-
-def distinct(names: Sequence[str]) -> list[str]:
-    """The names in order, repeated ones with their number: `a, b, a` gives `a.0, b, a.1`."""
-    times = Counter(names)
-    used = {name for name in names if times[name] == 1}
-    numbers = {name: count() for name in names if times[name] > 1}
-    found = []
-    for name in names:
-        if name in numbers:
-            name = next(each for n in numbers[name] if (each := f"{name}.{n}") not in used)
-            used.add(name)
-        found.append(name)
-    return found
 
 
 async def solved_by(program: Program, task: Task) -> dspy.Prediction:

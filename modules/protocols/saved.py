@@ -292,7 +292,7 @@ def _place(folder: Path, name: str, identity: str) -> Path:
     """Where the parameter of that name is: what the program itself has learned is beside
     `program.json`.
     """
-    return folder if name == "state" else folder / identity
+    return folder if name == "selector.state" else folder / identity
 
 
 def read_saved(folder: Path) -> SavedProgram:

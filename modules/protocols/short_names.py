@@ -6,7 +6,9 @@ named without importing the program or DSPy.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
 
@@ -29,6 +31,20 @@ def legend(described: Mapping[str, Any]) -> str:
         return "; ".join(part for part in _details(described) if part)
     except (KeyError, TypeError, ValueError, AttributeError):
         return ""
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The names in order, repeated ones with their number: `a, b, a` gives `a.0, b, a.1`."""
+    times = Counter(names)
+    used = {name for name in names if times[name] == 1}
+    numbers = {name: count() for name in names if times[name] > 1}
+    result = []
+    for name in names:
+        if name in numbers:
+            name = next(each for n in numbers[name] if (each := f"{name}.{n}") not in used)
+            used.add(name)
+        result.append(name)
+    return result
 
 
 def _named(described: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+from optuna.distributions import CategoricalDistribution
 
 from ...signatures.roles import ROLES
 from ..agents.retrieval import Retrieval, informed, query_seat, retrieval_settings
@@ -14,7 +15,7 @@ from ..agents.seat import Seat
 from ..agents.transcript import Task
 from ..base.calls import ASKER
 from ..base.errors import UserError, checked_whole
-from ..base.space import Choice, Parameter, Space, When
+from ..base.space import Parameter, Space, When
 from ..reading.voting import Ties
 from .declaration import Described, Protocol, one_shot
 from .program import LAYOUT, Program, SeatTurns, prediction_of
@@ -148,7 +149,7 @@ class SingleAgent(Program):
             if self.ties.rule != "first" and found.get("tied"):
                 leading = found["leading"]
                 found["answer"] = leading[
-                    self.ties.settle(ASKER.get().question)([[0]] * len(leading))
+                    self.ties.decider(ASKER.get().question)([[0]] * len(leading))
                 ]
             return found
         if self.retrieval and self.query:
@@ -190,11 +191,11 @@ _SAMPLED = When(
     "strategy", tuple(name for name, known in STRATEGIES.items() if known.samples is not None)
 )
 _SPACE: Space = {
-    "strategy": Parameter(Choice(tuple(STRATEGIES))),
-    "samples": Parameter(Choice((3, 5, 10)), _SAMPLED),
-    "tie_break": Parameter(Choice(("first", "random")), _SAMPLED, default="first"),
+    "strategy": Parameter(CategoricalDistribution(tuple(STRATEGIES))),
+    "samples": Parameter(CategoricalDistribution((3, 5, 10)), _SAMPLED),
+    "tie_break": Parameter(CategoricalDistribution(("first", "random")), _SAMPLED, default="first"),
     "prompt_layout": LAYOUT,
-    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
+    "sampling.temperature": Parameter(CategoricalDistribution((None, 0.5, 1.0))),
 }
 
 SingleAgent.protocol = Protocol(

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any
 
 import dspy
-import numpy as np
-import numpy.typing as npt
 
+from ..agents.own_prompts import prompts_given
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
-from ..base.calls import ASKER, asking, with_usage
+from ..base.calls import ASKER, ROLLOUTS, Rollouts, asking, bound, with_usage
 from ..base.errors import UserError
 from ..base.together import together
 from ..network.config import NetworkConfig
+from ..network.selector import Embed, StrategySelector
 from ..reading.answers import answer_key, score
 from ..reading.question import Question
 from ..reading.row import ResultRow
 from ..reading.voting import Ties, weighted_consensus
 from ..reports.network import network_report
 from .declaration import Described, Plot, Protocol
+from .foreign import Foreign
 from .program import Program, SeatTurns, prediction_of, solved_by
 from .single import SingleAgent
 from .strategies import STRATEGIES, strategy_of
@@ -31,47 +32,55 @@ from .strategies import STRATEGIES, strategy_of
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from ..network.state import NetworkState
 
-Embed = Callable[[Sequence[str]], npt.NDArray[np.floating]]
-"""Texts (B) to their embeddings (B, D)."""
-
 _ROLLOUTS = 10_000  # between agents: more than any strategy draws samples
+_AGENT = re.compile(r"agent\.(\d+)(?:\..*)?")
 
 
 class StrategyNetwork(Program):
     """N agents choose strategies by their policies, answer apart from one another, and vote.
 
-    Args: state: what was learned, or a fresh network: a DSPy parameter, never changed by asking.
+    It is a selector (what was learned), a member for each strategy (how it is asked), and a vote.
+
+    Args:
+        state: what was learned, or a fresh network: a DSPy parameter, never changed by asking. A
+            selector brings it along, with its embeddings and modules.
         embed: makes embeddings of questions, those that the network was trained with; called in a
-        thread. lms: LMs of agents or of their strategies, by the names `agent.0`, `agent.0.cot`, ….
+            thread.
+        strategies: strategy → what the name stands for, where that is not the prompting strategy
+            of the name: another one, or any `dspy.Module`, whose predictors DSPy's optimizers find.
+        own_prompts: whether agents have prompts of their own, all of them or those of these
+            numbers. Agents that are copies of one LM share one prompt per strategy; an agent that
+            is given an LM has its own.
+        lms: LMs by strategy (`cot`), by agent (`agent.0`) or by both (`agent.0.cot`).
         samples: how many answers the strategies that draw several draw; None is their own number.
-        sampling: LM settings of all agents. tie_break: which of equally weighted answers wins:
-        `first`, `weight` (that of the heaviest single agent), `strongest:agent.N` or `random`, with
-        the question's id and `seed`.
+        sampling: LM settings of all agents.
+        tie_break: which of equally weighted answers wins: `first`, `weight` (that of the heaviest
+            single agent), `strongest:agent.N` or `random`, with the question's id and `seed`.
         seed: see `tie_break`.
         prompt_layout: `role_last`, behind what all seats share, or `role_first`, in the system
             message.
         prompts: strategy (or seat) → instructions of your own, or the path of a YAML file that says
             so.
 
-    An agent asks in the words of the strategy it chose; agents with one LM draw samples of their
-    own, at the config's `copies_temperature` where neither `sampling` nor the LM sets a
-    temperature: `fm.lm` has 0 by default, which would make them one agent. `decided_by` is
-    `consensus`, or `none` when nobody gave a readable answer. The prediction also has the
-    `confidence` in the answer, the `probabilities` of all answers, and by agent `strategies` (None:
-    not asked) and vote `weights`; a turn has its `strategy`, its `weight` and, as `confidence`, the
-    policy's probability of that strategy.
+    Agents with one LM draw samples of their own, at the config's `copies_temperature` where neither
+    `sampling` nor the LM sets a temperature: `fm.lm` has 0 by default, which would make them one
+    agent. `decided_by` is `consensus`, or `none` when nobody gave a readable answer. The prediction
+    also has the `confidence` in the answer, the `probabilities` of all answers, and by agent
+    `strategies` (None: not asked) and vote `weights`; a turn has its `strategy`, its `weight` and,
+    as `confidence`, the policy's probability of that strategy.
 
     Raises UserError for a strategy that is not in `STRATEGIES`, and seats that do not exist.
     """
 
-    trained_by: ClassVar[Callable[..., StrategyNetwork] | None] = None  # handed in from above
     training: Any  # how it went, where a training made it
 
     def __init__(
         self,
-        state: NetworkState,
-        embed: Embed,
+        state: NetworkState | StrategySelector,
+        embed: Embed | None = None,
         *,
+        strategies: Mapping[str, Any] | None = None,
+        own_prompts: bool | Sequence[int] = False,
         lms: Mapping[str, Any] | None = None,
         samples: int | None = None,
         sampling: Mapping[str, Any] | None = None,
@@ -81,15 +90,28 @@ class StrategyNetwork(Program):
         prompts: Mapping[str, str] | str | Path | None = None,
     ) -> None:
         super().__init__()
-        self.state, self.embed = state, _Kept(embed)
-        self.ties = Ties.of(tie_break, [f"agent.{i}" for i in range(state.config.agents)], seed)
+        stands_for = dict(strategies or {})
+        if isinstance(state, StrategySelector):
+            stands_for = {**state.names, **state.modules, **stands_for}
+            state, embed = state.state, embed or state.embed
+        if embed is None:
+            raise UserError("embed is missing: give what embeds questions, such as fm.Embedder()")
+        self.selector = StrategySelector(embedding=embed, state=state)
+        config = state.config
+        for name in stands_for:
+            if name not in config.strategies:
+                raise UserError(
+                    f"strategies names {name!r}, which the network does not choose among: its "
+                    f"strategies are {', '.join(config.strategies)}"
+                )
+        self.ties = Ties.of(tie_break, [f"agent.{i}" for i in range(config.agents)], seed)
         self.samples, self.sampling = samples, dict(sampling or {})
-        self.agents = [
-            [_Member(i, name, samples, sampling) for name in state.config.strategies]
-            for i in range(state.config.agents)
-        ]
-        # DSPy finds modules in a list, not in a list of lists.
-        self.members = [member for agent in self.agents for member in agent]
+        self.members = {
+            name: self._member(name, stands_for.get(name, name)) for name in config.strategies
+        }
+        self.own_prompts = list[int]()
+        every = range(config.agents)
+        self._separate(every if own_prompts is True else own_prompts or ())
         self.word(prompts, prompt_layout)
         self.assign(lms)
 
@@ -103,24 +125,36 @@ class StrategyNetwork(Program):
         config.warn()
         return cls(NetworkState.fresh(config, embed(["width"]).shape[1]), embed, **options)
 
-    @classmethod
-    def from_outcomes(cls, outcomes: Any, **options: Any) -> StrategyNetwork:
-        """A network trained on recorded answers: `fm.train(outcomes, …)`, with the same options.
+    @property
+    def state(self) -> NetworkState:
+        """What the network has learned."""
+        return self.selector.state
 
-        Raises UserError as `fm.train`.
-        """
-        if cls.trained_by is None:
-            raise UserError(
-                "this class alone cannot be trained: take it from folkmoot, as fm.StrategyNetwork"
-            )
-        return cls.trained_by(outcomes, **options)
+    @state.setter
+    def state(self, state: NetworkState) -> None:
+        self.selector.state = state
+
+    @property
+    def embed(self) -> Embed:
+        """What makes embeddings of questions."""
+        return self.selector.embed
 
     def describe(self) -> dict[str, Any]:
-        config = self.state.config.to_dict()
+        shared = {
+            name: member.strategy if isinstance(member, SingleAgent) else member.describe()
+            for name, member in self.members.items()
+        }
+        stands_for = {
+            name: shared.get(name, shared.get(f"agent.0.{name}"))
+            for name in self.state.config.strategies
+        }
+        stands_for = {name: what for name, what in stands_for.items() if what != name}
         return {
             **self.named(),
-            "config": config,
+            "config": self.state.config.to_dict(),
             "learned": self.state.identity,
+            **({"strategies": stands_for} if stands_for else {}),
+            **({"own_prompts": self.own_prompts} if self.own_prompts else {}),
             "samples": self.samples,
             "sampling": self.sampling,
             **({} if self.ties == Ties() else self.ties.described()),
@@ -129,13 +163,30 @@ class StrategyNetwork(Program):
     def other_seats(self) -> list[str]:
         return STRATEGIES.names()
 
+    def with_seats(self, names: Iterable[str]) -> Program:
+        agents = self._agents_in(names)
+        if set(agents) <= set(self.own_prompts):
+            return self
+        network: StrategyNetwork = self.deepcopy()
+        network._separate(agents)
+        return network
+
+    def word(self, prompts: Any = None, prompt_layout: str | None = None) -> None:
+        prompts = prompts_given(prompts) if prompts is not None else None
+        self._separate(self._agents_in(prompts or ()))
+        super().word(prompts, prompt_layout)
+
+    def assign(self, lms: Mapping[str, Any] | None) -> None:
+        self._separate(self._agents_in(lms or ()))
+        super().assign(lms)
+
     def turns(self) -> list[SeatTurns]:
         """The fewest turns that an agent takes are those of its cheapest strategy, the most of its
         dearest; right for the agents together, while a single seat may take none.
         """
-        asked, found = self.state.config.top or len(self.agents), list[SeatTurns]()
-        for agent in self.agents[:asked]:
-            each = [member.turns() for member in agent]
+        config, found = self.state.config, list[SeatTurns]()
+        for i in range(config.top or config.agents):
+            each = [_turns(self._of(i, name)) for name in config.strategies]
             cheapest = min(range(len(each)), key=lambda s: sum(low for _, low, _ in each[s]))
             dearest = max(range(len(each)), key=lambda s: sum(high for _, _, high in each[s]))
             for s, turns in enumerate(each):
@@ -144,36 +195,33 @@ class StrategyNetwork(Program):
         return found
 
     async def solve(self, task: Task) -> dspy.Prediction:
-        vector = (await asyncio.to_thread(self.embed, [task.question]))[0]
-        chosen = self.state.choose(vector, task.key)
-        chances = self.state.probabilities(vector[None])[0]
-        asked = [(i, s) for i, s in enumerate(chosen) if s is not None]
-        said = await together(with_usage(self._ask(task, i, s)) for i, s in asked)
-        weights = self.state.weights(vector, chosen)
-        names = self.state.config.strategies
+        chosen = await self.selector.acall(question=task.question, key=task.key)
+        names, weights = self.state.config.strategies, chosen.weights
+        asked = [(i, name) for i, name in enumerate(chosen.choices) if name is not None]
+        predictions = await together(with_usage(self._ask(task, i, name)) for i, name in asked)
         turns = [
             Turn(
                 f"agent.{i}",
                 1,
                 prediction.answer,
-                str(prediction.transcript[-1]["text"]),
+                str(prediction.transcript[-1]["text"]) if prediction.transcript else "",
                 usage=usage,
                 details={
-                    "strategy": names[s],
-                    "confidence": round(float(chances[i, s]), 6),
+                    "strategy": name,
+                    "confidence": round(float(chosen.probabilities[i, names.index(name)]), 6),
                     "weight": round(float(weights[i]), 6),
                 },
             )
-            for (i, s), (prediction, usage) in zip(asked, said, strict=True)
+            for (i, name), (prediction, usage) in zip(asked, predictions, strict=True)
         ]
-        answers: list[str | None] = [None] * len(self.agents)
+        answers: list[str | None] = [None] * len(chosen.choices)
         spelled: dict[Any, str] = {}
         for (i, _), turn in zip(asked, turns, strict=True):
             if turn.answer is not None:  # equal answers as the first of them was spelled
                 answers[i] = spelled.setdefault(answer_key(turn.answer, task.kind), turn.answer)
-        voters = [f"agent.{i}" for i in range(len(self.agents))]
-        settle = self.ties.settle(ASKER.get().question, voters, weights.tolist())
-        outcome = weighted_consensus(answers, weights, settle)
+        voters = [f"agent.{i}" for i in range(len(answers))]
+        decide_tie = self.ties.decider(ASKER.get().question, voters, weights.tolist())
+        outcome = weighted_consensus(answers, weights, decide_tie)
         return prediction_of(
             task,
             outcome.answer,
@@ -181,7 +229,7 @@ class StrategyNetwork(Program):
             turns,
             confidence=outcome.probability,
             probabilities=outcome.probabilities,
-            strategies=[None if s is None else names[s] for s in chosen],
+            strategies=chosen.choices,
             weights=weights.tolist(),
         )
 
@@ -203,91 +251,88 @@ class StrategyNetwork(Program):
             question = questions[q]
             task = Task.of(question.question, question.choices, question.context, question.kind)
             with asking(question=question.id):
-                said = (await self._ask(task, i, s)).answer
-            if said is None:
+                answer = (await self._ask(task, i, self.state.config.strategies[s])).answer
+            if answer is None:
                 return None, False
-            right = score(said, str(question.answer), question.kind, question.choices).correct
-            return answer_key(said, question.kind), bool(right)
+            right = score(answer, str(question.answer), question.kind, question.choices).correct
+            return answer_key(answer, question.kind), bool(right)
 
         return answer
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         return network_report(rows)
 
-    async def _ask(self, task: Task, i: int, s: int) -> dspy.Prediction:
-        """Agent i's answer with strategy s."""
-        member, own = self.agents[i][s], self.agents[i][s].seat.predict.lm
+    async def _ask(self, task: Task, i: int, name: str) -> dspy.Prediction:
+        """Agent i's answer with the strategy of that name."""
+        member = self._of(i, name)
+        own = _lm_of(member)
         # Agents with LMs of their own need no other sample, and share the record of a single
         # agent's calls.
-        copies = [agent[s].seat.predict.lm is own for agent in self.agents]
-        member.number = sum(copies[:i])
+        copies = [_lm_of(self._of(j, name)) is own for j in range(self.state.config.agents)]
         unset = getattr(own or dspy.settings.lm, "temperature_unset", False)
-        member.temperature = (
-            self.state.config.copies_temperature if sum(copies) > 1 and unset else None
-        )
-        return await solved_by(member, task)
+        heat = self.state.config.copies_temperature if sum(copies) > 1 and unset else None
+        context: Any = nullcontext()
+        if heat is not None and isinstance(member, Foreign) and own is None:
+            context = dspy.context(lm=dspy.settings.lm.copy(temperature=heat))
+        first = ROLLOUTS.get().rollout + sum(copies[:i]) * _ROLLOUTS  # repeats have their own
+        with bound(ROLLOUTS, Rollouts(first, heat)), context:
+            return await solved_by(member, task)
+
+    def _of(self, i: int, name: str) -> Program:
+        """How agent i is asked with the strategy of that name."""
+        return self.members.get(f"agent.{i}.{name}") or self.members[name]
+
+    def _member(self, name: str, thing: Any) -> Program:
+        known = STRATEGIES.find(thing) if isinstance(thing, str) else thing
+        if isinstance(known, Program):
+            return known
+        if isinstance(known, dspy.Module):
+            return Foreign(known)
+        samples = self.samples if strategy_of(thing).samples is not None else None
+        member = SingleAgent(thing, samples=samples, sampling=self.sampling)
+        member.rename(name)
+        return member
+
+    def _agents_in(self, names: Iterable[str]) -> list[int]:
+        """The agents that seats of these names belong to, such as `agent.0.cot`."""
+        agents = {int(found[1]) for name in names if (found := _AGENT.fullmatch(name))}
+        return sorted(i for i in agents if i < self.state.config.agents)
+
+    def _separate(self, agents: Iterable[int]) -> None:
+        """Give agents prompts of their own: copies of those that they share."""
+        config = self.state.config
+        for i in agents:
+            if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < config.agents:
+                raise UserError(
+                    f"own_prompts has {i!r}: give true, or numbers of agents from 0 to "
+                    f"{config.agents - 1}"
+                )
+        for i in sorted(set(agents) - set(self.own_prompts)):
+            for name in config.strategies:
+                member = self.members[name].deepcopy()
+                if isinstance(member, SingleAgent):
+                    member.rename(f"agent.{i}.{name}")
+                self.members[f"agent.{i}.{name}"] = member
+            self.own_prompts = sorted([*self.own_prompts, i])
+        if len(self.own_prompts) == config.agents:  # nobody asks the shared ones any more
+            for name in config.strategies:
+                self.members.pop(name, None)
 
 
-class _Member(SingleAgent):
-    """An agent with one of its strategies. `number` tells agents apart that have the same LM, which
-    is then asked at `temperature`; None: as it is.
-    """
-
-    def __init__(
-        self, agent: int, strategy: str, samples: int | None, sampling: Mapping[str, Any] | None
-    ) -> None:
-        several = strategy_of(strategy).samples is not None
-        super().__init__(strategy, samples=samples if several else None, sampling=sampling)
-        self.rename(f"agent.{agent}.{strategy}")
-        self.number, self.temperature = 0, cast(float | None, None)
-
-    async def solve(self, task: Task) -> dspy.Prediction:
-        seat, steps = (
-            self._own(self.seat),
-            {name: self._own(step) for name, step in self.steps.items()},
-        )
-        return await self.plan.flow(seat, steps, task, self.samples or 1)
-
-    def _own(self, seat: Seat) -> Seat:
-        if not self.number and self.temperature is None:
-            return seat
-        return cast(Seat, _Sampler(seat, self.number, self.temperature))
+def _turns(member: Program) -> list[SeatTurns]:
+    """The turns of a member; of a module of the user's own, at most one of each predictor."""
+    turns = member.turns()
+    if isinstance(member, Foreign):
+        for name, predictor in member.parts(dspy.Predict):
+            seat = Seat(name, predictor.signature)
+            seat.predict = predictor
+            turns.append((seat, 0, 1))
+    return turns
 
 
-class _Sampler:
-    """A seat whose calls are samples of one agent's own, for the flow of a strategy."""
-
-    def __init__(self, seat: Seat, number: int, temperature: float | None) -> None:
-        self._seat, self._first = seat, number * _ROLLOUTS
-        free = temperature is not None and "temperature" not in seat.predict.config
-        self._sampling = {"temperature": temperature} if free else {}
-
-    async def ask(self, task: Task, *, rollout: int | None = None, **given: Any) -> Turn:
-        return await self._seat.ask(
-            task, rollout=self._rollout(rollout), sampling=self._sampling, **given
-        )
-
-    async def work(
-        self, task: Task, step: str, *, rollout: int | None = None, **given: Any
-    ) -> Turn:
-        number = self._rollout(rollout)
-        return await self._seat.work(task, step, rollout=number, sampling=self._sampling, **given)
-
-    def _rollout(self, rollout: int | None) -> int | None:
-        return self._first + (rollout or 0) if self._first else rollout
-
-
-class _Kept:
-    """What makes embeddings, the same one in all copies of a program."""
-
-    def __init__(self, embed: Embed) -> None:
-        self._embed = embed
-
-    def __call__(self, texts: Sequence[str]) -> npt.NDArray[np.floating]:
-        return self._embed(texts)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Kept:
-        return self
+def _lm_of(member: Program) -> Any:
+    """The LM of a member's first predictor; None for that of the run."""
+    return next((predictor.lm for _, predictor in member.parts(dspy.Predict)), None)
 
 
 Embedder = Callable[[str], Embed]
@@ -299,6 +344,8 @@ def trained_network(
     *,
     embedder: Embedder,
     embedding: str | Embed | None = None,
+    strategies: Mapping[str, Any] | None = None,
+    own_prompts: bool | Sequence[int] = False,
     samples: int | None = None,
     sampling: Mapping[str, Any] | None = None,
     tie_break: str = "first",
@@ -312,7 +359,8 @@ def trained_network(
         folder: what `network.save` or a training wrote.
         embedder: makes what embeds questions, by the name of the model that the training had.
         embedding: what embeds questions; None takes the model that the network's files name.
-        samples, sampling, tie_break, seed, prompt_layout, prompts: as for the constructor.
+        strategies, own_prompts, samples, sampling, tie_break, seed, prompt_layout, prompts: as for
+            the constructor.
 
     Raises UserError for a folder without a network, one whose strategies are not prompting
     strategies, and one that names a folder as its embedding model.
@@ -328,6 +376,8 @@ def trained_network(
     return StrategyNetwork(
         state,
         embed,
+        strategies=strategies,
+        own_prompts=own_prompts,
         samples=samples,
         sampling=sampling,
         tie_break=tie_break,

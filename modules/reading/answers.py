@@ -104,10 +104,10 @@ def read_boolean(text: str) -> bool | None:
     edges = [m for m in (_LEADING_TRUTH.match(text), _FINAL_TRUTH.search(text)) if m]
     every = list(_ANY_TRUTH.finditer(text))
     set_off = [m for m in every if _set_off(text, m)]
-    found = (
+    matches = (
         edges + set_off if edges else [m for m in every if m["word"].casefold() != "no"] + set_off
     )
-    values = {value for m in found if (value := _truth(text, m)) is not None}
+    values = {value for m in matches if (value := _truth(text, m)) is not None}
     return values.pop() if len(values) == 1 else None
 
 
@@ -161,13 +161,13 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
         return _value(text, number) if number else None
     markers = list(_NUMBER_MARK.finditer(text))
     if markers:
-        said = text[markers[-1].end() :].lstrip(" \n:\"'")
-        said = _SENTENCE.split(said, maxsplit=1)[0].rpartition("=")[2]
-        number = _NUMBER.search(said)
-        if _NO_NUMBER.search(said, 0, number.start() if number else len(said)):
+        statement = text[markers[-1].end() :].lstrip(" \n:\"'")
+        statement = _SENTENCE.split(statement, maxsplit=1)[0].rpartition("=")[2]
+        number = _NUMBER.search(statement)
+        if _NO_NUMBER.search(statement, 0, number.start() if number else len(statement)):
             return None
         if number:
-            return _value(said, number)
+            return _value(statement, number)
     numbers = list(_NUMBER.finditer(text))
     return _value(text, numbers[-1]) if numbers else None
 
@@ -221,15 +221,15 @@ def em_f1(prediction: str | None, gold: str) -> tuple[float, float]:
     """
     if prediction is None:
         return 0.0, 0.0
-    said, true = normalise_span(prediction), normalise_span(gold)
-    exact = float(said == true)
-    if not exact and {said, true} & {"yes", "no", "noanswer"}:
+    predicted, true = normalise_span(prediction), normalise_span(gold)
+    exact = float(predicted == true)
+    if not exact and {predicted, true} & {"yes", "no", "noanswer"}:
         return exact, 0.0
-    said_tokens, true_tokens = said.split(), true.split()
-    common = (Counter(said_tokens) & Counter(true_tokens)).total()
+    predicted_tokens, true_tokens = predicted.split(), true.split()
+    common = (Counter(predicted_tokens) & Counter(true_tokens)).total()
     if not common:
         return exact, 0.0
-    precision, recall = common / len(said_tokens), common / len(true_tokens)
+    precision, recall = common / len(predicted_tokens), common / len(true_tokens)
     return exact, 2 * precision * recall / (precision + recall)
 
 
@@ -360,8 +360,8 @@ def score(
             raise ValueError(
                 f"the gold answer {gold!r} is not among the choices {', '.join(choices)}"
             )
-        said = None if answer is None else answer.strip()
-        return Score(said == label or same_text(said, label, choices or {}), None, None)
+        chosen = None if answer is None else answer.strip()
+        return Score(chosen == label or same_text(chosen, label, choices or {}), None, None)
     if read_answer(gold, kind) is None:
         raise ValueError(f"the gold answer {gold!r} is not a {kind}")
     return Score(same_answer(answer, gold, kind), None, None)

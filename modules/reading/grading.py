@@ -1,6 +1,4 @@
-"""Graders that have a name, what a score may be, and whether a row's score follows from its
-answer.
-"""
+"""Graders that have a name, the scale of scores, and a check that a score fits its answer."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ from .row import ResultRow, score_in
 ACCURACY = "accuracy"
 
 FAILURE_SCORE = 0.0
-"""What counts for a question without an answer where a metric has no lowest score, as in
-`dspy.Evaluate`.
-"""
+"""The score of a question without an answer where a metric has no lowest one, as in DSPy."""
 
 MOST_SCORE = 1e18
 """No score is further from 0: sums of larger ones could leave the numbers that there are."""
@@ -37,9 +33,7 @@ class MetricError(UserError):
 
 
 class Graded(NamedTuple):
-    """What a metric says of an answer: its score, whether it is right (None: a score only), and
-    feedback.
-    """
+    """An answer's score, whether it is right (None: it has a score only), and feedback."""
 
     score: float
     correct: bool | None
@@ -47,7 +41,7 @@ class Graded(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """What the scores of a metric can be: from `low` to `high` (None: no such end).
+    """The scores that a metric can give: from `low` to `high` (None: no such end).
 
     With `rate` True each is right (1) or wrong (0), with False a number, and with None either.
     """
@@ -70,25 +64,24 @@ class Scale(NamedTuple):
 
     @property
     def least(self) -> float:
-        """What a question without an answer scores."""
+        """The score of a question without an answer."""
         return FAILURE_SCORE if self.low is None else self.low
 
     def fault(self, value: float) -> str:
-        """What is wrong with a score, to be read right after it; empty for one that can be."""
+        """The fault of a score, to be read right after it; empty for a possible score."""
         low, high = self.ends
         if not low <= value <= high:  # also for NaN
             return f", outside {low:g} to {high:g}"
         if value < self.least:
             return (
-                f", less than a question without an answer scores ({self.least:g}): say what its "
-                f"least is "
-                "by fm.Metric(function, low=…)"
+                f", less than a question without an answer scores ({self.least:g}): give its "
+                "lowest score by fm.Metric(function, low=…)"
             )
-        return ": it is to be right (1) or wrong (0)" if self.rate and value not in (0, 1) else ""
+        return ": it must be right (1) or wrong (0)" if self.rate and value not in (0, 1) else ""
 
 
 def metric_name(run: Mapping[str, Any]) -> str:
-    """What the scores of a run are called, from its description."""
+    """The name of a run's scores, from its description."""
     return str((run.get("metric") or {}).get("name") or ACCURACY)
 
 
@@ -117,8 +110,8 @@ def _exact(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None
 
 
 def _contains(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> bool:
-    said, wanted = (" ".join(one.casefold().split()) for one in (answer, gold))
-    return wanted in said
+    text, wanted = (" ".join(one.casefold().split()) for one in (answer, gold))
+    return wanted in text
 
 
 GRADERS: dict[str, Grader] = {
@@ -131,10 +124,10 @@ GRADERS: dict[str, Grader] = {
 
 
 def regex_grader(pattern: str) -> Grader:
-    """Whether a pattern is found in the answer. Raises UserError for one that is none."""
+    """Grades whether a pattern occurs in the answer. Raises UserError for an invalid pattern."""
     if not pattern or len(pattern) > MOST_PATTERN:
         raise UserError(
-            f"the metric regex: needs a pattern of 1 to {MOST_PATTERN:,} characters behind it"
+            f"the metric regex: needs a pattern of 1 to {MOST_PATTERN:,} characters after it"
         )
     try:
         compiled = regex.compile(pattern)
@@ -143,7 +136,7 @@ def regex_grader(pattern: str) -> Grader:
             f"the metric regex:{pattern} is not a regular expression ({problem}): fix it"
         ) from None
 
-    def found(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> bool:
+    def matches(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> bool:
         try:
             return compiled.search(answer, timeout=REGEX_SECONDS) is not None
         except TimeoutError:
@@ -152,12 +145,13 @@ def regex_grader(pattern: str) -> Grader:
                 f"make it simpler"
             ) from None
 
-    return found
+    return matches
 
 
 def grader_of(metric: Mapping[str, Any] | None) -> Grader | None:
-    """What grades as a metric that `run.json` describes; None for a judge or a function of
-    somebody's own, which is not imported for that. Raises UserError for a pattern that is none.
+    """The grader of a metric as `run.json` describes it. Raises UserError for an invalid pattern.
+
+    None for a judge and for a function of the user's own, which is not imported for that.
     """
     spec = metric.get("spec") if metric else ACCURACY
     if isinstance(spec, str) and spec.startswith(REGEX):
@@ -172,18 +166,17 @@ def grader_of(metric: Mapping[str, Any] | None) -> Grader | None:
 def row_fault(
     row: ResultRow, scale: Scale, grader: Grader | None, *, measured: bool = True
 ) -> str | None:
-    """Why the score of a row cannot be, in words that follow on its file and line; None for one
-    that can.
+    """The fault of a row's score, to be read after its file and line, or None.
 
-    Args: row: a row of the right shape. scale: what the scores of its run can be. grader: grades
-        the answer again; None where nothing can. measured: False of a row whose score somebody else
-        gave: it does not have to follow from the answer.
+    Args: row: a row of the right shape. scale: the scores that its run can have. grader: grades
+        the answer again; None where nothing can. measured: False for a row that another program
+        scored: its score does not have to follow from the answer.
     """
-    answer, gold, given = row["answer"], row["gold"], row.get("score")
+    answer, gold = row["answer"], row["gold"]
     if row["error"] is not None:
         if row["correct"]:
             return f"{_called(row)} has an error and is called right"
-    elif row["correct"] is None and (given is None or scale.rate):
+    elif row["correct"] is None and (row.get("score") is None or scale.rate):
         return f"{_called(row)} is called neither right nor wrong"
     else:
         value = score_in(row)
@@ -208,8 +201,7 @@ def row_fault(
             if not math.isclose(value, expected, abs_tol=1e-9):
                 return (
                     f"{_called(row)} scores {value:g}, but its answer {_shown(answer)} (gold "
-                    f"answer "
-                    f"{_shown(gold)}) scores {expected:g}"
+                    f"answer {_shown(gold)}) scores {expected:g}"
                 )
     if measured and row["kind"] == "span" and row["em"] is not None:
         em, f1 = em_f1(answer, gold or "")

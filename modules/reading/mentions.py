@@ -151,14 +151,14 @@ def _by_text(text: str, choices: Mapping[str, str]) -> list[Mention]:
         words = tuple(tokens(option, case=False, articles=False)) or (option.strip(),)
         if option.strip() and option.strip().casefold() not in labels:
             alike.setdefault(words, []).append(label)
-    found = {
+    groups = {
         match.span(): group
         for group in alike.values()
         for match in _text_pattern(tuple(choices[label].strip() for label in group)).finditer(text)
     }
     mentions = []
-    for (start, end), named in found.items():
-        if any(s <= start and end <= e and (s, e) != (start, end) for s, e in found):
+    for (start, end), named in groups.items():
+        if any(s <= start and end <= e and (s, e) != (start, end) for s, e in groups):
             continue  # "department store" is not "store"
         if not all(same_text(named[0], label, choices) for label in named):
             written = tokens(text[start:end], case=True, articles=True)

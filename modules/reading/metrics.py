@@ -1,6 +1,4 @@
-"""Metrics: how good an answer is, by a function of the user's own, as DSPy has them, or by
-a name.
-"""
+"""Metrics: how good an answer is, by a function of the user's own, as in DSPy, or by a name."""
 
 from __future__ import annotations
 
@@ -66,9 +64,8 @@ class Metric:
     ) -> None:
         if not callable(function):
             raise UserError(
-                f"{type(function).__name__} is no metric: give a function (example, prediction, "
-                f"trace=None), "
-                "or a name"
+                f"a {type(function).__name__} is not a metric: give a function (example, "
+                "prediction, trace=None), or a name"
             )
         if isinstance(function, type):
             raise UserError(
@@ -83,8 +80,7 @@ class Metric:
         if not -MOST_SCORE <= least < most <= MOST_SCORE:
             raise UserError(
                 f"the metric {self.name} lies between {low} and {high}: the first must be less, "
-                f"and neither "
-                f"beyond {MOST_SCORE:g}"
+                f"and neither beyond {MOST_SCORE:g}"
             )
         self._least, self._most = _parameters(function, self.name)
         called = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
@@ -101,18 +97,16 @@ class Metric:
 
     @property
     def scale(self) -> Scale:
-        """What its scores can be."""
+        """The scores that it can give."""
         return Scale(self.low, self.high, self.rate)
 
     @property
     def default(self) -> bool:
-        """Whether this is what counts where no metric is given."""
+        """True for the metric that is used where none is named."""
         return self.builtin and self.name == ACCURACY
 
     def identity(self) -> dict[str, Any] | None:
-        """What tells it from others in a run's description; None for what counts where none is
-        given.
-        """
+        """Its description in a run, which differs from that of other metrics; None by default."""
         if self.default:
             return None
         code = None if self.builtin else code_of(self.function)
@@ -121,48 +115,44 @@ class Metric:
 
     @property
     def lost(self) -> Graded:
-        """What a question without an answer gets."""
+        """The grade of a question without an answer."""
         return Graded(self.scale.least, None if self.rate is False else False)
 
     async def grade(self, question: Question, prediction: Any) -> Graded:
-        """The score of a prediction whose answer was read. Raises MetricError where the metric
-        gives none.
-        """
+        """The score of a prediction. Raises MetricError where the metric gives none."""
         if prediction.get("answer") is None:
             return self.lost
         if self.builtin:
             return self.graded(lambda: self.function(question, prediction))
-        given = self._given(question, prediction)
+        arguments = self._arguments(question, prediction)
         if not self._async:
-            return await in_thread(self.graded, partial(self.function, *given))
+            return await in_thread(self.graded, partial(self.function, *arguments))
         try:
             with ends_alone():
-                returned = await self.function(*given)
+                returned = await self.function(*arguments)
         except Exception as problem:
             return self.graded(partial(_raise, problem))
         return self.graded(lambda: returned)
 
-    def grade_now(self, question: Question, prediction: Any, *told: Any) -> Graded:
-        """`grade` from a thread that may wait; `told` are the trace and what else GEPA gives."""
+    def grade_now(self, question: Question, prediction: Any, *more: Any) -> Graded:
+        """`grade` from a thread that may wait; `more` are the trace and what else GEPA passes."""
         if prediction is None or prediction.get("answer") is None:
             return self.lost
         if self.builtin:
             return self.graded(lambda: self.function(question, prediction))
         if self._async:
             return run_sync(self.grade, question, prediction)
-        return self.graded(partial(self.function, *self._given(question, prediction, *told)))
+        return self.graded(partial(self.function, *self._arguments(question, prediction, *more)))
 
     def regrade(self, answer: str | None, row: ResultRow) -> Graded:
-        """The score of another answer to a question that has a row, by a metric that is
-        `builtin`.
-        """
+        """The score of another answer to the question of a row, by a metric that is `builtin`."""
         if answer is None:
             return self.lost
         asked = dspy.Example(answer=row["gold"], kind=row["kind"], choices=row["choices"])
         return self.graded(lambda: self.function(asked, dspy.Prediction(answer=answer)))
 
     def graded(self, scored: Callable[[], Any]) -> Graded:
-        """What a metric returned, checked. Raises MetricError, and what ends a run."""
+        """Checks what a metric returned. Raises MetricError, and whatever ends a run."""
         try:
             returned, feedback = scored(), None
             if (
@@ -180,8 +170,8 @@ class Metric:
             if run_ending(problem) is not None:
                 raise
             raise MetricError(
-                f"the metric {self.name} raised {type(problem).__name__} ({said_by(problem)}): "
-                f"fix it"
+                f"the metric {self.name} raised {type(problem).__name__} "
+                f"({said_by(problem)}): fix it"
             ) from problem
         if value is None:
             what = "None" if returned is None else f"a {type(returned).__name__}"
@@ -194,12 +184,11 @@ class Metric:
         correct = bool(value) if self.rate or (self.rate is None and whole) else None
         return Graded(value, correct, feedback)
 
-    def _given(self, question: Question, prediction: Any, *told: Any) -> list[Any]:
+    def _arguments(self, question: Question, prediction: Any, *more: Any) -> list[Any]:
         meta = {key: value for key, value in question.meta.items() if key not in question}
         example = Question(question, **meta) if meta else question
-        return [example, prediction, *told, None, None, None][
-            : max(self._least, min(self._most, 2 + len(told)))
-        ]
+        count = max(self._least, min(self._most, 2 + len(more)))
+        return [example, prediction, *more, None, None, None][:count]
 
 
 def _raise(problem: Exception) -> Any:
@@ -216,33 +205,30 @@ def _made(
     return Metric(function, name, low=low, high=high, rate=rate)
 
 
-def metric_of(given: Any) -> Metric:
-    """The metric that `metric=` names: None is accuracy. Raises UserError, before anything is
-    asked.
-    """
-    if isinstance(given, Metric):
-        return given
-    if given is None:
+def metric_of(metric: Any) -> Metric:
+    """The metric that `metric=` names; None is accuracy. Raises UserError."""
+    if isinstance(metric, Metric):
+        return metric
+    if metric is None:
         return METRICS[ACCURACY]
-    if not isinstance(given, str):
-        return Metric(given)
-    if given.startswith(REGEX):
-        return _named("regex", regex_grader(given.removeprefix(REGEX)), rate=True, spec=given)
-    if given == JUDGE:
+    if not isinstance(metric, str):
+        return Metric(metric)
+    if metric.startswith(REGEX):
+        return _named("regex", regex_grader(metric.removeprefix(REGEX)), rate=True, spec=metric)
+    if metric == JUDGE:
         raise UserError(
             "the metric judge needs an LM that grades: give judge_lm (on the command line "
             "--judge-lm)"
         )
-    found = METRICS.spec(given)
-    if found is None or found.rest:
-        known = [*METRICS.names(), JUDGE, "regex:PATTERN"]
+    spec = METRICS.spec(metric)
+    if spec is None or spec.rest:
+        names = [*METRICS.names(), JUDGE, "regex:PATTERN"]
         raise UserError(
-            f"there is no metric {given!r}{did_you_mean(given, known)}: take {', '.join(known)}, "
-            f"or name "
-            "your own as module:function"
+            f"there is no metric {metric!r}{did_you_mean(metric, names)}: take "
+            f"{', '.join(names)}, or name your own as module:function"
         )
-    metric: Metric = found.thing
-    return metric
+    named: Metric = spec.thing
+    return named
 
 
 def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
@@ -251,39 +237,37 @@ def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
     if free is not None and metric.default:
         raise UserError(
             f"question {free!r} is open, and nothing says what a right answer is: give a metric, "
-            f"such as "
-            "metric='f1', 'contains' or a function of your own"
+            "such as metric='f1', 'contains' or a function of your own"
         )
 
 
 def metric_of_run(run: Mapping[str, Any], given: Any = None) -> Metric:
     """The metric that a run was scored by, from its description.
 
-    A function of the user's own has to be `given`, as `metric_of` takes it: what a run names is not
-    imported. Raises UserError for a function that is not given, or not what it was when the run was
-    scored.
+    A function of the user's own must be `given`, as `metric_of` takes it: the name in a run is not
+    imported. Raises UserError for a function that is missing, or that has changed since the run.
     """
-    known = run.get("metric")
+    recorded = run.get("metric")
     if given is not None:
         metric = metric_of(given)
-    elif not known:
+    elif not recorded:
         return METRICS[ACCURACY]
-    elif known.get("spec") == JUDGE:
+    elif recorded.get("spec") == JUDGE:
         raise UserError(
             "the run was graded by a judge: evaluate the other program with the same judge yourself"
         )
-    elif not known.get("spec"):
+    elif not recorded.get("spec"):
         raise UserError(
-            f"the run was scored by {known['name']}, a function without a name: give it as metric="
+            f"the run was scored by the function {recorded['name']}, which has no name to import "
+            "it by: give it as metric="
         )
     else:
         with names_from("the run", "with --metric (metric=…)"):
-            metric = metric_of(known["spec"])
-    if metric.identity() != known:
+            metric = metric_of(recorded["spec"])
+    if metric.identity() != recorded:
         raise UserError(
-            f"the metric {metric.name} is not what the run was scored by ({metric_name(run)}): "
-            f"give that as "
-            "--metric (metric=…), or run it again"
+            f"the run was scored by {metric_name(run)}, not by the metric {metric.name}: give "
+            "that as --metric (metric=…), or run it again"
         )
     return metric
 
@@ -319,16 +303,17 @@ METRICS: Registry[Metric] = Registry("metrics", _imported, _by_name)
 
 
 def _parameters(function: Callable[..., Any], name: str) -> tuple[int, int]:
-    """How many arguments a metric needs, at least two, and how many it takes, at most five."""
+    """The fewest arguments that a metric needs, from two up, and the most it takes, up to five."""
     target = function.forward if isinstance(function, dspy.Module) else function
     try:
-        known = list(inspect.signature(target).parameters.values())
+        parameters = list(inspect.signature(target).parameters.values())
     except (TypeError, ValueError):  # of some functions written in C
         return 2, 2
-    placed = [one for one in known if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    placed = [one for one in parameters if one.kind in by_place]
     needed = sum(one.default is one.empty for one in placed)
-    room = 5 if any(one.kind == one.VAR_POSITIONAL for one in known) else len(placed)
-    named = [one.name for one in known if one.kind == one.KEYWORD_ONLY and one.default is one.empty]
+    room = 5 if any(one.kind == one.VAR_POSITIONAL for one in parameters) else len(placed)
+    named = any(one.kind == one.KEYWORD_ONLY and one.default is one.empty for one in parameters)
     if room < 2 or needed > 5 or named:
         raise UserError(
             f"the metric {name} cannot be called with an example and a prediction: write it as "
@@ -348,32 +333,34 @@ def code_of(thing: Any) -> str:
     """A short hash of what a function or object does: its source, and the plain values that it
     holds.
     """
-    said = repr(list(_said(thing, 0)))
-    return hashlib.sha256(said.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+    content = repr(list(_parts_of(thing, 0)))
+    return hashlib.sha256(content.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
-def _said(thing: Any, depth: int) -> Sequence[Any]:
+def _parts_of(thing: Any, depth: int) -> Sequence[Any]:
     if isinstance(thing, _PLAIN):
         return [thing]
     if depth > 4:
         return [type(thing).__qualname__]
     if isinstance(thing, list | tuple):
-        return [each for one in thing for each in _said(one, depth + 1)]
+        return [each for one in thing for each in _parts_of(one, depth + 1)]
     if isinstance(thing, Mapping):
-        return [each for key, one in thing.items() for each in (str(key), *_said(one, depth + 1))]
+        return [
+            each for key, one in thing.items() for each in (str(key), *_parts_of(one, depth + 1))
+        ]
     if isinstance(thing, partial):
         return [
             each
             for one in (thing.func, thing.args, thing.keywords)
-            for each in _said(one, depth + 1)
+            for each in _parts_of(one, depth + 1)
         ]
     if inspect.ismethod(thing):
-        return [*_said(thing.__func__, depth + 1), *_said(thing.__self__, depth + 1)]
+        return [*_parts_of(thing.__func__, depth + 1), *_parts_of(thing.__self__, depth + 1)]
     if inspect.isfunction(thing):
         function = inspect.unwrap(thing)
         closed = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
         held = [function.__defaults__, function.__kwdefaults__, closed]
-        return [_source(function), *(each for one in held for each in _said(one, depth + 1))]
+        return [_source(function), *(each for one in held for each in _parts_of(one, depth + 1))]
     if isinstance(thing, dspy.BaseLM):
         return [str(thing.model)]
     if isinstance(thing, type) or inspect.isroutine(thing):
@@ -382,7 +369,7 @@ def _said(thing: Any, depth: int) -> Sequence[Any]:
     kept = {
         key: value for key, value in sorted(state.items()) if key not in ("history", "callbacks")
     }
-    return [_source(type(thing)), *_said(kept, depth + 1)]
+    return [_source(type(thing)), *_parts_of(kept, depth + 1)]
 
 
 def _source(thing: Any) -> str:

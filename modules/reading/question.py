@@ -48,8 +48,8 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     _input_keys: frozenset[str]
 
     def __init__(self, base: Mapping[str, Any] | dspy.Example | None = None, **fields: Any) -> None:
-        known = base.items(include_dspy=True) if isinstance(base, dspy.Example) else base or {}
-        super().__init__(_checked({**dict(known), **fields}))
+        held = base.items(include_dspy=True) if isinstance(base, dspy.Example) else base or {}
+        super().__init__(_checked({**dict(held), **fields}))
         input_keys = getattr(base, "_input_keys", None)
         # One set for nearly all questions: of its own, it would be a fifth of a question's memory.
         self._input_keys = (

@@ -38,6 +38,9 @@ class ResultRow(TypedDict):
         metric_usage: what the metric's own LM calls cost, which `usage` leaves out.
         worth: in trials of a study, (prompt tokens, completion tokens, USD) of each call in the
             order in which they ended, as if none had come from a record or cache.
+        shown: of a question asked with its options in another order, the question's own label of
+            each label that was shown. The rest of the row has the question's own labels, but for
+            texts of the transcript.
     """
 
     id: str
@@ -67,6 +70,7 @@ class ResultRow(TypedDict):
     feedback: NotRequired[str]
     metric_usage: NotRequired[UsageFields]
     worth: NotRequired[list[list[Any]]]
+    shown: NotRequired[dict[str, str]]
 
 
 def row_key(row: ResultRow) -> RowKey:
@@ -78,8 +82,8 @@ def score_in(row: ResultRow, least: float = 0.0) -> float:
     """What the metric gave; 1 or 0 where a row says no more than right or wrong, `least` for an
     error.
     """
-    given = row.get("score", float(bool(row["correct"])))
-    return least if given is None or row["error"] is not None else given
+    score = row.get("score", float(bool(row["correct"])))
+    return least if score is None or row["error"] is not None else score
 
 
 def taken(row: ResultRow) -> Usage:

@@ -49,18 +49,18 @@ def sentences(text: str) -> list[str]:
     "in the U.S. He came" is two. A rule of thumb for English: where it cannot tell it prefers one
     sentence too long.
     """
-    found = []
+    cut = []
     for line in text.splitlines():
         line = " ".join(line.split())
         start = 0
         for end in _END.finditer(line):
             before = line[max(start, end.start() - _NEAR) : end.start()]
             if _ends_here(before, end[1], line[end.end() : end.end() + _NEAR]):
-                found.append(line[start : end.end()].rstrip())
+                cut.append(line[start : end.end()].rstrip())
                 start = end.end()
         if line[start:]:
-            found.append(line[start:])
-    return found
+            cut.append(line[start:])
+    return cut
 
 
 def _ends_here(before: str, mark: str, after: str) -> bool:

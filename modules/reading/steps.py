@@ -62,7 +62,7 @@ def _listed(lines: list[str]) -> list[str]:
 
 
 def _between_numbers(line: str) -> list[str]:
-    """What follows 1., 2., 3. … on a line; its sentences when it does not count at least to two."""
+    """The parts after 1., 2., 3. … on a line; its sentences when it does not count to two."""
     starts: list[int] = []
     for number in _INLINE.finditer(line):
         if int(number[1]) == len(starts) + 1:
@@ -78,8 +78,8 @@ def _json_items(text: str) -> list[str] | None:
     if text.lstrip()[:1] not in ("[", "{"):
         return None
     try:
-        found = json.loads(text)
-        items = list(found.values()) if isinstance(found, dict) else found
+        whole = json.loads(text)
+        items = list(whole.values()) if isinstance(whole, dict) else whole
         return [_as_line(item) for item in items]
     except (ValueError, RecursionError):
         return None

@@ -21,9 +21,9 @@ LOWEST_TRUST = 0.1
 Key = Callable[[str], Hashable]
 
 
-Settle = Callable[[Sequence[Sequence[int]]], int]
-"""The places of the supporters of each leading answer, the answer given first in front → which one
-wins.
+DecideTie = Callable[[Sequence[Sequence[int]]], int]
+"""Takes the places of each leading answer's supporters, the answer given first in front, and
+returns which of the answers wins.
 """
 
 TIES = ("first", "weight", "strongest", "random")
@@ -31,9 +31,11 @@ TIES = ("first", "weight", "strongest", "random")
 
 @dataclass(frozen=True)
 class Ties:
-    """Which of the answers with the top score wins: `first`, the one given first; `weight`, the one
-    with the heaviest single supporter; `strongest`, that of the voter called `name`; `random`, one
-    that seed and question draw. What a rule leaves open goes to the answer given first.
+    """A rule for answers that share the top score.
+
+    `first` takes the one given first; `weight` the one with the heaviest single supporter;
+    `strongest` that of the voter called `name`; `random` one that seed and question draw. What a
+    rule leaves open goes to the answer given first.
     """
 
     rule: str = "first"
@@ -44,20 +46,18 @@ class Ties:
     def of(
         cls, tie_break: Any, voters: Sequence[str], seed: Any = 0, allowed: Sequence[str] = TIES
     ) -> "Ties":
-        """The rule that a user writes, as `random` or `strongest:NAME`. Raises UserError for any
-        other.
-        """
-        rule, *name = re.split("[:=]", str(tie_break), maxsplit=1)
-        forms = [f"{known}:NAME" if known == "strongest" else known for known in allowed]
-        if rule not in allowed or (rule == "strongest") != bool(name):
+        """The rule that a user writes, as `random` or `strongest:NAME`. Raises UserError."""
+        rule, *voter = re.split("[:=]", str(tie_break), maxsplit=1)
+        forms = ["strongest:NAME" if name == "strongest" else name for name in allowed]
+        if rule not in allowed or (rule == "strongest") != bool(voter):
             raise UserError(f"there is no rule {tie_break!r} for ties: choose {' or '.join(forms)}")
-        if name and name[0] not in voters:
+        if voter and voter[0] not in voters:
             raise UserError(
-                f"{name[0]!r} does not vote: choose strongest among {', '.join(voters)}"
+                f"{voter[0]!r} does not vote: choose strongest among {', '.join(voters)}"
             )
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise UserError(f"seed is {seed!r}: give a whole number")
-        return cls(rule, name[0] if name else "", seed if rule == "random" else 0)
+        return cls(rule, voter[0] if voter else "", seed if rule == "random" else 0)
 
     def __str__(self) -> str:
         return f"{self.rule}:{self.name}" if self.name else self.rule
@@ -66,36 +66,30 @@ class Ties:
         """The rule as constructor parameters."""
         return {"tie_break": str(self)} | ({"seed": self.seed} if self.rule == "random" else {})
 
-    def settle(
+    def decider(
         self,
         question: str | None,
         voters: Sequence[str] = (),
         weights: Sequence[float] | None = None,
-    ) -> Settle:
-        """The rule for one question, by its id, with the names and weights of those who
-        vote on it.
-        """
+    ) -> DecideTie:
+        """The rule for the question with this id, and the names and weights of its voters."""
 
         def chosen(leaders: Sequence[Sequence[int]]) -> int:
             if self.rule == "random":
                 return random.Random(f"{self.seed}/{question}/tie").randrange(len(leaders))
             if self.rule == "weight" and weights is not None:
-                return max(
-                    range(len(leaders)), key=lambda n: max(weights[place] for place in leaders[n])
-                )
+                heaviest = [max(weights[place] for place in places) for places in leaders]
+                return heaviest.index(max(heaviest))
             if self.rule == "strongest":
-                return next(
-                    (n for n, by in enumerate(leaders) if self.name in [voters[i] for i in by]), 0
-                )
+                named = [self.name in [voters[place] for place in places] for places in leaders]
+                return named.index(True) if True in named else 0
             return 0
 
         return chosen
 
 
 class Vote(NamedTuple):
-    """The winning answer (None: nobody voted), each answer's score, and whether the top score was
-    shared.
-    """
+    """The winning answer (None: nobody voted), the score of each, and whether several led."""
 
     answer: str | None
     scores: dict[str, float]
@@ -119,17 +113,17 @@ class Consensus(NamedTuple):
 
 
 def majority(
-    answers: Sequence[str | None], *, key: Key = str, settle: Settle | None = None
+    answers: Sequence[str | None], *, key: Key = str, decide_tie: DecideTie | None = None
 ) -> Vote:
     """The most frequent answer; None abstains, and a tie goes to the answer given first, or as
-    told.
+    `decide_tie` says.
 
     Answers with equal `key` are the same answer, shown as the first of them was spelled. Scores are
     votes.
     """
     supporters = _supporters(answers, key)
     scores = {answer: float(len(by)) for answer, by in supporters.items()}
-    return _decided(scores, supporters, settle or Ties().settle(""))
+    return _decided(scores, supporters, decide_tie or Ties().decider(""))
 
 
 def weighted(
@@ -137,14 +131,14 @@ def weighted(
     weights: Sequence[float],
     *,
     key: Key = str,
-    settle: Settle | None = None,
+    decide_tie: DecideTie | None = None,
 ) -> Vote:
     """The answer with the largest sum of weights, one weight an answer, of any finite size and
     sign.
 
     A tie goes to the answer with the heaviest single supporter, then to the answer given first, or
-    as told. Scores are sums of weights. Raises ValueError when the lengths differ or a weight is
-    not finite.
+    as `decide_tie` says. Scores are sums of weights. Raises ValueError when the lengths differ or a
+    weight is not finite.
     """
     if len(weights) != len(answers):
         raise ValueError(f"{len(answers)} answers need as many weights, not {len(weights)}")
@@ -152,25 +146,23 @@ def weighted(
         raise ValueError("every weight must be a finite number")
     supporters = _supporters(answers, key)
     scores = {answer: math.fsum(weights[i] for i in by) for answer, by in supporters.items()}
-    return _decided(scores, supporters, settle or Ties("weight").settle("", weights=weights))
+    return _decided(scores, supporters, decide_tie or Ties("weight").decider("", weights=weights))
 
 
 def vote_among(
     answers: Sequence[str | None],
     kind: Kind,
     weights: Sequence[float] | None = None,
-    settle: Settle | None = None,
+    decide_tie: DecideTie | None = None,
 ) -> Vote:
-    """The vote among answers of a kind, with equal weights (None) or by their sum; `settle` decides
-    ties.
-    """
+    """The vote among answers of a kind, with equal weights (None) or by their sum."""
 
     def key(answer: str) -> str:
         return answer_key(answer, kind)
 
     if weights is None:
-        return majority(answers, key=key, settle=settle)
-    return weighted(answers, weights, key=key, settle=settle)
+        return majority(answers, key=key, decide_tie=decide_tie)
+    return weighted(answers, weights, key=key, decide_tie=decide_tie)
 
 
 def log_odds(accuracy: float, n: int, *, options: int = 2) -> float:
@@ -189,25 +181,6 @@ def log_odds(accuracy: float, n: int, *, options: int = 2) -> float:
         raise ValueError(f"log-odds need n >= 0 and options >= 2, not n={n} and options={options}")
     right = accuracy * n + 0.5
     return math.log((options - 1) * right / (n + 1 - right))
-
-
-def agreement(
-    answers_a: Sequence[str | None], answers_b: Sequence[str | None], *, key: Key = str
-) -> float:
-    """The share, 0 to 1, of questions on which two agents gave the same answer; None agrees with
-    nothing.
-
-    Raises ValueError when the lengths differ or there is no question.
-    """
-    if len(answers_a) != len(answers_b) or not answers_a:
-        raise ValueError(
-            f"agreement needs answers to the same questions, not to {len(answers_a)} and "
-            f"{len(answers_b)}"
-        )
-    pairs = zip(answers_a, answers_b, strict=True)
-    return sum(a is not None and b is not None and key(a) == key(b) for a, b in pairs) / len(
-        answers_a
-    )
 
 
 def trust_consensus(
@@ -241,21 +214,23 @@ def trust_consensus(
 
 
 def weighted_consensus(
-    answers: Sequence[str | None], weights: npt.NDArray[np.float64], settle: Settle | None = None
+    answers: Sequence[str | None],
+    weights: npt.NDArray[np.float64],
+    decide_tie: DecideTie | None = None,
 ) -> Consensus:
-    """As `trust_consensus`, with the weight of each of N agents given, (N,), of any sign; `settle`
-    decides between equal scores.
+    """As `trust_consensus`, from the weight of each of N agents, (N,), of any sign.
 
     Raises ValueError as `weighted` does.
     """
-    known = np.asarray(weights, dtype=np.float64)
-    winner, scores, _ = weighted(answers, known.tolist(), settle=settle or Ties().settle(""))
+    weight_of = np.asarray(weights, dtype=np.float64)
+    decide_tie = decide_tie or Ties().decider("")
+    winner, scores, _ = weighted(answers, weight_of.tolist(), decide_tie=decide_tie)
     if winner is None:
-        return Consensus(None, 0.0, {}, known)
+        return Consensus(None, 0.0, {}, weight_of)
     powers = {answer: math.exp(score - scores[winner]) for answer, score in scores.items()}
     whole = math.fsum(powers.values())
     probabilities = {answer: power / whole for answer, power in powers.items()}
-    return Consensus(winner, probabilities[winner], probabilities, known)
+    return Consensus(winner, probabilities[winner], probabilities, weight_of)
 
 
 def _supporters(answers: Sequence[str | None], key: Key) -> dict[str, list[int]]:
@@ -269,9 +244,11 @@ def _supporters(answers: Sequence[str | None], key: Key) -> dict[str, list[int]]
     return {str(answers[by[0]]): by for by in by_key.values()}
 
 
-def _decided(scores: dict[str, float], supporters: Mapping[str, list[int]], settle: Settle) -> Vote:
+def _decided(
+    scores: dict[str, float], supporters: Mapping[str, list[int]], decide_tie: DecideTie
+) -> Vote:
     leaders = _leaders(scores)
-    chosen = settle([supporters[answer] for answer in leaders]) if len(leaders) > 1 else 0
+    chosen = decide_tie([supporters[answer] for answer in leaders]) if len(leaders) > 1 else 0
     return Vote(leaders[chosen] if leaders else None, scores, len(leaders) > 1)
 
 

@@ -1,6 +1,4 @@
-"""Which of the dialogues that papers print a row is: what talk, judge, evaluator or supervisor did
-to it.
-"""
+"""Finds case studies: rows on which talk, judge, evaluator or supervisor changed the outcome."""
 
 from __future__ import annotations
 
@@ -35,19 +33,19 @@ def cases(
         alike.
     """
     spoken = [turn for turn in turns_of(row) if not turn.get("step")]
-    said, final = answers_of(spoken), bool(row["correct"])
-    found = set()
+    answers, final = answers_of(spoken), bool(row["correct"])
+    kinds = set()
     examined = [turn for turn in spoken if isinstance(turn.get("examined"), Mapping)]
-    if not examined and 1 < len(said) <= MOST_VOTERS:  # reasoners start afresh: they do not talk
-        first, last = map(vote_right, ballots(row, said, list(said), program, reading))
+    if not examined and 1 < len(answers) <= MOST_VOTERS:  # reasoners start afresh: they do not talk
+        first, last = map(vote_right, ballots(row, answers, list(answers), program, reading))
         if first != last == final:
-            found.add("rescued" if last else "spoiled")
+            kinds.add("rescued" if last else "spoiled")
     if str(row.get("decided_by")) == "judge" and row["answer"] is not None:
-        keys = [reading.key(answers[-1]) for answers in said.values()]
+        keys = [reading.key(own[-1]) for own in answers.values()]
         held = Counter(key for key in keys if key is not None).most_common(2)
         others = held[1][1] if len(held) > 1 else 1
         if held and held[0][1] > others and held[0][0] != reading.key(row["answer"]):
-            found.add("overruled")
+            kinds.add("overruled")
     for turn in examined:
         before, after = turn["examined"].get("answer"), turn.get("answer")
         solutions = [
@@ -60,9 +58,9 @@ def cases(
             and 2 * sum(solutions) > len(solutions)
             and not reading.same(before, after)
         ):
-            found.add("overturned")
+            kinds.add("overturned")
     if final and any(
         move.towards == ("supervisor",) and move.now and not move.was for move in turned
     ):
-        found.add("advised")
-    return tuple(kind for kind in CASES if kind in found)
+        kinds.add("advised")
+    return tuple(kind for kind in CASES if kind in kinds)

@@ -1,4 +1,4 @@
-"""What causal-consistency rows say: how soon an answer stood, and what evaluators changed."""
+"""The report of causal consistency: rounds until an answer stood, and changes by evaluators."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def causal_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
             if turn.get("examined"):
                 _evaluation(figures, row, reading, turn)
         figures.usage(row)
-    found = figures.report()
-    found.setdefault("decided_by", {})
-    if found["questions"]:
+    report = figures.report()
+    report.setdefault("decided_by", {})
+    if report["questions"]:
         longest = max([*rounds, *consensus])
-        found["rounds"] = by_number(rounds, 1, longest)
-        if found["evaluator"]["evaluations"]:
-            found["consensus_round"] = {**by_number(consensus, 1, longest), "never": consensus[0]}
-    return found
+        report["rounds"] = by_number(rounds, 1, longest)
+        if report["evaluator"]["evaluations"]:
+            report["consensus_round"] = {**by_number(consensus, 1, longest), "never": consensus[0]}
+    return report
 
 
 def _solutions(figures: Figures, row: ResultRow, reading: Reading, turns: list[Turn]) -> None:

@@ -1,6 +1,4 @@
-"""What every report counts with: figures by their place in the report, and one reading of each
-answer.
-"""
+"""Counters of all reports: figures by their place in the report, and one reading of each answer."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ _WRONG = Score(False, None, None)
 
 
 def change(was: bool, now: bool) -> str:
-    """What a step from one answer to another did: `wrong_to_right` and the like."""
+    """The name of a step from one answer to another: `wrong_to_right` and the like."""
     return f"{STATES[not was]}_to_{STATES[not now]}"
 
 
@@ -102,12 +100,12 @@ class Reading:
         if answer not in self._scores:
             row = self._row
             try:
-                found = score(
+                result = score(
                     answer, row["gold"] or "", row.get("kind", "span"), row.get("choices")
                 )
             except (ValueError, TypeError, AttributeError, KeyError):
-                found = _WRONG
-            self._scores[answer] = found
+                result = _WRONG
+            self._scores[answer] = result
         return self._scores[answer]
 
     def right(self, answer: Any) -> bool:
@@ -121,7 +119,7 @@ class Reading:
         return (float(right), float(right)) if f1 is None else (float(em or 0), f1)
 
     def state(self, answer: Any) -> str:
-        """Which of `STATES` an answer is in."""
+        """The state of an answer, one of `STATES`."""
         return (
             STATES[0] if self.right(answer) else STATES[1] if isinstance(answer, str) else STATES[2]
         )

@@ -1,6 +1,4 @@
-"""What a deliberation's rows say about its dialogue: who agreed, who gave way, and whether talking
-helped.
-"""
+"""The report of a deliberation: who agreed, who gave way, and whether talking helped."""
 
 from __future__ import annotations
 
@@ -65,16 +63,17 @@ def deliberation_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
         figures.mean(correct, "decided_by", str(row["decided_by"]), "accuracy")
         _dialogue(figures, row)
         figures.usage(row)
-    found = figures.report()
-    if questions := found["questions"]:
+    report = figures.report()
+    if questions := report["questions"]:
         resolved = accumulate(consensus[round] for round in range(1, longest + 1))
-        found["resolved_by_round"] = {
+        report["resolved_by_round"] = {
             str(round): n / questions for round, n in enumerate(resolved, 1)
         }
-        found["first_consensus_round"] = {**by_number(consensus, 1, longest), "never": consensus[0]}
-        for way in found["decided_by"].values():
+        rounds = by_number(consensus, 1, longest)
+        report["first_consensus_round"] = {**rounds, "never": consensus[0]}
+        for way in report["decided_by"].values():
             way["rate"] = way["count"] / questions
-    return found
+    return report
 
 
 def _dialogue(figures: Figures, row: ResultRow) -> None:
@@ -119,7 +118,7 @@ def _dialogue(figures: Figures, row: ResultRow) -> None:
 
 
 def _revision(before: str | None, after: str | None, reading: Reading) -> str | None:
-    """Which of `CHANGES` the step from one answer of an agent to its next is, if any."""
+    """The step from one answer of an agent to its next, one of `CHANGES`, if there is any."""
     was, now = reading.right(before), reading.right(after)
     if was == now and (was or before is None or after is None or reading.same(before, after)):
         return None

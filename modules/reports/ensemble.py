@@ -1,6 +1,4 @@
-"""What an ensemble's rows say: its members one by one, how often they agree, and what their vote is
-worth.
-"""
+"""The report of an ensemble: its members, their agreement, and the value of their vote."""
 
 from __future__ import annotations
 
@@ -38,23 +36,23 @@ def ensemble_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
         if not figures.finished(row):
             continue
         correct, reading = bool(row["correct"]), Reading(row)
-        said = {str(turn["agent"]): turn["answer"] for turn in row["transcript"]}
-        right = {name: reading.right(answer) for name, answer in said.items()}
+        answers = {str(turn["agent"]): turn["answer"] for turn in row["transcript"]}
+        right = {name: reading.right(answer) for name, answer in answers.items()}
         figures.mean(correct, "accuracy")
-        for name in said:
+        for name in answers:
             figures.mean(right[name], "member_accuracy", name)
-        figures.mean(all_agree(list(said.values()), row["kind"]), "agreement", "all")
-        for one, other in combinations(said, 2):
-            figures.mean(reading.same(said[one], said[other]), "agreement", f"{one}-{other}")
+        figures.mean(all_agree(list(answers.values()), row["kind"]), "agreement", "all")
+        for one, other in combinations(answers, 2):
+            figures.mean(reading.same(answers[one], answers[other]), "agreement", f"{one}-{other}")
         figures.mean(any(right.values()), "ceiling")
         figures.count(1, "decided_by", str(row["decided_by"]), "count")
         figures.mean(correct, "decided_by", str(row["decided_by"]), "accuracy")
         figures.usage(row)
-    found = figures.report()
-    members: dict[str, float] = found.get("member_accuracy", {})
+    report = figures.report()
+    members: dict[str, float] = report.get("member_accuracy", {})
     if members:
         best = max(members, key=members.__getitem__)
-        found["best_member"] = best
-        found["gain"] = found["accuracy"] - members[best]
-        found["lost"] = found["ceiling"] - found["accuracy"]
-    return found
+        report["best_member"] = best
+        report["gain"] = report["accuracy"] - members[best]
+        report["lost"] = report["ceiling"] - report["accuracy"]
+    return report

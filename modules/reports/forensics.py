@@ -1,6 +1,4 @@
-"""What dialogues did to answers: who gave way to whom, who had been right, and what each agent is
-worth.
-"""
+"""Effects of dialogues on answers: who gave way to whom, who was right, the worth of each agent."""
 
 from __future__ import annotations
 
@@ -10,10 +8,10 @@ from typing import Any, NamedTuple
 
 from ..reading.row import ResultRow
 from .counting import STATES, Figures, Reading, Turn
-from .shapley import MOST_VOTERS, Ballot, ballot_of, shapley_values, vote_right
+from .shapley import MOST_VOTERS, MOST_WORTH, Ballot, ballot_of, shapley_values, vote_right
 
 DECIDERS = ("judge", "supervisor")
-"""Who settles what others answered: their turns are no votes, and they are not swayed."""
+"""Agents that decide about the answers of others: their turns are not votes."""
 
 CHANGES = tuple(f"{before}_to_{after}" for before in STATES for after in STATES)
 _ORDER = (
@@ -82,7 +80,7 @@ def moves(row: ResultRow, reading: Reading | None = None) -> list[Move]:
     """Every change of mind in a row's dialogue, in order. Repeating an answer in other words is
     none.
     """
-    found, reading = [], reading or Reading(row)
+    changes, reading = [], reading or Reading(row)
     for step in _steps(row):
         before, after = step.before, step.after
         if before is None or after is None or reading.same(before, after):
@@ -90,13 +88,13 @@ def moves(row: ResultRow, reading: Reading | None = None) -> list[Move]:
         holders = [agent for agent, held in step.held.items() if reading.same(held, after)]
         towards = (step.credit,) if step.credit else tuple(holders)
         was, now = reading.right(before), reading.right(after)
-        found.append(Move(step.turn, step.agent, before, after, was, now, towards))
-    return found
+        changes.append(Move(step.turn, step.agent, before, after, was, now, towards))
+    return changes
 
 
 def chances(row: ResultRow, reading: Reading | None = None) -> list[Chance]:
     """Every moment of a row's dialogue at which an agent could have given way, with what it did."""
-    found, reading = [], reading or Reading(row)
+    moments, reading = [], reading or Reading(row)
     for step in _steps(row):
         if step.before is None:
             continue
@@ -109,16 +107,16 @@ def chances(row: ResultRow, reading: Reading | None = None) -> list[Chance]:
         took = any(reading.same(step.after, held) for held in others)
         tempted = any(not reading.right(held) for held in others)
         helped = not was and any(reading.right(held) for held in others)
-        found.append(
+        moments.append(
             Chance(step.agent, was, tempted, helped, took and not now, took and now and not was)
         )
-    return found
+    return moments
 
 
 def forensics(
     rows: Iterable[ResultRow], program: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What the rows of a protocol with several agents say about who was right, and who gave way.
+    """Reports, from the rows of a protocol with several agents, who was right and who gave way.
 
     Args: rows: rows of `results.jsonl`; read once, only counters are held. Rows with an error do
         not count. program: what `Program.describe` says, for the weights of its vote; None counts
@@ -144,8 +142,8 @@ def forensics(
       right one
     - `agent`: for each `flips`, counts from first to last answer on a question (right, wrong or
       unreadable, such as `right_to_wrong`); `sycophancy_rate`; and `shapley`, its Shapley value in
-      the vote of last answers (`shapley_first`: of first answers, where somebody spoke twice), see
-      `shapley_values`
+      the vote of last answers (`shapley_first`: of first answers, where somebody spoke twice), of
+      at most 8 agents, see `shapley_values`
     - `shapley`: `vote`, the accuracy of the vote among all, which the values sum up to,
       `vote_first`, and `unexplained`, what the final answers' accuracy is above `vote`: the
       decider's part
@@ -180,22 +178,22 @@ class ForensicTally:
         spoken = (
             [] if row.get("error") else [turn for turn in turns_of(row) if not turn.get("step")]
         )
-        said = answers_of(spoken)
-        if not said:
+        answers_by_agent = answers_of(spoken)
+        if not answers_by_agent:
             return
         figures, reading, final = self._figures, Reading(row), bool(row["correct"])
         examined = [turn for turn in spoken if isinstance(turn.get("examined"), Mapping)]
         self._several |= len({str(turn.get("agent")) for turn in spoken}) > 1
-        self._talked |= len(spoken) > len(said)
-        known = final or any(reading.right(turn.get("answer")) for turn in spoken)
+        self._talked |= len(spoken) > len(answers_by_agent)
+        anybody_right = final or any(reading.right(turn.get("answer")) for turn in spoken)
         figures.finished(row)
         if any(turn.get("blind") for turn in spoken):
             figures.count(1, "blind")
         figures.mean(final, "oracle", "accuracy")
-        figures.mean(known, "oracle", "any_agent")
-        figures.mean(known - final, "oracle", "gap")
-        figures.count(known - final, "oracle", "lost")
-        for agent, answers in said.items():
+        figures.mean(anybody_right, "oracle", "any_agent")
+        figures.mean(anybody_right - final, "oracle", "gap")
+        figures.count(anybody_right - final, "oracle", "lost")
+        for agent, answers in answers_by_agent.items():
             self._agents.setdefault(agent, len(self._agents))
             if len(answers) > 1 and not examined:
                 self._spoke_twice = True
@@ -205,7 +203,7 @@ class ForensicTally:
         for turn in examined:
             handed, answer = (reading.state(of.get("answer")) for of in (turn["examined"], turn))
             self._change(handed, answer, "agent", str(turn.get("agent")), "flips")
-        self._vote(row, said, reading)
+        self._vote(row, answers_by_agent, reading)
         for chance in chances(row, reading):
             if chance.tempted:
                 self._chance(chance.gave_way, "sycophancy")
@@ -228,16 +226,18 @@ class ForensicTally:
         self._figures.count(seized, name, f"{which}count")
         self._figures.mean(seized, name, f"{which}rate")
 
-    def _vote(self, row: ResultRow, said: Mapping[str, list[Any]], reading: Reading) -> None:
+    def _vote(
+        self, row: ResultRow, answers_by_agent: Mapping[str, list[Any]], reading: Reading
+    ) -> None:
         if len(self._agents) > MOST_VOTERS:
             return
-        first, last = ballots(row, said, self._agents, self._program, reading)
+        first, last = ballots(row, answers_by_agent, self._agents, self._program, reading)
         self._first[first] += 1
         self._last[last] += 1
         states = []
         for place, cast in ((0, first), (-1, last)):
-            given = any(answers[place] is not None for answers in said.values())
-            states.append(STATES[0] if vote_right(cast) else STATES[1] if given else STATES[2])
+            anybody = any(answers[place] is not None for answers in answers_by_agent.values())
+            states.append(STATES[0] if vote_right(cast) else STATES[1] if anybody else STATES[2])
         final = STATES[0] if row["correct"] else STATES[2] if row["answer"] is None else STATES[1]
         self._figures.mean(vote_right(first), "talk", "accuracy")
         self._figures.mean(vote_right(last), "talk", "accuracy_last")
@@ -246,27 +246,28 @@ class ForensicTally:
         self._change(states[1], final, "talk", "decider")
 
     def report(self) -> dict[str, Any]:
-        """What `forensics` returns, of the rows so far."""
+        """The report of `forensics` on the rows so far."""
         if not self._several:
             return {}
-        found = self._figures.report()
+        report = self._figures.report()
         if not (self._talked or self._spoke_twice):
-            found.pop("talk", None)
-        known = found.get("agent", {})
+            report.pop("talk", None)
+        by_agent = report.get("agent", {})
         # Those who vote, then those who only examine.
-        agents = {agent: known.get(agent, {}) for agent in {**self._agents, **known}}
-        if 1 < len(self._agents) <= MOST_VOTERS:
-            found["shapley"] = {}
+        agents = {agent: by_agent.get(agent, {}) for agent in {**self._agents, **by_agent}}
+        if 1 < len(self._agents) <= MOST_WORTH:
+            report["shapley"] = {}
             rounds = [("", self._last)] + [("_first", self._first)] * self._spoke_twice
             for ending, ballots in rounds:
-                values, found["shapley"][f"vote{ending}"] = shapley_values(
+                values, report["shapley"][f"vote{ending}"] = shapley_values(
                     ballots, len(self._agents)
                 )
                 for agent, value in zip(self._agents, values, strict=True):
                     agents[agent][f"shapley{ending}"] = value
-            found["shapley"]["unexplained"] = found["oracle"]["accuracy"] - found["shapley"]["vote"]
-        found["agent"] = {agent: figures for agent, figures in agents.items() if figures}
-        return {name: found[name] for name in _ORDER if name in found}
+            accuracy = report["oracle"]["accuracy"]
+            report["shapley"]["unexplained"] = accuracy - report["shapley"]["vote"]
+        report["agent"] = {agent: figures for agent, figures in agents.items() if figures}
+        return {name: report[name] for name in _ORDER if name in report}
 
 
 def turns_of(row: ResultRow) -> list[Turn]:
@@ -285,29 +286,32 @@ def answers_of(spoken: Iterable[Turn]) -> dict[str, list[str | None]]:
     """Each agent's answer in every round that it spoke in; of several in a round (samples) the
     first.
     """
-    found: dict[str, list[str | None]] = {}
+    answers: dict[str, list[str | None]] = {}
     last: dict[str, int] = {}
     for turn in spoken:
         agent, round = str(turn.get("agent")), _round(turn)
         if agent in DECIDERS or turn.get("examined") or (agent in last and round <= last[agent]):
             continue
         last[agent] = round
-        found.setdefault(agent, []).append(_answer(turn))
-    return found
+        answers.setdefault(agent, []).append(_answer(turn))
+    return answers
 
 
 def ballots(
     row: ResultRow,
-    said: Mapping[str, Sequence[str | None]],
+    answers_by_agent: Mapping[str, Sequence[str | None]],
     agents: Iterable[str],
     program: Mapping[str, Any],
     reading: Reading,
 ) -> tuple[Ballot, Ballot]:
     """The vote of the agents' first answers, and that of their last, as the program weighs them."""
-    weights = _weights(row, program, said)
+    weights = _weights(row, program, answers_by_agent)
 
     def ballot(place: int) -> Ballot:
-        answers = [said[agent][place] if agent in said else None for agent in agents]
+        answers = [
+            answers_by_agent[agent][place] if agent in answers_by_agent else None
+            for agent in agents
+        ]
         weighed = None if weights is None else [weights.get(agent, 0.0) for agent in agents]
         return ballot_of(
             [reading.key(answer) for answer in answers],
@@ -333,13 +337,13 @@ def _steps(row: ResultRow) -> Iterator[_Step]:
             yield _Step(place, agent, _answer(turn["examined"]), answer, dict(held), None)
         elif agent not in DECIDERS and round > spoke.get(agent, -1):
             if agent in spoke and not afresh:
-                others = {name: said for name, said in held.items() if name != agent}
+                others = {name: answer_held for name, answer_held in held.items() if name != agent}
                 yield _Step(place, agent, held[agent], answer, others, sent_back.get(agent))
             held[agent], spoke[agent] = answer, round
 
 
 def _weights(
-    row: ResultRow, program: Mapping[str, Any], said: Mapping[str, Any]
+    row: ResultRow, program: Mapping[str, Any], voters: Mapping[str, Any]
 ) -> dict[str, float] | None:
     """The weight of each agent's vote; None when all weigh alike."""
     recorded = {
@@ -352,9 +356,9 @@ def _weights(
             if isinstance(weight, int | float)
         }
     weights = program.get("weights")
-    if isinstance(weights, list) and len(weights) == len(said):
-        return dict(zip(said, map(float, weights), strict=True))
+    if isinstance(weights, list) and len(weights) == len(voters):
+        return dict(zip(voters, map(float, weights), strict=True))
     strongest = str(program.get("tie_break", "")).partition("strongest:")[2]
     if strongest:  # outweighs all others together
-        return {agent: float(len(said)) if agent == strongest else 1.0 for agent in said}
+        return {agent: float(len(voters)) if agent == strongest else 1.0 for agent in voters}
     return None

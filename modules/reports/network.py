@@ -1,6 +1,4 @@
-"""What a strategy network's rows say: single agents, the group, how sure it was, and who
-used what.
-"""
+"""The report of a strategy network: its agents, the group, its confidence, strategies used."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ..network.verdict import Contest, verdict
+from ..network.verdict import Rivalry, verdict
 from ..reading.row import ResultRow
 from .counting import Figures, Reading
 
@@ -21,7 +19,7 @@ _MOST_TOPICS = 30
 _SURE = 1.96  # standard errors on each side of a 95 % interval
 
 Use = dict[str, Counter[str]]
-"""How often each strategy was used, by whom or for what."""
+"""Counts of each strategy, by agent or by topic."""
 
 
 def network_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
@@ -89,28 +87,28 @@ def network_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
                     topics.setdefault(topic, {}).setdefault(str(meta[topic]), Counter())[
                         strategy
                     ] += 1
-    found = figures.report()
-    agents, strategies = found.setdefault("agent", {}), found.setdefault("strategy", {})
+    report = figures.report()
+    agents, strategies = report.setdefault("agent", {}), report.setdefault("strategy", {})
     if agents:
-        found["individual"] = sum(agent["accuracy"] for agent in agents.values()) / len(agents)
-        found["gain"] = found["consensus"] - found["individual"]
-        found["gain_over_majority"] = found["consensus"] - found["majority"]
+        report["individual"] = sum(agent["accuracy"] for agent in agents.values()) / len(agents)
+        report["gain"] = report["consensus"] - report["individual"]
+        report["gain_over_majority"] = report["consensus"] - report["majority"]
     if len(agents) > 1:
         best = max(agents, key=lambda name: agents[name]["accuracy"])
-        found |= _differences(plain, rivals[best], f"the best agent, {best}")
-    found |= calibration.report()
+        report |= _differences(plain, rivals[best], f"the best agent, {best}")
+    report |= calibration.report()
     used = sum(use.values(), Counter[str]())
-    found["strategy"] = {
+    report["strategy"] = {
         name: {"share": used[name] / used.total(), **figure}
         for name, figure in sorted(strategies.items())
     }
-    found["use"] = _shares(use, strategies)
-    found["use_by_topic"] = {
+    report["use"] = _shares(use, strategies)
+    report["use_by_topic"] = {
         topic: _shares(dict(sorted(values.items())), strategies)
         for topic, values in topics.items()
         if 1 < len(values) <= _MOST_TOPICS
     }
-    return found
+    return report
 
 
 def plain_vote(keys: Sequence[str | None], right: Sequence[bool]) -> tuple[float, bool]:
@@ -191,10 +189,10 @@ class _Difference:
 
 
 def _differences(plain: _Difference, best: _Difference, best_agent: str) -> dict[str, Any]:
-    found = {"majority": plain.report(), "best_agent": best.report()}
+    intervals = {"majority": plain.report(), "best_agent": best.report()}
     rivals = {"majority": "a plain vote over the same answers", "best_agent": best_agent}
-    contests = [Contest("the group's vote", rivals[name], found[name]) for name in found]
-    return {"differences": found, "verdict": "; ".join(verdict(contests, "one agent alone"))}
+    contests = [Rivalry("the group's vote", rivals[name], intervals[name]) for name in intervals]
+    return {"differences": intervals, "verdict": "; ".join(verdict(contests, "one agent alone"))}
 
 
 def _shares(

@@ -1,6 +1,4 @@
-"""What each voter is worth: Shapley values by replaying the vote of every coalition over recorded
-answers.
-"""
+"""The worth of each voter: Shapley values, from the votes of coalitions over recorded answers."""
 
 from __future__ import annotations
 
@@ -12,10 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-EXACT = 8
-"""Up to so many voters every coalition is counted; of more, orders in which they join are drawn."""
+MOST_WORTH = 8
+"""Most voters of whom Shapley values are computed: every coalition of them is counted."""
 
-ORDERS = 50
 MOST_VOTERS = 64
 _ABSTAINED = 255
 _CELLS = 1_000_000  # how many votes are counted at once
@@ -58,7 +55,7 @@ def ballot_of(
 
 
 def coalitions_right(ballots: Sequence[Ballot], members: Flags) -> Flags:
-    """Whether the vote of each coalition is right on each ballot: (ballots, coalitions).
+    """Truth of the vote of each coalition on each ballot: (ballots, coalitions).
 
     `members` (coalitions, voters) says who is in each. The answer with the largest sum of weights
     wins; a tie goes to the one with the heaviest single supporter, then to the one given first:
@@ -69,10 +66,10 @@ def coalitions_right(ballots: Sequence[Ballot], members: Flags) -> Flags:
     codes = np.full((len(ballots), voters), _ABSTAINED)
     weights = np.ones((len(ballots), voters))
     for row, ballot in enumerate(ballots):
-        said = np.frombuffer(ballot.answers, dtype=np.uint8)[:voters]
-        codes[row, : len(said)] = said
+        answers = np.frombuffer(ballot.answers, dtype=np.uint8)[:voters]
+        codes[row, : len(answers)] = answers
         if ballot.weights:
-            weights[row, : len(said)] = np.frombuffer(ballot.weights)[:voters]
+            weights[row, : len(answers)] = np.frombuffer(ballot.weights)[:voters]
     kinds = 1 + int(np.where(codes == _ABSTAINED, -1, codes).max(initial=-1))
     codes[codes == _ABSTAINED] = kinds  # one more, which is thrown away below
     shape = (len(ballots), kinds + 1, coalitions)
@@ -87,87 +84,58 @@ def coalitions_right(ballots: Sequence[Ballot], members: Flags) -> Flags:
     total, heaviest, first = total[:, :kinds], heaviest[:, :kinds], first[:, :kinds]
     if not kinds:
         return np.zeros((len(ballots), coalitions), dtype=bool)
-    given = first < voters
-    total[~given] = -math.inf
+    answered = first < voters
+    total[~answered] = -math.inf
     # Sums that differ by rounding alone are a tie, as in voting.
-    leads = given & np.isclose(total, total.max(axis=1, keepdims=True), rtol=1e-12, atol=1e-12)
+    leads = answered & np.isclose(total, total.max(axis=1, keepdims=True), rtol=1e-12, atol=1e-12)
     heaviest[~leads] = -math.inf
     leads &= heaviest == heaviest.max(axis=1, keepdims=True)
     winner = np.where(leads, first, voters + 1).argmin(axis=1)
     right = np.array(
         [[ballot.right >> code & 1 for code in range(kinds)] for ballot in ballots], dtype=bool
     )
-    return np.asarray(np.take_along_axis(right, winner, axis=1) & given.any(axis=1))
+    return np.asarray(np.take_along_axis(right, winner, axis=1) & answered.any(axis=1))
 
 
 @lru_cache(4_096)
 def vote_right(ballot: Ballot) -> bool:
-    """Whether the vote of all is right on a ballot."""
+    """True if the vote of all is right on a ballot."""
     return bool(coalitions_right([ballot], np.ones((1, len(ballot.answers)), dtype=bool))[0, 0])
 
 
-def shapley_values(
-    ballots: Mapping[Ballot, int], voters: int, *, seed: int = 0
-) -> tuple[list[float], float]:
+def shapley_values(ballots: Mapping[Ballot, int], voters: int) -> tuple[list[float], float]:
     """Each voter's Shapley value, and the accuracy of all voting together.
 
     A coalition is worth its accuracy: the share of questions that the vote among its members gets
     right (nobody: 0). A voter's value is what it adds on joining, the mean over all orders of
-    joining (Shapley 1953), so that the values sum to the accuracy of all. Exact up to 8 voters; of
-    more, the mean over 50 drawn orders, half of them the reverse of the others, which sum up as
-    well. None of it asks an LM.
+    joining (Shapley 1953), so that the values sum to the accuracy of all. None of it asks an LM.
 
     Args:
         ballots: how often each ballot was cast; at least one.
-        voters: how many there are, in the ballots' order; at most 64.
-        seed: of the drawn orders.
+        voters: how many there are, in the ballots' order; at most 8.
 
-    Raises ValueError without a ballot or for more than 64 voters.
+    Raises ValueError without a ballot or for more than 8 voters.
     """
     questions = sum(ballots.values())
-    if not questions or not 1 <= voters <= MOST_VOTERS:
-        raise ValueError(
-            f"Shapley values need a ballot and 1 to {MOST_VOTERS} voters, not {voters}"
-        )
-    if voters <= EXACT:
-        members = (np.arange(2**voters)[:, None] >> np.arange(voters) & 1).astype(bool)
-        worth = _worth(ballots, members) / questions
-        return _exact(worth, voters), float(worth[-1])
-    orders = _orders(voters, seed)
-    # Of every order the coalitions of its first 0, 1, … voters: (orders, voters + 1, voters).
-    places = np.argsort(orders, axis=1)
-    steps = places[:, None, :] < np.arange(voters + 1)[None, :, None]
-    worth = _worth(ballots, steps.reshape(-1, voters)).reshape(len(orders), voters + 1) / questions
-    added = np.diff(worth, axis=1)
-    values = np.take_along_axis(added, places, axis=1).mean(axis=0)
-    return [float(value) for value in values], float(worth[0, -1])
+    if not questions or not 1 <= voters <= MOST_WORTH:
+        raise ValueError(f"Shapley values need a ballot and 1 to {MOST_WORTH} voters, not {voters}")
+    places = np.arange(2**voters)
+    members = (places[:, None] >> np.arange(voters) & 1).astype(bool)
+    worth = _worth(ballots, members) / questions
+    sizes = members.sum(axis=1)
+    share = np.array([1 / (voters * math.comb(voters - 1, size)) for size in range(voters)])
+    values = []
+    for voter in range(voters):
+        without = places[~members[:, voter]]
+        added = worth[without | (1 << voter)] - worth[without]
+        values.append(math.fsum(share[sizes[without]] * added))
+    return values, float(worth[-1])
 
 
 def _worth(ballots: Mapping[Ballot, int], members: Flags) -> Numbers:
     worth = np.zeros(len(members))
-    known, times = list(ballots), np.array(list(ballots.values()), dtype=np.float64)
+    cast, times = list(ballots), np.array(list(ballots.values()), dtype=np.float64)
     step = max(1, _CELLS // members.size)
-    for start in range(0, len(known), step):
-        worth += times[start : start + step] @ coalitions_right(
-            known[start : start + step], members
-        )
+    for start in range(0, len(cast), step):
+        worth += times[start : start + step] @ coalitions_right(cast[start : start + step], members)
     return worth
-
-
-def _exact(worth: Numbers, voters: int) -> list[float]:
-    """From the worth of every coalition (2^voters,), its members the bits of its place."""
-    places = np.arange(2**voters)
-    sizes = np.array([place.bit_count() for place in range(2**voters)])
-    share = np.array([1 / (voters * math.comb(voters - 1, size)) for size in range(voters)])
-    values = []
-    for voter in range(voters):
-        without = places[(places >> voter & 1) == 0]
-        added = worth[without | (1 << voter)] - worth[without]
-        values.append(math.fsum(share[sizes[without]] * added))
-    return values
-
-
-def _orders(voters: int, seed: int) -> npt.NDArray[np.int64]:
-    draw = np.random.default_rng(seed)
-    half = np.array([draw.permutation(voters) for _ in range(ORDERS // 2)])
-    return np.concatenate([half, half[:, ::-1]])

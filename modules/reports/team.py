@@ -1,6 +1,4 @@
-"""What a team's rows say: how its workers did alone, who was accepted, and what retries and steps
-bought.
-"""
+"""The report of a team: its workers alone, whom it accepted, and what retries and steps changed."""
 
 from __future__ import annotations
 
@@ -73,16 +71,16 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
             steps = 0 if turns[0].get("forced") else len(turns[0]["trace"])
             ends[steps] = [sum(pair) for pair in zip(ends[steps], (em, f1, 1), strict=True)]
         figures.usage(row)
-    found = figures.report()
-    if found["questions"]:
+    report = figures.report()
+    if report["questions"]:
         ways = (
-            (way.partition(":"), figures["count"]) for way, figures in found["decided_by"].items()
+            (way.partition(":"), figures["count"]) for way, figures in report["decided_by"].items()
         )
-        found["accepted"] = {worker: count for (by, _, worker), count in ways if by == SUPERVISOR}
+        report["accepted"] = {worker: count for (by, _, worker), count in ways if by == SUPERVISOR}
     if retries:
-        found["retries"] = by_number(retries, 0, max(retries))
-        found["first_attempts"] = _by_limit(ends)
-    return found
+        report["retries"] = by_number(retries, 0, max(retries))
+        report["first_attempts"] = _by_limit(ends)
+    return report
 
 
 def _worker(figures: Figures, name: str, turns: list[Turn], reading: Reading) -> None:

@@ -12,10 +12,9 @@ from typing import Any, Protocol
 
 import dspy
 import json_repair
-from dspy.lm15 import Config
 from dspy.utils.exceptions import AdapterParseError, LMError
 
-from ...modules.agents.adapter import SAMPLING
+from ...modules.agents.adapter import SAMPLING, request_of
 from ...modules.base.calls import asking
 from ...modules.base.sync import run_sync
 from ...modules.base.together import together
@@ -114,7 +113,8 @@ class Proposer(dspy.BaseLM):  # type: ignore[misc]
             system = "\n\n".join(text for role, text in asked if role == "system") or None
             rest = [(role, text) for role, text in asked if role != "system"]
             extra = {} if number is None else {"rollout": number}
-            return str(await engine.ask(system, rest, _config(sampling), extra))
+            request = request_of(self.lm.model, system, rest, sampling, extra)
+            return str((await engine.complete(request)).text)
         messages = [{"role": role, "content": text} for role, text in asked]
         outputs = await self.lm.acall(messages=messages, **sampling)
         return str(
@@ -211,11 +211,6 @@ def _texts(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
         )
         found.append((str(message["role"]), "".join(map(str, parts))))
     return found
-
-
-def _config(sampling: Mapping[str, Any]) -> Config:
-    stop = sampling.get("stop")
-    return Config(**{**sampling, **({"stop": tuple(stop)} if isinstance(stop, list) else {})})
 
 
 def _key(

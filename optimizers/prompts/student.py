@@ -7,18 +7,20 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 import dspy
+from dspy.lm15 import Request
 from dspy.utils.exceptions import LMError
 
 from ...modules.base.calls import FatalCallError
 from ...modules.base.errors import UserError
-from ...modules.base.sync import in_thread, run_sync
+from ...modules.base.sync import run_sync
 from ...modules.protocols.program import Program
 
 T = TypeVar("T")
@@ -178,9 +180,6 @@ class Student(dspy.Module):  # type: ignore[misc]
             drawn = own.copy(
                 **{key: lm.kwargs[key] for key in ("temperature",) if key in lm.kwargs}
             )
-            # asked in threads, and the copy's own way is not that of the original
-            if "acall" in vars(drawn):
-                drawn.acall = partial(in_thread, drawn)
             if getattr(own, "direct", None) is not None:
                 drawn.direct = Sampled(own.direct, lm.kwargs.get("rollout_id") or 0)
             else:
@@ -204,9 +203,11 @@ class Sampled:
     def __deepcopy__(self, memo: dict[int, Any]) -> Sampled:
         return self
 
-    async def ask(self, system: Any, messages: Any, config: Any, extra: Mapping[str, Any]) -> str:
-        rollout = f"{self._rollout}/{extra.get('rollout') or 0}"
-        return str(await self._engine.ask(system, messages, config, {**extra, "rollout": rollout}))
+    async def complete(self, request: Request) -> Any:
+        extra = request.config.extensions["folkmoot"]
+        extra = {**extra, "rollout": f"{self._rollout}/{extra.get('rollout') or 0}"}
+        config = replace(request.config, extensions={"folkmoot": extra})
+        return await self._engine.complete(replace(request, config=config))
 
 
 def in_order(steps: list[Any], predictors: list[Any]) -> list[Any]:

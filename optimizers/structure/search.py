@@ -5,22 +5,24 @@ stops.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 import optuna
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
 from optuna.samplers import BaseSampler, GPSampler, NSGAIISampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from ...modules.base.errors import UserError
-from ...modules.base.space import Choice, Draw, Real, Setting, Whole, grid_settings, parameter_name
+from ...modules.base.space import (
+    Distribution,
+    Draw,
+    Setting,
+    coded,
+    grid_settings,
+    parameter_name,
+)
 
 DIRECTIONS: dict[str, Literal["maximize", "minimize"]] = {
     "accuracy": "maximize",
@@ -30,19 +32,19 @@ DIRECTIONS: dict[str, Literal["maximize", "minimize"]] = {
     "calls": "minimize",
     "tokens": "minimize",
 }
-"""Objective → Optuna's name of its direction; that of any other, a metric's name, is to be made
-large.
+"""Objective → Optuna's name of its direction; any other objective is a metric's name, and is
+maximized.
 """
 
 SAMPLERS = ("tpe", "nsga2", "gp", "random", "grid")
 STARTUP = 10  # trials drawn at random before a model of the space is worth anything
 GRID_LIMIT = 100_000
 
+PLACE = "place"
+"""The attribute of a trial that holds its number in the study, which a retry keeps."""
+
 Point = Callable[[Draw], Setting]
 """Draws a point of a space with the function that it is given."""
-
-Planned = Mapping[int, Mapping[str, Any]]
-"""Place in the study → the parameters of that trial, for trials that are not drawn."""
 
 
 class SeededSampler(BaseSampler):
@@ -51,30 +53,20 @@ class SeededSampler(BaseSampler):
     A study that was killed goes on as if it had not been: each trial has a sampler of its own,
     seeded by its place, and a trial that is tried again keeps its place.
 
-    Args: sampler: one of SAMPLERS, where `grid` draws nothing, since its trials are all planned; or
-        one of Optuna's, which draws with a seed and state of its own.
+    Args:
+        sampler: one of SAMPLERS, where `grid` draws nothing, since its trials are all queued with
+            their parameters; or one of Optuna's, which draws with a seed and state of its own.
         seed: of the study.
-        place: gives a trial's place in the study.
-        planned: parameters of trials that are not drawn.
     """
 
-    def __init__(
-        self,
-        sampler: str | BaseSampler,
-        seed: int,
-        place: Callable[[optuna.Study, FrozenTrial], int],
-        planned: Planned,
-    ) -> None:
+    def __init__(self, sampler: str | BaseSampler, seed: int) -> None:
         if isinstance(sampler, str) and sampler not in SAMPLERS:
             raise UserError(f"there is no sampler {sampler!r}: choose among {', '.join(SAMPLERS)}")
-        self._sampler, self._seed, self._place, self._planned = sampler, seed, place, planned
+        self._sampler, self._seed = sampler, seed
         self._inner: BaseSampler = RandomSampler(seed=seed)
-        self._plan: Mapping[str, Any] = {}
 
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        place = self._place(study, trial)
-        self._plan = self._planned.get(place, {})
-        digest = hashlib.sha256(f"{self._seed}/{place}".encode()).digest()
+        digest = hashlib.sha256(f"{self._seed}/{trial.user_attrs.get(PLACE)}".encode()).digest()
         self._inner = (
             _sampler(self._sampler, int.from_bytes(digest[:4], "big"))
             if isinstance(self._sampler, str)
@@ -85,14 +77,12 @@ class SeededSampler(BaseSampler):
     def infer_relative_search_space(
         self, study: optuna.Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        if self._plan:
-            return {}
         return self._inner.infer_relative_search_space(study, trial)
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        return {} if self._plan else self._inner.sample_relative(study, trial, search_space)
+        return self._inner.sample_relative(study, trial, search_space)
 
     def sample_independent(
         self,
@@ -101,8 +91,6 @@ class SeededSampler(BaseSampler):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
-        if param_name in self._plan:
-            return self._plan[param_name]
         return self._inner.sample_independent(study, trial, param_name, param_distribution)
 
     def after_trial(
@@ -123,17 +111,15 @@ def _sampler(name: str, seed: int) -> BaseSampler:
 
 def suggested(trial: Trial, point: Point) -> Setting:
     """The point of the space that a trial is to try."""
-    return point(lambda name, values: _suggest(trial, name, values))
+    return point(partial(_suggest, trial))
 
 
-def _suggest(trial: Trial, name: str, values: Choice | Whole | Real) -> Any:
-    if isinstance(values, Whole):
+def _suggest(trial: Trial, name: str, values: Distribution) -> Any:
+    if isinstance(values, CategoricalDistribution):
+        return trial.suggest_categorical(name, values.choices)
+    if isinstance(values, IntDistribution):
         return trial.suggest_int(name, values.low, values.high, step=values.step)
-    if isinstance(values, Real):
-        return trial.suggest_float(name, values.low, values.high, step=values.step)
-    return json.loads(
-        trial.suggest_categorical(name, [json.dumps(value) for value in values.values])
-    )
+    return trial.suggest_float(name, values.low, values.high, step=values.step)
 
 
 def parameters_of(
@@ -146,36 +132,26 @@ def parameters_of(
     parameters: dict[str, Any] = {}
     distributions: dict[str, BaseDistribution] = {}
 
-    def draw(key: str, values: Choice | Whole | Real) -> Any:
-        value = setting[parameter_name(key)]
-        if isinstance(values, Choice) and value not in values.values:
+    def draw(key: str, values: Distribution) -> Any:
+        value = coded(setting[parameter_name(key)])
+        if isinstance(values, CategoricalDistribution) and value not in values.choices:
             raise ValueError(f"{parameter_name(key)} cannot be {value!r}")
-        parameters[key] = json.dumps(value) if isinstance(values, Choice) else value
-        distributions[key] = distribution_of(values)
+        parameters[key], distributions[key] = value, values
         return value
 
     point(draw)
     return parameters, distributions
 
 
-def distribution_of(values: Choice | Whole | Real) -> BaseDistribution:
-    """Optuna's form of the values; those of a choice are kept as JSON."""
-    if isinstance(values, Choice):
-        return CategoricalDistribution([json.dumps(known) for known in values.values])
-    if isinstance(values, Whole):
-        return IntDistribution(values.low, values.high, step=values.step)
-    return FloatDistribution(values.low, values.high, step=values.step)
-
-
 def grid(point: Point) -> list[Setting]:
-    """Every point of a space. Raises UserError for a space without end, or one too large to go
-    through.
+    """Every point of a space. Raises UserError for an endless space, or one with more than
+    GRID_LIMIT points.
     """
-    found: list[Setting] = []
+    cells: list[Setting] = []
     try:
         for setting in grid_settings(point):
-            found.append(setting)
-            if len(found) > GRID_LIMIT:
+            cells.append(setting)
+            if len(cells) > GRID_LIMIT:
                 raise UserError(
                     f"the space has more than {GRID_LIMIT:,} settings: narrow it, or choose "
                     f"another sampler"
@@ -185,4 +161,4 @@ def grid(point: Point) -> list[Setting]:
             f"a grid cannot go through all values of {problem}: give it a step, or choose "
             f"another sampler"
         ) from None
-    return found
+    return cells

@@ -111,7 +111,9 @@ _QUESTION: ContextVar[object] = ContextVar("folkmoot_question_under_way", defaul
 class Account:
     """What has been spent of a budget, and how many calls are under way that will add to it.
 
-    Time counts from the account's opening; calls, tokens and money start with `spent`. Thread-safe.
+    Time counts from the account's opening; calls, tokens and money start with `spent`. A `strict`
+    account also keeps what the calls under way may take, each as much as the dearest so far, so
+    that their ends do not overrun the budget. Thread-safe.
     """
 
     budget: Budget
@@ -119,6 +121,8 @@ class Account:
     likely: Usage = field(default_factory=lambda: LIKELY)
     in_flight: int = 0
     uncounted: str | None = None  # the LM of a call whose tokens or price nobody knows
+    strict: bool = False
+    _dearest: Usage | None = None  # the most tokens and dollars of a call so far
     _answered: int = 0
     _took: Usage = field(default_factory=Usage)  # the answered questions
     _open: dict[object, Usage] = field(default_factory=dict)  # what each under way has been charged
@@ -140,9 +144,12 @@ class Account:
             with self._lock:
                 over = self._over()
                 waits = not self._suffices_for(self._turn()) and time.monotonic() < patient
-                if over is None and not self._fully_promised() and not waits:
+                promised = self._fully_promised() or not self._fits_one_more()
+                if over is None and not promised and not waits:
                     self.in_flight += 1
                     return
+                if over is None and promised and not self.in_flight:
+                    over = self._spent_on("what is left does not do for another call")
                 if over is not None and not self.in_flight:
                     raise refused(BudgetSpent(over))
             await asyncio.sleep(POLL_SECONDS)  # polled, since calls may end on other event loops
@@ -151,7 +158,7 @@ class Account:
         """As `admit`, for a call that cannot wait: calls in flight count as spent."""
         with self._lock:
             over = self._over()
-            if over is None and self._fully_promised():
+            if over is None and (self._fully_promised() or not self._fits_one_more()):
                 over = self._spent_on(
                     f"{self.spent.calls:,} calls and {self.in_flight:,} under way"
                 )
@@ -238,6 +245,35 @@ class Account:
 
     def _spend(self, usage: Usage) -> None:
         self.spent.add(usage)
+        if usage.tokens is not None:
+            before = self._dearest or Usage()
+            self._dearest = Usage(
+                prompt_tokens=max(before.tokens or 0, usage.tokens),
+                cost_usd=max(before.cost_usd or 0.0, usage.cost_usd or 0.0),
+            )
+
+    def _fits_one_more(self) -> bool:
+        """Whether a strict budget holds if another call and those under way are as dear as
+        any.
+        """
+        if not self.strict:
+            return True
+        each = self._dearest
+        if each is None:  # so far a question is as good as known, and takes several calls
+            likely, calls = self.likely, self.likely.calls
+            each = Usage(
+                prompt_tokens=(likely.tokens or 0) // calls,
+                cost_usd=(likely.cost_usd or 0.0) / calls,
+            )
+        for limit, spent, one in (
+            (self.budget.tokens, self.spent.tokens, each.tokens),
+            (self.budget.usd, self.spent.cost_usd, each.cost_usd),
+        ):
+            if limit is not None and spent is not None and one is not None:
+                first = self._dearest is None and not self.in_flight
+                if not first and spent + (self.in_flight + 1) * one > limit:
+                    return False
+        return True
 
     @property
     def seconds_left(self) -> float | None:

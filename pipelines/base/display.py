@@ -32,6 +32,7 @@ from ...modules.base.fence import clean
 State = TypeVar("State")
 
 A_SECOND = 4  # how often the line is drawn anew
+LINE_EVERY, LINE_SECONDS = 25, 30.0
 NOTEBOOK_WIDTH = 120  # columns
 NOTEBOOK_FORMAT = '<pre style="white-space:pre-wrap;line-height:normal">{code}</pre>'
 
@@ -42,40 +43,40 @@ _DRAWING = threading.Lock()  # of two lines at a time, one would overwrite the o
 class ProgressLine:
     """A line of live progress: what is under way, figures of it, and how much of it is done, if
     known.
+
+    A `picture` takes the line's place where it can be drawn anew; it has to be clean text.
     """
 
     label: str
     parts: Iterable[str]
     done: int = 0
     total: int = 0
+    picture: RenderableType | None = None
 
 
 @contextmanager
 def displayed(
-    show: bool | Callable[[State], None] | None, label: str, draw: Callable[[State], ProgressLine]
+    show: bool | Callable[[State], None] | None,
+    label: str,
+    draw: Callable[[State], ProgressLine],
 ) -> Iterator[Callable[[State], None]]:
     """A callback whose latest state is drawn on standard error, or in the notebook, while the block
     runs.
 
-    `show` may be a function that takes the states instead. None draws nothing where nobody is
-    looking: in a pipe, a file, or a test; True draws even there, once, when the block ends; False
-    never. Of displays inside one another the outermost is shown. One that fails stays as it is, and
-    the block goes on.
+    `show` may be a function that takes the states instead. None draws on a terminal and in a
+    notebook; True also writes lines into a pipe or a file: one every LINE_EVERY things done, or
+    LINE_SECONDS; False draws nothing. Of displays inside one another the outermost is shown. One
+    that fails stays as it is, and the block goes on.
     """
     if callable(show):
         yield show
         return
     latest: list[State] = []
 
-    def render() -> RenderableType:
-        row = Table.grid(padding=(0, 1))
-        line = draw(latest[0]) if latest else ProgressLine(f"{label}: starting", ())
-        bar = [ProgressBar(total=line.total, completed=line.done, width=24)] if line.total else []
-        # What a live display draws passes the screen's own cleaning by.
-        row.add_row(Text(clean(line.label)), *bar, Text(clean("  ".join(line.parts))))
-        return row
+    def line() -> ProgressLine:
+        return draw(latest[0]) if latest else ProgressLine(f"{label}: starting", ())
 
-    with _sink(show, render) as drawn:
+    with _sink(show, line) as drawn:
 
         def progress(state: State) -> None:
             latest[:] = [state]
@@ -84,35 +85,66 @@ def displayed(
         yield progress
 
 
+def _row(line: ProgressLine) -> RenderableType:
+    """One line with a bar, cut where the terminal is too narrow."""
+    if line.picture is not None:
+        return line.picture
+    row = Table.grid(padding=(0, 1))
+    bar = [ProgressBar(total=line.total, completed=line.done, width=10)] if line.total else []
+    # A live display does not pass through the screen's own cleaning.
+    texts = (Text(clean(one), no_wrap=True) for one in (line.label, "  ".join(line.parts)))
+    row.add_row(next(texts), *bar, next(texts))
+    return row
+
+
 @contextmanager
-def _sink(show: bool | None, render: Callable[[], RenderableType]) -> Iterator[Callable[[], None]]:
-    """What to call for every state; draws where somebody looks."""
+def _sink(show: bool | None, line: Callable[[], ProgressLine]) -> Iterator[Callable[[], None]]:
+    """Give what to call for every state; draws where somebody looks."""
     if show is False or not _DRAWING.acquire(blocking=False):
         yield lambda: None
         return
     try:
         out = Screen(sys.stderr) if sys.stderr is not None else Screen(io.StringIO())
         if out.is_jupyter:
-            notebook = _Notebook(render)
+            notebook = _Notebook(lambda: _row(line()))
             try:
                 yield notebook.draw
             finally:
                 notebook.draw(last=True)
-        elif show or (out.is_terminal and "pytest" not in sys.modules):
-            with _Line(out, render):
+        elif out.is_terminal and (show or "pytest" not in sys.modules):
+            with _Line(out, lambda: _row(line())):
                 yield lambda: None  # the line draws itself
+        elif show:
+            yield _Lines(out, line).draw
         else:
             yield lambda: None
     finally:
         _DRAWING.release()
 
 
+class _Lines:
+    """Lines in a pipe or a file."""
+
+    def __init__(self, out: Console, line: Callable[[], ProgressLine]) -> None:
+        self._out, self._line = out, line
+        self._done, self._time = 0, time.monotonic()
+
+    def draw(self) -> None:
+        with suppress(Exception):
+            line, now = self._line(), time.monotonic()
+            crossed = line.done // LINE_EVERY > self._done // LINE_EVERY
+            if crossed or now >= self._time + LINE_SECONDS:
+                self._done, self._time = line.done, now
+                text = "  ".join((line.label, *line.parts))
+                self._out.print(text, soft_wrap=True)
+
+
 class _Line(Live):
-    """The line on a terminal, drawn anew by a thread of its own; elsewhere only its last state."""
+    """The line on a terminal, drawn anew by a thread of its own."""
 
     def __init__(self, out: Console, render: Callable[[], RenderableType]) -> None:
         # What goes into a file or a pipe is left alone.
-        shared = out.is_terminal and bool(sys.stdout) and sys.stdout.isatty()
+        shared = bool(sys.stdout) and sys.stdout.isatty()
         super().__init__(
             get_renderable=render, console=out, refresh_per_second=A_SECOND, redirect_stdout=shared
         )

@@ -34,6 +34,17 @@ class Counts(TypedDict):
     truncated: int
 
 
+class Flaky(TypedDict):
+    """A question that is right in some of its repeats and wrong in others; `flips` is the share of
+    the repeats that are not like most.
+    """
+
+    id: str
+    repeats: int
+    right: int
+    flips: float
+
+
 class Latency(TypedDict, total=False):
     """Seconds per question; empty where no row notes them."""
 

@@ -46,9 +46,15 @@ def points(difference: float, low: float, high: float) -> str:
 
 
 def money(cost: float | None) -> str:
+    """`0.0042 USD`, `12.50 USD`."""
     if cost is None:
         return "price unknown"
-    return f"{cost:.4f} USD" if cost else "0 USD"
+    return f"{cost:.2f} USD" if cost >= 10 else f"{cost:.4f} USD" if cost else "0 USD"
+
+
+def rounded_money(cost: float) -> str:
+    """An estimate of a cost: `0.42 USD`, `0.0031 USD`, `12 USD`."""
+    return f"{float(f'{cost:.2g}'):,g} USD"
 
 
 def duration(seconds: float) -> str:
@@ -126,30 +132,18 @@ def smallest_differences(n: int, apart: Apart | None = None) -> tuple[float, flo
 
 
 def shows(n: int, apart: Apart | None = None, *, is_rate: bool = True) -> str:
-    """What so many questions can show, before anybody has answered them."""
+    """Say what so many questions can show, before anybody has answered them.
+
+    If no former run tells on how many of them two programs differ, the middle of DISCORDANT is
+    assumed.
+    """
     if not is_rate:
-        return (
-            f"what {counted(n, 'question')} can show depends on how far scores spread: "
-            f"compare says it"
-        )
-    low, high = smallest_differences(n, apart)
-    if low >= 1:
-        return (
-            f"{counted(n, 'question')} can show no difference between two programs at all: it "
-            f"takes {FEWEST}"
-        )
-    if low >= DISCORDANT[1]:  # the difference itself is larger than any share assumed
-        up, told = f"{100 * low:.1f} points up", "all that tell two programs apart favour one"
-    elif apart is not None:
-        up = f"{100 * low:.1f} points up"
-        told = f"two programs are apart on {apart.share:.0%} of them, as {apart.seen}"
-    else:
-        up = f"{100 * low:.1f} to {100 * high:.1f} points up"
-        told = (
-            f"two programs are apart on {DISCORDANT[0]:.0%} to {DISCORDANT[1]:.0%}: no runs "
-            f"of this data say"
-        )
-    return f"{counted(n, 'question')} show differences from {up} (power {POWER:.0%}, if {told})"
+        return f"what {counted(n, 'question')} can show depends on how far scores spread"
+    share = sum(DISCORDANT) / 2 if apart is None else apart.share
+    difference = smallest_difference(n, share)
+    if difference >= 1:
+        return f"{counted(n, 'question')} cannot show a difference between programs"
+    return f"{counted(n, 'question')} show differences from about {100 * difference:.0f} points up"
 
 
 def asked(rows: int, questions: int) -> str:

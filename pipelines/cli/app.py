@@ -17,6 +17,7 @@ from ..base.completion import offered
 from ..base.request import CommandOption, Request, command_options
 from ..comparison.request import CompareRequest
 from ..compilation.request import CompileRequest
+from ..contest.request import ContestRequest
 from ..distillation.request import DistilRequest
 from ..evaluation.request import EvaluateRequest
 from ..reproduction.request import ReproduceRequest
@@ -41,9 +42,10 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
+    "try": Command(ContestRequest, of.TryView),
     "ask": Command(of.AskRequest, of.Quietly),
     "evaluate": Command(EvaluateRequest, of.EvaluateView),
-    "compare": Command(CompareRequest, of.Confirmed),
+    "compare": Command(CompareRequest, of.CompareView),
     "compile": Command(CompileRequest, of.Confirmed),
     "report": Command(of.ReportRequest, of.Quietly),
     "train": Command(TrainRequest, of.Confirmed),
@@ -81,7 +83,8 @@ app = typer.Typer(
     cls=Defaulted,
     help="Finds out whether a team of language-model agents beats one agent, and at what price.",
     epilog="Example: folkmoot evaluate single:cot --data sample-choice --limit 20\n\n"
-    "Exit codes: 0 done, 1 no result, 2 wrong input, 130 interrupted.",
+    "Exit codes: 0 done, 1 no result, 2 wrong input, 3 a verdict that --fail-if names, "
+    "130 interrupted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

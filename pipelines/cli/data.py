@@ -1,11 +1,9 @@
-"""`folkmoot data check`: what a file of questions is understood as, and everything that is wrong
-with it.
-"""
+"""`folkmoot data check`: shows how a file of questions is read, and all of its faults."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, TypedDict
 
 from ...modules.base.errors import UserError
 from ..base.wording import counted
@@ -15,7 +13,8 @@ from .guard import BAD_INPUT
 from .options import CheckRequest, View
 from .show import console, finish, show_result
 
-MOST_SHOWN = 12  # answers of the balance
+MOST_SHOWN = 12
+"""Most different answers that are listed with their counts."""
 
 
 def check(options: CheckRequest, view: View) -> None:
@@ -35,41 +34,57 @@ def check(options: CheckRequest, view: View) -> None:
             reading.fault(stands_at(question), str(error))
     if not reading.questions and not reading.count:
         raise UserError(f"{reading.name} has no questions; give one with at least one row")
-    found = described(reading)
+    description = described(reading)
     faulty = BAD_INPUT if reading.count else 0
     if view.as_json:
-        finish(view, found, lambda: None, code=faulty)
+        finish(view, description, lambda: None, code=faulty)
         return
     if reading.questions:
-        show_result(console(), reading.name, _lines(found))
+        show_result(console(), reading.name, _lines(description))
     if faulty:
         raise DataError(reading.name, reading.faults, reading.count)
 
 
-def described(reading: DataReading) -> dict[str, Any]:
-    """What `--json` shows: counts, answers, duplicates, a sample row, what was guessed, and the
-    faults.
-    """
+class Description(TypedDict):
+    """The description of a file of questions, which `--json` shows."""
+
+    name: str
+    questions: int
+    kinds: dict[str, int]
+    options: dict[int, int]
+    """Number of options → number of questions."""
+    answers: dict[str, int]
+    unlabelled: int
+    made_ids: int
+    duplicates: list[tuple[str, str]]
+    """Places of an earlier row and of one with the same content."""
+    read: str | None
+    """The guesses about the columns, in words."""
+    sample: dict[str, Any] | None
+    faults: list[str]
+    fault_count: int
+
+
+def described(reading: DataReading) -> Description:
+    """Describe the questions that were read: their kinds, answers, duplicates and faults."""
     questions = reading.questions
-    first: dict[str, str] = {}
-    twice = [
-        [before, stands_at(one)]
-        for one in questions
-        if (before := first.setdefault(content_id(one), stands_at(one))) != stands_at(one)
-    ]
+    places: dict[str, str] = {}
+    duplicates = []
+    for one in questions:
+        before = places.setdefault(content_id(one), stands_at(one))
+        if before != stands_at(one):
+            duplicates.append((before, stands_at(one)))
+    options = Counter(len(one.choices) for one in questions if one.choices)
+    answers = Counter(str(one.answer) for one in questions if one.answer is not None)
     return {
         "name": reading.name,
         "questions": len(questions),
-        "kinds": dict(Counter(one.kind for one in questions)),
-        "options": dict(
-            sorted(Counter(len(one.choices) for one in questions if one.choices).items())
-        ),
-        "answers": dict(
-            Counter(str(one.answer) for one in questions if one.answer is not None).most_common()
-        ),
+        "kinds": dict(Counter(str(one.kind) for one in questions)),
+        "options": dict(sorted(options.items())),
+        "answers": dict(answers.most_common()),
         "unlabelled": sum(one.answer is None for one in questions),
         "made_ids": reading.made_ids,
-        "duplicates": twice,
+        "duplicates": duplicates,
         "read": reading.guesses.removeprefix("read ") or None,
         "sample": questions[0].to_row() if questions else None,
         "faults": reading.faults,
@@ -77,28 +92,28 @@ def described(reading: DataReading) -> dict[str, Any]:
     }
 
 
-def _lines(found: dict[str, Any]) -> dict[str, str]:
-    kinds = ", ".join(f"{count} {name}" for name, count in found["kinds"].items())
-    lines = {"questions": f"{found['questions']} ({kinds})"}
-    if found["options"]:
+def _lines(description: Description) -> dict[str, str]:
+    kinds = ", ".join(f"{count} {name}" for name, count in description["kinds"].items())
+    lines = {"questions": f"{description['questions']} ({kinds})"}
+    if description["options"]:
         lines["options"] = ", ".join(
-            f"{size} in {counted(n, 'row')}" for size, n in found["options"].items()
+            f"{size} in {counted(n, 'row')}" for size, n in description["options"].items()
         )
-    answers = found["answers"]
-    shown = ", ".join(f"{answer} {count}" for answer, count in list(answers.items())[:MOST_SHOWN])
-    if answers and len(answers) <= MOST_SHOWN:
-        lines["answers"] = shown
-    elif answers:
+    answers = description["answers"]
+    if len(answers) > MOST_SHOWN:
         lines["answers"] = f"{len(answers)} different ones"
-    if found["read"]:
-        lines["read"] = found["read"]
-    if found["made_ids"]:
-        lines["ids"] = f"made from the content of {counted(found['made_ids'], 'question')}"
-    if found["duplicates"]:
-        first, second = found["duplicates"][0]
-        repeats = counted(len(found["duplicates"]), "row")
+    elif answers:
+        lines["answers"] = ", ".join(f"{answer} {count}" for answer, count in answers.items())
+    if description["read"]:
+        lines["read"] = description["read"]
+    if description["made_ids"]:
+        lines["ids"] = f"made from the content of {counted(description['made_ids'], 'question')}"
+    if description["duplicates"]:
+        first, second = description["duplicates"][0]
+        repeats = counted(len(description["duplicates"]), "row")
         lines["duplicates"] = f"{repeats} like an earlier one (the first: {second}, like {first})"
-    sample = found["sample"]
-    options = (f"{label}: {text}" for label, text in (sample["choices"] or {}).items())
-    lines["first row"] = " | ".join([sample["question"], *options, f"answer: {sample['answer']}"])
+    if sample := description["sample"]:
+        options = [f"{label}: {text}" for label, text in (sample["choices"] or {}).items()]
+        answer = f"answer: {sample['answer']}"
+        lines["first row"] = " | ".join([sample["question"], *options, answer])
     return lines

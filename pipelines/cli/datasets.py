@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from rich.table import Table
 
-from ..data.load import list_datasets
+from ..data.places import list_datasets
 from .options import DatasetsRequest, View
 from .show import console, finish
 

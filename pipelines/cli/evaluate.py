@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..evaluation.earlier import Evaluation, left_in
 from ..evaluation.evaluate import carry_out, carry_out_limits
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
@@ -9,6 +11,7 @@ from ..evaluation.request import EvaluateRequest
 from ..evaluation.step_limits import LimitsPlan, StepLimits, plan_step_limits
 from .life import live
 from .options import EvaluateView
+from .show import console, show_result
 from .train import evaluate_outcomes
 
 
@@ -20,7 +23,8 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
         limits = plan_step_limits(request, stored=True)
         live(request, view, limits, lambda plan, _: carry_out_limits(plan), _no_limits)
     else:
-        live(request, view, plan_evaluation(request, stored=True), carry_out, _left)
+        plan = plan_evaluation(request, stored=True)
+        live(request, view, plan, carry_out, _left, partial(_show, view))
 
 
 def _left(plan: EvaluationPlan) -> Evaluation | None:
@@ -29,3 +33,13 @@ def _left(plan: EvaluationPlan) -> Evaluation | None:
 
 def _no_limits(plan: LimitsPlan) -> StepLimits | None:
     return None
+
+
+def _show(view: EvaluateView, result: Evaluation) -> None:
+    """Two lines and the next command; one line if quiet, all figures if verbose."""
+    out, lines = console(), result.lines()
+    lines = lines[:1] if view.quiet else [*lines, f"next: {result.next_command}"]
+    for line in lines:
+        out.print(line, soft_wrap=True)
+    if view.verbose:
+        show_result(out, "figures", result.in_words())

@@ -26,6 +26,7 @@ def live(
     run: Callable[[PlanType, Callable[[OutcomeType], None]], OutcomeType],
     left: Callable[[PlanType], OutcomeType | None],
     show: Callable[[OutcomeType], None] | None = None,
+    code_of: Callable[[OutcomeType], int] = lambda _: 0,
 ) -> None:
     """Show the plan, carry it out if the user agrees, show what came out, and leave with an exit
     code.
@@ -34,6 +35,7 @@ def live(
         before what comes after the result (such as sending the run to MLflow).
         left: what an attempt that was stopped has left in its folder; None for nothing.
         show: shows an outcome to a person; by default its lines.
+        code_of: the exit code of an outcome that is not empty.
     """
     for warning in plan.warnings:
         say(f"warning: {warning}")
@@ -52,7 +54,7 @@ def live(
     stopped, code = None, 0
     try:
         outcome = run(plan, once)
-        stopped, code = outcome.stopped, STOPPED if outcome.empty else 0
+        stopped, code = outcome.stopped, STOPPED if outcome.empty else code_of(outcome)
     except KeyboardInterrupt:
         outcome, code = left(plan), INTERRUPTED
         stopped = (

@@ -41,9 +41,9 @@ class Quietly(View):
     quiet: Annotated[bool, Option("--quiet", "-q", help="No plan and no progress.")] = False
 
     @property
-    def progress(self) -> bool | None:
-        """What functions take as `progress`: on a terminal, if not quiet."""
-        return False if self.quiet else None
+    def progress(self) -> bool:
+        """What functions take as `progress`."""
+        return not self.quiet
 
 
 @dataclass(kw_only=True)
@@ -70,6 +70,32 @@ class EvaluateView(Confirmed):
         list[str],
         Option(metavar="FILE", help="For network:DIR instead of --data: recorded answers."),
     ] = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class TryView(Confirmed):
+    """What only the command line has of `try`, and of `compare`, too."""
+
+    fail_if: Annotated[
+        str | None,
+        Option(
+            "--fail-if",
+            metavar="worse|undecided|not-better",
+            help="For CI: leave with the exit code 3 if the verdict is that.",
+        ),
+    ] = None
+
+
+@dataclass(kw_only=True)
+class CompareView(TryView):
+    """What only the command line has of `compare`."""
+
+    pairs: Annotated[
+        bool, Option("--pairs", help="Also show the verdict on every pair of runs, with its test.")
+    ] = False
+    show: Annotated[
+        int, Option(min=0, help="Show so many questions on which a run differs from the baseline.")
+    ] = 0
 
 
 @dataclass(kw_only=True)

@@ -1,4 +1,4 @@
-"""What `-` stands for: questions, or a question, on standard input."""
+"""Standard input in the place of a file or a question, where an option says `-`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ DASH = "-"
 
 def piped() -> bytes:
     """All of standard input. Raises UserError for more than fits."""
-    found = sys.stdin.buffer.read(MOST_BYTES + 1)
-    if len(found) > MOST_BYTES:
+    content = sys.stdin.buffer.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
         raise UserError(f"standard input has more than {MOST_BYTES // 2**20} MB: give a file")
-    return found
+    return content
 
 
 def piped_text() -> str:
-    """Standard input as a question. Raises UserError for what is no text."""
+    """Standard input as a question. Raises UserError where it is not text."""
     try:
         return piped().decode().strip()
     except UnicodeDecodeError:
@@ -65,20 +65,18 @@ def take_piped(request: Request) -> None:
             f"{path} cannot be written ({problem.strerror}): give a file instead of -"
         ) from None
     name = next(iter(named))
-    given = getattr(request, name)
-    values = [str(path) if one == DASH else one for one in _values(given)]
-    setattr(request, name, values if isinstance(given, list) else values[0])
+    value = getattr(request, name)
+    values = [str(path) if one == DASH else one for one in _values(value)]
+    setattr(request, name, values if isinstance(value, list) else values[0])
 
 
-def _values(given: Any) -> list[Any]:
-    return given if isinstance(given, list) else [given]
+def _values(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _suffix(content: bytes) -> str:
-    """The suffix of a file with this content, as far as its beginning tells."""
+    """The suffix of a file with this content, from its beginning."""
     if content.startswith(b"PAR1"):
         return ".parquet"
-    begun = content.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
-    if begun in (b"{", b"["):
-        return ".jsonl" if begun == b"{" else ".json"
-    return ".tsv" if b"\t" in content.partition(b"\n")[0] else ".csv"
+    is_json = content.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+    return ".json" if is_json else ".csv"

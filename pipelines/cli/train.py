@@ -14,12 +14,12 @@ from ..base.wording import counted, percent, used
 from ..data.embeddings import Embedder
 from ..evaluation.request import EvaluateRequest
 from ..programs.resolve import parse_sets
-from ..runs.lines import result_lines
 from ..runs.outcomes import read_outcomes
 from ..training.fit import train_as_planned
 from ..training.plan import LivePlan, ReplayPlan, plan_training
+from ..training.replay import rescore
 from ..training.request import TrainRequest
-from ..training.train import Trained, rescore
+from ..training.train import Trained
 from .guard import say
 from .life import live
 from .options import Confirmed, EvaluateView, Quietly
@@ -48,7 +48,7 @@ def train(request: TrainRequest, view: Confirmed) -> None:
             found,
             str(trained.folder),
             track=request.tracking,
-            took=trained.evaluation.seconds if trained.evaluation else None,
+            tested=trained.evaluation.in_words() if trained.evaluation else None,
         )
 
     live(request, view, plan_training(request, stored=True), _trained, _nothing_left, show)
@@ -101,7 +101,12 @@ def evaluate_outcomes(options: EvaluateRequest, view: EvaluateView) -> None:
 
 
 def show_scores(
-    view: Quietly, found: Mapping[str, Any], out: str, *, track: bool, took: float | None = None
+    view: Quietly,
+    found: Mapping[str, Any],
+    out: str,
+    *,
+    track: bool,
+    tested: Mapping[str, str] | None = None,
 ) -> None:
     """The scores as a table; of a training, how it ended, where the network is, and what next."""
     if "consensus" in found:
@@ -111,9 +116,7 @@ def show_scores(
             score_table(console(), found)
     elif "scores" in found:
         lines = {"accuracy": percent(found["scores"]["accuracy"])}
-        if not view.quiet:
-            lines = result_lines(found, took)
-        show_result(console(), "network", lines)
+        show_result(console(), "network", lines if view.quiet else tested or lines)
     if "training" in found and not view.quiet:
         show_result(console(), "training", training_lines(found, out, track=track))
 

@@ -19,14 +19,19 @@ MOST_UNREAD = 0.05
 class Compared:
     """One run, as far as it is compared: every figure is over the shared questions alone.
 
-    `questions` were asked for and have `rows` in all; `left_out` questions with a row are not
-    shared. `score` by the `metric`, a share of right answers (`is_rate`) or a mean, and `f1` (None
-    without span questions) are `{"value", "low", "high", "n"}` with a 95% interval, n a number of
-    questions. These have `repeats` answers each, on average. Of the answers, `errors` failed,
-    `cut_off` had a reply that ended at the token limit, and `unread` are those and the `unreadable`
-    ones. Tokens and cost in `usage` are those of calls really made; `metric_usage` is what the
-    metric itself asked for, over all its rows; `seconds` is the mean of an answer, None where a log
-    of others does not say it.
+    Attributes:
+        questions, rows: how many questions were asked for, and how many rows the run has.
+        left_out: how many questions with a row are not shared.
+        score: by the `metric`, a share of right answers (`is_rate`) or a mean, with a 95% interval.
+        f1: of span questions; None without any.
+        repeats: answers per question, on average.
+        errors, unreadable, cut_off: how many answers failed, could not be read, or had a reply that
+            ended at the token limit. `unread` answers are of one of the last two kinds.
+        usage: what the calls really made took.
+        takes: the same with answers from records and caches at their price.
+        seconds: the mean per answer; None where a log of others does not say it.
+        metric_usage: what the metric itself asked for, over all rows of the run.
+        program: what the short name leaves out.
     """
 
     name: str
@@ -39,6 +44,7 @@ class Compared:
     errors: int
     unreadable: int
     usage: UsageFields
+    takes: UsageFields
     seconds: float | None
     cut_off: int = 0
     unread: int = 0
@@ -46,6 +52,7 @@ class Compared:
     is_rate: bool = True
     metric_usage: UsageFields | None = None
     repeats: float = 1.0
+    program: str = ""
 
     @property
     def answers(self) -> int:
@@ -69,8 +76,8 @@ class Compared:
 
     @property
     def tokens(self) -> int | None:
-        """Of prompts and completions together; None where they are not known."""
-        return tokens_of(self.usage)
+        """What the run takes of prompts and completions together; None where not known."""
+        return tokens_of(self.takes)
 
     @property
     def mostly_unread(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from ..evaluation.earlier import Evaluation
 from .compared import Compared
 from .verdict import QuestionPrices, Rivals
+from .words import say
 
 SINGLE = "single"
 """The program of one agent, as manifests call it."""
@@ -69,7 +70,7 @@ def rivals_of(
     one_prompt = [name for name in agents if samples[name] is None]
     rivals = {}
     for one in compared:
-        calls, lms = one.usage["calls"], _endpoints(runs[one.name])
+        calls, lms = one.takes["calls"], _endpoints(runs[one.name])
         if one.name in agents or calls is None or calls < 2 * one.answers:
             continue
         k_times = [
@@ -94,23 +95,10 @@ def _program(run: Evaluation) -> Mapping[str, Any]:
 
 def unread_cause(run: Compared, evaluation: Evaluation) -> str:
     """Why answers of a run could not be read, and what to do about it, without a full stop."""
-    n, other = run.answers, run.unread - run.cut_off
-    found = []
-    if run.cut_off:
-        lms = evaluation.summary.run["lms"].values()
-        limits = {(lm.get("settings") or {}).get("max_tokens") for lm in lms} - {None}
-        limit = f"{limits.pop():,} tokens" if len(limits) == 1 else "the token limit"
-        found.append(
-            f"{run.cut_off:,} of {n:,} replies of {run.name} were cut off at {limit}: raise "
-            f"max_tokens"
-        )
-    if other:
-        found.append(
-            f"{other:,} of {n:,} answers of {run.name} were empty or could not be read: look at "
-            f"them in "
-            "results.jsonl, and raise max_tokens or choose another layout or answer form for its LM"
-        )
-    return "; ".join(found)
+    lms = evaluation.summary.run["lms"].values()
+    limits = {(lm.get("settings") or {}).get("max_tokens") for lm in lms} - {None}
+    limit = f"{limits.pop():,} tokens" if len(limits) == 1 else "the token limit"
+    return say("unread_reason", run, limit)
 
 
 def _opponent_of(one: Evaluation, other: Evaluation) -> bool:

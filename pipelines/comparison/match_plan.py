@@ -10,20 +10,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...modules.base.calls import Usage, tokens_of
 from ...modules.base.errors import UserError
+from ...modules.base.usage import Usage
 from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
 from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.budget import Account, Budget, open_account
-from ..base.wording import counted
+from ..base.wording import counted, money
 from ..evaluation.check import check_folder
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.forecast import Forecast, forecast, left_of
 from ..lms.foreign import billed_as
 from ..lms.ledger import read_ledger, usage_of
 from ..lms.prices import Prices
+from .matched import tokens_per_question, usages_of
+from .words import say
 
 TOLERANCE = 1.2
 """How many times the bill of the run that it matches a baseline may take: a pilot is no exact
@@ -50,40 +52,35 @@ class Match:
     lm: str = ""
 
     @property
-    def _amounts(self) -> tuple[float, float, str]:
-        """What was spent per question, what a sample takes, and how both are written."""
-        if self.cost_per_question and self.cost_per_sample:
-            return self.cost_per_question, self.cost_per_sample, "{:.3g} US dollars"
-        return self.tokens_per_question, self.tokens_per_sample, "{:,.0f} tokens"
+    def in_dollars(self) -> bool:
+        """Whether what was spent and what a sample takes are both known in dollars."""
+        return bool(self.cost_per_question and self.cost_per_sample)
+
+    @property
+    def spent(self) -> float:
+        """What the matched run spent per question, in dollars or tokens."""
+        dollars = self.cost_per_question if self.in_dollars else None
+        return self.tokens_per_question if dollars is None else dollars
+
+    @property
+    def taken(self) -> float:
+        """What a sample takes, in the same unit."""
+        dollars = self.cost_per_sample if self.in_dollars else None
+        return self.tokens_per_sample if dollars is None else dollars
 
     @property
     def samples(self) -> int:
-        spent, taken, _ = self._amounts
-        return max(1, int(spent / taken))
+        return max(1, int(self.spent / self.taken))
 
     @property
     def fits(self) -> bool:
         """Whether at least one sample per question is within the bill."""
-        spent, taken, _ = self._amounts
-        return taken <= TOLERANCE * spent
-
-    @property
-    def amounts(self) -> str:
-        """What was spent, and what a sample takes, in words."""
-        spent, taken, form = self._amounts
-        of = f" of {self.lm}" if self.lm else ""
-        return (
-            f"{form.format(spent)} per question were spent, and a sample{of} takes "
-            f"{form.format(taken)}"
-        )
+        return self.taken <= TOLERANCE * self.spent
 
     @property
     def sentence(self) -> str:
-        samples = f"{SELF_CONSISTENCY} gets {counted(self.samples, 'sample')}"
-        return (
-            f"{self.amounts} (pilot of {self.pilot}): "
-            f"{samples if self.fits else 'not one sample fits'}"
-        )
+        """What was spent, what a sample takes, and how many samples that gives."""
+        return say("match", self)
 
 
 @dataclass(frozen=True)
@@ -137,6 +134,7 @@ class MatchPlan:
     home: Path
     budget: Budget | None
     concurrency: int
+    name: str
 
     @property
     def ceiling(self) -> Budget:
@@ -149,7 +147,7 @@ class MatchPlan:
         return Budget(tokens=math.ceil(times * spent.tokens_per_question))
 
     @property
-    def cost_usd(self) -> tuple[float, float] | None:
+    def cost(self) -> tuple[float, float] | None:
         """From and to how many dollars it is likely to cost; None where a price is not known."""
         costs = [arm.cost_usd for arm in self.arms if arm.cost_usd is not None]
         if len(costs) < len(self.arms):
@@ -174,6 +172,21 @@ class MatchPlan:
                         spent.add(usage_of(entry))
         return open_account(self.ceiling, [billed_as(arm.lm) for arm in self.arms], spent)
 
+    def lines(self) -> list[str]:
+        """How often each LM is asked, what that takes, and the ceiling."""
+        questions = counted(len(self.questions), "question")
+        lines = [f"{questions} again, by 1 agent for the bill of {self.name}"]
+        for arm in self.arms:
+            samples = _range((arm.fewest.samples, arm.most.samples), "sample")
+            line = (
+                f"{arm.identity['endpoint']}: {samples} per question, {_range(arm.calls, 'call')}"
+            )
+            pilot = f" (estimated: a pilot of {counted(len(self.pilot), 'question')} decides)"
+            lines.append(line + pilot * (not arm.most.pilot))
+        cost = money(self.cost and self.cost[1])
+        why = ", as much as it took and a fifth more; --budget sets another one"
+        return [*lines, f"cost: {cost}; budget: {self.ceiling}{why * (self.budget is None)}"]
+
     def to_dict(self) -> dict[str, Any]:
         arms = {
             arm.identity["name"]: {
@@ -190,7 +203,7 @@ class MatchPlan:
             "tokens_per_question": self.arms[0].fewest.tokens_per_question,
             "cost_per_question": self.arms[0].fewest.cost_per_question,
             "lms": arms,
-            "cost_usd": self.cost_usd,
+            "cost_usd": self.cost,
             "budget": str(self.ceiling),
         }
 
@@ -247,27 +260,12 @@ def sampling(samples: int) -> SingleAgent:
     return SingleAgent(SELF_CONSISTENCY, samples=samples)
 
 
-def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
-    """Mean tokens of the questions whose calls were all paid for, and how many those are; None for
-    none.
-
-    Questions that failed are left out: what they spent before is no answer's price.
-    """
-    counts = [
-        tokens for row in rows if _paid(row) and (tokens := tokens_of(row["usage"])) is not None
-    ]
-    total = sum(counts)
-    return (total / len(counts) if total else None), len(counts)
-
-
 def cost_per_question(rows: Iterable[ResultRow], prices: Prices | None = None) -> float | None:
-    """Mean dollars of the same questions, as they were paid or at other `prices`; None where a
+    """Mean dollars of the answered questions, as they were or at other `prices`; None where a
     price or a number of tokens is not known, or nothing was paid.
     """
-    usages = [row["usage"] for row in rows if _paid(row)]
-    costs = [
-        usage["cost_usd"] if prices is None else prices.cost(Usage.of(usage)) for usage in usages
-    ]
+    usages = [usage for usage in usages_of(rows) if usage.tokens is not None]
+    costs = [usage.cost_usd if prices is None else prices.cost(usage) for usage in usages]
     known = [cost for cost in costs if cost is not None]
     return sum(known) / len(known) if any(known) and len(known) == len(costs) else None
 
@@ -328,5 +326,6 @@ def dollars_per_question(run: Evaluation, lms: Sequence[Any]) -> float | None:
     return cost_per_question(run.rows, own)
 
 
-def _paid(row: ResultRow) -> bool:
-    return bool(row["usage"]["calls"] and not row["usage"]["cached_calls"] and row["error"] is None)
+def _range(ends: tuple[int, int], thing: str) -> str:
+    low, high = ends
+    return f"{low:,} to {counted(high, thing)}" if low < high else counted(high, thing)

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from ...modules.base.usage import plus
 from ...optimizers.statistics.panels import best_panel
-from ..base.wording import counted, difference_text
 from .compared import SURE, Compared
 from .questions import VotedAnswer
+from .words import say
 
 MOST_MEMBERS = 5
 
@@ -49,20 +49,7 @@ class Panel:
 
     @property
     def sentence(self) -> str:
-        held = (
-            "chosen on one half of the questions and judged on the other, a panel is right on "
-            f"{self.score:.1%} and the best run on {self.single_score:.1%}: "
-            f"{difference_text(self.difference, True)} points [{100 * self.low:+.1f}, "
-            f"{100 * self.high:+.1f}], p = {self.p:.2g}"
-        )
-        names = f"{', '.join(self.members[:-1])} and {self.members[-1]}"
-        verdict = "beats" if self.better else "is not shown to beat"
-        return (
-            f"A majority vote of up to {self.most} runs {verdict} the best run alone: {held}. "
-            f"On all {counted(self.n, 'question')} the best panel is {names} ({self.seen:.1%} "
-            f"where it was "
-            f"chosen), the best run {self.single}."
-        )
+        return say("panel", self)
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "members": list(self.members), "sentence": self.sentence}
@@ -110,6 +97,6 @@ def _each(runs: Sequence[Compared], what: Literal["calls", "cost_usd"]) -> float
     """What all runs together took for an answer; None where one is not known."""
     found: float | None = 0.0
     for run in runs:
-        total = run.usage[what]
+        total = run.takes[what]
         found = plus(found, None if total is None else total / run.answers)
     return found

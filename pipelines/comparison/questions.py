@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-from ...modules.base.usage import CUT_OFF, Usage, plus
+from ...modules.base.usage import CUT_OFF, Usage, plus, total
 from ...modules.reading.answers import normalise_span
 from ...modules.reading.grading import Scale
-from ...modules.reading.row import ResultRow, score_in
+from ...modules.reading.row import ResultRow, score_in, taken
 from ..evaluation.earlier import Evaluation
 from ..runs.rows import question_hash
 
@@ -43,6 +43,7 @@ class QuestionAnswers(NamedTuple):
     unread: int
     unread_total: float
     usage: Usage
+    takes: Usage
     seconds: float | None
     asked: int
     cluster: Hashable
@@ -62,13 +63,11 @@ class QuestionAnswers(NamedTuple):
 
     def with_repeat(self, other: QuestionAnswers) -> QuestionAnswers:
         """The same question with another of its repeats."""
-        usage = Usage()
-        usage.add(self.usage)
-        usage.add(other.usage)
         sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
         return self._replace(
             f1_total=plus(self.f1_total, other.f1_total),
-            usage=usage,
+            usage=total([self.usage, other.usage]),
+            takes=total([self.takes, other.takes]),
             seconds=plus(self.seconds, other.seconds),
             **sums,
         )
@@ -80,17 +79,17 @@ _SUMS = ("repeats", "total", "failed", "unreadable", "cut_off", "unread", "unrea
 def answered_in(
     run: Evaluation, field: str | None = None, *, votes: bool = False
 ) -> dict[str, QuestionAnswers]:
-    """What a run made of each of its questions, by id: its rows, each question once.
+    """Read a run's rows and sum them up by question.
 
     `field` of `meta` says to which cluster a question belongs. Answers are kept where they are to
     have `votes`.
     """
     least = Scale.of(run.summary.run.get("metric")).least
-    found: dict[str, QuestionAnswers] = {}
+    questions: dict[str, QuestionAnswers] = {}
     for row in run.rows:
-        one, known = _answered(row, field, least, votes), found.get(row["id"])
-        found[row["id"]] = one if known is None else known.with_repeat(one)
-    return found
+        answer, earlier = _answered(row, field, least, votes), questions.get(row["id"])
+        questions[row["id"]] = answer if earlier is None else earlier.with_repeat(answer)
+    return questions
 
 
 def asked_in(run: Evaluation) -> dict[str, int]:
@@ -104,6 +103,7 @@ def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> Q
     cut_off = not failed and bool(ended or row["usage"].get("truncated_calls"))
     unreadable = not failed and row["answer"] is None
     unread = unreadable or cut_off
+    usage, takes = Usage.of(row["usage"]), taken(row)
     return QuestionAnswers(
         repeats=1,
         total=score,
@@ -113,7 +113,8 @@ def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> Q
         cut_off=int(cut_off),
         unread=int(unread),
         unread_total=score if unread else 0.0,
-        usage=Usage.of(row["usage"]),
+        usage=usage,
+        takes=usage if takes == usage else takes,  # 100,000 questions have to fit into memory
         seconds=row["seconds"],
         asked=question_hash(row),
         cluster=(row.get("meta") or {}).get(field) if field else None,

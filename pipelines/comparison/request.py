@@ -1,17 +1,40 @@
-"""What a user asks of `folkmoot compare`."""
+"""What a user asks of `folkmoot compare`, `fm.compare` and `fm.match_budget`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 from typer import Argument, Option
+from typing_extensions import Doc
 
-from ..base.request import Concurrency, Priced, Request, Seats, Spending, folder, source
+from ..base.request import (
+    AnyMetric,
+    Concurrency,
+    Priced,
+    ProgressOption,
+    Request,
+    Seats,
+    Spending,
+    folder,
+    source,
+)
 
-Runs = Annotated[list[str], Argument(metavar="RUN...", help="Folders that evaluate wrote.")]
+if TYPE_CHECKING:
+    from ...modules.reading.question import Question
+    from ..evaluation.earlier import Evaluation
+
+    AnyRun: TypeAlias = Evaluation | str | Path
+else:  # --help does without what reads runs
+    AnyRun = Question = Any
+
+Runs = Annotated[
+    Sequence[AnyRun], list[str], Argument(metavar="RUN...", help="Folders that evaluate wrote.")
+]
 RunNames = Annotated[
+    Sequence[str],
     list[str],
     Option("--names", metavar="A,B,…", help="What to call the runs. Default: what they ran."),
 ]
@@ -26,8 +49,7 @@ class Tested(Request):
         Option(
             metavar="FIELD",
             help="Field of meta that says which questions belong together; none for no field. "
-            "Default: what "
-            "the data set declares.",
+            "Default: what the data set declares.",
         ),
     ] = None
     exact: Annotated[bool, Option("--exact", help="McNemar's exact test instead of his mid-p.")] = (
@@ -45,18 +67,31 @@ class Tested(Request):
 
     def tested(self) -> dict[str, Any]:
         """The arguments of `compare` and `report`."""
-        return {
-            "seed": self.seed,
-            "exact": self.exact,
-            "cluster": self.cluster,
-            "panel": self.panel,
-        }
+        return self.named("seed", "exact", "cluster", "panel")
 
 
 @dataclass(kw_only=True)
-class CompareRequest(Seats, Tested, Spending):
-    """Compare runs question by question: differences with intervals, exact tests, effect sizes,
-    prices.
+class Matching(Seats, Spending):
+    """How a budget-matched baseline is run."""
+
+    metric: Annotated[
+        AnyMetric | None,
+        str | None,
+        Option(metavar="NAME", help="What runs were scored by that used your own module:function."),
+    ] = None
+    out: Annotated[
+        str | Path | None,
+        Path | None,
+        folder("Folder of the budget-matched baseline. Default: match-budget in the run's."),
+    ] = None
+    concurrency: Concurrency = 64
+    price: Priced = None
+    progress: ProgressOption = None
+
+
+@dataclass
+class CompareRequest(Tested, Matching):
+    """Compare runs question by question: who is better, how sure that is, and at what price.
 
     Only questions that all runs answered are compared. With --match-budget, one run is enough: --lm
     and --api-base then say where its LM is, if not where its name leads. What it runs takes no more
@@ -67,14 +102,14 @@ class CompareRequest(Seats, Tested, Spending):
     own_defaults: ClassVar[tuple[str, ...]] = ("lm", "api_base", "metric")
 
     runs: Runs
+    _: KW_ONLY
     names: RunNames = field(default_factory=list)
     baseline: Annotated[
         str | None,
         Option(
             metavar="DIR|NAME|N",
             help="The run that the others are measured against, by folder, name or place. "
-            "Default: the "
-            "first, or what --match-budget ran.",
+            "Default: the first, or what --match-budget ran.",
         ),
     ] = None
     match_budget: Annotated[
@@ -88,20 +123,19 @@ class CompareRequest(Seats, Tested, Spending):
     data: Annotated[
         str | None, source("Questions for --match-budget. Default: as the run notes.")
     ] = None
-    metric: Annotated[
-        str | None,
-        Option(
-            metavar="NAME",
-            help="For --match-budget of runs scored by your own module:function: that.",
-        ),
+
+
+@dataclass
+class MatchRequest(Matching):
+    """Run self-consistency on a run's questions, with as many samples as fit into its bill."""
+
+    run: Annotated[AnyRun, Doc("the run to match, or its folder.")]
+    questions: Annotated[Sequence[Question], Doc("those that it ran on, in the same order.")]
+    _: KW_ONLY
+    pilot: Annotated[
+        int, Doc("how many questions are asked once to learn what a sample takes; evenly spread.")
+    ] = 8
+    tracking: Annotated[
+        bool | None, Doc("log the baseline to MLflow; None does where the run was tracked.")
     ] = None
-    out: Annotated[
-        Path | None,
-        folder("Folder of what --match-budget runs. Default: match-budget in the run's."),
-    ] = None
-    show: Annotated[int, Option(min=0, help="Show so many questions on which a pair parts.")] = 5
-    pairs: Annotated[
-        bool, Option("--pairs", help="Also show the verdict on every pair of runs.")
-    ] = False
-    concurrency: Concurrency = 64
-    price: Priced = None
+    settings: Annotated[Mapping[str, Any] | None, Doc("what to note beside the baseline.")] = None

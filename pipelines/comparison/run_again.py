@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ...modules.agents.profile import Profile
@@ -109,9 +108,3 @@ def lm_of_run(
 def noted_prices(run: Evaluation) -> dict[str, Prices]:
     """USD per token by LM, as the command that made the run was told them."""
     return parse_prices(run.summary.run["settings"].get("prices") or ())
-
-
-def same_lm(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two are one LM, as far as is known: of an LM that is DSPy's own no address is."""
-    placed = {lm["endpoint"] for lm in (one, other)} - {one["name"]}
-    return bool(one["name"] == other["name"]) and len(placed) < 2

@@ -30,7 +30,8 @@ class Standing:
     Args: score: how often it is right (0 to 1), or its mean score. difference: its score less that
         of the reference; None for the reference itself. price: as a multiple of the reference's
         price; None where it is not known. note: what stands in place of the difference, such as
-        `no verdict`, or `out: …`.
+        `no verdict`, or `out: …`. usd: dollars per question; where any row has them, the table has
+        a column of cents.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Standing:
     difference: Range | None = None
     price: float | None = None
     note: str = ""
+    usd: float | None = None
 
 
 def table_lines(
@@ -55,12 +57,12 @@ def table_lines(
     scores = [form.score(row.score.value) for row in rows]
     values = [form.signed(row.value) for row in differences]
     ends = [f"[{form.signed(row.low)}, {form.signed(row.high)}]" for row in differences]
-    prices = [multiple(row.price) for row in rows]
+    prices, price_head = _prices(rows)
     name_width = max(len(shortened_name(row.name)) for row in rows)
     score_width = max(len(text) for text in scores)
     value_width = max((len(text) for text in values), default=1)
     end_width = max((len(text) for text in ends), default=0)
-    price_width = max(len(text) for text in [*prices, "price"])
+    price_width = max(len(text) for text in [*prices, price_head])
     fixed = name_width + score_width + value_width + end_width + price_width + 2 * 4 + 2
     room = max(2 * _SHORTEST_BAR, WIDTH - fixed)
     score_bar = min(_SCORE_BAR, max(_SHORTEST_BAR, room - _DIFFERENCE_BAR))
@@ -73,11 +75,12 @@ def table_lines(
     texts = iter(zip(differences, values, ends, strict=True))
     for row, score, price in zip(rows, scores, prices, strict=True):
         if row.difference is None:
-            cell = row.note or "·"
+            cell = shortened_name(row.note, middle) or "·"
         else:
             _, value, end = next(texts)
             bar = _bar(row.difference, (-reach, reach), difference_bar, zero=True)
-            cell = row.note or f"{value:>{value_width}} {bar} {end}"
+            cell = shortened_name(row.note, middle)
+            cell = cell or f"{value:>{value_width}} {bar} {end}"
         bar = _bar(row.score, span, score_bar)
         lines.append(
             f"{shortened_name(row.name):<{name_width}}  {score:>{score_width}} {bar}  "
@@ -85,8 +88,19 @@ def table_lines(
         )
     right = f"{metric:<{score_width + 1 + score_bar}}"
     against = shortened_name(f"against {reference}", middle)
-    head = f"{'':<{name_width}}  {right}  {against:<{middle}}  price"
+    head = f"{'':<{name_width}}  {right}  {against:<{middle}}  {price_head}"
     return [head, *lines]
+
+
+def _prices(rows: Sequence[Standing]) -> tuple[list[str], str]:
+    """The cells of the prices, with cents per question where they are known, and their head."""
+    multiples = [multiple(row.price) for row in rows]
+    if not any(row.usd for row in rows):
+        return multiples, "price"
+    cents = ["?" if row.usd is None else f"{100 * row.usd:.2g}¢" for row in rows]
+    width = max(map(len, cents))
+    cells = [f"{cent:>{width}} {times}" for cent, times in zip(cents, multiples, strict=True)]
+    return cells, f"{'¢':>{width}} price"
 
 
 def shortened_name(name: str, longest: int = LONGEST_NAME) -> str:

@@ -9,47 +9,63 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
+from ...modules.base.errors import UserError, did_you_mean
 from .compared import Compared
+from .words import say
 
 A, B, UNDECIDED, NOT_COMPARABLE = "a", "b", "undecided", "not_comparable"
 BETTER, BEATS, WORSE = "better", "beats", "worse"
 DOLLARS, TOKENS, CALLS = "US dollars", "tokens", "calls"
 
+FAIL_IF = {
+    "worse": (WORSE,),
+    "undecided": (UNDECIDED, NOT_COMPARABLE),
+    "not-better": (WORSE, UNDECIDED, NOT_COMPARABLE),
+}
+"""For `--fail-if`: the outcomes of a verdict that fail a build, by rule."""
+
+
+def check_fail_if(rule: str | None) -> None:
+    """Raise UserError for a rule that `--fail-if` does not have."""
+    if rule is not None and rule not in FAIL_IF:
+        raise UserError(
+            f"--fail-if {rule!r} is not a rule{did_you_mean(rule, FAIL_IF)}: give worse, undecided "
+            "or not-better"
+        )
+
 
 class QuestionPrices(NamedTuple):
-    """What programs are priced in, and what each takes per question, by name; infinite where
-    unknown.
-    """
+    """What programs take per question in one unit, by name; infinite where unknown."""
 
     unit: str
     each: dict[str, float]
 
     def of(self, run: str) -> float | None:
+        """The price of a run; None where it is not known."""
         price = self.each[run]
         return price if math.isfinite(price) else None
 
 
 def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionPrices:
-    """Dollars, where they are known for all usable runs and one paid some; else tokens; else calls.
+    """Price runs in dollars if those are known for all usable ones, else in tokens, else in calls.
 
-    Tokens and dollars of answers from a record are not known: with any of those, calls count.
+    Answers from a record or cache count at the price that they had when they were asked.
     """
-    fresh = not any(run.usage["cached_calls"] for run in runs)
     totals: dict[str, dict[str, float | int | None]] = {
-        DOLLARS: {run.name: run.usage["cost_usd"] for run in runs},
+        DOLLARS: {run.name: run.takes["cost_usd"] for run in runs},
         TOKENS: {run.name: run.tokens or None for run in runs},
-        CALLS: {run.name: run.usage["calls"] for run in runs},
+        CALLS: {run.name: run.takes["calls"] for run in runs},
     }
 
     def serves(unit: str) -> bool:
-        spent = [totals[unit][run.name] for run in usable]
-        return fresh and None not in spent and any(spent)
+        amounts = [totals[unit][run.name] for run in usable]
+        return None not in amounts and any(amounts)
 
     unit = next((unit for unit in (DOLLARS, TOKENS) if serves(unit)), CALLS)
     each = {}
     for run in runs:
-        total = totals[unit][run.name]
-        each[run.name] = math.inf if total is None else total / max(1, run.answers)
+        amount = totals[unit][run.name]
+        each[run.name] = math.inf if amount is None else amount / max(1, run.answers)
     return QuestionPrices(unit, each)
 
 
@@ -65,7 +81,7 @@ class Rivals(NamedTuple):
 
     @property
     def kinds(self) -> dict[str, list[str]]:
-        """Each kind in words, and the runs of that kind."""
+        """The runs of each kind by the kind in words."""
         who = "one prompt" if self.lms == 1 else "the best of its LMs alone,"
         return {"one prompt": self.one_prompt, f"{who} asked k times": self.k_times}
 
@@ -91,51 +107,83 @@ class Recommendation:
     @property
     def sentence(self) -> str:
         """Which program to take and why, and what the one that is ahead of it takes."""
-        if self.price is None:
-            return (
-                f"Recommended: {self.run}. Nothing is shown to beat it, and what it takes is "
-                f"not known."
-            )
-        sentence = (
-            f"Recommended: {self.run}, the cheapest in {self.unit} that nothing is shown to beat"
-        )
-        if self.leader == self.run:
-            return f"{sentence}."
-        if self.leader_price is None:
-            much = "nobody knows how much"
-        elif self.price:
-            much = f"{times(self.leader_price / self.price)} as much"
-        else:
-            much = f"{self.leader_price:.3g} per question"
-        return f"{sentence}; {self.leader}, ahead so far, takes {much}."
+        return say("take", self)
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"sentence": self.sentence}
+        return {**asdict(self), "sentence": self.sentence}
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What is shown of the programs beside the reference, and which one to take.
 
-    `outcome` is about the `subject`: `better` (the recommended program is a team that is shown to
-    beat one prompt and one prompt asked as often as the team's bill allows), `beats` (it is shown
-    to beat the reference), `undecided` (nothing is shown to beat the reference; the subject is the
-    most often right of those that may), `worse` (the reference is shown to beat all others) or
-    `not_comparable` (there is no subject). `beaten` are all that the subject is shown to beat. Of a
-    team that beats the reference, `rivals` has these two kinds of rival and the runs of each;
-    without a run of the second kind, one takes about `rival_usd` dollars (None: not known).
-    `recommendation` is None where nothing can be compared with the reference, or metrics differ.
-    `unit` and `prices`, by program and per question, are what *cheapest* goes by.
+    Attributes:
+        outcome: `better` (the recommended program is a team that is shown to beat one prompt, and
+            one prompt asked as often as the team's bill allows), `beats` (the subject is shown to
+            beat the reference), `undecided` (nothing is shown to beat the reference; the subject is
+            the most often right of those that may), `worse` (the reference is shown to beat all
+            others) or `not_comparable` (there is no subject).
+        subject: the run that the outcome is about.
+        reference: the run that the others are compared with.
+        beaten: all runs that the subject is shown to beat.
+        recommendation: None where nothing can be compared with the reference, or metrics differ.
+        unit, prices: what *cheapest* goes by, per question and by program.
+        rivals: of a team that beats the reference, the two kinds of rival and the runs of each.
+        rival_usd: what a missing rival asked k times takes, in dollars; None where not known.
     """
 
     outcome: str
     subject: str | None
+    reference: str
     beaten: tuple[str, ...]
     recommendation: Recommendation | None
     unit: str
     prices: dict[str, float | None]
     rivals: dict[str, list[str]] = field(default_factory=dict)
     rival_usd: float | None = None
+
+    def fails(self, rule: str | None) -> bool:
+        """Whether a build fails by this rule of FAIL_IF; never without one."""
+        return rule is not None and self.outcome in FAIL_IF[rule]
+
+    @property
+    def unbeaten_choice(self) -> str | None:
+        """The recommended program where the subject is not shown to beat it and it is no rival."""
+        chosen = self.recommendation.run if self.recommendation else self.subject
+        rivals = [name for names in self.rivals.values() for name in names]
+        return chosen if chosen != self.subject and chosen not in rivals else None
+
+    @property
+    def met(self) -> list[str]:
+        """The kinds of rival, in words, that the subject is shown to beat."""
+        return [
+            self._kind(kind, names)
+            for kind, names in self.rivals.items()
+            if names and {*names} <= {*self.beaten}
+        ]
+
+    @property
+    def not_shown(self) -> list[str]:
+        """The rivals that the subject has met, and is not shown to beat."""
+        left = {
+            kind: [name for name in names if name not in self.beaten]
+            for kind, names in self.rivals.items()
+        }
+        choice = [self.unbeaten_choice] if self.unbeaten_choice else []
+        return [self._kind(kind, names) for kind, names in left.items() if names] + choice
+
+    @property
+    def not_met(self) -> list[str]:
+        """The kinds of rival of which there is no run."""
+        return [kind for kind, names in self.rivals.items() if not names]
+
+    @property
+    def not_tried_k_times(self) -> bool:
+        """Whether the fair opponent is missing."""
+        return list(self.rivals.values())[-1:] == [[]]
+
+    def _kind(self, kind: str, names: Sequence[str]) -> str:
+        return kind if list(names) == [self.reference] else f"{kind} ({', '.join(names)})"
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, without the recommendation, which has a place of its own."""
@@ -149,7 +197,7 @@ def conclude(
     prices: QuestionPrices,
     rivals: Mapping[str, Rivals],
 ) -> Verdict:
-    """The verdict on runs, the first of which is the reference.
+    """Conclude what runs show, the first of which is the reference.
 
     `usable` are those that can be judged and recommended; `outcomes` is that of each pair (a, b),
     and `rivals` has those of each run that is known to be a team.
@@ -157,18 +205,21 @@ def conclude(
     beats = {(a, b) if won == A else (b, a) for (a, b), won in outcomes.items() if won in (A, B)}
     recommendation = _recommended(usable, prices, beats) if usable else None
     each = {run.name: prices.of(run.name) for run in runs}
+    reference = runs[0].name
     outcome, subject = _subject(runs, outcomes, recommendation.run if recommendation else None)
     if subject is None:
-        return Verdict(outcome, None, (), None, prices.unit, each)
+        return Verdict(outcome, None, reference, (), None, prices.unit, each)
     beaten = tuple(run.name for run in runs if (subject.name, run.name) in beats)
     rival = rivals.get(subject.name) if outcome == BEATS else None
     kinds = rival.kinds if rival else {}
     beats_all = kinds and all(names and {*names} <= {*beaten} for names in kinds.values())
     if beats_all and recommendation and recommendation.run == subject.name:
         outcome = BETTER
-    spent = None if subject.usage["cached_calls"] else subject.usage["cost_usd"]
-    usd = spent * rival.lms if rival and not rival.k_times and spent else None
-    return Verdict(outcome, subject.name, beaten, recommendation, prices.unit, each, kinds, usd)
+    bill = subject.takes["cost_usd"]
+    usd = bill * rival.lms if rival and not rival.k_times and bill else None
+    return Verdict(
+        outcome, subject.name, reference, beaten, recommendation, prices.unit, each, kinds, usd
+    )
 
 
 def _subject(
@@ -192,8 +243,7 @@ def _recommended(
     by_price = sorted(usable, key=lambda run: (prices.each[run.name], -run.score["value"]))
     order = [run.name for run in by_price]
     beaten = {loser for _, loser in beats}
-    # A winner has the higher score, so the most often right is never beaten and this is never
-    # empty.
+    # A winner has the higher score, so the most often right is never beaten, and one is left.
     unbeaten = [name for name in order if name not in beaten]
     chosen = unbeaten[0]
     leader = max(by_price, key=lambda run: run.score["value"]).name
@@ -204,8 +254,3 @@ def _recommended(
     ]
     both = prices.of(chosen), prices.of(leader)
     return Recommendation(chosen, leader, tuple(unbeaten), tuple(front), prices.unit, *both)
-
-
-def times(ratio: float) -> str:
-    """`3.2 times`, and below 1.05 with two decimals."""
-    return f"{ratio:.1f} times" if ratio >= 1.05 else f"{ratio:.2f} times"

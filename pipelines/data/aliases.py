@@ -24,7 +24,7 @@ ALIASES = {
     "kind": "",
     "meta": "metadata",
 }
-"""What public data sets and people call each field. Blanks, dashes and underscores do not count."""
+"""Other names of each field, from public data sets; blanks, dashes and underscores do not count."""
 
 _OPTION = re.compile(
     r"(?P<of>(?i:choices?|options?|opt|op|alternative|ending|sol|solution|answer|ans|candidate)[\s_.-]*)?"
@@ -112,7 +112,7 @@ def _unlike(names: Iterable[str], why: str) -> UserError:
 
 
 def naming(field: str) -> str:
-    """How a user says which column holds a field, on the command line and in Python."""
+    """The words that name the column of a field, on the command line and in Python."""
     return naming_all({field: "NAME"})
 
 

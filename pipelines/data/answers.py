@@ -1,4 +1,4 @@
-"""How the answers in a column are meant: labels, texts, places of options, or words for yes and no.
+"""Gold answers of a table: read as labels, texts, places of options, or words for yes and no.
 
 Nothing is guessed: where two readings fit all rows and differ, the file is refused with the option
 that decides.
@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.reading.question import FIELDS
 
 READINGS = ("label", "text", "from0", "from1")
-"""What a number as answer may be: a label, the text of an option, its place counted from 0 or 1."""
+"""Meanings of a number as answer: a label, the text of an option, its place from 0 or from 1."""
 _MEANINGS = {
     "text": "the text of an option",
     "from0": "its place counted from 0",
@@ -44,7 +45,8 @@ class AnswerReader:
         self.note = ""
         self._kind = kind
         self._truths = kind == "boolean"
-        self._labels: list[dict[str, str]] = []  # of each number: reading → the label that it means
+        self._left: list[str] = []  # the readings that fit all numbers so far
+        self._apart: set[frozenset[str]] = set()  # pairs of readings that differ on some number
         self._short: set[str] = set()  # answers without options, while all of them are letters
         self._capitals = True  # … and whether they are written like labels
 
@@ -54,9 +56,15 @@ class AnswerReader:
             return False
         if isinstance(choices, Mapping):
             if self.reading is None and _is_number(answer):
-                labels = {reading: _label(answer, choices, reading) for reading in READINGS}
-                self._labels.append({name: label for name, label in labels.items() if label})
-                return len(self._left()) == 1
+                labels = {name: _label(answer, choices, name) for name in self._left or READINGS}
+                fitting = {name: label for name, label in labels.items() if label}
+                self._left = list(fitting) or self._left  # else a fault of the row
+                self._apart |= {
+                    frozenset(pair)
+                    for pair in combinations(fitting, 2)
+                    if fitting[pair[0]] != fitting[pair[1]]
+                }
+                return len(self._left) == 1
             self.reading = self.reading or "label"
             return True
         if kind is not None or self._kind is not None:
@@ -67,17 +75,11 @@ class AnswerReader:
         self._capitals &= text.isupper() or text != bare
         return not (self._short <= _LETTERS or any(self._short <= pair for pair in _PAIRS))
 
-    def _left(self) -> list[str]:
-        """The readings that fit all rows that any reading fits."""
-        rows = [row for row in self._labels if row]
-        return [name for name in READINGS if rows and all(name in row for row in rows)]
-
     def decide(self, column: str) -> None:
         """Take the reading that is left. Raises UserError where two are left that differ."""
-        left = self._left()
+        left = self._left
         if self.reading is None and "label" not in left:
-            meant = {tuple(row.get(name) for row in self._labels) for name in left}
-            if len(meant) > 1:
+            if any(pair <= set(left) for pair in self._apart):
                 ways = [f"--columns answer={column}:{name}" for name in left]
                 raise UserError(
                     f"the answers in {column!r} are numbers, each of which may be "

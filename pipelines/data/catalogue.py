@@ -1,4 +1,4 @@
-"""The data sets known by name: kind, splits, licence, and where each one comes from."""
+"""The data sets that have a name: kind, splits, licence, and source of each."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class DatasetSpec:
 
     @property
     def source(self) -> str:
-        """Where the rows come from when they are in neither the package nor FOLKMOOT_DATA."""
+        """The place of the rows when they are in neither the package nor FOLKMOOT_DATA."""
         if self.hub is not None:
             return f"{self.hub.id}@{self.hub.revision[:7]}"
         return (

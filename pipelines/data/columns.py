@@ -1,4 +1,4 @@
-"""What the columns of a table mean: found by name, checked by the answers, told in one line."""
+"""Maps the columns of a table to a question's fields, by their names, and checks the answers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check_columns(columns: Any) -> dict[str, str]:
 
 
 class _Plan(NamedTuple):
-    """Where rows with certain columns have their fields."""
+    """The columns of each field, for rows with the same columns."""
 
     sources: dict[str, str]
     """Field → column."""
@@ -60,7 +60,7 @@ class _UnreadError(UserError):
 class Columns:
     """Turns rows as they stand into rows with `Question`'s fields; other columns keep their names.
 
-    A field is found under the name that `columns` gives ({"question": "q_text"}; for the choices
+    A field is taken from the column that `columns` gives ({"question": "q_text"}; for the choices
     also "COLUMN,COLUMN,…", for the answer "COLUMN:from0" and the like), else its own, else one of
     ALIASES. Options in columns of their own become `choices`. `kind` is that of all rows, if it is
     known. With `cells`, nested values may be text, and objects hold the keys of all rows.
@@ -167,7 +167,7 @@ class Columns:
         return _Plan(sources, options)
 
     def _named(self, names: Sequence[str]) -> _Plan:
-        """What the user says. Raises UserError for columns that are not there, all at once."""
+        """The plan that `columns` states. Raises UserError for all columns that are not there."""
         plan, missing = _Plan({}, {}), list[tuple[str, str]]()
         for field, column in self._columns.items():
             stem, _, reading = column.rpartition(":")

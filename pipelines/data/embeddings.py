@@ -1,6 +1,4 @@
-"""Sentence embeddings of questions: where a model's weights are found, and a cache of vectors on
-disk.
-"""
+"""Sentence embeddings of questions, with a cache of vectors on disk."""
 
 from __future__ import annotations
 
@@ -60,15 +58,15 @@ class Embedder:
         with closing(self._vectors()) as cache:
             keys = {text: key_of_texts(self.identity, text) for text in distinct}
             kept = {text: cache.get(key) for text, key in keys.items()}
-            known = {
+            vectors = {
                 text: np.frombuffer(v, np.float32) for text, v in kept.items() if v is not None
             }
-            missing = [text for text in distinct if text not in known]
+            missing = [text for text in distinct if text not in vectors]
             for text, vector in zip(missing, self._encode(missing) if missing else (), strict=True):
-                known[text] = vector
+                vectors[text] = vector
                 cache.put(keys[text], vector.tobytes())
         return (
-            np.stack([known[text] for text in texts])
+            np.stack([vectors[text] for text in texts])
             if texts
             else np.zeros((0, self.width), np.float32)
         )
@@ -79,12 +77,12 @@ class Embedder:
 
     @cached_property
     def width(self) -> int:
-        """How many numbers a vector has."""
+        """The length of a vector."""
         return int(self(["width"]).shape[1])
 
     @cached_property
     def identity(self) -> str:
-        """What this model's vectors are cached by: its name, and for a folder its weights too."""
+        """The cache key of this model: its name, or the folder with its weights' size and date."""
         folder = Path(self.model).expanduser()
         if not folder.is_dir():
             return _key(self.model)
@@ -100,10 +98,10 @@ class Embedder:
         )
 
     def _encode(self, texts: Sequence[str]) -> Vectors:
-        found = self._loaded.encode(
+        vectors = self._loaded.encode(
             list(texts), normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
         )
-        return np.asarray(found, dtype=np.float32)
+        return np.asarray(vectors, dtype=np.float32)
 
     @cached_property
     def _loaded(self) -> Any:
@@ -126,9 +124,7 @@ class Embedder:
             raise self._refused("cannot be loaded", problem) from None
 
     def _reach(self, name: str) -> None:
-        """Ask the hub once whether it has a model: loading one that it has not tries for
-        minutes.
-        """
+        """Ask the hub once for a model: loading one that it does not have takes minutes to fail."""
         from httpx import HTTPError
         from huggingface_hub import HfApi
         from huggingface_hub.errors import HFValidationError
@@ -137,7 +133,7 @@ class Embedder:
             HfApi().model_info(_on_hub(name), timeout=_REACH_SECONDS)
         except (HTTPError, HFValidationError, OSError) as problem:  # the hub's own errors are both
             raise self._refused(
-                "is not on this machine and the hub does not give it", problem
+                "is not on this machine and cannot be fetched from the hub", problem
             ) from None
 
     def _refused(self, what: str, problem: Exception) -> UserError:
@@ -165,7 +161,7 @@ class Embedder:
 
 
 def fetched(name: str) -> bool:
-    """Whether the hub's model of that name was downloaded before."""
+    """True if the hub's model of that name was downloaded before."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
@@ -200,16 +196,12 @@ def _key(name: str) -> str:
 
 def _installed_parts() -> list[Path] | None:
     """The five files of the all-mpnet-base-v2 packages; None unless all are installed."""
-    found = []
-    for name in _PARTS:
-        try:
-            files = metadata.distribution(name).files or []
-        except metadata.PackageNotFoundError:
-            return None
-        found += [
-            Path(str(file.locate())) for file in files if re.search(r"\.zip\.\d{3}$", file.name)
-        ]
-    return sorted(found, key=lambda path: path.name) if len(found) == len(_PARTS) else None
+    try:
+        files = [file for name in _PARTS for file in metadata.distribution(name).files or ()]
+    except metadata.PackageNotFoundError:
+        return None
+    parts = [Path(str(file.locate())) for file in files if re.search(r"\.zip\.\d{3}$", file.name)]
+    return sorted(parts, key=lambda path: path.name)
 
 
 def _joined(parts: Sequence[Path], folder: Path) -> Path:

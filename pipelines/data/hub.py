@@ -1,6 +1,4 @@
-"""Rows of the known data sets from the Hugging Face hub, at pinned commits, in the shape of rows on
-disk.
-"""
+"""Rows of public data sets from the Hugging Face hub, at pinned commits, converted to our rows."""
 
 from __future__ import annotations
 
@@ -35,12 +33,12 @@ def fetch(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
 
 
 def can_fetch(spec: DatasetSpec) -> bool:
-    """Whether the data set can be downloaded."""
+    """True if the data set can be downloaded."""
     return spec.name in _CONVERTERS
 
 
 def is_cached(spec: DatasetSpec, split: str) -> bool:
-    """Whether the split, at the pinned commit, is in the local hub cache."""
+    """True if the split, at the pinned commit, is in the local hub cache."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
     if spec.hub is None:

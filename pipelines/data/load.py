@@ -17,19 +17,17 @@ from typing import Any
 from ...modules.agents.prompt import check_passage
 from ...modules.base.errors import UserError, checked_whole
 from ...modules.reading.question import KINDS, Question, from_row
-from ..base.settings import settings
 from ..base.wording import counted
-from . import catalogue, hub, tables
+from . import catalogue, tables
 from .aliases import naming
-from .catalogue import SAMPLES, DatasetSpec
+from .catalogue import DatasetSpec
 from .columns import Columns, check_columns
+from .places import rows_of_source
 from .tables import TableRow
 
-_BARE_NAME = re.compile(r"[\w.-]+")
 _WHERE = "_where"  # attribute, not a field: where a question stands in its file
 _NAMELESS = "?"  # stands for an id until there is one
 _LOG = logging.getLogger("folkmoot")
-_SPLIT_FILE = re.compile(r"(.+)-(train|validation|test)\.jsonl")
 MOST_FAULTS = 20
 
 ColumnNames = Mapping[str, str | Sequence[str]]
@@ -134,7 +132,7 @@ class DataError(UserError):
 
 @dataclass
 class DataReading:
-    """What was read of a source: its questions, what was guessed, and its faults (the first 20)."""
+    """The questions of a source, what was guessed, and the first 20 of its faults."""
 
     name: str
     spec: DatasetSpec | None = None
@@ -142,9 +140,9 @@ class DataReading:
     guesses: str = ""
     faults: list[str] = field(default_factory=list)
     count: int = 0
-    """How many faults there are."""
+    """The number of all faults."""
     made_ids: int = 0
-    """How many questions had no id of their own."""
+    """The number of questions without an id of their own."""
 
     def fault(self, where: str, why: str) -> None:
         self.count += 1
@@ -163,7 +161,7 @@ def understand(
     *,
     called: str | None = None,
 ) -> DataReading:
-    """What `load` reads, with all faults of rows instead of an error for them.
+    """Reads what `load` reads, and returns the faults of rows instead of raising them.
 
     Raises UserError for what has no rows to look at: an unknown name, an unreadable file, columns
     that do not say what is what. `called` is what errors call an object in Python.
@@ -176,7 +174,7 @@ def understand(
         raise UserError(f"kind is {kind!r}; the kinds are {', '.join(KINDS)}")
     names, spec = check_columns(columns), None
     if isinstance(source, str | Path):
-        table, spec = _table(source, split, data_dir)
+        table, spec = rows_of_source(source, split, data_dir)
     elif hasattr(source, "read"):
         table = tables.read_stream(source)
     else:
@@ -280,7 +278,7 @@ def recorded(
     limit: int | None,
     seed: int | None,
 ) -> dict[str, Any]:
-    """What a run records of a load: its arguments, how it sampled, and the kinds of questions."""
+    """The record of a load in a run: its arguments, its sampling, and the kinds of questions."""
     spec = catalogue.find(source) if source is not None else None
     how = "all" if limit is None else "first" if seed is None else "random"
     if how == "random" and spec is not None and spec.balance is not None:
@@ -315,13 +313,13 @@ def fingerprint(questions: Iterable[Question]) -> str:
 
 
 def called(question: Question) -> str:
-    """How errors call a question: by its id, and by its row where the id was made."""
+    """The words that name a question in an error: its id, and its row where the id was made."""
     row = question.meta.get("row")
     return f"question {question.id!r}" + ("" if row is None else f" (row {row})")
 
 
 def stands_at(question: Question) -> str:
-    """Where a question stands in what it was read from ("line 7")."""
+    """The place of a question in its source ("line 7")."""
     return str(getattr(question, _WHERE, called(question))).rpartition(", ")[2]
 
 
@@ -382,118 +380,6 @@ def _normalised(text: str) -> str:
     """
     without_quotes = re.sub(r"['’`]", "", text.casefold())
     return " ".join(re.sub(r"[^\w\s+*/=<>^%-]|_|-(?!\s?\d)", " ", without_quotes).split()) or text
-
-
-@dataclass(frozen=True)
-class DatasetInfo:
-    """One line of `folkmoot datasets`: rows of each split (None: not known), and where each is."""
-
-    name: str
-    kind: str | None
-    splits: dict[str, int | None]
-    default_split: str | None
-    licence: str
-    source: str
-    here: dict[str, str]
-    """Split → where it is on this machine; splits that are not here are left out."""
-
-
-def list_datasets(data_dir: str | Path | None = None) -> list[DatasetInfo]:
-    """The data sets that `load` knows by name, then the user's own in `data_dir` (default:
-    FOLKMOOT_DATA).
-    """
-    folder = _folder(data_dir)
-    infos = [_info(spec, folder) for spec in catalogue.SPECS]
-    for name, here in _own_files(folder).items():
-        places = {split: str(path) for split, path in here.items()}
-        splits: dict[str, int | None] = dict.fromkeys(here)
-        infos.append(DatasetInfo(name, None, splits, None, "not known", "FOLKMOOT_DATA", places))
-    return infos
-
-
-def _info(spec: DatasetSpec, folder: Path | None) -> DatasetInfo:
-    splits, here = dict(spec.splits), {}
-    for split in splits:
-        path = _local(spec, split, folder)
-        if path is not None:
-            here[split] = str(path)
-            with path.open("rb") as lines:  # a file may hold less than what was published
-                splits[split] = sum(not line.isspace() for line in lines)
-        elif hub.is_cached(spec, split):
-            here[split] = "hub cache"
-    return DatasetInfo(
-        spec.name, spec.kind, splits, spec.default_split, spec.licence, spec.source, here
-    )
-
-
-def _folder(data_dir: str | Path | None) -> Path | None:
-    folder = settings().data if data_dir is None else Path(data_dir).expanduser()
-    if folder is not None and not folder.is_dir():
-        name = "FOLKMOOT_DATA" if data_dir is None else "data_dir"
-        raise UserError(f"{name} is '{folder}', which is not a folder; correct it")
-    return folder
-
-
-def _local(spec: DatasetSpec, split: str, folder: Path | None) -> Path | None:
-    """The file of a split in the package or in the data folder, if it is there."""
-    root = SAMPLES if spec.shipped else folder
-    path = None if root is None else root / spec.file.format(split=split)
-    return path if path is not None and path.is_file() else None
-
-
-def _table(
-    source: str | Path, split: str | None, data_dir: str | Path | None
-) -> tuple[tables.TableSource, DatasetSpec | None]:
-    """The rows of a known data set or of a file, and the data set if it is known."""
-    folder = _folder(data_dir)
-    spec = catalogue.find(source) if isinstance(source, str) else None
-    if spec is not None:
-        return _known(spec, spec.split(split), folder), spec
-    path, split = _path_of(source, split, folder)
-    return tables.read(path, split), catalogue.of_file(path)
-
-
-def _known(spec: DatasetSpec, split: str, folder: Path | None) -> tables.TableSource:
-    path = _local(spec, split, folder)
-    if path is not None:
-        return tables.read(path)
-    if hub.can_fetch(spec):
-        return tables.TableSource(f"{spec.name} ({split})", hub.fetch(spec, split))
-    if spec.shipped:
-        raise UserError(
-            f"{spec.name} ({split}) is missing from the package; install folkmoot again"
-        )
-    file = spec.file.format(split=split)
-    raise UserError(
-        f"{spec.name} ({split}) is not here; put {file} into a folder and set FOLKMOOT_DATA to it"
-    )
-
-
-def _path_of(
-    name_or_path: str | Path, split: str | None, folder: Path | None
-) -> tuple[Path, str | None]:
-    """The file that is meant, a path or a user's own NAME-SPLIT.jsonl, and the split of it."""
-    path = Path(name_or_path).expanduser()
-    is_name = isinstance(name_or_path, str) and _BARE_NAME.fullmatch(name_or_path)
-    if path.exists() or path.suffix or not is_name:
-        return path, split
-    own = _own_files(folder).get(str(name_or_path))
-    if own is None:
-        raise catalogue.unknown(str(name_or_path))
-    chosen = catalogue.SPLIT_ALIASES.get(split, split) if split else next(iter(own))
-    if chosen not in own or (split is None and len(own) > 1):
-        raise UserError(f"{name_or_path} has the splits {', '.join(own)}; choose one of them")
-    return own[chosen], None
-
-
-def _own_files(folder: Path | None) -> dict[str, dict[str, Path]]:
-    """Name → split → path of the files in the data folder that belong to no known data set."""
-    own: dict[str, dict[str, Path]] = defaultdict(dict)
-    for path in sorted(folder.glob("*.jsonl")) if folder is not None else ():
-        match = _SPLIT_FILE.fullmatch(path.name)
-        if match and catalogue.find(match[1]) is None:
-            own[match[1]][match[2]] = path
-    return own
 
 
 def _questions(

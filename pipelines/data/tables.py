@@ -47,7 +47,7 @@ _JSON, _TEXT = (".jsonl", ".ndjson", ".json"), (".csv", ".tsv", ".tab", ".psv", 
 _EXCEL = (".xlsx", ".xlsm")
 _USUAL = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
 _DELIMITERS = ",\t;|^~"
-_BATCH, _MOST_BATCH = 64, 2**26
+_BATCH, _MOST_BATCH = 256, 2**26
 """Rows that are taken out of Parquet or Arrow at once, and the most bytes that they may have."""
 
 
@@ -59,7 +59,7 @@ def read(path: Path, split: str | None = None) -> TableSource:
     """
     suffix, name = path.suffix.casefold(), str(path)
     if not path.exists():
-        ask = ", or, to ask one question, call the program: program(question=…)"
+        ask = f", or ask one question: folkmoot ask PROGRAM {name!r}, in Python program(question=…)"
         raise UserError(f"there is no file {name!r}; correct the path{ask if ' ' in name else ''}")
     if path.is_dir():
         return TableSource(name, _saved(path, split), cells=True)
@@ -67,7 +67,7 @@ def read(path: Path, split: str | None = None) -> TableSource:
         return TableSource(name, _excel(path, split), cells=True)
     if suffix not in (*_JSON, *_TEXT, ".parquet"):
         kinds = ", ".join((*_JSON, *_TEXT, ".parquet", *_EXCEL))
-        raise UserError(f"{path} is of no known type; save it as one of {kinds}")
+        raise UserError(f"{path} is not of a type that can be read; save it as one of {kinds}")
     if split is not None:
         raise UserError(f"{path} is a single file and has no split {split!r}; leave the split out")
     if suffix == ".parquet":
@@ -106,18 +106,17 @@ def read_held(source: Any, split: str | None = None, name: str | None = None) ->
             f"{name or 'what is to be loaded'} is {what}: pass a list of fm.Question, of dicts or "
             "of dspy.Examples, a DataFrame, a datasets.Dataset, a path, or the name of a data set"
         )
-    return TableSource(called, _members(source, called))
+    return TableSource(called, _members(source))
 
 
-def _members(members: Iterable[Any], name: str) -> Iterator[TableRow]:
+def _members(members: Iterable[Any]) -> Iterator[TableRow]:
     for number, row in enumerate(members, 1):
-        if not callable(getattr(row, "items", None)):
-            what = "None" if row is None else f"a {type(row).__name__}"
-            raise UserError(
-                f"{name}[{number - 1}] is {what}, not an fm.Question: pass questions, dicts or "
-                "dspy.Examples"
-            )
-        yield TableRow(f"row {number}", {str(key): value for key, value in row.items()})
+        where, items = f"row {number}", getattr(row, "items", None)
+        if callable(items):
+            yield TableRow(where, {str(key): value for key, value in items()})
+        else:
+            what = f"a value of type {type(row).__name__}"
+            yield TableRow(where, {}, f"{what} is not an fm.Question, a dict or a dspy.Example")
 
 
 def _frame(frame: Any, name: str) -> Iterator[TableRow]:
@@ -202,11 +201,11 @@ def _check_arrow(folder: Path) -> None:
 
 
 def _is_compressed(message: Any) -> bool:
-    """Whether the flatbuffer of an Arrow message has the field `compression` of a record batch."""
+    """True if a message of Arrow's holds a record batch whose field `compression` is set."""
     raw = message.metadata.to_pybytes()
 
     def field(table: int, slot: int) -> int:
-        """Where a field of a table stands; 0 where the table does not have it."""
+        """The offset of a field of a flatbuffer table; 0 where the table does not have it."""
         vtable = table - struct.unpack_from("<i", raw, table)[0]
         inside = 4 + 2 * slot < struct.unpack_from("<H", raw, vtable)[0]
         offset = struct.unpack_from("<H", raw, vtable + 4 + 2 * slot)[0] if inside else 0

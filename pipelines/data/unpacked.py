@@ -1,6 +1,4 @@
-"""What one file becomes while it is read: counted, so that no small file fills the memory or the
-disk.
-"""
+"""A counter of the bytes that one file is unpacked to, so that no small file fills the memory."""
 
 from __future__ import annotations
 
@@ -16,8 +14,7 @@ MOST_ROW = 8 * 2**20
 MOST_HELD = 2**30
 """Bytes of memory that a document, or one sample of a log, may take."""
 MOST_GROWTH, SMALL = 200, 2**26
-"""How many times its size a packed file may become in all, unless that is fewer bytes than `SMALL`.
-"""
+"""Most growth of a packed file, as a multiple of its size; `SMALL` bytes are always allowed."""
 OBJECT = 64
 """Bytes of memory of a small Python object."""
 TOO_LONG = f"longer than {MOST_ROW // 2**20} MB; shorten the row, or split it"
@@ -65,7 +62,7 @@ class Unpacked:
         self.held = before
 
     def read(self, file: IO[Any]) -> bytes:
-        """All that is left of an open file, as bytes."""
+        """Reads the rest of an open file, as bytes."""
 
         def pieces() -> Iterator[bytes]:
             while piece := file.read(_STEP):
@@ -77,7 +74,7 @@ class Unpacked:
         return b"".join(pieces())
 
     def read_json(self, file: IO[Any]) -> bytes:
-        """The same of JSON, with room for its text and for the objects that it becomes."""
+        """Reads JSON likewise, and counts its text and the objects that it becomes."""
         raw = self.read(file)
         narrow = raw.isascii() and b"\\u" not in raw
         self.hold((2 if narrow else 8) * len(raw) + OBJECT * len(raw.translate(None, _INSIDE)))

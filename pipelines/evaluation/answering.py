@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import dspy
 from dspy.utils.exceptions import (
@@ -13,12 +14,18 @@ from dspy.utils.exceptions import (
     LMBillingError,
     LMConfigurationError,
     LMError,
+    LMRateLimitError,
+    LMServerError,
+    LMTimeoutError,
+    LMTransportError,
     LMUnsupportedModelError,
 )
 
 from ...modules.base.calls import (
     DETAILS,
+    EndpointDown,
     FatalCallError,
+    GivenUpError,
     Usage,
     asking,
     metered,
@@ -39,33 +46,39 @@ from ..lms.foreign import METERING, billed_as
 from ..lms.secrets import without_keys
 from ..runs.rows import error_row, row_of
 
+T = TypeVar("T")
+
 CONCURRENCY = 64
 METRIC = "metric"
 """Who asks, as far as the ledger knows, in the LM calls of a metric."""
 UNKNOWN = ("calls", "prompt_tokens", "completion_tokens", "cost_usd", *DETAILS)
+_ENDPOINT = (GivenUpError, LMRateLimitError, LMServerError, LMTimeoutError, LMTransportError)
 _HOPELESS = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
 
 
 async def each_in_turn(
-    questions: Sequence[Question],
-    in_flight: int,
-    work: Callable[[Iterable[Question]], Awaitable[None]],
+    asks: Sequence[T], in_flight: int, work: Callable[[Iterable[T]], Awaitable[None]]
 ) -> None:
-    """A fixed number of workers take questions in order; the first problem ends them all and is
-    raised.
+    """Let a fixed number of workers take what is to be asked, in order; the first problem ends them
+    all and is raised.
     """
-    waiting = iter(questions)
+    waiting = iter(asks)
     try:
         async with asyncio.TaskGroup() as group:
-            for _ in range(min(in_flight, len(questions))):
+            for _ in range(min(in_flight, len(asks))):
                 group.create_task(work(waiting))  # type: ignore[arg-type]
     except BaseExceptionGroup as problems:
         raise problems.exceptions[0] from None
 
 
-async def answer_row(program: Program, question: Question, metric: Metric) -> ResultRow:
+async def answer_row(
+    program: Program, question: Question, metric: Metric, *, pauses: bool = False
+) -> ResultRow:
     """The row of a question, answered and scored, or failed. Raises what every other would meet,
     too.
+
+    With `pauses`, an endpoint that fails for good raises EndpointDown instead: a contest goes on
+    later, and no program is blamed.
     """
     began = time.monotonic()
     meter = METERING.get()
@@ -80,6 +93,8 @@ async def answer_row(program: Program, question: Question, metric: Metric) -> Re
                 raise
             except LMError as problem:
                 said = without_keys(said_by(problem), seated_lms(program))
+                if pauses and isinstance(problem, _ENDPOINT):
+                    raise EndpointDown(said) from None
                 if isinstance(problem, _HOPELESS):  # of an LM that is not ours
                     raise UserError(
                         f"the LM cannot be used ({said}): check its name and key"
@@ -145,14 +160,19 @@ def seated_lms(program: Program, language_model: Any = None) -> list[Any]:
 
 
 def lms_in(program: Program, language_model: Any = None) -> list[Any]:
-    """Every LM that may be asked: those of the seats, of other predictors, the given one and
-    DSPy's.
+    """Every LM that may be asked: those of the seats and of other predictors, those that a user's
+    own program holds, the given one and DSPy's.
     """
     own = [predictor.lm for predictor in predictors_of(program).values()]
-    held = (
-        vars(program.module).values()
-        if isinstance(program, Foreign) and hasattr(program.module, "__dict__")
-        else ()
-    )
+    held = _held_by(program.module) if isinstance(program, Foreign) else ()
     known = (*seated_lms(program), *own, *held, language_model, dspy.settings.lm)
     return [lm for lm in known if isinstance(lm, dspy.BaseLM)]
+
+
+def _held_by(module: Any) -> list[Any]:
+    """The attributes of a user's program and, of a function, what its code names around it."""
+    held = list(getattr(module, "__dict__", {}).values())
+    if inspect.isfunction(module):
+        around = inspect.getclosurevars(module)
+        held += [*around.nonlocals.values(), *around.globals.values()]
+    return held

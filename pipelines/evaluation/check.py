@@ -19,9 +19,11 @@ from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
+from ..base.journal import read_object
 from ..data import load as data
 from ..lms.named import SAMPLING
 from ..runs.describe import open_run
+from ..runs.manifest import MANIFEST
 from .ray_engine import check_ray
 
 ASYNCIO, RAY = ENGINES = ("asyncio", "ray")
@@ -119,6 +121,23 @@ def check_engine(
         raise UserError(
             "workers are processes of the engine ray: add --engine ray, or drop --workers"
         )
+
+
+def check_repeats(repeats: Any, permute: bool, engine: str) -> None:
+    """Raise UserError for repeats that cannot be asked."""
+    if not isinstance(repeats, int) or isinstance(repeats, bool) or repeats < 1:
+        raise UserError(f"repeats is {repeats!r}: give a whole number from 1 up")
+    if engine == RAY and (permute or repeats > 1):
+        raise UserError("the engine ray asks every question once: use the engine asyncio")
+
+
+def check_orders(folder: Path, permute: bool) -> None:
+    """Raise UserError where a folder has repeats with the options in the other kind of order."""
+    settings = (read_object(folder / MANIFEST) or {}).get("settings") or {}
+    if not permute and settings.get("permute"):
+        raise UserError(f"{folder} holds repeats with permuted options: add --permute")
+    if permute and settings.get("repeats", 1) > 1 and not settings.get("permute"):
+        raise UserError(f"{folder} holds repeats in the options' own order: drop --permute")
 
 
 def check_folder(

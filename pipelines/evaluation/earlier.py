@@ -11,7 +11,8 @@ from ...modules.reading.grading import ACCURACY
 from ..base.html import html_result
 from ..base.journal import read_object
 from ..base.wording import common_error, counted, percent, used
-from ..runs.lines import result_lines
+from ..runs.beside import rival_of
+from ..runs.lines import bill_line, flaky_line, judge_words, result_lines, score_line
 from ..runs.manifest import IMPORT, name_of_run, read_run
 from ..runs.rows import RESULTS, Rows, read_rows
 from ..runs.summary import SUMMARY, Summary, summarise
@@ -79,9 +80,37 @@ class Evaluation:
         """Whether no question is finished, or every one has failed."""
         return bool(self.summary.counts["rows"] == self.summary.counts["errors"])
 
+    def lines(self) -> list[str]:
+        """The result in two lines: what came out, and what it cost and where it is; a judge and
+        flaky questions have lines of their own.
+        """
+        judge = self.summary.run.get("judge")
+        return [
+            score_line(self.summary),
+            *([flaky] if (flaky := flaky_line(self.summary)) else []),
+            *([f"the judge is {judge_words(judge)}"] if judge else []),
+            f"{bill_line(self.summary, self.seconds)}; rows in {self.folder}",
+        ]
+
+    @property
+    def next_command(self) -> str:
+        """What to do with the result: look at replies that could not be used, compare it with
+        another run of the same questions, or let a contest find the best program.
+        """
+        counts, data = self.summary.counts, self.summary.run["settings"].get("data")
+        rival = rival_of(self.folder, self.summary.run)
+        if counts["errors"] + counts["unreadable"] and not rival:
+            return f"folkmoot show {self.folder}"
+        if rival:
+            return f"folkmoot compare {rival} {self.folder}"
+        if not data:
+            return f"folkmoot show {self.folder}"
+        lms = dict.fromkeys(lm["name"] for lm in self.summary.run["lms"].values())
+        return " ".join(["folkmoot try", data, *(f"--lm {name}" for name in lms)])
+
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        """The figures that are worth a line each, and where the rows are."""
-        lines = result_lines(self.summary.to_dict(), self.seconds)
+        """All figures that are worth a line each, by name."""
+        lines = result_lines(self.summary, self.seconds)
         if quiet:
             return dict([next(iter(lines.items()))])
         if learnt := self.training:
@@ -93,11 +122,7 @@ class Evaluation:
             )
             lines["weights"] = f"{weights}; {fitted}"
         lines["rows"] = str(self.folder / RESULTS)
-        return lines | (
-            {"look at it": "folkmoot ui"}
-            if self.run_id or (self._tracking and self._tracking.on)
-            else {}
-        )
+        return lines | ({"look at it": "folkmoot ui"} if self.run_id else {})
 
     def to_dict(self) -> dict[str, Any]:
         training = {"training": self.training} if self.training else {}

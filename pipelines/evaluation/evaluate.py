@@ -22,7 +22,7 @@ from ...modules.base.errors import UserError, said_by
 from ...modules.base.sync import awaitable, run_sync
 from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.foreign import Foreign
-from ...modules.reading.question import Question
+from ...modules.protocols.program import Program
 from ...modules.reading.row import ResultRow
 from ..base.budget import BudgetSpent, room_for_question
 from ..base.display import displayed
@@ -51,6 +51,7 @@ from .earlier import Evaluation
 from .judging import agreement_with_people, unchecked
 from .plan import WEIGHTS, EvaluationPlan, plan_evaluation
 from .ray_engine import answer_on_ray
+from .repeats import Ask, asks_of, fresh, in_another_order, with_own_labels, without_cache
 from .request import EvaluateRequest
 from .step_limits import LimitsPlan, StepLimits, plan_step_limits, write_curve
 
@@ -150,7 +151,7 @@ def _evaluated(
         wanted = frozenset[str]()
         if request.tracking:
             wanted = traced_ids([question.id for question in plan.questions], request.traces)
-        with _files(run, wanted, plan) as (rows, traced):
+        with run_files(run, wanted, plan) as (rows, traced):
             if request.tracking:
                 run.track(
                     MANIFEST,
@@ -159,7 +160,7 @@ def _evaluated(
                     lm=plan.lm,
                     registered=request.register,
                 )
-            job = _Job(plan, manifest, rows, traced, run.tracking, alone)
+            job = EvaluationJob(plan, manifest, rows, traced, run.tracking, alone)
             stopped = job.do()
             summary = job.summed_up(run, stopped)
         result = Evaluation(
@@ -179,7 +180,7 @@ def _evaluated(
 
 
 @contextmanager
-def _files(
+def run_files(
     run: Run[Manifest], wanted: frozenset[str], plan: EvaluationPlan
 ) -> Iterator[tuple[RowFile, TraceFile]]:
     """The files of rows and traces, and `run.json`, written once both could be read back."""
@@ -201,7 +202,7 @@ def _files(
 
 
 @dataclass
-class _Job:
+class EvaluationJob:
     """The questions in flight of one evaluation."""
 
     plan: EvaluationPlan
@@ -210,41 +211,39 @@ class _Job:
     traced: TraceFile
     tracking: Tracking
     alone: bool = False  # not part of another run, such as the trial of a study
+    pauses: bool = False  # an endpoint that fails ends the run, and is no question's error
     progress: Callable[[Progress], None] = lambda _: None
     started: float = field(default_factory=time.monotonic)
     stopped: str | None = None  # by a budget
     earlier: dict[str, set[str]] = field(default_factory=dict)
     """By question, the requests that earlier attempts have paid for."""
+    afresh: tuple[Program, Any] = field(init=False)
+    """Program and LM of repeats, past DSPy's own cache."""
 
     def __post_init__(self) -> None:
-        self.state = Progress(total=len(self.plan.questions), metric=self.plan.metric.name)
+        total = len(self.plan.questions) * self.plan.repeats
+        self.state = Progress(total=total, metric=self.plan.metric.name)
         for row in read_rows(self.rows.path):
             self.state.count(row, resumed=True)
 
     def do(self) -> BaseException | None:
         """Answer what no row answers yet; returns what ended that early, whatever it was."""
         plan, request = self.plan, self.plan.request
-        callbacks = without_autolog() if self.traced.wanted else dspy.settings.callbacks
-        everywhere = isinstance(plan.program, Foreign) or not plan.metric.builtin
         try:
-            # DSPy would keep the last 10,000 calls in its history and again in its trace.
             with (
-                dspy.context(lm=plan.lm, disable_history=True, trace=None, callbacks=callbacks),
-                metering(plan.lms, everywhere=everywhere),
+                self.asks(),
                 displayed(
                     request.progress, "evaluate", partial(evaluation_line, "evaluate")
                 ) as self.progress,
             ):
                 self._check_judge()
-                waiting = [one for one in plan.questions if (one.id, 0) not in self.rows.done]
-                folder = self.rows.path.parent
-                self.earlier = answered_for(folder, {question.id for question in waiting})
+                waiting = self.waiting
                 if request.engine == RAY:
                     self.tell()
                     answer_on_ray(
                         plan.program,
                         plan.lm,
-                        waiting,
+                        [ask.question for ask in waiting],
                         ACTIVE.get(),
                         self.take,
                         metric=plan.metric.spec,
@@ -258,6 +257,30 @@ class _Job:
             return problem
         return None
 
+    @property
+    def waiting(self) -> list[Ask]:
+        """What no row answers yet."""
+        return [
+            ask
+            for ask in asks_of(self.plan.questions, self.plan.repeats)
+            if (ask.question.id, ask.repeat) not in self.rows.done
+        ]
+
+    @contextmanager
+    def asks(self) -> Iterator[None]:
+        """Set up DSPy, and the metering of the LMs, for `answer` in the block."""
+        plan = self.plan
+        callbacks = without_autolog() if self.traced.wanted else dspy.settings.callbacks
+        everywhere = isinstance(plan.program, Foreign) or not plan.metric.builtin
+        waiting = {ask.question.id for ask in self.waiting}
+        self.earlier = answered_for(self.rows.path.parent, waiting)
+        # DSPy would keep the last 10,000 calls in its history and again in its trace.
+        with (
+            dspy.context(lm=plan.lm, disable_history=True, trace=None, callbacks=callbacks),
+            metering(plan.lms, everywhere=everywhere),
+        ):
+            yield
+
     def _check_judge(self) -> None:
         """Ask the judge about answers that people graded, and note how far it agrees with them."""
         plan = self.plan
@@ -268,29 +291,51 @@ class _Job:
             )
             save_run(self.rows.path.parent, self.manifest)
 
-    async def answer_all(self, questions: Sequence[Question], in_flight: int) -> None:
+    async def answer_all(self, asks: Sequence[Ask], in_flight: int) -> None:
         self.tell()
-        await each_in_turn(questions, in_flight, self._work)
+        if self.plan.repeats > 1:
+            self.afresh = without_cache(self.plan.program, self.plan.lm)
+        await each_in_turn(asks, in_flight, self._work)
 
-    async def _work(self, waiting: Iterable[Question]) -> None:
-        for question in waiting:
+    async def _work(self, waiting: Iterable[Ask]) -> None:
+        for ask in waiting:
             try:
-                async with room_for_question():
-                    asker = asking(question=question.id, paid=self.earlier.get(question.id))
-                    with asker, self.traced.watching(question.id) as seen:
-                        row = await answer_row(self.plan.program, question, self.plan.metric)
-                self.take(row, seen)
+                await self.answer(ask)
             except BudgetSpent as problem:  # not this question's fault: it gets no row
                 self.stopped = str(problem)
             if self.stopped:
                 return
 
+    async def answer(self, ask: Ask) -> ResultRow:
+        """Answer one question and keep its row. Raises BudgetSpent, and whatever `take` raises."""
+        async with room_for_question():
+            row, seen = await self._answer(ask)
+        self.take(row, seen)
+        return row
+
+    async def _answer(self, ask: Ask) -> tuple[ResultRow, list[SeenCall] | None]:
+        """The row of a question, and its calls if it is to have a trace, which repeats have not."""
+        question, name = ask.question, ask.question.id
+        with asking(question=name, paid=self.earlier.get(name)):
+            if not ask.repeat:
+                with self.traced.watching(name) as seen:
+                    row = await answer_row(
+                        self.plan.program, question, self.plan.metric, pauses=self.pauses
+                    )
+                return row, seen
+            program, lm = self.afresh
+            order = ask.repeat if self.plan.request.permute else 0
+            shown, own = in_another_order(question, order)
+            with fresh(ask.repeat), dspy.context(lm=lm):
+                row = await answer_row(program, shown, self.plan.metric)
+            return with_own_labels(row, question, own) | {"repeat": ask.repeat}, None
+
     def take(self, row: ResultRow, seen: Sequence[SeenCall] | None = None) -> None:
         """Keep a finished row. Raises UserError when the disk takes no more or too many have
         failed.
         """
-        # first: a row on disk is never answered, and so never traced, again
-        self.traced.keep(row, seen)
+        if not row["repeat"]:  # a row on disk is never answered, and so never traced, again
+            self.traced.keep(row, seen)
         self.rows.append(row)
         self.state.count(row)
         self.tracking.show(
@@ -303,7 +348,7 @@ class _Job:
         )
         self.tell()
         if self.alone and UNREADABLE <= self.state.done == self.state.unreadable:
-            raise UserError(_none_readable(row, self.state.done))
+            raise UserError(none_readable(row, self.state.done))
         most = self.plan.request.max_failures
         if most is not None and self.state.errors >= most and row["error"]:
             raise UserError(
@@ -323,7 +368,10 @@ class _Job:
         """
         questions, path = self.plan.questions, run.folder / RESULTS
         try:
-            rewrite(path, [(question.id, 0) for question in questions])
+            most = max((repeat for _, repeat in self.rows.done), default=0) + 1
+            rewrite(
+                path, [(question.id, repeat) for question in questions for repeat in range(most)]
+            )
             summary = summarise(
                 read_rows(path), len(questions), self.plan.program.report, run.about
             )
@@ -335,7 +383,7 @@ class _Job:
         return summary
 
 
-def _none_readable(row: ResultRow, rows: int) -> str:
+def none_readable(row: ResultRow, rows: int) -> str:
     """Say that no answer could be read, with the last reply, in a sentence."""
     turn: Mapping[str, Any] = row["transcript"][-1] if row["transcript"] else {}
     reply = str(row.get("raw") or turn.get("raw") or turn.get("text") or "")

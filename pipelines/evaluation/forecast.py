@@ -4,6 +4,7 @@ show.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -21,13 +22,14 @@ from ...modules.reading.question import Question
 from ...signatures.frame import SYSTEM
 from ..base.budget import Account, Budget, open_account
 from ..base.journal import records
-from ..base.wording import Apart, counted, duration, shows, smallest_differences
+from ..base.wording import Apart, counted, duration, rounded_money, shows, smallest_differences
 from ..lms.foreign import billed_as
 from ..lms.ledger import totals
 from ..lms.named import thinks
 from ..lms.prices import Prices
+from ..runs.beside import former_runs
 from ..runs.rows import RESULTS
-from .former import apart_of, former_runs, pilot_of
+from .former import apart_of, pilot_of
 
 CHARS_PER_TOKEN = 4  # of English text, roughly, with the tokenisers of today
 SAMPLE = 200  # questions whose requests are written out; more would say the same
@@ -36,8 +38,7 @@ ANSWER_TOKENS = (5, 30)  # of a reply that is an answer only …
 ARGUED_TOKENS = (40, 400)  # … that argues first …
 THOUGHT_TOKENS = (200, 3000)  # … or comes from an LM that thinks, without a limit on tokens
 
-PILOT, WIDE = 5, 9  # questions, and how many times its low end an estimate may be
-UNKNOWN = "what a program of your own takes is not known before it has run"
+UNKNOWN = "what a program of your own takes is unknown before its first run"
 
 Range = tuple[float, float]
 
@@ -70,7 +71,15 @@ class Forecast:
     apart: Apart | None = None
     pilot: str | None = None
 
+    @property
+    def dearest(self) -> float:
+        """USD at most: with every answer asked for twice, unless a pilot shows how many are."""
+        if self.cost_usd is None:
+            return math.inf
+        return self.cost_usd[1] * (1 if self.pilot else 2)
+
     def to_dict(self) -> dict[str, Any]:
+        """The forecast as JSON, each estimate as [low, high]."""
         return asdict(self)
 
 
@@ -189,42 +198,36 @@ def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:
 
 
 def forecast_lines(plan: Forecast, budget: Any, *, is_rate: bool = True) -> list[str]:
-    """What a run would take, and what its sample can show."""
+    """Say in two lines what a run is likely to take and at most takes, and what it can show."""
+    return [_bill_line(plan, budget), shows(plan.questions, plan.apart, is_rate=is_rate)]
+
+
+def _bill_line(plan: Forecast, budget: Any) -> str:
+    ceiling = f"; at most {budget}" if budget else ""
     if plan.prompt_tokens is None or plan.completion_tokens is None:
-        return [
-            UNKNOWN,
-            *([f"budget: {budget}"] if budget else []),
-            shows(plan.questions, plan.apart, is_rate=is_rate),
-        ]
-    prompt, completion = (
-        f"{low:,} to {high:,}" for low, high in (plan.prompt_tokens, plan.completion_tokens)
-    )
-    if plan.cost_usd is None and not plan.unpriced:
-        cost = "cost unknown"
-    elif plan.cost_usd is None:
-        cost = f"the price of {', '.join(plan.unpriced)} is unknown"
-    elif plan.cost_usd[1]:
-        cost = f"{plan.cost_usd[0]:.4f} to {plan.cost_usd[1]:.4f} USD"
+        return UNKNOWN + ceiling
+    likely, most = [], []
+    if plan.calls is not None:
+        likely.append(counted(_likely(plan.calls), "call"))
+        most.append(f"{plan.most_calls:,}")
+    tokens = _likely(plan.prompt_tokens) + _likely(plan.completion_tokens)
+    likely.append(f"{float(f'{tokens:.2g}'):,.0f} tokens")
+    if plan.cost_usd is not None:
+        likely.append(rounded_money(math.sqrt(plan.cost_usd[0] * plan.cost_usd[1])))
+        most.append(rounded_money(plan.dearest))
     else:
-        cost = "0 USD"
-    most = plan.prompt_tokens[1] + plan.completion_tokens[1]
-    wide = plan.pilot is None and most > WIDE * (plan.prompt_tokens[0] + plan.completion_tokens[0])
-    time = "time unknown before the first answers"
+        names = ", ".join(plan.unpriced)
+        likely.append(f"the price of {names} is unknown" if names else "cost unknown")
     if plan.seconds is not None:
-        time = f"{duration(plan.seconds[0])} to {duration(plan.seconds[1])}"
-    return [
-        f"at most {counted(plan.calls[1], 'call')}, {plan.most_calls:,} if every answer has to "
-        f"be asked for "
-        "twice"
-        if plan.calls is not None
-        else UNKNOWN,
-        f"estimated{f' from {plan.pilot}' if plan.pilot else ''}: {prompt} prompt tokens, "
-        f"{completion} "
-        f"completion tokens; {cost}; {time}",
-        *([f"a run of {PILOT} questions (--limit {PILOT}) beside it narrows that"] if wide else []),
-        *([f"budget: {budget}"] if budget else []),
-        shows(plan.questions, plan.apart, is_rate=is_rate),
-    ]
+        likely.append(duration(math.sqrt(plan.seconds[0] * plan.seconds[1])))
+    if not budget and most:
+        ceiling = f"; at most {', '.join(most)}"
+    return f"likely {', '.join(likely)}{ceiling}"
+
+
+def _likely(ends: tuple[int, int]) -> int:
+    """The middle of an estimate that spans orders of magnitude: the geometric mean."""
+    return round(math.sqrt(ends[0] * ends[1]))
 
 
 def account_of(
@@ -245,10 +248,10 @@ def account_of(
 
 
 def left_of(
-    folder: Path, questions: Sequence[Question], retry_errors: bool = False
+    folder: Path, questions: Sequence[Question], retry_errors: bool = False, *, repeats: int = 1
 ) -> tuple[list[Question], float | None]:
-    """The questions that an earlier attempt in a folder left, and the seconds that one of its calls
-    took.
+    """The questions that an earlier attempt in a folder left, one for each repeat, and the seconds
+    that one of its calls took.
 
     Torn and foreign lines are passed over: it is for the run itself to say what is wrong with them.
     """
@@ -264,5 +267,10 @@ def left_of(
                 done.add((row["id"], row.get("repeat", 0)))
             if paid == usage["calls"] > 0:
                 seconds, calls = seconds + row["seconds"], calls + paid
-    left = [question for question in questions if (question.id, 0) not in done]
+    left = [
+        question
+        for repeat in range(repeats)
+        for question in questions
+        if (question.id, repeat) not in done
+    ]
     return left, seconds / calls if calls else None

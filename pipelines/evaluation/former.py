@@ -17,17 +17,16 @@ from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
-from ..base.journal import as_json, read_object, records
+from ..base.journal import as_json, records
 from ..base.wording import Apart
 from ..data.load import fingerprint
 from ..runs.describe import lms_of
-from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS
 
 FEWEST_SHARED = 30
 """Of fewer shared questions the share on which two programs are apart says little."""
 
-MOST_RUNS, MOST_ROWS = 8, 2_000
+MOST_ROWS = 2_000
 WIDEST = 3.0  # times less and times more, however few questions there are
 
 
@@ -41,20 +40,6 @@ class Pilot(NamedTuple):
     cost: float | None
     factor: float
     seen: str
-
-
-def former_runs(out: Path) -> list[tuple[Path, Mapping[str, Any]]]:
-    """The run in a folder, if there is one, and those beside it, youngest first, each with its
-    manifest.
-    """
-    beside: list[Path] = []
-    with suppress(OSError):
-        beside = [path.parent for path in out.parent.glob(f"*/{MANIFEST}") if path.parent != out]
-        beside.sort(key=lambda folder: -(folder / MANIFEST).stat().st_mtime)
-    found: list[tuple[Path, Mapping[str, Any]]] = [
-        (folder, read_object(folder / MANIFEST) or {}) for folder in [out, *beside]
-    ]
-    return [(folder, run) for folder, run in found if "lms" in run][: MOST_RUNS + 1]
 
 
 def pilot_of(

@@ -37,6 +37,8 @@ from .check import (
     check_concurrency,
     check_engine,
     check_folder,
+    check_orders,
+    check_repeats,
     check_shown,
     check_train,
     check_weighted,
@@ -70,6 +72,11 @@ class EvaluationPlan:
     warnings: list[str] = field(default_factory=list)
 
     @property
+    def repeats(self) -> int:
+        """How often every question is asked."""
+        return max(self.request.repeats, 2 if self.request.permute else 1)
+
+    @property
     def fits_weights(self) -> bool:
         return lacks_weights(self.program)
 
@@ -87,9 +94,11 @@ class EvaluationPlan:
     @cached_property
     def forecast(self) -> Forecast:
         """What is left to do takes this; the whole sample can show this."""
-        asked, each = self.questions, None
+        asked, each = self.questions * self.repeats, None
         if self.out is not None:
-            asked, each = left_of(self.out, self.questions, self.request.retry_errors)
+            asked, each = left_of(
+                self.out, self.questions, self.request.retry_errors, repeats=self.repeats
+            )
             if self.fits_weights:
                 asked += left_of(self.out / WEIGHTS, self.train, self.request.retry_errors)[0]
         return forecast(
@@ -107,20 +116,22 @@ class EvaluationPlan:
         return self.forecast.cost_usd
 
     def lines(self) -> list[str]:
-        """The plan in words: questions, program, LMs, what it takes, and what it can show."""
+        """Say in two lines what is asked, and what that takes and can show."""
         kinds = ", ".join(dict.fromkeys(question.kind for question in self.questions))
+        source = f" from {self.settings['data']}" if self.settings.get("data") else ""
         training = ""
         if self.fits_weights:
             training = f" after {counted(len(self.train), 'training question')} for the weights"
-        lms = "; ".join(
-            f"{'LM' if seat == '*' else seat}: {lm['endpoint']}" for seat, lm in self.seated.items()
+        lms = ", ".join(
+            lm["name"] if seat == "*" else f"{seat} {lm['name']}"
+            for seat, lm in self.seated.items()
         )
-        named = f" from {self.settings['data']}" if self.settings.get("data") else ""
-        return [
-            f"{counted(len(self.questions), 'question')} ({kinds}){named}{training}",
-            f"program {self.title}; {lms}",
-            *forecast_lines(self.forecast, self.request.budget, is_rate=self.metric.rate is True),
-        ]
+        bill, shows = forecast_lines(
+            self.forecast, self.request.budget, is_rate=self.metric.rate is True
+        )
+        times = f", {self.repeats} times each" if self.repeats > 1 else ""
+        what = f"{counted(len(self.questions), 'question')} ({kinds}){source}{times}{training}"
+        return [f"{self.title} on {what}, {lms or 'no LM'}", f"{bill}; {shows}"]
 
     @property
     def title(self) -> str:
@@ -154,6 +165,7 @@ class EvaluationPlan:
         identity: list[Any] = [hashes(self.program), self.settings["sets"], self.seated]
         identity += [data.fingerprint(self.questions), learnt]
         identity += [] if self.metric.default else [self.metric.identity()]
+        identity += ["permute"] if self.request.permute else []
         digest = hashlib.sha256(
             json.dumps(identity, sort_keys=True, default=str).encode()
         ).hexdigest()
@@ -174,6 +186,7 @@ class EvaluationPlan:
                 check_weighted(self.out, WEIGHTS, self.program, self.train, self.lm)
             else:
                 check_folder(self.out, self.program, self.questions, self.lm, self.metric)
+            check_orders(self.out, self.request.permute)
         self.account()  # refused now rather than after a question
 
     def without_budget(self) -> EvaluationPlan:
@@ -182,7 +195,14 @@ class EvaluationPlan:
 
     def on_training(self, part: str) -> EvaluationPlan:
         """The evaluation on the training questions, in a sub-folder and untracked."""
-        request = replace(self.request, budget=None, tracking=False, judge_sample=None)
+        request = replace(
+            self.request,
+            budget=None,
+            tracking=False,
+            judge_sample=None,
+            repeats=1,
+            permute=False,
+        )
         out = None if self.out is None else self.out / part
         return replace(
             self, request=request, questions=self.train, judge_sample=None, out=out, settings={}
@@ -209,6 +229,7 @@ def plan_evaluation(request: EvaluateRequest, *, stored: bool = False) -> Evalua
     warnings += noted(program, questions, lm) + sampling_left_out(program, lm)
     limited = request.budget is not None or bool(ACCOUNTS.get())
     check_engine(request.engine, request.workers, program, lm, budget=limited, metric=metric)
+    check_repeats(request.repeats, request.permute, request.engine)
     if request.record is not None:
         check_writable(Path(request.record), "--record")
     out = None if request.out is None else Path(request.out).expanduser()
@@ -326,6 +347,8 @@ def _settings(
         noted |= data.recorded(questions, *where)
     if request.columns or request.kind:  # what it takes to read the same questions again
         noted |= {"columns": pairs_text(request.columns), "kind": request.kind}
+    if request.permute or request.repeats > 1:
+        noted |= {"repeats": request.repeats, "permute": request.permute}
     if request.budget or request.price:
         noted |= {"budget": request.budget and str(request.budget), "prices": request.price}
     if train:

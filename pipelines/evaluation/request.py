@@ -97,6 +97,13 @@ class EvaluateRequest(Columned, LMs, Spending):
         int | None, Option(min=1, help="Stop after so many failed questions.")
     ] = None
     retry_errors: RetryErrors = False
+    repeats: Annotated[
+        int, Option(min=1, help="Ask every question so many times, past the call cache.")
+    ] = 1
+    permute: Annotated[
+        bool,
+        Option("--permute", help="Ask repeats, at least 2, with the options in other orders."),
+    ] = False
     engine: Annotated[
         str,
         Option(metavar="asyncio|ray", help="Where to run: in this process, or on a Ray cluster."),

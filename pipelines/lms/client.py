@@ -7,7 +7,6 @@ from __future__ import annotations
 import base64
 import os
 import re
-import time
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -27,6 +26,7 @@ from ...modules.base.fence import one_line
 from ..base.journal import to_json
 from ..base.settings import settings
 from .endpoint import (
+    OUR_SCHEMA,
     Reply,
     TooLargeError,
     TransientError,
@@ -34,7 +34,6 @@ from .endpoint import (
     failure_of,
     origin,
     plain_address,
-    rate_limit_pause,
     read_completion,
 )
 from .secrets import hiding
@@ -69,7 +68,6 @@ class HttpEndpoint:
         self.timeout = timeout
         self.name = plain_address(base_url)
         self.address = origin(base_url)
-        self.quiet_until = 0.0
         self._hide = hiding([api_key], base_url)
         self._keyed = bool(api_key)
         self._headers = {"Content-Type": "application/json"}
@@ -98,19 +96,17 @@ class HttpEndpoint:
         """One attempt. Raises TransientError, CallError or FatalCallError."""
         body = {"model": self.model, **payload, **payload.get("extra_body", {})}
         body.pop("extra_body", None)
-        if not self._takes_schema:
-            body.pop("response_format", None)
+        asked = body.get("response_format") or {}
+        ours = asked.get("json_schema", {}).get("name") == OUR_SCHEMA
+        if ours and not self._takes_schema:
+            del body["response_format"]
         status, headers, text = await self._post(body)
-        if status == 400 and "response_format" in body and _about_schema(text):
-            # Perhaps the endpoint cannot hold answers to a schema; if it answers without one, the
-            # prompt's
-            # own words must do from here on.
-            body.pop("response_format")
+        if status == 400 and ours and self._takes_schema and _about_schema(text):
+            # Perhaps the endpoint cannot hold answers to a schema. If it answers without one, the
+            # words of the prompt must do from here on.
+            del body["response_format"]
             status, headers, text = await self._post(body)
             self._takes_schema = status != 200
-        pause = rate_limit_pause(headers)
-        if pause is not None:
-            self.quiet_until = time.monotonic() + pause
         if status == 200:
             return read_completion(text, self.name)
         if status == 404 and "model" not in text.casefold() and (meant := self._meant()):
@@ -121,7 +117,7 @@ class HttpEndpoint:
             name=self.name,
             model=self.model,
             key=self._key_hint,
-            retry_after=seconds_to_wait(headers) or pause,
+            retry_after=seconds_to_wait(headers),
         )
 
     def _meant(self) -> str | None:

@@ -5,10 +5,8 @@ it.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, TypedDict
 
 from ...modules.base.address import read_address
@@ -16,23 +14,12 @@ from ...modules.base.calls import CUT_OFF, CallError, FatalCallError
 from ...modules.base.fence import one_line
 
 MOST_TOKENS = 10**9  # no reply has more: a larger count is no count
+OUR_SCHEMA = "reply"
+"""The name of the JSON schemas that seats ask with."""
+
 MOST_PAUSE = 60.0
 """Seconds waited at most because an endpoint asks for it."""
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")  # 6m0s, 250ms, 12
-_DURATIONS = re.compile(rf"(?:{_DURATION.pattern})+")
-_UNITS = {"ms": 0.001, "s": 1, "": 1, "m": 60, "h": 3600}
-_LIMITS = [
-    *(
-        (f"x-ratelimit-remaining{of}", f"x-ratelimit-reset{of}")
-        for of in ("-requests", "-tokens", "")
-    ),
-    *(
-        (f"anthropic-ratelimit-{of}-remaining", f"anthropic-ratelimit-{of}-reset")
-        for of in ("requests", "tokens", "input-tokens", "output-tokens")
-    ),
-]
-"""The headers that say what is left of a rate limit, and when it starts anew."""
 # said with a 400 by some providers
 _NO_MODEL = ("model_not_found", "model not exist", "invalid model")
 
@@ -73,7 +60,8 @@ class TokenCounts(TypedDict):
     reasoning_tokens: int | None
 
 
-KEEPABLE = frozenset({"stop", "stop_sequence", "end_turn", "eos", "eos_token", "tool_calls"})
+TOOL_CALLS = "tool_calls"
+KEEPABLE = frozenset({"stop", "stop_sequence", "end_turn", "eos", "eos_token", TOOL_CALLS})
 """How replies end that were neither cut off nor refused."""
 
 
@@ -83,8 +71,9 @@ class Reply:
     None).
 
     `finish_reason` is the endpoint's own, or `refusal` for a text with which the model declined to
-    answer. Prompt tokens include those read from and written to the provider's cache, completion
-    tokens reasoning.
+    answer; of several choices, that of one that did not end well. Prompt tokens include those read
+    from and written to the provider's cache, completion tokens reasoning. `body` is the whole
+    answer of the endpoint, where that is wanted.
     """
 
     text: str
@@ -94,6 +83,7 @@ class Reply:
     cached_prompt_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
+    body: Mapping[str, Any] | None = None
 
     @property
     def truncated(self) -> bool:
@@ -103,7 +93,8 @@ class Reply:
     @property
     def complete(self) -> bool:
         """Whether it was neither cut off nor refused nor empty, and so may be given again."""
-        return self.finish_reason in KEEPABLE and bool(self.text.strip())
+        said = self.text.strip() or self.finish_reason == TOOL_CALLS
+        return self.finish_reason in KEEPABLE and bool(said)
 
     @property
     def tokens(self) -> TokenCounts:
@@ -132,13 +123,6 @@ class Endpoint(Protocol):
     @property
     def timeout(self) -> float:
         """Seconds that one attempt may take."""
-        ...
-
-    @property
-    def quiet_until(self) -> float:
-        """When, on the monotonic clock, the rate limit that the endpoint spoke of allows the next
-        request.
-        """
         ...
 
     async def send(self, payload: Mapping[str, Any]) -> Reply: ...
@@ -175,13 +159,14 @@ def read_completion(text: str, name: str) -> Reply:
     """A chat completion in OpenAI's JSON form. Raises TransientError when `text` is none."""
     try:
         body = json.loads(text)
-        choice = body["choices"][0]
-        message = choice["message"]
+        choices = body["choices"]
+        message = choices[0]["message"]
         said = _text(message.get("content"))
-        reason = one_line(str(choice.get("finish_reason") or "stop"))[:40]
+        reasons = [one_line(str(one.get("finish_reason") or "stop"))[:40] for one in choices]
+        reason = next((one for one in reasons if one not in KEEPABLE), reasons[0])
         if not said and message.get("refusal"):
             said, reason = _text(message["refusal"]), "refusal"
-        return Reply(said, reason, **tokens_in(body.get("usage"), said))
+        return Reply(said, reason, **tokens_in(body.get("usage"), said), body=body)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise TransientError(
             f"{name} answered 200 with something that is no chat completion ({error_in(text)})",
@@ -280,25 +265,6 @@ def plain_address(base_url: str) -> str:
 def origin(base_url: str) -> str:
     """The scheme and host of an address."""
     return "/".join(plain_address(base_url).split("/", 3)[:3])
-
-
-def rate_limit_pause(headers: Mapping[str, str]) -> float | None:
-    """Seconds until a used-up rate limit (`x-ratelimit-remaining-…: 0`, or
-    `anthropic-ratelimit-…-remaining`) starts anew, at most `MOST_PAUSE`.
-    """
-    spent = [reset for left, reset in _LIMITS if headers.get(left, "").strip() == "0"]
-    pause = max((_seconds_until(headers.get(reset, "").strip()) for reset in spent), default=0.0)
-    return min(pause, MOST_PAUSE) if pause > 0 else None
-
-
-def _seconds_until(reset: str) -> float:
-    """A duration (6m0s), or the time until a date with its zone (2026-11-22T21:00:00Z); else 0."""
-    if _DURATIONS.fullmatch(reset):
-        return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(reset))
-    try:
-        return (datetime.fromisoformat(reset) - datetime.now(UTC)).total_seconds()
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
 
 
 def error_in(text: str) -> str:

@@ -8,28 +8,38 @@ import asyncio
 import hashlib
 import json
 import logging
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from dspy.lm15 import Config, Message, Request, Response, TextPart, response_to_events
+from dspy.lm15 import Message, Request, Response, TextPart, response_to_events
 from dspy.lm15 import Usage as LMUsage
 
 from ...modules.agents.profile import DEFAULT_PROFILE, Profile
 from ...modules.agents.prompt import json_schema
-from ...modules.base.calls import ASKER, CallError, FatalCallError, Usage, record_call
+from ...modules.base.calls import (
+    ASKER,
+    ROLLOUTS,
+    CallError,
+    FatalCallError,
+    GivenUpError,
+    Usage,
+    metered,
+    record_call,
+)
 from ...modules.base.connections import SingleFlight, back_off
 from ...modules.base.errors import UserError, closest
 from ...modules.base.saved_file import ADDRESSES
 from ...modules.base.sync import run_sync
 from ..base.budget import ACCOUNTS, Account, BudgetSpent
+from ..base.journal import to_json
 from ..base.settings import settings as settings_now
 from .cache import ACTIVE_CACHE, WRITE_SECONDS, CallCache
 from .client import HttpEndpoint
 from .endpoint import (
     MAY_BE_BILLED,
     MOST_PAUSE,
+    OUR_SCHEMA,
     SILENT,
     Endpoint,
     Reply,
@@ -63,7 +73,11 @@ _WORDS: dict[type, str] = {
     int: "a whole number above 0",
     float: "a number",
 }
+_REPLACED = {"model", "stream", "stream_options"}
 _OURS = {"model", "messages", "stream", "n", "tools", "functions", *ADDRESSES}
+
+_FLIGHTS = SingleFlight(own=BudgetSpent)
+"""The calls under way in this process, by key: LMs and runs that ask the same share the reply."""
 
 _LOG = logging.getLogger("folkmoot")
 _KEY_TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, check_circular=False).encode
@@ -112,17 +126,9 @@ class Engine:
         self.max_retries = max_retries
         self.deadline = deadline
         self.settings = checked_settings(model, settings or {})
-        self._flights = SingleFlight(own=BudgetSpent)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
         return self  # connections and limits belong to the endpoint, not to a program's copy
-
-    def __getstate__(self) -> dict[str, Any]:
-        """For another process: calls in flight belong to this one."""
-        return {**vars(self), "_flights": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _flights=SingleFlight(own=BudgetSpent))
 
     async def complete(self, request: Request) -> Response:
         reply = await self._reply(*self.payload(request))
@@ -145,20 +151,28 @@ class Engine:
         for event in response_to_events(await self.complete(request)):
             yield event
 
-    async def ask(
-        self,
-        system: str | None,
-        messages: list[tuple[str, str]],
-        config: Config,
-        extra: Mapping[str, Any],
-    ) -> str:
-        """The text of the reply to a request in its parts; what `complete` does, for callers of our
-        own.
+    async def chat(self, body: Mapping[str, Any], *, n: int = 1) -> tuple[dict[str, Any], Usage]:
+        """The whole chat completion for a raw chat-completion request, and what it took.
+
+        It goes the way of every other call: ledger, budget, records, cache, retries, prices. Tools,
+        `response_format`, `n`, `logprobs` and images are sent as they are; the LM is this one,
+        whatever `model` says, and the reply comes in one piece, whatever `stream` says. The
+        question is the one of `asking(question=…)`, and this is its `n`-th equal request: a sample
+        of its own, which the same request of the same number gets again from records and cache.
+        From another task, such as a server's, start it in the question's context:
+        `loop.create_task(engine.chat(body, n=n), context=context)`.
+
+        Raises CallError for a request that is not one, and as every call does.
         """
-        said = [{"role": role, "content": text} for role, text in messages]
-        return (
-            await self._reply(self._body(system, said, config, extra), extra.get("rollout"))
-        ).text
+        fields = {name: value for name, value in body.items() if name not in _REPLACED}
+        refused = sorted((ADDRESSES | {"extra_body"}) & fields.keys())
+        if refused or not isinstance(fields.get("messages"), list):
+            problem = f"{refused[0]!r} cannot be set here" if refused else "it has no messages"
+            raise CallError(f"{self.model} cannot be asked by this request: {problem}")
+        with metered() as usage:
+            rollout = f"{ASKER.get().question or ''}#{n}"
+            reply = await self._reply({**self.settings, **fields}, rollout, whole=True)
+        return dict(reply.body or {}), usage
 
     async def aclose(self) -> None:
         if self.endpoint is not None:
@@ -292,24 +306,13 @@ class Engine:
         apart.
         """
         config = request.config
-        extra = dict((config.extensions or {}).get("folkmoot") or {})
+        extra = (config.extensions or {}).get("folkmoot") or {}
         messages = [
             {"role": message.role, "content": message.text or ""} for message in request.messages
         ]
-        system = request.system
-        if system is not None and not isinstance(system, str):
-            system = "".join(part.text for part in system)
-        return self._body(system, messages, config, extra), extra.get("rollout")
-
-    def _body(
-        self,
-        system: str | None,
-        messages: list[dict[str, str]],
-        config: Config,
-        extra: Mapping[str, Any],
-    ) -> dict[str, Any]:
-        if system is not None:
-            messages = [{"role": "system", "content": system}, *messages]
+        if (system := request.system) is not None:
+            text = system if isinstance(system, str) else "".join(part.text for part in system)
+            messages = [{"role": "system", "content": text}, *messages]
         body: dict[str, Any] = {"messages": messages}
         for name in ("max_tokens", "temperature", "top_p", "top_k", "seed"):
             value = getattr(config, name)
@@ -322,77 +325,74 @@ class Engine:
         body.update(self.settings)
         fields = extra.get("fields")
         if fields and self.profile.constrain == "schema":
-            schema = {"name": "reply", "schema": json_schema(fields), "strict": True}
+            schema = {"name": OUR_SCHEMA, "schema": json_schema(fields), "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         elif fields and self.profile.constrain == "grammar":
             body["fields"] = fields
         elif config.response_format:
             body["response_format"] = _openai_format(config.response_format)
-        return body
+        return body, extra.get("rollout")
 
-    def key(self, payload: Mapping[str, Any], rollout: int | None) -> str:
+    def key(self, payload: Mapping[str, Any], rollout: int | str | None) -> str:
         """SHA-256 over everything that can change the answer."""
         parts = [self.identity, payload, rollout]
         return hashlib.sha256(_KEY_TEXT(parts).encode("utf-8", "backslashreplace")).hexdigest()
 
-    async def _reply(self, payload: Mapping[str, Any], rollout: int | None) -> Reply:
+    async def _reply(
+        self, payload: Mapping[str, Any], rollout: int | str | None, *, whole: bool = False
+    ) -> Reply:
         """The reply to a request, counted on the asker's meters and shown to whoever watches."""
+        if rollout is None:  # as DSPy's own predictors ask
+            rollout = ROLLOUTS.get().number(None)
+        call = _Call(payload, self.key(payload, rollout), whole)
         seen = WATCHED.get()
         if seen is None:
-            return (await self._billed(payload, rollout))[0]
-        return await watch(seen, self.model, payload, self._billed(payload, rollout))
+            return (await self._billed(call))[0]
+        return await watch(seen, self.model, payload, self._billed(call))
 
-    async def _billed(self, payload: Mapping[str, Any], rollout: int | None) -> tuple[Reply, Usage]:
-        asker, key = ASKER.get(), self.key(payload, rollout)
-        first = asker.asks_first(key)
+    async def _billed(self, call: _Call) -> tuple[Reply, Usage]:
+        asker = ASKER.get()
+        first = asker.asks_first(call.key)
         try:
-            reply, made = await self._answer(payload, rollout, key)
+            reply, made = await self._answer(call)
         except FatalCallError:
             raise
         except UserError as problem:  # DSPy would take it for a fault of this one call
             raise FatalCallError(str(problem)) from None
-        paid = self._bill(reply)
-        usage = (
-            paid
-            if made
-            else Usage(
-                calls=1,
-                cached_calls=1,
-                truncated_calls=paid.truncated_calls,
-                finish_reason=reply.finish_reason,
-            )
-        )
-        # an earlier attempt paid: the row's bill is as without a stop
-        own = first and key in asker.paid
-        record_call(paid if own else usage, paid)
+        price = usage_of(self._entry(call, reply, 1))
+        price.finish_reason, price.truncated_calls = reply.finish_reason, int(reply.truncated)
+        usage = price
+        if not made:
+            usage = Usage(1, cached_calls=1, truncated_calls=price.truncated_calls)
+            usage.finish_reason = reply.finish_reason
+        # where an earlier attempt paid, the row's bill is as without a stop
+        own = first and call.key in asker.paid
+        record_call(price if own else usage, price)
         return reply, usage
 
-    async def _answer(
-        self, payload: Mapping[str, Any], rollout: int | None, key: str
-    ) -> tuple[Reply, bool]:
+    async def _answer(self, call: _Call) -> tuple[Reply, bool]:
         """The reply, and whether this very request paid for it."""
         cache = ACTIVE_CACHE.get() if self.cached else None
-        given = (self.store, *ACTIVE.get(), cache)
-        stores: list[CallStore | CallCache] = [store for store in given if store is not None]
-        if (found := self._found(stores, key)) is not None:
-            return found, False
+        stores = [one for one in (self.store, *ACTIVE.get(), cache) if one is not None]
+        if (kept := self._kept(stores, call.key)) is not None:
+            return kept, False
 
-        async def call() -> tuple[Reply, bool]:
-            if cache is not None and (found := await self._of_others(cache, key)) is not None:
-                return found, False
+        async def make() -> tuple[Reply, bool]:
+            if cache is not None and (kept := await self._of_others(cache, call.key)) is not None:
+                return kept, False
             try:
-                reply = await self._call(payload, key)
-                self._keep(stores, key, reply)
+                reply = await self._call(call)
+                self._keep(stores, call.key, reply)
                 return reply, True
             finally:
                 if cache is not None:
-                    cache.release(key)
+                    cache.release(call.key)
 
-        (reply, asked), first = await self._flights(key, call)
+        (reply, asked), first = await _FLIGHTS(call.key, make)
         made = asked and first
         if not made:
             # the other request may belong to a run with other records
-            self._keep(stores, key, reply)
+            self._keep(stores, call.key, reply)
         return reply, made
 
     async def _of_others(self, cache: CallCache, key: str) -> Reply | None:
@@ -405,18 +405,19 @@ class Engine:
         until = clock() + min([self.endpoint.timeout if self.endpoint else 0.0, *_seconds_left()])
         while True:
             mine = cache.claim(key)
-            if (found := self._found([cache], key)) is not None:
+            if (kept := self._kept([cache], key)) is not None:
                 if mine:
                     cache.release(key)
-                return found
+                return kept
             if mine or clock() >= until:
                 return None
             await asyncio.sleep(WRITE_SECONDS / 2)
 
-    async def _call(self, payload: Mapping[str, Any], key: str) -> Reply:
+    async def _call(self, call: _Call) -> Reply:
+        """The endpoint's reply, asked for until it comes or is given up."""
         if self.endpoint is None:
             raise CallError(
-                f"the record of {self.model} has no answer to this request ({key[:12]}): "
+                f"the record of {self.model} has no answer to this request ({call.key[:12]}): "
                 "the program, the questions, the settings or the seed differ from those recorded"
             )
         clock = asyncio.get_running_loop().time
@@ -430,9 +431,7 @@ class Engine:
                     gate.limit.slot(self.concurrency),
                     gate.attempt(self.endpoint.timeout) as began,
                 ):
-                    if (pause := self.endpoint.quiet_until - time.monotonic()) > 0:
-                        await asyncio.sleep(pause)
-                    reply = await self._attempt(self.endpoint, payload, key, attempt + 1)
+                    reply = await self._attempt(self.endpoint, call, attempt + 1)
                 gate.limit.report(refused=False)
                 _LOG.info(
                     "%s: answered in %.2f s, %s + %s tokens",
@@ -455,16 +454,14 @@ class Engine:
                 tired = attempt > self.max_retries or unreadable == MOST_UNREADABLE or gate.given_up
                 if tired or spent > self.deadline:
                     tries = "1 attempt" if attempt == 1 else f"{attempt} attempts"
-                    raise CallError(f"{problem}; given up after {tries}") from None
+                    raise GivenUpError(f"{problem}; given up after {tries}") from None
                 wait = min([wait, *_seconds_left()])
                 _LOG.info("%s: %s; try %d in %.1f s", self.identity, problem, attempt + 1, wait)
                 if problem.kind in SILENT:
                     gate.pause(wait)
                 await asyncio.sleep(wait)
 
-    async def _attempt(
-        self, endpoint: Endpoint, payload: Mapping[str, Any], key: str, number: int
-    ) -> Reply:
+    async def _attempt(self, endpoint: Endpoint, call: _Call, number: int) -> Reply:
         """One paid try, if the budgets allow it.
 
         The ledgers know that it is in flight before it is sent, and what it took before its reply
@@ -477,7 +474,7 @@ class Engine:
             for account in ACCOUNTS.get():
                 await account.admit()
                 admitted.append(account)
-            lost = self._entry(key, self._most(payload), number) | {"lost": True}
+            lost = self._entry(call, self._most(call.payload), number) | {"lost": True}
             for ledger in LEDGERS.get():
                 sent.append((ledger, ledger.send(lost)))
             booked = lost
@@ -485,12 +482,12 @@ class Engine:
                 async with asyncio.timeout(
                     min(_seconds_left(GRACE_SECONDS), default=None)
                 ) as time_budget:
-                    reply = await endpoint.send(payload)
-                booked = self._entry(key, reply, number)
-                return reply
+                    reply = await endpoint.send(call.payload)
+                booked = self._entry(call, reply, number)
+                return reply if call.whole else replace(reply, body=None)
             except TransientError as problem:
                 if problem.kind == "unreadable":
-                    booked = self._entry(key, Reply("", "", None, None), number)
+                    booked = self._entry(call, Reply("", "", None, None), number)
                 elif problem.kind not in MAY_BE_BILLED:
                     booked = None
                 raise
@@ -516,21 +513,19 @@ class Engine:
         """What a call without a known end is booked as: a token for three bytes, and as long as it
         may be.
         """
-        prompt = sum(
-            len(message["content"].encode("utf-8", "replace")) for message in payload["messages"]
-        )
+        prompt = len(to_json(payload["messages"]))
         limits = (payload.get(name) for name in ("max_tokens", "max_completion_tokens"))
         most = next((most for most in limits if most), LONGEST_REPLY)
-        return Reply("", "", prompt // 3 + 1, most, 0, 0, 0)
+        return Reply("", "", prompt // 3 + 1, most * (payload.get("n") or 1), 0, 0, 0)
 
-    def _entry(self, key: str, reply: Reply, attempts: int) -> Entry:
+    def _entry(self, call: _Call, reply: Reply, attempts: int) -> Entry:
         asker = ASKER.get()
         return Entry(
             endpoint=self.endpoint.name if self.endpoint else "",
             model=self.model,
-            key=key,
+            key=call.key,
             **reply.tokens,  # type: ignore[typeddict-item]
-            cost_usd=self._cost(reply),
+            cost_usd=None if self.prices is None else Prices(*self.prices).cost(reply),
             seat=asker.seat,
             question=asker.question,
             attempts=attempts,
@@ -538,11 +533,11 @@ class Engine:
             finish_reason=reply.finish_reason,
         )
 
-    def _found(self, stores: Sequence[CallStore | CallCache], key: str) -> Reply | None:
-        """The first of the kept replies, which the other stores then keep, too."""
+    def _kept(self, stores: Sequence[CallStore | CallCache], key: str) -> Reply | None:
+        """The reply in the first store that has one, which the other stores then keep, too."""
         for store in stores:
-            if (found := store.get(key)) is not None:
-                reply = Reply(**found)
+            if (fields := store.get(key)) is not None:
+                reply = Reply(**fields)
                 kept = "cache" if isinstance(store, CallCache) else "records"
                 _LOG.info("%s: answered from the %s", self.identity, kept)
                 self._keep(stores, key, reply)
@@ -552,20 +547,19 @@ class Engine:
     def _keep(self, stores: Sequence[CallStore | CallCache], key: str, reply: Reply) -> None:
         for store in stores:
             if not store.readonly and (reply.complete or isinstance(store, CallStore)):
-                store.put(key, self.model, vars(reply))
+                fields = {name: value for name, value in vars(reply).items() if name != "body"}
+                if reply.body is not None:
+                    fields["body"] = reply.body
+                store.put(key, self.model, fields)
 
-    def _bill(self, reply: Reply) -> Usage:
-        """What a reply costs whoever pays for it."""
-        return Usage(
-            calls=1,
-            **reply.tokens,
-            cost_usd=self._cost(reply),
-            truncated_calls=int(reply.truncated),
-            finish_reason=reply.finish_reason,
-        )
 
-    def _cost(self, reply: Reply) -> float | None:
-        return None if self.prices is None else Prices(*self.prices).cost(reply)
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A request with its key; `whole` says whether all that the endpoint answers is wanted."""
+
+    payload: Mapping[str, Any]
+    key: str
+    whole: bool
 
 
 class SyncEngine:

@@ -1,4 +1,4 @@
-"""LMs that folkmoot did not make: their calls are metered where DSPy makes them."""
+"""LMs that folkmoot did not make: one DSPy callback on each puts their calls on a run's bill."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import hashlib
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import Context, ContextVar, Token
-from dataclasses import dataclass, replace
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field, replace
 from typing import Any
-from weakref import WeakValueDictionary
 
 import dspy
+from dspy.clients.base_lm import GLOBAL_HISTORY
 from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import LMTimeoutError, LMTransportError
 
@@ -30,7 +29,6 @@ from ...modules.base.calls import (
     record_call,
 )
 from ...modules.base.errors import UserError, said_by
-from ...modules.base.sync import in_thread
 from ..base.budget import ACCOUNTS, POLL_SECONDS, Account
 from .cache import ACTIVE_CACHE
 from .endpoint import KEEPABLE, tokens_in
@@ -43,13 +41,15 @@ from .seen import WATCHED, SeenCall
 from .store import ACTIVE
 
 LAST_SECONDS = 5.0
-"""How long a run that is over waits for calls that are under way; then nobody knows how they end.
-"""
+"""How long the end of a run waits for calls that are under way; later, their end stays unknown."""
+
+Restored = Sequence[tuple[ContextVar[Any], Token[Any]]]
+"""Context variables that a call has set, with what restores them."""
 
 
 @dataclass(frozen=True)
 class ForeignLM:
-    """What budgets and forecasts know of an LM that folkmoot did not make."""
+    """What budgets and forecasts know about an LM that folkmoot did not make."""
 
     model: str
     prices: Prices | None
@@ -60,93 +60,39 @@ class ForeignLM:
 
 
 def billed_as(lm: Any) -> Engine | ForeignLM:
-    """What an LM's calls are counted and priced by: its engine, or what is known of one of
-    others.
-    """
+    """What an LM's calls are counted and priced by: its engine, or what is known about its name."""
     model = str(getattr(lm, "model", lm))
     return engine_of(lm) or ForeignLM(model, price_per_token(model))
 
 
 @dataclass
 class _Call:
-    """A call under way: who pays, where it is booked, and the entry that DSPy makes of it for
-    histories.
+    """A call under way: its LM, who pays, and where it is booked.
+
+    `history` is where DSPy puts the call's history entry, as it does for the modules that call an
+    LM. `kept` says whether the user keeps histories. `stray` says whether no question counts it.
     """
 
     lm: Any
-    entry: Entry
-    accounts: list[Account]
-    booked: list[tuple[Ledger, int]]
-    owned: bool
-    seen: SeenCall | None
-    outer: _Call | None
-    in_history: AbstractContextManager[Any]
-    keeps_history: bool
-    adopted: Adopted = ()
-    found: Mapping[str, Any] | None = None
+    entry: Entry | None = None
+    accounts: list[Account] = field(default_factory=list)
+    booked: list[tuple[Ledger, int]] = field(default_factory=list)
+    watched: SeenCall | None = None
+    stray: bool = False
+    restored: Restored = ()
+    kept: bool = True
+    history: list[Mapping[str, Any]] = field(default_factory=list)
+    settings: AbstractContextManager[Any] | None = None
 
-
-Adopted = Sequence[tuple[ContextVar[Any], Token[Any]]]
-
-_CURRENT: ContextVar[_Call | None] = ContextVar("folkmoot_foreign_call", default=None)
-METERING: ContextVar[ForeignMeter | None] = ContextVar("folkmoot_foreign_meter", default=None)
-"""What meters the LMs of others in the run in progress."""
-
-
-class ForeignMeter(BaseCallback):  # type: ignore[misc]
-    """Puts the calls of LMs that folkmoot did not make on the bill of the run that it is made in.
-
-    A call is one of DSPy's: what the LM itself tries again is not seen. Its tokens and cost are
-    those of the entry that DSPy makes for the LM's history, else unknown. A call that nobody counts
-    where it is made, in a thread of the user's own, is on the ledger alone; `strays` counts when
-    such calls began and ended. A call in a thread of DSPy's is its question's. Of folkmoot's own
-    LMs, which keep the books themselves, only those calls are seen to that are made in such
-    threads.
-
-    Args:
-        everywhere: whether LMs that nobody knew of before they were called are metered, too.
-    """
-
-    def __init__(self, everywhere: bool = False) -> None:
-        self.strays = 0
-        self.over = False
-        self.everywhere = everywhere
-        self._lock = threading.Lock()
-        self._open: dict[str, _Call] = {}
-        self._adopted: dict[str, Adopted] = {}
-        self.met: WeakValueDictionary[int, Any] = WeakValueDictionary()
-        self._run = {one: one.get() for one in (LEDGERS, ACCOUNTS, ACTIVE, ACTIVE_CACHE)} | {
-            METERING: self
-        }
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> ForeignMeter:
-        return self
-
-    def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
-        """Book the call before it is made. Raises RefusedCall where budget or disk do not
-        allow it.
+    def book(self, call_id: str, inputs: Mapping[str, Any]) -> None:
+        """Pay for the call and write it down before it is made. Raises UserError where budget or
+        disk do not allow it.
         """
-        if call_id in self._open or call_id in self._adopted:
-            return  # heard of it twice, from the LM and from DSPy
-        if self.over and METERING.get() is None:
-            return  # a copy of an LM, or of DSPy's callbacks, has outlived the run
-        adopted: Adopted = ()
-        if METERING.get() is None:
-            adopted = self._adopt()
-        if self._of(instance) is not self:
-            _give_back(adopted)
-            return
-        if engine_of(instance) is not None:
-            if adopted:
-                self._adopted[call_id] = adopted
-                self._stray()
-            return
-        asker, seen = ASKER.get(), WATCHED.get()
-        lost = Entry(
+        asker, model = ASKER.get(), str(self.lm.model)
+        self.entry = Entry(
             endpoint="DSPy",
-            model=str(instance.model),
-            # asked again, the same request is paid again
-            key=hashlib.sha256(call_id.encode()).hexdigest(),
+            model=model,
+            key=hashlib.sha256(call_id.encode()).hexdigest(),  # the same request is paid again
             prompt_tokens=None,
             completion_tokens=None,
             cost_usd=None,
@@ -156,157 +102,212 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
             kept=False,
             lost=True,
         )
-        accounts: list[Account] = []
-        try:
-            for account in ACCOUNTS.get():
-                account.admit_now()
-                accounts.append(account)
-            booked = [(ledger, ledger.send(lost)) for ledger in LEDGERS.get()]
-        except UserError as problem:
-            for account in accounts:
-                account.leave()
-            _give_back(adopted)
-            reason = (
-                problem if isinstance(problem, FatalCallError) else FatalCallError(str(problem))
-            )
-            raise RefusedCall(reason) from None
-        owned = bool(meters())
-        if not owned:
-            self._stray()
-        watched = None
-        if seen is not None:
-            asked = inputs.get("messages") or [
-                {"role": "user", "content": str(inputs.get("prompt") or "")}
-            ]
-            watched = SeenCall(asker, str(instance.model), {"messages": asked})
-            seen.append(watched)
-        keeps, in_history = not dspy.settings.disable_history, dspy.context(disable_history=False)
-        call = _Call(
-            instance,
-            lost,
-            accounts,
-            booked,
-            owned,
-            watched,
-            _CURRENT.get(),
-            in_history,
-            keeps,
-            adopted,
-        )
-        if "update_history" not in vars(instance):
-            instance.update_history = partial(_noted, instance)
-            self.met[id(instance)] = instance
-        self._open[call_id] = call
-        in_history.__enter__()
-        _CURRENT.set(call)
+        for account in ACCOUNTS.get():
+            account.admit_now()
+            self.accounts.append(account)
+        for ledger in LEDGERS.get():
+            self.booked.append((ledger, ledger.send(self.entry)))
+        if (seen := WATCHED.get()) is not None:
+            prompt = [{"role": "user", "content": str(inputs.get("prompt") or "")}]
+            self.watched = SeenCall(asker, model, {"messages": inputs.get("messages") or prompt})
+            seen.append(self.watched)
 
-    def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
-        """Settle what the call was booked as. Raises RefusedCall where the disk takes no more."""
-        if (call := self._open.pop(call_id, None)) is None:
-            if adopted := self._adopted.pop(call_id, ()):
-                self._stray()
-                _give_back(adopted)
-            return
-        _CURRENT.set(call.outer)
-        call.in_history.__exit__(None, None, None)
-        entry, usage = _settled(call, exception)
+    def listen(self) -> None:
+        """Let DSPy write the call's history entry here, also where the user keeps no histories."""
+        self.kept = not dspy.settings.disable_history and dspy.settings.max_history_size > 0
+        callers = [*(dspy.settings.caller_modules or ()), self] if self.kept else [self]
+        most = max(1, dspy.settings.max_history_size)
+        self.settings = dspy.context(
+            caller_modules=callers, disable_history=False, max_history_size=most
+        )
+        self.settings.__enter__()
+
+    def settle(self, outputs: Any, problem: BaseException | None) -> None:
+        """Book how the call ended. Raises UserError when the disk takes no more."""
+        if self.settings is not None:
+            self.settings.__exit__(None, None, None)
+        for noted in () if self.kept else self.history:
+            for history in (self.lm.history, GLOBAL_HISTORY):
+                with suppress(ValueError):  # another thread has dropped it
+                    history.remove(noted)
+        entry, usage = self._bill(problem)
         try:
-            for ledger, place in call.booked:
+            for ledger, place in self.booked:
                 ledger.settle(place, entry)
-        except UserError as problem:
-            raise RefusedCall(FatalCallError(str(problem))) from None
         finally:
-            for account in call.accounts:
+            for account in self.accounts:
                 if entry is not None:
                     account.charge(usage_of(entry), entry["model"])
                 account.leave()
-            if not call.owned:
-                self._stray()
-            if usage is not None and call.owned:
+            if usage is not None and not self.stray:
                 record_call(usage, replace(usage, cached_calls=0))
-            if call.seen is not None:
-                call.seen.end(usage)
-                _note(call.seen, call.lm, outputs, exception)
-            _give_back(call.adopted)
+            if self.watched is not None:
+                self.watched.end(usage)
+                if isinstance(problem, Exception):
+                    self.watched.error = without_keys(said_by(problem), [self.lm])
+                elif outputs is not None:
+                    self.watched.text = _first_text(outputs)
+
+    def _bill(self, problem: BaseException | None) -> tuple[Entry | None, Usage | None]:
+        """The call as ledgers and as its question count it; None where there was nothing to pay."""
+        assert self.entry is not None
+        if not self.history:
+            lost = isinstance(problem, LMTimeoutError | LMTransportError | asyncio.CancelledError)
+            if problem is not None and not lost:
+                return None, None
+            # DSPy noted nothing: its end is unknown, or its LM has a way of its own to be called.
+            return self.entry, usage_of(self.entry)
+        noted = self.history[-1]
+        response, cost = noted.get("response"), noted.get("cost")
+        usage, choices = noted.get("usage"), _get(response, "choices") or [None]
+        reason = _get(response, "finish_reason") or _get(choices[0], "finish_reason")
+        ended = Usage(1, finish_reason=reason, truncated_calls=int(reason in CUT_OFF))
+        counts = _get(response, "usage")
+        counted = any(
+            _get(counts, name) for name in ("input_tokens", "prompt_tokens", "total_tokens")
+        )
+        # DSPy's cache gives the response of an earlier call, and no usage.
+        if not usage and (counted or cost is not None):
+            return None, replace(ended, cached_calls=1)
+        tokens = tokens_in(_plain(usage), _first_text(noted.get("outputs")))
+        spent = replace(ended, **tokens)
+        contradictory = bool(usage) and spent.tokens is None
+        if contradictory or not isinstance(cost, int | float):
+            prices = price_per_token(self.entry["model"])
+            cost = prices and prices.cost(spent)
+        entry = Entry(
+            **{**self.entry, **tokens, "cost_usd": cost, "kept": reason in KEEPABLE},
+        )
+        del entry["lost"]
+        if reason is not None:
+            entry["finish_reason"] = reason
+        return entry, replace(spent, cost_usd=cost)
+
+
+class ForeignMeter(BaseCallback):  # type: ignore[misc]
+    """The callback that puts calls of LMs that folkmoot did not make on the bill of its run.
+
+    A call is one of DSPy's: what the LM itself tries again is not seen. Tokens and cost are those
+    of DSPy's history entry of the call, else unknown. A call in a thread of the user's own, which
+    knows no question, is on the run's bill alone, and `strays` counts when such calls begin and
+    end. A call in one of DSPy's threads is its question's. folkmoot's own LMs keep the books
+    themselves: in such threads, they are shown the run whose books those are.
+    """
+
+    def __init__(self, everywhere: bool = False) -> None:
+        self.strays = 0
+        self.over = False
+        self.everywhere = everywhere
+        self._lock = threading.Lock()
+        self._calls: dict[str, _Call] = {}
+        self._run: dict[ContextVar[Any], Any] = {
+            **{variable: variable.get() for variable in (LEDGERS, ACCOUNTS, ACTIVE, ACTIVE_CACHE)},
+            METERING: self,
+        }
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ForeignMeter:
+        return self
+
+    def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        """Book the call. Raises RefusedCall where budget or disk do not allow it."""
+        if self.over or call_id in self._calls:  # the LM and DSPy's settings both have this meter
+            return
+        restored = () if METERING.get() is not None else _enter_run(self._run)
+        call = _Call(instance, restored=restored)
+        ours = engine_of(instance) is not None
+        if self._counted_by(instance) is not self or (ours and not restored):
+            _leave_run(restored)
+            return
+        call.stray = not meters()
+        try:
+            if not ours:
+                call.book(call_id, inputs)
+                call.listen()
+        except UserError as problem:
+            for account in call.accounts:
+                account.leave()
+            _leave_run(restored)
+            if not isinstance(problem, FatalCallError):
+                problem = FatalCallError(str(problem))
+            raise RefusedCall(problem) from None
+        self._count(call)
+        self._calls[call_id] = call
+
+    def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
+        """Settle the call. Raises RefusedCall where the disk takes no more."""
+        if (call := self._calls.pop(call_id, None)) is None:
+            return
+        try:
+            if call.entry is not None:
+                call.settle(outputs, exception)
+        except UserError as problem:
+            raise RefusedCall(FatalCallError(str(problem))) from None
+        finally:
+            self._count(call)
+            _leave_run(call.restored)
 
     def wait(self) -> None:
-        """Wait a little for calls of a program's own threads, which end when the program
-        has ended.
-        """
+        """Wait a little for calls in threads of a program's own, which may outlive the program."""
         until = time.monotonic() + LAST_SECONDS
-        while (self._open or self._adopted) and time.monotonic() < until:
+        while self._calls and time.monotonic() < until:
             time.sleep(POLL_SECONDS)
+        self.over = True
 
-    def _stray(self) -> None:
-        if not meters():
+    def _count(self, call: _Call) -> None:
+        if call.stray:
             with self._lock:
                 self.strays += 1
 
-    def _adopt(self) -> Adopted:
-        """In a thread that does not know its run: what belongs to the run, and in DSPy's to the
-        question.
-        """
-        known: Mapping[ContextVar[Any], Any] = dspy.settings.get(CARRIED) or self._run
-        return [
-            (one, one.set(value))
-            for one, value in known.items()
-            if one.name.startswith("folkmoot_")
-        ]
-
-    def _of(self, instance: Any) -> ForeignMeter:
-        """Which of the meters on an LM counts a call: that of the run it is made in, else the
-        innermost.
-        """
-        meters = [each for each in instance.callbacks if isinstance(each, ForeignMeter)]
+    def _counted_by(self, instance: Any) -> ForeignMeter:
+        """The meter that counts a call: that of the run it is made in, else the innermost one."""
+        meters = [one for one in instance.callbacks if isinstance(one, ForeignMeter)]
         current = METERING.get()
         if current is not None and (current.everywhere or current in meters):
             return current
         return meters[-1] if meters else self
 
 
-def _give_back(adopted: Adopted) -> None:
-    for variable, token in adopted:
+METERING: ContextVar[ForeignMeter | None] = ContextVar("folkmoot_foreign_meter", default=None)
+"""What meters the LMs of others in the run in progress."""
+
+
+def _enter_run(run: Mapping[ContextVar[Any], Any]) -> Restored:
+    """In a thread that does not know its run, set what belongs to the run and, in a thread of
+    DSPy's, to the question, which DSPy's settings carry there.
+    """
+    known: Mapping[ContextVar[Any], Any] = dspy.settings.get(CARRIED) or run
+    ours = [(one, value) for one, value in known.items() if one.name.startswith("folkmoot_")]
+    return [(one, one.set(value)) for one, value in ours]
+
+
+def _leave_run(restored: Restored) -> None:
+    for variable, token in restored:
         variable.reset(token)
 
 
-def _settled(call: _Call, exception: BaseException | None) -> tuple[Entry | None, Usage | None]:
-    """What a call was, for ledgers and for the asker's meter; None where there was nothing to pay
-    for.
+@contextmanager
+def metering(lms: Iterable[Any], everywhere: bool = False) -> Iterator[None]:
+    """Put the calls that the block makes to these LMs on the bill of the block's books.
+
+    Each LM gets one callback, which is taken away afterwards. With `everywhere`, so do the DSPy
+    settings of the block, since a program of the user's own may make LMs that nobody knows.
     """
-    if call.found is None:
-        lost = isinstance(exception, LMTimeoutError | LMTransportError | asyncio.CancelledError)
-        if exception is not None and not lost:
-            return None, None
-        # somebody else's way to call, or nobody knows how it ended
-        return call.entry, usage_of(call.entry)
-    found, response = call.found, call.found.get("response")
-    usage, choices = found.get("usage"), _get(response, "choices") or [None]
-    reason = _get(response, "finish_reason") or _get(choices[0], "finish_reason")
-    ended = Usage(1, finish_reason=reason, truncated_calls=int(reason in CUT_OFF))
-    cost = found.get("cost")
-    known = _get(response, "usage")
-    said = any(_get(known, name) for name in ("input_tokens", "prompt_tokens", "total_tokens"))
-    # DSPy's cache gives the response of then, and no usage
-    if not usage and (said or cost is not None):
-        return None, replace(ended, cached_calls=1)
-    tokens = tokens_in(_plain(usage), _first_text(found.get("outputs")))
-    spent = replace(ended, **tokens)
-    contradictory = bool(usage) and spent.tokens is None
-    if contradictory or not isinstance(cost, int | float):
-        prices = price_per_token(call.entry["model"])
-        cost = prices and prices.cost(spent)
-    entry = Entry(**{**call.entry, **tokens, "cost_usd": cost, "kept": reason in KEEPABLE})
-    del entry["lost"]
-    if reason is not None:
-        entry["finish_reason"] = reason
-    return entry, replace(spent, cost_usd=cost)
-
-
-def _note(seen: SeenCall, lm: Any, outputs: Any, exception: BaseException | None) -> None:
-    if isinstance(exception, Exception):
-        seen.error = without_keys(said_by(exception), [lm])
-    elif outputs is not None:
-        seen.text = _first_text(outputs)
+    metered = {
+        id(lm): lm
+        for lm in lms
+        if isinstance(lm, dspy.BaseLM) and (everywhere or engine_of(lm) is None)
+    }
+    meter = ForeignMeter(everywhere)
+    settings = {"callbacks": [*dspy.settings.callbacks, meter]} if everywhere else {}
+    for lm in metered.values():
+        lm.callbacks = [*(getattr(lm, "callbacks", None) or ()), meter]
+    try:
+        with bound(METERING, meter), dspy.context(**settings):
+            yield
+    finally:
+        meter.wait()
+        for lm in metered.values():
+            lm.callbacks = [one for one in lm.callbacks if one is not meter]
 
 
 def _first_text(outputs: Any) -> str:
@@ -320,69 +321,9 @@ def _get(value: Any, name: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
+    """Usage as plain dicts: some LMs give it in objects."""
     if hasattr(value, "model_dump"):
         value = value.model_dump()
-    return (
-        {name: _plain(part) for name, part in value.items()}
-        if isinstance(value, Mapping)
-        else value
-    )
-
-
-def _noted(lm: Any, entry: Mapping[str, Any]) -> None:
-    """In place of an LM's `update_history` while it is metered, also on copies that are
-    made of it.
-    """
-    call = _CURRENT.get()
-    if call is not None:
-        call.found, lm = entry, call.lm
-    if call is None or call.keeps_history:
-        type(lm).update_history(lm, entry)
-
-
-@contextmanager
-def metering(lms: Iterable[Any], everywhere: bool = False) -> Iterator[None]:
-    """Put the calls of those of the LMs that folkmoot did not make on the bill of the block's
-    books.
-
-    Each gets a callback and hands on what it would keep in its history; both are taken away
-    afterwards. So does, with `everywhere`, any LM that a program of the user's own calls. One that
-    cannot be awaited is asked in threads meanwhile.
-    """
-    known = {
-        id(lm): lm
-        for lm in lms
-        if isinstance(lm, dspy.BaseLM) and (everywhere or engine_of(lm) is None)
-    }
-    meter = ForeignMeter(everywhere)
-    for lm in known.values():
-        lm.callbacks = [*(getattr(lm, "callbacks", None) or ()), meter]
-        if engine_of(lm) is None:
-            lm.update_history = partial(_noted, lm)
-            if not _awaitable(lm):
-                lm.acall = partial(in_thread, lm)
-    heard = {"callbacks": [*dspy.settings.callbacks, meter]} if everywhere else {}
-    # What a thread of the user's own finds, which knows nothing of the block around it.
-    elsewhere = Context().run(lambda: dspy.settings.callbacks) if everywhere else []
-    elsewhere.append(meter)
-    try:
-        with bound(METERING, meter), dspy.context(**heard):
-            yield
-    finally:
-        meter.wait()
-        meter.over = True
-        elsewhere.remove(meter)
-        for lm in known.values():
-            lm.callbacks = [each for each in lm.callbacks if each is not meter]
-            if not any(isinstance(each, ForeignMeter) for each in lm.callbacks):
-                vars(lm).pop("update_history", None)
-                vars(lm).pop("acall", None)
-        for lm in list(meter.met.values()):
-            vars(lm).pop("update_history", None)
-
-
-def _awaitable(lm: Any) -> bool:
-    """Whether an LM is known to have a way to be awaited."""
-    if isinstance(lm, dspy.LM):
-        return isinstance(lm.engine, str)
-    return type(lm).aforward is not dspy.BaseLM.aforward
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    return value

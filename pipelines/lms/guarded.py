@@ -4,7 +4,6 @@ limited size.
 
 from __future__ import annotations
 
-import zlib
 from contextvars import ContextVar
 from typing import Any
 
@@ -12,7 +11,7 @@ import httpx
 
 from ...modules.base.calls import CallError
 from ...modules.base.fence import one_line
-from .endpoint import TooLargeError, rate_limit_pause
+from .endpoint import TooLargeError
 
 
 class CallGuard:
@@ -27,7 +26,6 @@ class CallGuard:
         self.connected = True
         self.cut_off = False  # after the request was sent
         self.answered = False  # with a status of success
-        self.pause: float | None = None  # seconds until a used-up rate limit starts anew
 
 
 GUARD: ContextVar[CallGuard | None] = ContextVar("folkmoot_litellm_guard", default=None)
@@ -53,7 +51,6 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         except (httpx.ConnectError, httpx.ConnectTimeout):
             guard.connected = False
             raise
-        guard.pause = rate_limit_pause(response.headers)
         try:
             if 300 <= response.status_code < 400:
                 target = _origin(response.headers.get("Location", ""))
@@ -100,21 +97,13 @@ def _origin(location: str) -> str:
 
 
 async def _body(response: httpx.Response, most_bytes: int) -> bytes | None:
-    """The unpacked body; None when it is too large."""
-    raw = bytearray()
-    async for chunk in response.stream:  # type: ignore[union-attr]
-        raw += chunk
-        if len(raw) > most_bytes:
+    """The body, unpacked chunk by chunk; None when it is too large."""
+    body = bytearray()
+    async for chunk in response.aiter_bytes():
+        body += chunk
+        if len(body) > most_bytes:
             return None
-    if response.headers.get("content-encoding", "identity") == "identity":
-        return bytes(raw)
-    try:
-        unpacked = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32).decompress(
-            bytes(raw), most_bytes + 1
-        )
-    except zlib.error as problem:
-        raise httpx.DecodingError(str(problem), request=response.request) from problem
-    return unpacked if len(unpacked) <= most_bytes else None
+    return bytes(body)
 
 
 def guard_clients(litellm: Any) -> None:

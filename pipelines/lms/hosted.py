@@ -6,13 +6,12 @@ import asyncio
 import json
 import logging
 import os
-import time
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...modules.base.calls import bound
+from ...modules.base.calls import CallError, bound
 from ...modules.base.connections import seconds_to_wait
 from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
@@ -28,6 +27,17 @@ from .endpoint import (
 )
 from .guarded import GUARD, CallGuard, guard_clients
 from .secrets import hiding
+
+FIELDS = frozenset(
+    {
+        *("messages", "temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "n"),
+        *("stop", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "user"),
+        *("response_format", "logprobs", "top_logprobs", "tools", "tool_choice", "functions"),
+        *("function_call", "parallel_tool_calls", "reasoning_effort", "thinking", "verbosity"),
+        *("service_tier", "extra_body", "modalities", "audio", "prediction", "web_search_options"),
+    }
+)
+"""What a request through LiteLLM may have."""
 
 
 def _litellm() -> Any:
@@ -70,7 +80,6 @@ class LiteLLMEndpoint:
         self.model = model
         self.api_base = api_base
         self.timeout = timeout
-        self.quiet_until = 0.0
         self._key = api_key
         self._hide = hiding([api_key, *settings().provider_keys()], api_base)
         self._most_bytes = settings().reply_mb << 20
@@ -114,6 +123,10 @@ class LiteLLMEndpoint:
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
         """One attempt. Raises TransientError, CallError or FatalCallError."""
+        if unknown := sorted(payload.keys() - FIELDS):  # LiteLLM reads addresses from such fields
+            raise CallError(
+                f"{self.model} takes no field {unknown[0]!r} in a request: leave it out"
+            )
         guard = CallGuard(self.model, self._most_bytes)
         try:
             with bound(GUARD, guard):
@@ -126,9 +139,6 @@ class LiteLLMEndpoint:
             if guard.problem is not None:
                 raise guard.problem from None
             raise self._failure(problem, guard) from None
-        finally:
-            if guard.pause is not None:
-                self.quiet_until = time.monotonic() + guard.pause
         said = json.dumps(reply.model_dump(), default=str, ensure_ascii=False)
         return read_completion(self._hide(said), self.model)
 
@@ -155,7 +165,7 @@ class LiteLLMEndpoint:
             name=self.model,
             model=self.model,
             key="the provider's key",
-            retry_after=_retry_after(problem) or guard.pause,
+            retry_after=_retry_after(problem),
         )
 
     async def _complete(self, payload: Mapping[str, Any]) -> Any:

@@ -5,9 +5,8 @@ models.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from ...modules.agents.profile import DEFAULT_PROFILE, Profile
@@ -17,14 +16,11 @@ from .client import HttpEndpoint
 from .embedded import EmbeddedServer
 from .endpoint import Reply
 from .grammar import reply_grammar
-from .weights import weights_of
+from .weights import Weights, weights_of
 
 DEFAULT_LM = "local/gemma-3-270m"
 PLAIN_PROFILE = Profile(layout="plain", answer_form="text", list_options=False, constrain="grammar")
 ATTEMPT_SECONDS = 1800.0  # a long reply of a slow LM on a busy machine
-
-_SERVERS: dict[tuple[Any, ...], EmbeddedServer] = {}
-_LOCK = threading.Lock()
 
 
 class LocalEndpoint:
@@ -41,7 +37,6 @@ class LocalEndpoint:
     """
 
     address = ""
-    quiet_until = 0.0
 
     def __init__(
         self,
@@ -57,7 +52,7 @@ class LocalEndpoint:
         self.timeout = timeout
         self.settings: dict[str, Any] = {"threads": threads, "context": context, "slots": slots}
         self._weights = weights_of(model, settings().cache)
-        self.plain = plain or not self._weights.has_template
+        self.plain = plain or not self._weights.layout.has_template
         self._http: HttpEndpoint | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -72,7 +67,7 @@ class LocalEndpoint:
     @property
     def profile(self) -> Profile:
         """How the weights want to be asked."""
-        return PLAIN_PROFILE if self._weights.untuned else DEFAULT_PROFILE
+        return PLAIN_PROFILE if self._weights.layout.untuned else DEFAULT_PROFILE
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
         """One attempt. Raises TransientError or CallError."""
@@ -104,18 +99,7 @@ class LocalEndpoint:
 
     @property
     def _server(self) -> EmbeddedServer:
-        """The one of this model and these settings, made when it is first needed."""
-        key = (self.model, *self.settings.values(), self.plain)
-        with _LOCK:
-            if key not in _SERVERS:
-                cache = settings().cache
-                _SERVERS[key] = EmbeddedServer(
-                    self._weights,
-                    cache_dir=cache,
-                    **self.settings,
-                    plain=self.plain,
-                )
-            return _SERVERS[key]
+        return _server_of(self._weights, self.plain, **self.settings)
 
     async def _started(self) -> HttpEndpoint:
         if self._http is None or not self._server.running:
@@ -128,3 +112,14 @@ class LocalEndpoint:
                 timeout=self.timeout,
             )
         return self._http
+
+
+@cache
+def _server_of(
+    weights: Weights, plain: bool, threads: int, context: int | None, slots: int
+) -> EmbeddedServer:
+    """The server of a model and these settings, made when it is first needed."""
+    folder = settings().cache
+    return EmbeddedServer(
+        weights, cache_dir=folder, threads=threads, context=context, slots=slots, plain=plain
+    )

@@ -21,7 +21,6 @@ from ..base.run_files import LMFields
 from .endpoint import Reply
 
 CALLS = "calls.jsonl"
-INCOMPLETE = "incomplete.jsonl"
 LMS = "lms.json"
 _FIELDS = frozenset(field.name for field in fields(Reply))
 _NEEDED = frozenset(field.name for field in fields(Reply) if field.default is MISSING)
@@ -32,16 +31,16 @@ class CallStore:
 
     Several processes may append to the same folder; a miss reads what others have added since. Only
     byte positions are held in memory. Thread-safe. Replies that were cut off, refused or empty are
-    in a file of their own: a run that goes on asks for them anew, and a read-only store, which
-    replays a run, gives them.
+    given by a read-only store, which replays a run; a run that goes on asks for them anew.
     """
 
-    def __init__(self, folder: Path, *, readonly: bool = False, name: str = CALLS) -> None:
+    def __init__(self, folder: Path, *, readonly: bool = False) -> None:
         self.folder = folder
         self.readonly = readonly
-        self._path = folder / name
+        self._path = folder / CALLS
         self._lock = threading.Lock()
         self._places: dict[bytes, tuple[int, int]] = {}
+        self._incomplete: set[bytes] = set()
         self._read_to = 0
         self._file: int | None = None
         self._journal: Journal | None = None
@@ -49,14 +48,13 @@ class CallStore:
             raise UserError(
                 f"{self._path} is a link to another place: name a folder with the file itself"
             )
-        if readonly and not any((folder / one).is_file() for one in (CALLS, INCOMPLETE)):
+        if readonly and not self._path.is_file():
             raise UserError(
                 f"{folder} holds no recorded calls ({CALLS} is missing): name a folder written "
                 f"by --record"
             )
         if not readonly:
             folder.mkdir(parents=True, exist_ok=True)
-        self._rest = CallStore(folder, name=INCOMPLETE) if name == CALLS else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For another process, which opens the same folder."""
@@ -65,42 +63,40 @@ class CallStore:
     def __len__(self) -> int:
         with self._lock:
             self._scan()
-            return len(self._places)
+            return len(self._places) - len(self._incomplete)
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The recorded reply, with the fields of `Reply`, or None."""
         name = bytes.fromhex(key)
         with self._lock:
-            if name not in self._places:
+            if name not in self._places or name in self._incomplete:
                 self._scan()
             place = self._places.get(name)
-            if place is None:
-                return self._rest.get(key) if self.readonly and self._rest else None
+            if place is None or (name in self._incomplete and not self.readonly):
+                return None
             line = os.pread(self._descriptor(), place[1], place[0])
         reply: dict[str, Any] = json.loads(line)["reply"]
         return reply
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """The key and the line of every recorded call."""
+        """The key and the line of every recorded call that ended well."""
         with self._lock:
             self._scan()
-            places = list(self._places.items())
+            places = [one for one in self._places.items() if one[0] not in self._incomplete]
         for key, (start, length) in places:
             with self._lock:
                 yield key, os.pread(self._descriptor(), length, start)
 
     def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
-        """Append a reply, unless there is one for this key. Raises UserError when the disk takes no
-        more.
+        """Append a reply, unless there is one for this key that ended well. Raises UserError when
+        the disk takes no more.
         """
-        if self._rest is not None and not Reply(**reply).complete:
-            self._rest.put(key, model, reply)
-            return
         name = bytes.fromhex(key)
         with self._lock:
             try:
                 self._scan()
-                if name in self._places:
+                incomplete = name in self._incomplete
+                if name in self._places and not (incomplete and Reply(**reply).complete):
                     return
                 if self._journal is None:
                     self._journal = Journal(self._path)
@@ -109,12 +105,10 @@ class CallStore:
                 raise unwritten(self._path, problem) from None
             # nobody else has written in between: no need to read it back
             if start == self._read_to:
-                self._places[name] = start, length
+                self._index(name, (start, length), reply)
                 self._read_to += length
 
     def close(self) -> None:
-        if self._rest is not None:
-            self._rest.close()
         with self._lock:
             if self._journal is not None:
                 self._journal.close()
@@ -141,7 +135,17 @@ class CallStore:
             # A torn line is that of a killed process: its call was never acknowledged.
             with suppress(ValueError, TypeError, AttributeError):
                 if record is not None and is_reply(record["reply"]):
-                    self._places.setdefault(bytes.fromhex(record["key"]), (start, len(line)))
+                    self._index(bytes.fromhex(record["key"]), (start, len(line)), record["reply"])
+
+    def _index(self, name: bytes, place: tuple[int, int], reply: Mapping[str, Any]) -> None:
+        """Note where a reply stands: of several for a key, the first one that ended well."""
+        if name in self._places and name not in self._incomplete:
+            return
+        if Reply(**reply).complete:
+            self._incomplete.discard(name)
+        else:
+            self._incomplete.add(name)
+        self._places[name] = place
 
 
 def is_reply(found: Any) -> bool:

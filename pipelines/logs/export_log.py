@@ -9,11 +9,11 @@ from pathlib import Path
 from ...modules.base.errors import UserError
 from ..evaluation.earlier import Evaluation, earlier, imported_runs
 from ..runs.folder import unwritable
-from .exported import RunSaid, run_said
+from .exported import ExportedRun, exported_run
 from .write_inspect import write_inspect
 from .write_plain import write_csv, write_jsonl
 
-EXPORTS: dict[str, Callable[[RunSaid, Path, str], list[Path]]] = {
+EXPORTS: dict[str, Callable[[ExportedRun, Path, str], list[Path]]] = {
     "inspect": write_inspect,
     "jsonl": write_jsonl,
     "csv": write_csv,
@@ -34,8 +34,8 @@ def export_log(
         format: `inspect`: a `NAME.eval` a run, which `inspect view` opens. `jsonl`, `csv`: a table
             `NAME.jsonl` or `NAME.csv` a run, with a row an answer.
 
-    Returns the file of each run. `fm.import_log` reads logs of Inspect back as the rows and scores
-    that they were, and tables as answers without their dialogues. What is not known (tokens, cost,
+    Returns the file of each run. `fm.import_log` reads all formats back with the same answers
+    and scores, without dialogues. What is not known (tokens, cost,
     seconds) is left out.
 
     Raises:
@@ -47,28 +47,28 @@ def export_log(
     given = [run] if isinstance(run, Evaluation | str | Path) else list(run)
     if not given:
         raise UserError("no run is given: name at least one folder that evaluate wrote")
-    saids = [run_said(earlier(one)) for one in imported_runs(given)]
-    folder, names, written = Path(out).expanduser(), _names(saids), []
+    sources = [exported_run(earlier(one)) for one in imported_runs(given)]
+    folder, names, written = Path(out).expanduser(), _names(sources), []
     if write is write_inspect and folder.suffix == ".eval":
-        if len(saids) > 1:
+        if len(sources) > 1:
             raise UserError(
-                f"{folder} names one log, and {len(saids)} runs are given: name a folder"
+                f"{folder} names one log, and {len(sources)} runs are given: name a folder"
             )
         folder, names = folder.parent, [folder.stem]
     try:
-        for said, name in zip(saids, names, strict=True):
+        for source, name in zip(sources, names, strict=True):
             folder.mkdir(parents=True, exist_ok=True)
-            written += write(said, folder, name)
+            written += write(source, folder, name)
     except OSError as problem:
         raise unwritable(problem, folder) from None
     return written
 
 
-def _names(saids: Sequence[RunSaid]) -> list[str]:
+def _names(sources: Sequence[ExportedRun]) -> list[str]:
     """Those of the runs' folders, each once."""
     found: list[str] = []
-    for said in saids:
-        name = said.run.folder.absolute().name
+    for source in sources:
+        name = source.run.folder.absolute().name
         others = (f"{name}-{number}" for number in count(2))
         found.append(name if name not in found else next(one for one in others if one not in found))
     return found

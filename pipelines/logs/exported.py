@@ -19,11 +19,10 @@ Json = TypeVar("Json")
 
 
 @dataclass(frozen=True)
-class RunSaid:
+class ExportedRun:
     """A run in the words that logs have for one.
 
-    `strategy` is the program that its LMs were used by, and `scored` what `run.json` says of its
-    metric, with its `rate` as seen in the scores.
+    `strategy` is the program that its LMs were used by.
     """
 
     run: Evaluation
@@ -36,7 +35,6 @@ class RunSaid:
     is_rate: bool
     least: float
     most: float | None
-    scored: dict[str, Any] | None
 
     def score(self, row: ResultRow) -> float:
         """As the run's score counts it: an error is the least."""
@@ -46,13 +44,13 @@ class RunSaid:
         return map(encodable, self.run.rows)
 
 
-def run_said(run: Evaluation) -> RunSaid:
+def exported_run(run: Evaluation) -> ExportedRun:
     about = scrubbed(run.summary.run)
     origin = about.get("imported")
     metric: Mapping[str, Any] = about.get("metric") or {}
     least = metric.get("low")
     first = next(islice(run.rows, 1))
-    return RunSaid(
+    return ExportedRun(
         run=run,
         about=about,
         model=" + ".join(dict.fromkeys(str(lm["name"]) for lm in about["lms"].values()))[:MOST_NAME]
@@ -66,7 +64,6 @@ def run_said(run: Evaluation) -> RunSaid:
         is_rate=run.summary.is_rate,
         least=FAILURE_SCORE if least is None else least,
         most=metric.get("high") if metric else 1.0,
-        scored={**metric, "rate": run.summary.is_rate} if metric else None,
     )
 
 
@@ -89,7 +86,7 @@ def asked_text(row: ResultRow) -> str:
 
 
 def turn_text(row: ResultRow, turn: Mapping[str, Any]) -> str:
-    """What was said in a turn, in a dialogue of several turns under the name of who spoke."""
+    """What was source in a turn, in a dialogue of several turns under the name of who spoke."""
     text = str(turn.get("text") or "")
     return (
         text if len(row["transcript"]) < 2 else f"{turn['agent']}, round {turn['round']}:\n{text}"

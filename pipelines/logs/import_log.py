@@ -13,9 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
 
-from ...modules.base.calls import UsageFields
 from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular
+from ...modules.base.usage import UsageFields
 from ...modules.reading.row import ResultRow
 from ..base.journal import read_object, to_json, write_json
 from ..base.run_files import Manifest, MetricFields
@@ -29,7 +29,6 @@ from ..runs.summary import SUMMARY, summarise
 from .answers import LogAnswer
 from .formats import format_of, logs_in
 from .gains import Gains
-from .kept import restored
 
 OUTCOMES = "outcomes.jsonl"
 _STAGE = ".importing"
@@ -246,7 +245,7 @@ def _written(
         if run is None:
             home = folders.name(answered.agent, answered.strategy)
             run = runs[answered.agent, answered.strategy] = _Run(stage / home, answered)
-        row = restored(_row(answered, name), answered)
+        row = _row(answered, name)
         asked = _asked(row, answered)
         place, text = questions.setdefault(name, (len(questions), asked))
         if text != asked:

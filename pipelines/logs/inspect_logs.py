@@ -27,7 +27,6 @@ from .answers import (
     log_object,
     log_text,
 )
-from .kept import with_kept
 
 with suppress(ImportError):
     import zipfile_zstd  # noqa: F401  # teaches `zipfile` zstd where Python is older than 3.14
@@ -163,7 +162,7 @@ def _sample(
     value = None if error else _graded(score.get("value"), scorer, where)
     between = value not in (None, 0.0, 1.0)
     solver = told.get("solver")
-    answered = LogAnswer(
+    return LogAnswer(
         where,
         log_name(row.get("id"), "id", where),
         log_name(told.get("model"), "model", where),
@@ -186,7 +185,6 @@ def _sample(
         metric={"name": str(scorer), "rate": False} if between else None,
         repeat=epoch - 1,
     )
-    return with_kept(answered, log_object(row.get("metadata"), "metadata", where))
 
 
 def _graded(value: Any, scorer: Any, where: str) -> float:

@@ -21,7 +21,7 @@ from ...optimizers.policy.settings import AUTO, TrainingSettings, configured
 from ..data.embeddings import MINILM, MPNET, Embedder, fetched
 from .build import embedder
 
-OF_PROGRAM = ("samples", "sampling", "prompt_layout", "prompts")
+OF_PROGRAM = ("samples", "sampling", "tie_break", "own_prompts", "prompt_layout", "prompts")
 WIDTH = 1  # of the placeholder's embeddings: the model's own is not known before it is loaded
 
 

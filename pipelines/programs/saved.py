@@ -268,6 +268,9 @@ class _Builder:
             fields = {key: value for key, value in fields.items() if key not in protocol.fixed}
             fields |= {"folder": str(place), "embedding": self.embedding}
             self.embeds = True
+            if isinstance(fields.get("strategies"), dict):
+                stands_for = fields["strategies"].items()
+                fields["strategies"] = {name: self._strategy(what) for name, what in stands_for}
         for key, value in fields.items():
             if _is_program(value):
                 fields[key] = self._inner(value)
@@ -291,6 +294,15 @@ class _Builder:
             raise UserError(
                 f"{self.where}: {name} cannot be built ({problem}): save it again"
             ) from None
+
+    def _strategy(self, what: Any) -> Any:
+        """What a strategy of a network stands for: a name, a program, or a module of the user's."""
+        if not _is_program(what):
+            return what
+        if what["program"] != "foreign":
+            return self._inner(what)
+        name = str(what.get("spec") or what.get("class"))
+        return Foreign(_module(name, None, self.protocols), what.get("inputs"), what.get("spec"))
 
     def _inner(self, described: Mapping[str, Any]) -> Program:
         learned = str(described.get("learned"))
@@ -348,7 +360,9 @@ def _same(found: Any, wanted: Any, elsewhere: bool) -> bool:
     """
     if isinstance(wanted, Mapping) and isinstance(found, Mapping):
         return all(
-            (key == "environment" and elsewhere) or _same(found.get(key), value, elsewhere)
+            (key == "environment" and elsewhere)
+            or key == "code"  # a module of the user's own may have a new version
+            or _same(found.get(key), value, elsewhere)
             for key, value in wanted.items()
         )
     if isinstance(wanted, list) and isinstance(found, list | tuple):

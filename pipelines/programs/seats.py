@@ -146,11 +146,13 @@ class Seating:
         its own. No LM is called. Raises UserError for an unknown seat and for options that no LM
         takes.
         """
-        names, bases, seats = self.seated, self.addresses, program.seats()
+        names, bases = self.seated, self.addresses
         lms, addresses = (
             _lms_by_seat(self.asked("lm")),
             by_seat(self.asked("api_base"), "--api-base"),
         )
+        program = program.with_seats([*names, *bases, *self.chosen])
+        seats = program.seats()
         for name in [*lms, *addresses, *parse_settings(self.asked("lm_set"))]:
             if name != EVERY and not any(name in _called(seat) for seat in seats):
                 raise UserError(
@@ -228,7 +230,7 @@ class Seating:
             raise UserError(
                 f"{_REPLAY}{folder} answers as recorded in every seat: drop the second --lm"
             )
-        program = program.deepcopy()
+        program = program.with_seats(read_lms(folder)).deepcopy()
         for seat in program.seats().values():
             seat.predict.lm = None
         return program, _seat_as_recorded(program, folder)
@@ -242,7 +244,7 @@ def as_recorded(program: Program, language_model: Any) -> Program:
     folder = getattr(language_model, "recorded", None)
     if folder is None or read_lms(folder).keys() == {EVERY}:
         return program
-    found: Program = program.deepcopy()
+    found: Program = program.with_seats(read_lms(folder)).deepcopy()
     _seat_as_recorded(found, folder)
     return found
 

@@ -86,7 +86,7 @@ def _listed(folder: Path, file: str) -> ListedRun:
     )
     said = read_object(folder / file)
     try:
-        if said is None and file != JOURNAL:
+        if said is None and file != DATABASE:
             raise UserError(f"{file} is damaged")
         read(found, folder, said or {})
         _check(found)
@@ -234,11 +234,11 @@ def _is_held(folder: Path) -> bool:
         return False
 
 
-JOURNAL = "study.journal"
+DATABASE = "study.db"
 KINDS: dict[str, tuple[str, Callable[[ListedRun, Path, Document], None]]] = {
     "compile.json": ("compile", _compiled),
     "study.json": ("tune", _tuned),
-    JOURNAL: ("tune", _tuned),
+    DATABASE: ("tune", _tuned),
     "distil.json": ("distil", _distilled),
     "training.json": ("train", _trained),
     MANIFEST: ("evaluate", _evaluated),

@@ -25,8 +25,9 @@ from ...modules.reports.cases import CASES
 from ...optimizers.statistics.statistics import mcnemar_exact, wilson
 from ..base.wording import asked, calls_used, counted, percent, run_failed
 from ..comparison.compare import compared_alone
+from ..comparison.comparison import Comparison
 from ..comparison.confounds import unread_cause
-from ..comparison.pairs import Comparison, Pair
+from ..comparison.pairs import Pair
 from ..evaluation.earlier import DAMAGED_REPORT, Evaluation
 from ..runs.lines import judge_words
 from ..runs.summary import SUMMARY

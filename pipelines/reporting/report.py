@@ -18,7 +18,7 @@ from ...modules.reading.grading import ACCURACY
 from ...modules.reports.cases import CASES
 from ..base.wording import counted, run_failed, run_notes
 from ..comparison.compare import compare, names_for, names_of, shared_questions
-from ..comparison.match_budget import run_or_match, with_matches
+from ..comparison.matched import run_or_match, with_matches
 from ..comparison.pairs import Pair
 from ..comparison.panel import MOST_MEMBERS
 from ..comparison.questions import asked_in

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ..data import load as data
+from ..data.places import DatasetInfo, list_datasets
 from ..programs.resolve import program_of
 from .presets import Preset, PublishedRow, Sample, Table, models, papers, select
 
@@ -72,7 +72,7 @@ class TableInfo:
 
 def listing(spec: str | None = None) -> list[TableInfo]:
     """All tables, those of a paper, or the rows of one: PAPER, PAPER/TABLE or PAPER/TABLE/ROW."""
-    here = {info.name: info for info in data.list_datasets()}
+    here = {info.name: info for info in list_datasets()}
     if spec is None or spec.strip("/") in papers():
         wanted = [papers()[spec.strip("/")]] if spec else list(papers().values())
         return [
@@ -85,12 +85,12 @@ def listing(spec: str | None = None) -> list[TableInfo]:
 
 
 def _table(
-    table: Table, rows: Sequence[PublishedRow], here: Mapping[str, data.DatasetInfo]
+    table: Table, rows: Sequence[PublishedRow], here: Mapping[str, DatasetInfo]
 ) -> TableInfo:
     return TableInfo(table, tuple(_info(row, here) for row in rows))
 
 
-def _info(row: PublishedRow, here: Mapping[str, data.DatasetInfo]) -> RowInfo:
+def _info(row: PublishedRow, here: Mapping[str, DatasetInfo]) -> RowInfo:
     preset = row.preset
     if preset is None:
         return RowInfo(row, None, None, (), ())
@@ -105,7 +105,7 @@ def _info(row: PublishedRow, here: Mapping[str, data.DatasetInfo]) -> RowInfo:
     return RowInfo(row, counts[0], _calls(preset, counts), names, missing)
 
 
-def _rows(sample: Sample, here: Mapping[str, data.DatasetInfo]) -> int | None:
+def _rows(sample: Sample, here: Mapping[str, DatasetInfo]) -> int | None:
     known = here[sample.name].splits[sample.split]
     return (
         known

@@ -205,7 +205,7 @@ def _evaluated(one: PlannedRun, request: ReproduceRequest) -> Evaluation:
             one.training.settings,
             one.folder,
             preset=one.training.preset,
-            given=one.training.given,
+            options=one.training.given,
             data=one.training.source,
             parent=ABOVE,
             **shared,

@@ -5,63 +5,109 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ...modules.reading.grading import metric_name
-from ..base.run_files import ScoreFields
-from ..base.wording import counted, duration, percent, used
+from ...modules.base.usage import tokens_of
+from ...modules.reading.grading import ACCURACY
+from ..base.run_files import JudgeFields, ScoreFields
+from ..base.wording import asked, calls_used, counted, duration, money, percent, rounded_money, used
+from .summary import Summary
 
-# lines of every result
+SHOWN_FLAKY = 7
 SHOWN_ALWAYS = ("questions", "errors", "accuracy", "accuracy_excluding_errors")
+"""Entries of a protocol's report that every result shows anyway."""
 
 
-def result_lines(summary: Mapping[str, Any], seconds: float | None = None) -> dict[str, str]:
-    """The figures of `summary.json` that are worth a line each."""
-    counts, usage = summary["counts"], summary["usage"]
-    if counts["errors"] < counts["rows"]:
-        lines = {
-            name.replace("_", " "): percent(score) for name, score in summary["scores"].items()
-        }
-    else:
-        what = "every question failed" if counts["rows"] else "no question is finished"
-        lines = {metric_name(summary): f"not measured: {what}"}
-    right = f"{counts['correct']:,} right of " if counts["correct"] is not None else ""
-    finished = summary["scores"][metric_name(summary)]["n"] if counts["rows"] else 0
-    several = f" answers to {counted(finished, 'question')}" if counts["rows"] > finished else ""
-    lines["questions"] = f"{right}{counts['rows']:,}{several}"
-    if finished < counts["questions"]:
-        lines["questions"] += f" finished ({counts['questions']:,} asked for)"
+def score_line(summary: Summary) -> str:
+    """The score with its interval, of how many questions, and what counts as wrong without being
+    an answer.
+    """
+    counts = summary.counts
+    if not counts["rows"]:
+        return "no question is finished"
+    if counts["errors"] == counts["rows"]:
+        return f"all {counted(counts['rows'], 'question')} failed"
+    name = "right" if summary.metric == ACCURACY else summary.metric
+    line = f"{percent(summary.main)} {name} on {asked(counts['rows'], summary.finished)}"
+    if summary.finished < counts["questions"]:
+        line += f" of {counts['questions']:,}"
+    line += summary.failures
+    if counts["truncated"]:
+        line += f", {counts['truncated']:,} cut off{_limit_advice(summary)}"
+    return line
+
+
+def _limit_advice(summary: Summary) -> str:
+    limits = {"max_tokens", "max_completion_tokens"}
+    if any(limits & set(lm["settings"]) for lm in summary.run["lms"].values()):
+        return ": raise --max-tokens"
+    return " at the server's own limit: give --max-tokens 2000"
+
+
+def flaky_line(summary: Summary) -> str:
+    """Which questions flip between repeats, and how often; empty where none does."""
+    if not summary.flaky:
+        return ""
+    number = len(summary.flaky)
+    share = sum(one["flips"] for one in summary.flaky) / number
+    shown = [f"{one['id']} ({one['right']} of {one['repeats']} right)" for one in summary.flaky]
+    more = ", …" if number > SHOWN_FLAKY else ""
+    flip = "flips" if number == 1 else "flip"
+    names = ", ".join(shown[:SHOWN_FLAKY])
+    return f"{counted(number, 'question')} {flip} in {share:.0%} of their repeats: {names}{more}"
+
+
+def bill_line(summary: Summary, seconds: float | None = None) -> str:
+    """What was paid, and what the run takes per 1,000 questions, whoever paid for it."""
+    usage, rows = summary.paid or summary.usage, summary.counts["rows"]
+    parts = [f"paid {money(usage['cost_usd'])} for {calls_used(usage['calls'])}"]
+    if cached := summary.usage["cached_calls"]:
+        parts[0] += f" ({cached:,} more from records or the cache)"
+    takes = summary.takes
+    if takes and rows:
+        tokens = tokens_of(takes)
+        if takes["cost_usd"]:
+            parts.append(f"{rounded_money(1000 * takes['cost_usd'] / rows)} for 1,000 questions")
+        elif tokens is not None:
+            each = float(f"{1000 * tokens / rows:.2g}")
+            parts.append(f"{each:,.0f} tokens for 1,000 questions")
+    return "; ".join([*parts, *([] if seconds is None else [duration(seconds)])])
+
+
+def result_lines(summary: Summary, seconds: float | None = None) -> dict[str, str]:
+    """All figures of a summary that are worth a line each, by name."""
+    counts, usage, paid = summary.counts, summary.usage, summary.paid
+    lines = {name.replace("_", " "): percent(score) for name, score in summary.scores.items()}
+    if counts["errors"] == counts["rows"]:
+        lines = {summary.metric: f"not measured: {score_line(summary)}"}
+    correct = f"{counts['correct']:,} right of " if counts["correct"] is not None else ""
+    lines["questions"] = f"{correct}{asked(counts['rows'], summary.finished)}"
+    if summary.finished < counts["questions"]:
+        lines["questions"] += f" ({counts['questions']:,} asked for)"
     lines["unreadable"] = f"{counts['unreadable']:,}"
-    if counts.get("truncated"):
-        limits = {"max_tokens", "max_completion_tokens"}
-        given = any(
-            limits & set(lm.get("settings") or ()) for lm in (summary.get("lms") or {}).values()
-        )
-        advice = (
-            ": raise --max-tokens"
-            if given
-            else " at the server's own limit: give --max-tokens 2000"
-        )
-        lines["unreadable"] += f"; {counts['truncated']:,} cut off{advice}"
+    if counts["truncated"]:
+        lines["unreadable"] += f"; {counts['truncated']:,} cut off{_limit_advice(summary)}"
     lines["errors"] = f"{counts['errors']:,}"
     lines["used"] = used(usage)
-    if judging := summary.get("metric_usage"):
-        lines["used by the metric"] = used(judging)
-    if judge := summary.get("judge"):
-        lines["the judge"] = judge_words(judge)
-    paid = summary.get("paid")
+    if summary.takes and usage["cached_calls"]:
+        lines["takes without cache"] = used(summary.takes)
+    if summary.metric_usage:
+        lines["used by the metric"] = used(summary.metric_usage)
+    if "judge" in summary.run:
+        lines["the judge"] = judge_words(summary.run["judge"])
     if paid and (usage["calls"] is None or paid["calls"] != usage["calls"] - usage["cached_calls"]):
         lines["paid in all"] = used(paid)
-    if (lost := summary.get("lost")) and lost["calls"]:
-        lines["lost of that"] = f"at most {used(lost)}: sent, with no known end"
-    latency = summary.get("seconds") or {}
+    if summary.lost and summary.lost["calls"]:
+        lines["lost of that"] = f"at most {used(summary.lost)}: sent, with no known end"
     times = [] if seconds is None else [duration(seconds)]
-    times += [f"a question takes {duration(latency['p50'])} (median)"] if latency else []
-    lines |= {"time": "; ".join(times)} if times else {}
-    return lines | (
-        highlights(summary.get("report") or {}) if counts["errors"] < counts["rows"] else {}
-    )
+    if summary.seconds:
+        times.append(f"{duration(summary.seconds['p50'])} per question (median)")
+    if times:
+        lines["time"] = "; ".join(times)
+    if flaky := flaky_line(summary):
+        lines["flaky"] = flaky
+    return lines | (highlights(summary.report) if counts["errors"] < counts["rows"] else {})
 
 
-def judge_words(judge: Mapping[str, Any]) -> str:
+def judge_words(judge: JudgeFields) -> str:
     """How far a judge can be trusted."""
     if not judge.get("checked"):
         return f"{judge['lm']}, not checked against people: give a sample that people graded"

@@ -136,11 +136,6 @@ def name_of_run(run: Manifest) -> str:
     return own or short_name(run["program"], settings.get("demos") or 0)
 
 
-def metric_misfit(metric: Any) -> str | None:
-    """What of a value is not as in what `run.json` says of a metric; None where it is one."""
-    return misfit(metric, _METRIC)
-
-
 def save_run(folder: Path, run: Manifest) -> None:
     write_json(folder / MANIFEST, run)
 

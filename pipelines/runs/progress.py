@@ -53,18 +53,17 @@ def evaluation_line(label: str, state: Progress) -> ProgressLine:
 
 
 def progress_parts(state: Progress) -> Iterable[str]:
-    """Done, accuracy so far with the half-width of its 95% interval, or the mean score, errors,
-    calls, cost, time left.
+    """Give the figures of the line, so short that it fits 80 columns: done, score so far with the
+    half-width of its 95% interval, errors, cost (calls where it is unknown), and time left.
     """
     yield f"{state.done:,}/{state.total:,}"
     if state.done and state.metric != ACCURACY:
         yield f"{state.metric} {state.score / state.done:.3g}"
     elif state.done:
         low, high = wilson(state.correct, state.done)
-        yield f"accuracy {state.correct / state.done:.1%} ± {(high - low) / 2:.1%}"
+        yield f"{state.correct / state.done:.1%} ± {100 * (high - low) / 2:.1f}"
     if state.errors:
         yield counted(state.errors, "error")
-    yield calls_used(state.usage.calls)
-    yield money(state.usage.cost_usd)
+    yield money(state.usage.cost_usd) if state.usage.cost_usd else calls_used(state.usage.calls)
     if state.seconds_left is not None:
         yield f"{duration(state.seconds_left)} left"

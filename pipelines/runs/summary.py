@@ -19,9 +19,8 @@ from ...modules.reports.forensics import ForensicTally
 from ...optimizers.statistics.clusters import clustered_mean
 from ...optimizers.statistics.statistics import bootstrap_mean, wilson
 from ..base.html import html_result
-from ..base.run_files import Counts, Latency, Manifest, MetricFields, ScoreFields
+from ..base.run_files import Counts, Flaky, Latency, Manifest, MetricFields, ScoreFields
 from ..base.wording import counted, percent
-from .lines import result_lines
 
 SUMMARY = "summary.json"
 GROUPS = ("subject", "grade", "grade_band", "type", "topic", "domain")
@@ -52,6 +51,7 @@ class Summary:
         lost: the part of `paid` that calls without a known end may have cost at most.
         stopped: why the run ended early; None if it did not.
         metric_usage: what the metric's own LM calls cost; None without any.
+        flaky: questions that are right in some repeats and wrong in others, the worst first.
         forensics: what dialogues did to answers, see `modules.reports.forensics`.
     """
 
@@ -68,6 +68,7 @@ class Summary:
     stopped: str | None = None
     metric_usage: UsageFields | None = None
     forensics: dict[str, Any] = field(default_factory=dict)
+    flaky: list[Flaky] = field(default_factory=list)
 
     @property
     def metric(self) -> str:
@@ -130,7 +131,9 @@ class Summary:
         )
 
     def _repr_html_(self) -> str:
-        return html_result("Summary", result_lines(self.to_dict()))
+        scores = {name: percent(score) for name, score in self.scores.items()}
+        counts = {name: str(count) for name, count in self.counts.items()}
+        return html_result("Summary", scores | counts)
 
 
 def summarise(
@@ -170,6 +173,7 @@ def summarise(
         run=run,
         metric_usage=tally.judging.to_dict() if tally.judging.calls else None,
         forensics=forensic.report() if tally.default else {},
+        flaky=tally.flaky(),
     )
 
 
@@ -210,9 +214,13 @@ class QuestionMeans:
 
     def means(self) -> list[float]:
         """A mean for each question, in the order of their numbers."""
+        return self.means_and_counts()[0]
+
+    def means_and_counts(self) -> tuple[list[float], list[int]]:
+        """The means, and of how many values each is."""
         _, places, counts = np.unique(self._questions, return_inverse=True, return_counts=True)
         means: list[float] = (np.bincount(places, weights=self._values) / counts).tolist()
-        return means
+        return means, counts.tolist()
 
 
 def score_words(metric: str, score: ScoreFields | Mapping[str, float]) -> tuple[str, str]:
@@ -304,6 +312,18 @@ class _Tally:
             self.name: mean_score(self._scored.means(), is_rate=is_rate),
             **{name: one for name, one in scores.items() if name != self.name},
         }
+
+    def flaky(self) -> list[Flaky]:
+        """The questions that flip between right and wrong, the most often first."""
+        if not self.is_rate or self.rows == len(self._questions):
+            return []
+        names, found = list(self._questions), list[Flaky]()
+        for name, mean, n in zip(names, *self._scored.means_and_counts(), strict=True):
+            right = round(mean * n)
+            if 0 < right < n:
+                flips = min(right, n - right) / n
+                found.append({"id": name, "repeats": n, "right": right, "flips": flips})
+        return sorted(found, key=lambda one: -one["flips"])
 
     def grouped(self) -> dict[str, dict[str, ScoreFields]]:
         return {

@@ -1,3 +1,1 @@
-"""What tests of a protocol need: the contract that every protocol keeps, and a scripted LM on
-loopback.
-"""
+"""Tools for tests of a protocol: the contract that every protocol keeps, and a scripted LM."""

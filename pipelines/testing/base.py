@@ -1,6 +1,4 @@
-"""What the checks of the contract build on: running the program under test, and what an outcome
-must be.
-"""
+"""The base of the contract's checks: running the program under test, and checks of an outcome."""
 
 from __future__ import annotations
 
@@ -153,10 +151,10 @@ def check_usage(
     for part in parts:
         total.add(Usage.of(part))
     for field, expected in total.to_dict().items():
-        found = usage[field]
-        same = found == expected or (None not in (found, expected) and abs(found - expected) < 1e-9)
+        value = usage[field]
+        same = value == expected or (None not in (value, expected) and abs(value - expected) < 1e-9)
         assert same, (
-            f"{what} has {field} = {found!r}, but {of} come to {expected!r}; every call is in "
+            f"{what} has {field} = {value!r}, but {of} come to {expected!r}; every call is in "
             f"one turn"
         )
 
@@ -165,9 +163,9 @@ def check_rows(rows: list[ResultRow], questions: list[Question]) -> None:
     """Fail unless there is a row for each question, once and in order, all of them whole
     outcomes.
     """
-    found, wanted = [row["id"] for row in rows], [question.id for question in questions]
-    lost, extra = [i for i in wanted if i not in found], [i for i in found if found.count(i) > 1]
-    assert found == wanted, (
+    ids, wanted = [row["id"] for row in rows], [question.id for question in questions]
+    lost, extra = [i for i in wanted if i not in ids], [i for i in ids if ids.count(i) > 1]
+    assert ids == wanted, (
         f"the rows are not those of the questions: lost {lost}, doubled {sorted({*extra})}"
     )
     for row, question in zip(rows, questions, strict=True):
@@ -223,8 +221,8 @@ def _running() -> set[Task[Any] | threading.Thread]:
     async def tasks() -> set[Task[Any]]:
         return {task for task in all_tasks() if task is not current_task()}
 
-    found = run_sync(tasks)  # first: it starts the loop's thread, which then stays
+    on_loop = run_sync(tasks)  # first: it starts the loop's thread, which then stays
     return {
-        *found,
+        *on_loop,
         *(each for each in threading.enumerate() if not each.name.startswith(IDLE_THREADS)),
     }

@@ -1,4 +1,4 @@
-"""What every protocol has to keep, as tests that protocols of one's own can run, too."""
+"""The contract of every protocol, as tests that your own protocols can run, too."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from ...modules.protocols.program import Program
 from ...modules.reading.answers import same_answer
 from ...modules.reading.question import Question
 from .base import Contract, check_rows, check_same, model
-from .replies import agreeing, disputed, garbled, mixed, one_of_each_kind
+from .replies import agreeing, disputed, garbled, mixed, one_of_each_kind, text_of
 from .server import ScriptedServer
 
 
@@ -43,12 +43,13 @@ class Learning(Contract):
                 )
         owner = {id(seat.predict): name for name, seat in seats.items()}
         for body in server.bodies:
-            said = [name for name, rule in rules.items() if rule in body["messages"][-1]["content"]]
-            assert len(said) == 1, (
-                f"a call has the instructions of {said}: each has those of one predictor"
+            text = text_of(body)
+            named = [name for name, rule in rules.items() if rule in text]
+            assert len(named) == 1, (
+                f"a call has the instructions of {named}: each has those of one predictor"
             )
-            seen.update(said)
-            seat = owner.get(id(predictors[said[0]]))
+            seen.update(named)
+            seat = owner.get(id(predictors[named[0]]))
             wanted = lms[seat].model.partition("/")[2] if seat else "test"
             assert body["model"] == wanted, (
                 f"a call of the seat {seat!r} went to {body['model']}, not {wanted}"
@@ -117,8 +118,8 @@ class Learning(Contract):
                 assert twin.describe() == program.describe(), f"{way} describes itself otherwise"
                 assert list(twin.seats()) == list(program.seats()), f"{way} has other seats"
                 for name, seat in twin.seats().items():
-                    found = getattr(seat.predict.lm, "model", None)
-                    assert found == lms[name].model, f"{way} loses the LM of the seat {name!r}"
+                    kept_lm = getattr(seat.predict.lm, "model", None)
+                    assert kept_lm == lms[name].model, f"{way} loses the LM of the seat {name!r}"
                 for predictor in twin.predictors():
                     kept = 0 if "reset" in way else 1
                     assert len(predictor.demos) == kept, (
@@ -171,8 +172,8 @@ def _instruct(program: Program) -> dict[str, str]:
     rules = {}
     for place, (name, predictor) in enumerate(program.named_predictors()):
         rules[name] = f"Heed rule {place}x."
-        given = predictor.signature.instructions
-        predictor.signature = predictor.signature.with_instructions(f"{given} {rules[name]}")
+        instructions = predictor.signature.instructions
+        predictor.signature = predictor.signature.with_instructions(f"{instructions} {rules[name]}")
     return rules
 
 

@@ -172,7 +172,7 @@ class OutcomeTests(Contract):
         none.
         """
         questions = one_of_each_kind(self.questions())
-        for reply, given in ((agreeing, (gold,)), (disputed, (gold, wrong))):
+        for reply, voices in ((agreeing, (gold,)), (disputed, (gold, wrong))):
             for mute in (None, *self.program().seats()):
                 with ScriptedServer(_muted(reply(questions), mute)) as server:
                     program = self.program()
@@ -183,14 +183,14 @@ class OutcomeTests(Contract):
                     )
                 check_rows(rows, questions)
                 for row, question in zip(rows, questions, strict=True):
-                    said = [answer(question) for answer in given]
-                    known = any(
-                        same_answer(row["answer"], answer, question.kind) for answer in said
+                    answers = [answer(question) for answer in voices]
+                    is_one_of_them = any(
+                        same_answer(row["answer"], answer, question.kind) for answer in answers
                     )
-                    assert known or row["answer"] is None, (
+                    assert is_one_of_them or row["answer"] is None, (
                         f"question {row['id']!r}: with {mute or 'every third call'!r} unreadable "
                         f"the others "
-                        f"said {' or '.join(said)}, but the answer is {row['answer']!r}"
+                        f"said {' or '.join(answers)}, but the answer is {row['answer']!r}"
                     )
 
     def test_hostile_questions_are_answered(self) -> None:
@@ -231,11 +231,11 @@ class OutcomeTests(Contract):
             Question(**{**question.toDict(), "context": [HOSTILE]})
             for question in one_of_each_kind(self.questions())
         ]
-        said, turns = "\ud800 " + HOSTILE, itertools.count()
+        words, turns = "\ud800 " + HOSTILE, itertools.count()
 
         def reply(body: dict[str, Any]) -> str:
             question = next(each for each in questions if each.question in text_of(body))
-            return filled(body, said if next(turns) % 2 else gold(question), said)
+            return filled(body, words if next(turns) % 2 else gold(question), words)
 
         with ScriptedServer(reply) as server:
             rows = list(self.run(server, questions=questions, concurrency=1).rows)

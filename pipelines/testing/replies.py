@@ -1,6 +1,4 @@
-"""What the contract asks and what its scripted LM says: sample questions, and replies of several
-tempers.
-"""
+"""Sample questions of the contract, and the replies of its scripted LM."""
 
 from __future__ import annotations
 
@@ -26,11 +24,11 @@ def sample_questions() -> list[Question]:
     """
     boxes = {"A": "the red box", "B": "the blue box", "C": "the green box"}
     towns = ("Elmford", "Ashby", "Oakham", "Thornley")
-    found = []
+    questions = []
     for i, town in enumerate(towns):
         where = f"Which town lies at mile {i + 1}?"
         passage = [f"Mile {i + 1} is the town of {town}.", "The road goes on to the sea."]
-        found += [
+        questions += [
             Question(
                 id=f"choice-{i}",
                 question=f"Where is coin {i + 1}?",
@@ -51,7 +49,7 @@ def sample_questions() -> list[Question]:
             ),
             Question(id=f"span-{i}", question=where, kind="span", answer=town, context=passage),
         ]
-    return found
+    return questions
 
 
 def one_of_each_kind(questions: Sequence[Question]) -> list[Question]:
@@ -91,7 +89,7 @@ def loosely(answer: str, question: Question) -> str:
 
 
 def text_of(body: Body) -> str:
-    """What is asked now: the last message, after any demonstrations."""
+    """The last message of a request, after any demonstrations."""
     return str(body["messages"][-1]["content"])
 
 
@@ -100,10 +98,8 @@ def filled(body: Body, answer: str, text: str = TEXT) -> str:
     open ones.
     """
     fields = wanted_fields(body) or {"answer": {}}
-    options = {name: (spec.get("enum") or [text])[0] for name, spec in fields.items()}
-    return json.dumps(
-        {name: answer if name == "answer" else said for name, said in options.items()}
-    )
+    values = {name: (spec.get("enum") or [text])[0] for name, spec in fields.items()}
+    return json.dumps(values | ({"answer": answer} if "answer" in fields else {}))
 
 
 def digest(body: Body) -> int:

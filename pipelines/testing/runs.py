@@ -95,13 +95,13 @@ class Runs(Contract):
             try:
                 self.run(server, concurrency=1)
             except UserError as problem:
-                said = str(problem)
+                message = str(problem)
             else:
                 raise AssertionError(
                     "the key was refused, but the run went on: let FatalCallError through"
                 )
-        assert "refused the key" in said, f"the key was refused, but the error says {said!r}"
-        assert "\n" not in said, f"the error is not one line: {said!r}"
+        assert "refused the key" in message, f"the key was refused, but the error says {message!r}"
+        assert "\n" not in message, f"the error is not one line: {message!r}"
         strays = [body for body in server.bodies if questions[0].question not in text_of(body)]
         assert not strays, (
             f"{len(strays)} calls about other questions were made after the key was refused"

@@ -111,15 +111,15 @@ class ScriptedServer(LoopbackServer):
             delay = self.delay() if callable(self.delay) else self.delay
             if delay:
                 await asyncio.sleep(delay)
-            said = self.reply(body)
+            reply = self.reply(body)
         finally:
             self.in_flight -= 1
-        if isinstance(said, tuple):
-            status, headers, content = said
+        if isinstance(reply, tuple):
+            status, headers, content = reply
             return web.json_response(content, status=status, headers=headers)
         words = sum(len(message["content"].split()) for message in body["messages"])
         self.prompt_tokens += words
-        self.completion_tokens += len(said.split())
+        self.completion_tokens += len(reply.split())
         return web.json_response(
             {
                 "id": "1",
@@ -128,10 +128,10 @@ class ScriptedServer(LoopbackServer):
                 "choices": [
                     {
                         "index": 0,
-                        "message": {"role": "assistant", "content": said},
+                        "message": {"role": "assistant", "content": reply},
                         "finish_reason": "stop",
                     }
                 ],
-                "usage": {"prompt_tokens": words, "completion_tokens": len(said.split())},
+                "usage": {"prompt_tokens": words, "completion_tokens": len(reply.split())},
             }
         )

@@ -33,7 +33,7 @@ COLUMNS = (
 )
 
 
-def evaluation(folder: Path, key: str) -> RunEntry:
+def evaluation_entry(folder: Path, key: str) -> RunEntry:
     """An evaluation: scores, the bill, rows as a table, dialogues, a plot, the program, traces."""
     run: Manifest = {**read_run(folder), "mlflow_run_id": None}  # noted when it is pushed
     summary = _summary(folder, run)

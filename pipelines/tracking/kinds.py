@@ -12,16 +12,24 @@ from pathlib import Path
 from ...modules.base.errors import UserError
 from ..runs.folder import MANIFEST
 from .entry import RunEntry
-from .evaluation import evaluation
-from .larger import compilation, distillation, study, table, training
+from .evaluation import evaluation_entry
+from .larger import (
+    compilation_entry,
+    contest_entry,
+    distillation_entry,
+    study_entry,
+    table_entries,
+    training_entry,
+)
 
 KINDS: Mapping[str, Callable[[Path, str], RunEntry | list[RunEntry]]] = {
-    "compile.json": compilation,
-    "study_run.json": study,
-    "distil.json": distillation,
-    "table_run.json": table,
-    "training.json": training,
-    MANIFEST: evaluation,
+    "compile.json": compilation_entry,
+    "contest.json": contest_entry,
+    "study_run.json": study_entry,
+    "distil.json": distillation_entry,
+    "table_run.json": table_entries,
+    "training.json": training_entry,
+    MANIFEST: evaluation_entry,
 }
 """By the file that tells the kind."""
 

@@ -43,7 +43,10 @@ LINE_COLUMNS = (
 
 
 def _read(path: Path) -> Json:
-    return read_object(path) or {}
+    """What a file says, but for the run's id, which a push notes in it."""
+    document = read_object(path) or {}
+    document.pop("mlflow_run_id", None)
+    return document
 
 
 def _runs_in(folder: Path, *patterns: str) -> list[Path]:
@@ -55,7 +58,7 @@ def _runs_in(folder: Path, *patterns: str) -> list[Path]:
 # A compilation -----------------------------------------------------------------------------------
 
 
-def compilation(folder: Path, key: str) -> RunEntry:
+def compilation_entry(folder: Path, key: str) -> RunEntry:
     """A compilation: held-out scores, prompts, the best program; its candidates and evaluations."""
     about = _read(folder / "compile.json")
     result, questions = about.get("result"), about["questions"]
@@ -86,7 +89,10 @@ def compilation(folder: Path, key: str) -> RunEntry:
         metrics=rounded(figures(_compiled_figures(result))),
         tags={"folkmoot.winner": result["winner"], STOPPED_TAG: result["stopped"] or "no"},
         note=_compiled_note(result),
-        files={"compile.json": scrubbed(about), **existing(folder, files)},
+        files={
+            "compile.json": scrubbed(about),
+            **existing(folder, files),
+        },
         prompts={
             f"{place}.{name}": _prompt_text(prompt)
             for name, prompt in prompts.items()
@@ -177,7 +183,7 @@ def _candidate(row: Json, run: Json, key: str) -> RunEntry:
 # A study -----------------------------------------------------------------------------------------
 
 
-def study(folder: Path, key: str) -> RunEntry:
+def study_entry(folder: Path, key: str) -> RunEntry:
     """A study: held-out scores, trials as a table and as runs, plots, the winner."""
     run, report = _read(folder / "study_run.json"), _read(folder / "study.json")
     begun = partial(described, run, key, document=folder / "study_run.json")
@@ -325,7 +331,7 @@ def _with_interval(score: Mapping[str, float]) -> str:
 # A training --------------------------------------------------------------------------------------
 
 
-def training(folder: Path, key: str) -> RunEntry:
+def training_entry(folder: Path, key: str) -> RunEntry:
     """A training: figures while it learned, test scores, plots, the network."""
     about, log = _read(folder / "training.json"), _read(folder / "training_log.json")
     scores, steps = _read(folder / "scores.json"), log.get("steps") or []
@@ -391,7 +397,7 @@ def _training_figures(scores: Json) -> dict[str, float]:
 # A distillation ----------------------------------------------------------------------------------
 
 
-def distillation(folder: Path, key: str) -> RunEntry:
+def distillation_entry(folder: Path, key: str) -> RunEntry:
     """A distillation: its verdict, the programs of the last test, and every evaluation."""
     report = _read(folder / "distil.json")
     run = {
@@ -418,7 +424,10 @@ def distillation(folder: Path, key: str) -> RunEntry:
         metrics=_distilled_figures(report),
         tags={STOPPED_TAG: report["stopped"] or "no"},
         note="\n\n".join(report["sentences"]),
-        files={"distil.json": report, **existing(folder, ("single", "router"))},
+        files={
+            "distil.json": report,
+            **existing(folder, ("single", "router")),
+        },
         parts=_runs_in(folder, f"selection/*/{SUMMARY}", f"held-out/*/{SUMMARY}"),
     )
 
@@ -440,10 +449,48 @@ def _distilled_figures(report: Json) -> dict[str, float]:
     return figures(tree)
 
 
+# A contest ---------------------------------------------------------------------------------------
+
+
+def contest_entry(folder: Path, key: str) -> RunEntry:
+    """A contest: its outcome, the standings, the winner, and the run of each program."""
+    about = _read(folder / "contest.json")
+    result, run = about.get("result"), about["manifest"]
+    begun = partial(described, run, key, document=folder / "contest.json")
+    if result is None:
+        return begun(name=title(run), status="RUNNING")
+    rows, winner = result["standings"], result["winner"]
+    first: Json = next((row for row in rows if row["name"] == winner), {})
+    tree = {"accuracy": first.get("right"), "rows": first.get("n")}
+    tree |= {"difference": first.get("difference"), **bill(result["paid"])}
+    score = f"{first['right']:.0%}" if first else None
+    return begun(
+        name=title(run, score, winner),
+        status="FINISHED" if result["stopped"] is None else "KILLED",
+        metrics=rounded(figures(tree)),
+        tags={
+            "folkmoot.outcome": result["outcome"],
+            "folkmoot.winner": winner,
+            STOPPED_TAG: result["stopped"] or "no",
+        },
+        note=f"**{result['outcome'].capitalize()}**: {result['reason']}. "
+        f"{result['confirmation']}".strip(),
+        files={
+            "contest.json": scrubbed(about),
+            "standings.json": TableEntry(
+                list(rows[0]) if rows else [], [list(row.values()) for row in rows]
+            ),
+            **existing(folder, ["report.html"]),
+        },
+        model=model_in(folder / "winner", "winner"),
+        parts=_runs_in(folder, f"*/*/{SUMMARY}"),
+    )
+
+
 # A reproduced table ------------------------------------------------------------------------------
 
 
-def table(folder: Path, key: str) -> list[RunEntry]:
+def table_entries(folder: Path, key: str) -> list[RunEntry]:
     """A reproduced table: published beside measured; a run for each data set, as MLflow shows runs
     only below one of the same experiment.
     """

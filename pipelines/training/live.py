@@ -38,7 +38,7 @@ def live(
     *,
     lm: Any = None,
     preset: str = STANDING,
-    given: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
     data: str | None = None,
     record: str | Path | None = None,
     cache: bool = True,
@@ -50,21 +50,16 @@ def live(
 
     Every answered call is kept in `out/training`: the same call with the same folder goes on from
     the last checkpoint, and what was answered since is not asked again. `lm` is that of every seat
-    without one of its own; the other arguments are those of `evaluate` and of `train_on_outcomes`.
+    without one of its own; the other arguments are those of `evaluate` and of `train_by_replay`.
 
     Raises UserError for settings that only a replay can meet and a folder of another training, and
     Unanswered for a call that failed for good; BudgetSpent and KeyboardInterrupt go through, and
     what is finished is kept.
     """
-    if training.full_information:
-        raise UserError(
-            "full_information asks every agent for every strategy, which only a replay can "
-            "afford: add --set "
-            "full_information=false --set epochs=10, or train from --outcomes"
-        )
+    check_live(training)
     state = network.state
     about = {
-        **training_about("live", state.config, training, preset, given or {}, data),
+        **training_about("live", state.config, training, preset, options or {}, data),
         "data_fingerprint": fingerprint(questions),
         "questions": len(questions),
         "agents": [f"agent.{i}" for i in range(state.config.agents)],
@@ -92,7 +87,17 @@ def live(
         network.save(folder)
         tracked.end()
         about["mlflow_run_id"] = tracked.run_id
-    return Trained(folder, state, log, about)
+    return Trained(folder, network, log, about)
+
+
+def check_live(training: TrainingSettings) -> None:
+    """Raise UserError for settings that only a training on recorded answers can meet."""
+    if training.full_information or not isinstance(training.epochs, int):
+        raise UserError(
+            "full_information and epochs=auto ask every agent for every strategy, which only a "
+            "training on recorded answers can afford: add --set full_information=false --set "
+            "epochs=10, or train from --outcomes"
+        )
 
 
 def fresh_network(config: Any, **options: Any) -> StrategyNetwork:

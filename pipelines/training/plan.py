@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import numpy.typing as npt
 
 from ...modules.base.errors import UserError
-from ...modules.protocols.program import Program
+from ...modules.network.selector import Embed, StrategySelector, model_name
 from ...modules.protocols.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
 from ...optimizers.policy.settings import TrainingSettings, configured
+from ..base.budget import Account
 from ..base.wording import counted
 from ..data import load as data
 from ..data.embeddings import Embedder
@@ -28,13 +28,10 @@ from ..programs.networks import OF_PROGRAM, default_embedding
 from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import Seating
 from ..runs.outcomes import Outcomes, outcomes_in
-from .live import CALLS
+from .live import CALLS, check_live
 from .recorded import network_of
+from .replay import check_apart, fitted, idle, with_strategies
 from .request import TrainRequest
-from .train import Embed, idle
-
-if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
-    from ...modules.network.state import NetworkState
 
 _ONLY_LIVE = (
     *("lm", "api_base", "budget", "record", "price", "train_split", "train_limit", "test_split"),
@@ -44,14 +41,17 @@ _ONLY_LIVE = (
 
 @dataclass
 class TrainingPlan:
-    """What is the same of a training from outcomes and one that asks LMs: checked, and not begun.
+    """What a training from outcomes and one by asking have in common: checked, and not begun.
 
-    `given` has the settings as they were asked for.
+    `options` are the settings that the user chose; `network` is the one that learns, a copy of the
+    user's.
     """
 
     request: TrainRequest
-    given: dict[str, Any]
-    warnings: list[str] = field(default_factory=list, kw_only=True)
+    options: dict[str, Any]
+    network: StrategyNetwork
+    training: TrainingSettings
+    warnings: list[str] = field(kw_only=True)
 
     @property
     def title(self) -> str:
@@ -67,48 +67,31 @@ class TrainingPlan:
 
     @property
     def source(self) -> str | None:
-        """What to call the training data in the tracking store."""
-        given = self.request.train if self.request.outcomes is None else self.request.outcomes
-        given = given[0] if isinstance(given, list) and given else given
-        return Path(given).stem if isinstance(given, str | Path) else None
+        """The name of the training data in the tracking store."""
+        place = self.request.train if self.request.outcomes is None else self.request.outcomes
+        place = place[0] if isinstance(place, list) and place else place
+        return Path(place).stem if isinstance(place, str | Path) else None
 
 
 @dataclass
 class ReplayPlan(TrainingPlan):
-    """A training on recorded answers, which asks no LM. `named` are the settings of network and
-    training.
-    """
+    """A training on recorded answers, which asks no LM."""
 
     outcomes: Outcomes
     tested: Outcomes | None
-    program: StrategyNetwork | None
-    embed: Embed
-    named: dict[str, Any]
-
-    def made(self, state: NetworkState) -> StrategyNetwork:
-        """The program of what was learned."""
-        if self.program is not None:
-            network: StrategyNetwork = self.program.deepcopy()
-            network.state = state
-            return network
-        return network_of(state, self.embed, **_of_program(self.given))
 
     def lines(self) -> list[str]:
         return []  # nobody is asked
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "out": str(self.out),
-            "training": {"questions": len(self.outcomes), "most_calls": 0},
-        }
+        training = {"questions": len(self.outcomes), "most_calls": 0}
+        return {"out": str(self.out), "training": training}
 
 
 @dataclass
 class LivePlan(TrainingPlan):
     """A training that asks LMs, and the questions that the trained network is then evaluated on."""
 
-    network: StrategyNetwork
-    training: TrainingSettings
     questions: list[Question]
     test: list[Question]
     lm: Any
@@ -138,7 +121,7 @@ class LivePlan(TrainingPlan):
         parts = ((self._learning, self._times), (self.testing, 1))
         return 0.0, sum(one.cost_usd[1] * times for one, times in parts if one and one.cost_usd)
 
-    def account(self, folder: Path) -> Any:
+    def account(self, folder: Path) -> Account | None:
         """What earlier attempts left of the budget."""
         engines = seat_engines(self.network, self.lm)
         return account_of(self.request.budget, engines, folder, folder / CALLS)
@@ -166,26 +149,25 @@ def plan_training(request: TrainRequest, *, stored: bool = False) -> ReplayPlan 
 
     `stored` asks for a folder.
     """
-    if bool(request.outcomes is not None) == bool(request.train is not None):
+    if (request.outcomes is None) == (request.train is None):
         raise UserError(
             "give what to learn from: either outcomes, or questions (--outcomes FILE or --train "
             "QUESTIONS)"
         )
-    chosen, seed = parse_sets(request.settings), request.seed
-    if seed and chosen.get("seed", seed) != seed:
-        raise UserError(f"seed is {seed} and in the settings {chosen['seed']}: keep one of them")
+    options, seed = parse_sets(request.settings), request.seed
+    if seed and options.get("seed", seed) != seed:
+        raise UserError(f"seed is {seed} and in the settings {options['seed']}: keep one of them")
     if seed or request.program in (None, "network"):
-        chosen.setdefault("seed", seed)
-    program = _given(request.program, chosen, request.embedding)
+        options.setdefault("seed", seed)
+    network = _network_in(request, options)
     if stored and request.out is None:
         raise UserError("--out is missing: name the folder that the network is kept in")
-    if request.train is None:
-        return _replay(request, chosen, program)
-    return _live(request, chosen, program)
+    plan = _live if request.outcomes is None else _replay
+    return plan(request, options, network)
 
 
 def _replay(
-    request: TrainRequest, chosen: dict[str, Any], program: StrategyNetwork | None
+    request: TrainRequest, options: dict[str, Any], network: StrategyNetwork | None
 ) -> ReplayPlan:
     for name in _ONLY_LIVE:
         if request.asked(name):
@@ -193,140 +175,151 @@ def _replay(
             raise UserError(f"{option} is for training by asking: leave it out, or the outcomes")
     table = outcomes_in(request.outcomes)
     tested = None if request.test is None else outcomes_in(request.test)
-    warnings: list[str] = []
-    if program is not None:
-        config = vars(program.state.config)
-        named = {name: value for name, value in config.items() if name != "alike"} | _of_training(
-            chosen
-        )
-        embed: Embed = program.embed
+    warnings = list[str]()
+    if network is None:
+        table = with_strategies(table, options.get("strategies"))
+        network, training, warnings = _new_network(request, options, table)
     else:
-        embed, chosen, warnings = _embedder(request.embedding, chosen)
-        named = {name: value for name, value in chosen.items() if name not in OF_PROGRAM}
+        config = network.state.config
+        table = with_strategies(table, config.strategies)
+        like = fitted(table, {"agents": config.agents, "strategies": config.strategies})
+        network.state.config = replace(config, alike=like["alike"])
+        training = _training(request, options)
+    if tested is not None:
+        check_apart(table, tested)
+        tested = tested.like(table.agents, table.strategies)
     if table.missing:
         answers = f"{table.missing:,} of {table.given.size:,} training answers"
         warnings.append(f"{answers} are missing and count as wrong")
-    if warning := idle(table, chosen):
+    if warning := idle(table):
         warnings.append(warning)
     if errors := table.errors + (tested.errors if tested else 0):
-        warnings.append(
-            f"{counted(errors, 'row')} of failed questions {'is' if errors == 1 else 'are'} left "
-            f"out"
-        )
-    return ReplayPlan(request, chosen, table, tested, program, embed, named, warnings=warnings)
+        are = "is" if errors == 1 else "are"
+        warnings.append(f"{counted(errors, 'row')} of failed questions {are} left out")
+    return ReplayPlan(request, options, network, training, table, tested, warnings=warnings)
 
 
 def _live(
-    request: TrainRequest, chosen: dict[str, Any], program: StrategyNetwork | None
+    request: TrainRequest, options: dict[str, Any], network: StrategyNetwork | None
 ) -> LivePlan:
     how: Any = {"columns": request.column_names(), "kind": request.kind}
-    seed = int(chosen.get("seed", 0))
+    seed = int(options.get("seed", 0))
     limits = (request.train_split, request.train_limit, seed)
     questions, _ = data.load_part(request.train, "train", *limits, **how)
     data.check_asked(questions)
     test, warnings = _test_questions(request, seed, how), list[str]()
     if test:
         warnings += check_train(questions, test)
-    if program is not None:
-        network: StrategyNetwork = program.deepcopy()
-        network.state = copy.deepcopy(program.state)
-        training = configured(_of_training(chosen), request.preset)[1]
-        _check_live(training)
-    else:
-        embed, chosen, more = _embedder(request.embedding, chosen)
+    if network is None:
+        network, training, more = _new_network(request, options)
         warnings += more
-        named = {name: value for name, value in chosen.items() if name not in OF_PROGRAM}
-        config, training = configured(named, request.preset)
-        _check_live(training)
-        with catch_warnings(record=True) as caught:  # said with the plan, once all input is checked
-            simplefilter("always")
-            network = StrategyNetwork.untrained(config, embed, **_of_program(chosen))
-        warnings += [str(one.message) for one in caught]
+    else:
+        training = _training(request, options)
+        check_live(training)
     _, lm = Seating(request).seat(network)
-    return LivePlan(request, chosen, network, training, questions, test, lm, warnings=warnings)
-
-
-def _check_live(training: TrainingSettings) -> None:
-    """Raises UserError for settings that only a replay can meet."""
-    if training.full_information or not isinstance(training.epochs, int):
-        raise UserError(
-            "full_information and epochs=auto ask every agent for every strategy, which only a "
-            "replay can "
-            "afford: add --set full_information=false --set epochs=10, or train from --outcomes"
-        )
+    return LivePlan(request, options, network, training, questions, test, lm, warnings=warnings)
 
 
 def _test_questions(request: TrainRequest, seed: int, how: dict[str, Any]) -> list[Question]:
-    given = request.test
-    if given is None:
+    place = request.test
+    if place is None:
         return []
-    if isinstance(given, list) and given and isinstance(given[0], str | Path):
-        if len(given) > 1:
+    if isinstance(place, list) and place and isinstance(place[0], str | Path):
+        if len(place) > 1:
             raise UserError("--test is given twice: name one set of test questions")
-        given = given[0]
+        place = place[0]
     drawn = None if request.test_limit is None else seed
     test = data.listed(
-        given, "test", split=request.test_split, limit=request.test_limit, seed=drawn, **how
+        place, "test", split=request.test_split, limit=request.test_limit, seed=drawn, **how
     )
     data.check_asked(test)
     return test
 
 
-def _of_program(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the settings that are of the program, and not of what it learned."""
-    return {name: settings[name] for name in OF_PROGRAM if name in settings}
-
-
-def _given(
-    program: Program | str | None, settings: Mapping[str, Any], embedding: str | Embed | None
-) -> StrategyNetwork | None:
-    """The network to teach; None for one that the settings make. Raises UserError where both say
-    the same.
+def _network_in(request: TrainRequest, options: Mapping[str, Any]) -> StrategyNetwork | None:
+    """A copy of the network that the user gives; None where the settings are to make one. Raises
+    UserError for settings that say otherwise than it does.
     """
-    if program is None or program == "network":
+    program = request.program
+    if program in (None, "network"):
         return None
     if isinstance(program, str):
         program = program_of(program)
+    if isinstance(program, StrategySelector):
+        stands_for = {**program.names, **program.modules}
+        program = network_of(program.state, program.embed, stands_for)
     if not isinstance(program, StrategyNetwork):
         raise UserError(f"a {type(program).__name__} cannot be trained: give a strategy network")
-    if embedding is not None:
+    if request.embedding is not None:
         raise UserError("the program has an embedding of its own: leave embedding out")
     config = program.state.config
     own = {**vars(config), **config.to_dict()} | {
         "samples": program.samples,
         "sampling": program.sampling,
     }
-    for name in settings.keys() - _of_training(settings).keys():
-        if name not in own or settings[name] != own[name]:
+    for name in options.keys() - _of_training(options).keys():
+        if name not in own or options[name] != own[name]:
             known = f", and {own[name]!r} in the program" if name in own else ""
-            raise UserError(f"{name} is {settings[name]!r}{known}: leave it out")
-    return program
+            raise UserError(f"{name} is {options[name]!r}{known}: leave it out")
+    network: StrategyNetwork = program.deepcopy()
+    return network
 
 
-def _of_training(settings: Mapping[str, Any]) -> dict[str, Any]:
-    known = {field.name for field in fields(TrainingSettings)}
-    return {name: value for name, value in settings.items() if name in known}
+def _new_network(
+    request: TrainRequest, options: dict[str, Any], outcomes: Outcomes | None = None
+) -> tuple[StrategyNetwork, TrainingSettings, list[str]]:
+    """An untrained network of these settings, how it is to learn, and what to warn of.
+
+    `options` gets the names of the embedding model and of the strategies.
+    """
+    from ...modules.network.state import NetworkState
+
+    strategies = options.get("strategies")
+    stands_for = dict(strategies) if isinstance(strategies, Mapping) else {}
+    if stands_for:
+        options["strategies"] = list(stands_for)
+    embed, model, warnings = _embedder(request.embedding, options)
+    options["embedding"] = model
+    named = {name: value for name, value in options.items() if name not in OF_PROGRAM}
+    of_program = {name: options[name] for name in OF_PROGRAM if name in options}
+    config, training = configured(
+        fitted(outcomes, named) if outcomes is not None else named, request.preset
+    )
+    if outcomes is None:
+        check_live(training)
+    with catch_warnings(record=True) as caught:  # shown with the plan, once all input is checked
+        simplefilter("always")
+        config.warn()
+    warnings += [str(one.message) for one in caught]
+    state = NetworkState.fresh(config, embed(["width"]).shape[1])
+    if outcomes is not None:
+        return network_of(state, embed, stands_for, **of_program), training, warnings
+    network = StrategyNetwork(state, embed, strategies=stands_for, **of_program)
+    return network, training, warnings
+
+
+def _training(request: TrainRequest, options: Mapping[str, Any]) -> TrainingSettings:
+    return configured(_of_training(options), request.preset)[1]
+
+
+def _of_training(options: Mapping[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in fields(TrainingSettings)}
+    return {name: value for name, value in options.items() if name in names}
 
 
 def _embedder(
-    embedding: str | Embed | None, settings: Mapping[str, Any]
-) -> tuple[Embed, dict[str, Any], list[str]]:
-    """What embeds questions, the settings with its name, and what to warn of."""
-    if embedding is not None and "embedding" in settings:
+    embedding: str | Embed | None, options: Mapping[str, Any]
+) -> tuple[Embed, str, list[str]]:
+    """What embeds questions, its name, and what to warn of."""
+    if embedding is not None and "embedding" in options:
         raise UserError("embedding is given, and in the settings, too: keep one of them")
     if callable(embedding):
-        name = getattr(embedding, "__name__", type(embedding).__name__)
-        named = {**settings, "embedding": getattr(embedding, "model", name)}
-        return (
-            embedding if isinstance(embedding, Embedder) else partial(_vectors, embedding),
-            named,
-            [],
-        )
-    warning = None
-    if embedding is None and "embedding" not in settings:
-        embedding, warning = default_embedding()
-    named = {**settings, **({"embedding": embedding} if embedding is not None else {})}
-    return Embedder(named["embedding"]), named, [warning] if warning else []
+        checked = embedding if isinstance(embedding, Embedder) else partial(_vectors, embedding)
+        return checked, model_name(embedding), []
+    model, warning = embedding or options.get("embedding"), None
+    if model is None:
+        model, warning = default_embedding()
+    return Embedder(model), model, [warning] if warning else []
 
 
 def _vectors(embedding: Embed, texts: Sequence[str]) -> npt.NDArray[np.float32]:
@@ -335,13 +328,12 @@ def _vectors(embedding: Embed, texts: Sequence[str]) -> npt.NDArray[np.float32]:
     """
     made = embedding(texts)
     try:
-        found = np.asarray(made, dtype=np.float32)
+        vectors = np.asarray(made, dtype=np.float32)
     except (TypeError, ValueError):
-        found = np.zeros(0, dtype=np.float32)
-    if found.ndim != 2 or len(found) != len(texts) or not np.isfinite(found).all():
+        vectors = np.zeros(0, dtype=np.float32)
+    if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
         raise UserError(
             f"the embedding function gave no vectors of {counted(len(texts), 'text')}: return an "
-            f"array of "
-            "finite numbers with a row for each"
+            "array of finite numbers with a row for each"
         )
-    return found
+    return vectors

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ...modules.network.verdict import Contest, verdict
+from ...modules.network.verdict import Rivalry, verdict
 from ...modules.network.weights import Expected, expected_votes
 from ...optimizers.statistics.statistics import bootstrap_mean, paired_bootstrap, wilson
 
@@ -182,11 +182,11 @@ def verdict_of(
     else:
         alone = "every agent's best single strategy"
     group, single = "the group's vote", "one agent's own choice"
-    contests = [Contest(group, alone, differences["consensus"]["best_fixed"])]
+    contests = [Rivalry(group, alone, differences["consensus"]["best_fixed"])]
     if scores["consensus"]["calls"] > 1:
-        contests.insert(0, Contest(group, plain, differences["consensus"]["majority"]))
+        contests.insert(0, Rivalry(group, plain, differences["consensus"]["majority"]))
     if len(strategies) > 1:
-        contests.append(Contest(single, alone, differences["individual"]["best_fixed"]))
+        contests.append(Rivalry(single, alone, differences["individual"]["best_fixed"]))
     return verdict(contests, alone)
 
 

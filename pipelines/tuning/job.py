@@ -279,8 +279,6 @@ class Job:
             study.set_user_attr("home", self.home)
             if self.own is None:
                 study.set_metric_names(self.objectives)  # which Optuna's plots show
-            else:
-                study.set_user_attr("own", True)
             study.set_user_attr("identity", mine)
             known = mine
         elif self.own is not None:  # a study outlives the folder of an earlier call
@@ -299,8 +297,7 @@ class Job:
                 f"differs): choose "
                 "another --study or --out"
             )
-        alone = self.storage is None
-        return study, Crew(study, kept, self.folder / "workers", alone)
+        return study, Crew(study, kept, self.folder / "workers", self.home)
 
     def identity(self) -> dict[str, Any]:
         return {
@@ -314,19 +311,14 @@ class Job:
         }
 
     def planned(self) -> tuple[int, dict[int, dict[str, Any]]]:
-        """(number of trials, parameters of those not drawn): the grid's, or the default as the
-        first.
+        """(number of trials, parameters of those that are not drawn): the grid's, or the default
+        and its compilations as the first.
         """
         point = self.space.point
-        if self.sampler == "grid":
-            cells = grid(point)[: self.trials]
-            return len(cells), {
-                place: parameters_of(point, cell)[0] for place, cell in enumerate(cells)
-            }
-        default, _ = self.space.default()
-        if default is None:
-            return self.trials, {}
-        return self.trials, {0: parameters_of(point, default)[0]}
+        cells = grid(point) if self.sampler == "grid" else self.space.first()
+        cells = cells[: self.trials]
+        number = len(cells) if self.sampler == "grid" else self.trials
+        return number, {place: parameters_of(point, one)[0] for place, one in enumerate(cells)}
 
 
 def engines_of(space: TuneSpace, lm: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from typing import Any, cast
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked
 from ...modules.base.saved_file import FILE
-from ...modules.base.space import key_of, options
+from ...modules.base.space import coded, key_of, options
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.protocols.strategy_network import StrategyNetwork
@@ -83,7 +83,7 @@ def most_turns(space: TuneSpace) -> tuple[int, int]:
 
     def draw(_: str, values: Any) -> Any:
         known = options(values)
-        return dice.choice(known) if known else dice.uniform(values.low, values.high)
+        return coded(dice.choice(known)) if known else dice.uniform(values.low, values.high)
 
     found: dict[str, tuple[int, int]] = {}
     for _ in range(TRIED):
@@ -164,7 +164,7 @@ class Networks:
                     program.learning,
                     folder,
                     lm=self.lm,
-                    given={name: value for name, value in given.items() if name != "program"},
+                    options={name: value for name, value in given.items() if name != "program"},
                     cache=self.cache,
                     tracking=self.tracking,
                     parent=ABOVE,

@@ -98,9 +98,7 @@ class StudyPlan:
     def lines(self) -> list[str]:
         """The plan in words."""
         job, (scored, learnt) = self.job, self.job.questions
-        _, estimated, *_, shows = forecast_lines(
-            self.forecast, None, is_rate=job.metric.rate is True
-        )
+        estimated, shows = forecast_lines(self.forecast, None, is_rate=job.metric.rate is True)
         found = [
             f"{job.trials} trials by {job.sampler_name} for {', '.join(job.objectives)}; "
             f"{len(scored):,} "

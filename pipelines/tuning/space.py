@@ -7,23 +7,22 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 from ...modules.base.errors import UserError
 from ...modules.base.space import (
-    Choice,
+    Distribution,
     Draw,
-    Member,
     Parameter,
-    Real,
     Setting,
     Space,
-    Values,
-    Whole,
+    choice,
+    coded,
     constructed,
+    decoded,
     draw_setting,
     located,
     options,
@@ -36,20 +35,37 @@ from ..lms.named import lm
 from ..programs.build import MakeLM, made, takes_list
 from ..programs.networks import TO_TRAIN
 from ..programs.resolve import program_of
+from .given import Given
 
 PROGRAM = "program"
 LMS = "lms."
+OPTIMIZER, PRESET = "compile.optimizer", "compile.preset"
+"""The parameters that say how the prompts of a setting are compiled."""
+NOT_COMPILED = "none"
 _TEXTS = re.compile(r'"(?:[^"\\]|\\.)*"')  # of JSON
 CHECKED = 200  # values of one parameter that are tried out before anything is spent
+
+
+class Recipe(NamedTuple):
+    """How the prompts of a setting are compiled."""
+
+    optimizer: str
+    preset: str
 
 
 @dataclass(frozen=True)
 class Branch:
     """One program of a space: what is fixed, what may vary, and the LMs that may sit in its seats.
 
-    `spec` is a protocol's name or a saved program's folder; `fixed` holds parameters that are no
-    part of the space, such as an environment; `lms` the choices by seat. `file` is what the space
-    was read from, where it was a file, and `mine` the parameters that the user gave besides.
+    Args:
+        label: what trials call it.
+        spec: a protocol's name, or what the user called a program of her own.
+        fixed: parameters that are not part of the space, such as an environment.
+        space: what may vary, compilation included.
+        lms: the choices by seat.
+        file: what the space was read from, where it was a file.
+        mine: the parameters that the user gave besides that file.
+        given: the program whose prompts stay, where it is not made anew from its protocol.
     """
 
     label: str
@@ -59,43 +75,77 @@ class Branch:
     lms: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     file: str | None = None
     mine: frozenset[str] = frozenset()
+    given: Given | None = None
 
     @property
     def trains(self) -> bool:
         """Whether it is a strategy network to train, rather than one that a folder holds."""
-        return self.spec == TO_TRAIN.name and "folder" not in (*self.fixed, *self.space)
+        made_anew = self.given is None and "folder" not in (*self.fixed, *self.space)
+        return made_anew and self.spec == TO_TRAIN.name
+
+    @property
+    def compiles(self) -> bool:
+        return OPTIMIZER in self.space
 
     @property
     def protocol(self) -> Protocol | None:
+        if self.given is not None:
+            return self.given.protocol
         return TO_TRAIN if self.trains else PROTOCOLS.find(self.spec)
 
     def parameters(self, setting: Mapping[str, Any]) -> dict[str, Any]:
         """The constructor's parameters for a point of this branch."""
-        found = constructed(self.space, {k: v for k, v in setting.items() if k in self.space})
+        own = {
+            name: value
+            for name, value in setting.items()
+            if name in self.space and name not in (OPTIMIZER, PRESET)
+        }
+        parameters = constructed(self.space, own)
         for name, value in self.fixed.items():
-            found[name] = {**value, **found.get(name, {})} if isinstance(value, Mapping) else value
-        return found
+            merges = isinstance(value, Mapping)
+            parameters[name] = {**value, **parameters.get(name, {})} if merges else value
+        return parameters
+
+    def compiling(self, setting: Mapping[str, Any]) -> Recipe | None:
+        """How the prompts of a point of this branch are compiled; None where they are not."""
+        optimizer = setting.get(OPTIMIZER, NOT_COMPILED)
+        if optimizer == NOT_COMPILED:
+            return None
+        return Recipe(optimizer, setting[PRESET])
 
     def build(
         self, parameters: Mapping[str, Any], lms: Mapping[str, Any], make_lm: MakeLM
     ) -> Program:
         """The program; LMs for seats that it does not have are passed over."""
-        if self.trains:
+        if self.given is not None:
+            program = self.given.build(parameters, make_lm)
+        elif self.trains:
             program = made(self.spec, self.spec, parameters, TO_TRAIN)
         else:
             theirs = {key: value for key, value in parameters.items() if key not in self.mine}
             mine = {key: value for key, value in parameters.items() if key in self.mine}
-            spec = self.spec if self.protocol is None else {PROGRAM: self.spec, **theirs}
+            spec = {PROGRAM: self.spec, **theirs}
             program = program_of(spec, mine, make_lm=make_lm, file=self.file)
         for seat, wanted in lms.items():
             if has_seat(program, seat):
                 program.assign({seat: made_lm(wanted, make_lm)})
         return program
 
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON, for reports and to tell spaces apart."""
+        given = self.given
+        return {
+            "label": self.label,
+            "spec": self.spec if given is None else given.identity,
+            "fixed": self.fixed,
+            "space": {name: _shown(parameter) for name, parameter in self.space.items()},
+            "lms": self.lms,
+        }
+
 
 @dataclass(frozen=True)
 class TuneSpace:
-    """All that a study may try: one branch a program. `where` says what to correct when it is
+    """All that a study may try: one branch per program. `where` says what to correct when it is
     wrong.
     """
 
@@ -107,6 +157,10 @@ class TuneSpace:
     def trains(self) -> bool:
         return any(branch.trains for branch in self.branches)
 
+    @property
+    def compiles(self) -> bool:
+        return any(branch.compiles for branch in self.branches)
+
     def point(self, draw: Draw) -> Setting:
         """A point, drawn parameter by parameter; seats' LMs last, as far as the program has the
         seats.
@@ -114,7 +168,7 @@ class TuneSpace:
         branch = self.branches[0]
         setting: Setting = {}
         if len(self.branches) > 1:
-            setting[PROGRAM] = draw(PROGRAM, Choice(tuple(known.label for known in self.branches)))
+            setting[PROGRAM] = draw(PROGRAM, choice(*(one.label for one in self.branches)))
             branch = self.branch(setting)
         prefix = self.prefix(branch)
         own = draw_setting(branch.space, lambda name, values: draw(prefix + name, values))
@@ -122,8 +176,8 @@ class TuneSpace:
         program = branch.build(branch.parameters(own), {}, self.make_lm) if branch.lms else None
         for seat, choices in branch.lms.items():
             if has_seat(program, seat):
-                name = f"{prefix}{LMS}{seat}"
-                setting[name] = choices[0] if len(choices) == 1 else draw(name, Choice(choices))
+                name, one = f"{prefix}{LMS}{seat}", len(choices) == 1
+                setting[name] = choices[0] if one else decoded(draw(name, choice(*choices)))
         return setting
 
     def branch(self, setting: Mapping[str, Any]) -> Branch:
@@ -160,13 +214,13 @@ class TuneSpace:
             if text not in self._text:
                 raise UserError(
                     f"{self.where}: the study has a trial with {text}, which its space does not "
-                    f"have: take "
-                    "another --out or --study"
+                    f"have: take another --out or --study"
                 )
         lms = {name.removeprefix(LMS): value for name, value in own.items() if name.startswith(LMS)}
         return branch, {name: value for name, value in own.items() if not name.startswith(LMS)}, lms
 
     def program(self, setting: Mapping[str, Any]) -> Program:
+        """The program of a point, with prompts as they are before a compilation."""
         branch, own, lms = self.own(setting)
         return branch.build(branch.parameters(own), lms, self.make_lm)
 
@@ -176,9 +230,11 @@ class TuneSpace:
         """
         branch = self.branches[0]
         lms = {seat: choices[0] for seat, choices in branch.lms.items()}
-        parameters = self._default_parameters(branch, branch.protocol) if branch.protocol else {}
+        made_anew = branch.protocol is not None and branch.given is None
+        parameters = _defaults(branch, branch.protocol) if made_anew and branch.protocol else {}
         program = branch.build(parameters, lms, self.make_lm)
-        own = located(branch.space, {**program.describe(), **parameters})
+        uncompiled = {"compile": {"optimizer": NOT_COMPILED}}
+        own = located(branch.space, {**uncompiled, **program.describe(), **parameters})
         if own is None:
             return None, program
         # what depends on a condition that does not hold is left out, as in a trial
@@ -186,71 +242,51 @@ class TuneSpace:
             program = branch.build(branch.parameters(own), lms, self.make_lm)
         return self.whole(branch, own, lms, program), program
 
-    def _default_parameters(self, branch: Branch, protocol: Protocol) -> dict[str, Any]:
-        """The constructor's defaults, and the example's where it has none, with all that the space
-        fixes.
+    def first(self) -> list[Setting]:
+        """The settings that a study begins with: the default, and the default compiled by each
+        optimizer.
         """
-        allowed = {
-            n: options_of(known.values) for n, known in branch.space.items() if known.joins is None
-        }
-        only = {name: values[0] for name, values in allowed.items() if len(values) == 1}
-        first = {**constructed({}, only), **branch.fixed}
-        example = protocol.read(protocol.example.split(":", 2)[1:])
-        for name, values in allowed.items():
-            if name in protocol.space and name not in first and takes_list(protocol, name):
-                first[name] = example[name] if example.get(name) in values else values[0]
-        # what completes another parameter, which it is a member of
-        for known in branch.space.values():
-            if (
-                known.joins
-                and isinstance(known.values, Member)
-                and known.when
-                and known.when.holds(first)
-            ):
-                first[known.joins] = f"{first[known.joins]}:{first[known.values.of][0]}"
-        return first
+        default, _ = self.default()
+        if default is None:
+            return []
+        branch = self.branches[0]
+        name, preset = self.prefix(branch) + OPTIMIZER, self.prefix(branch) + PRESET
+        if name not in default:
+            return [default]
+        optimizers = options(branch.space[OPTIMIZER].values) or []
+        presets = options(branch.space[PRESET].values) or []
+        compiled = [one for one in optimizers if one != NOT_COMPILED]
+        return [default, *({**default, name: one, preset: presets[0]} for one in compiled)]
 
     def check(self) -> None:
         """Build a program with every value of every parameter. Raises UserError naming file and
         parameter.
         """
         for branch in self.branches:
+            where = f"{self.where}: {branch.label}"
             unseated = set(branch.lms)
-            for name, chosen in _tries(branch.space):
-                setting = draw_setting(branch.space, chosen)
+            for name, draw in _tries(branch.space):
                 try:
-                    program = branch.build(branch.parameters(setting), {}, self.make_lm)
+                    parameters = branch.parameters(draw_setting(branch.space, draw))
+                    program = branch.build(parameters, {}, self.make_lm)
                 except UserError as problem:
-                    what = f"{name}: " if name else ""
-                    raise UserError(f"{self.where}: {branch.label}: {what}{problem}") from None
+                    raise UserError(f"{where}: {name and f'{name}: '}{problem}") from None
                 unseated -= {seat for seat in unseated if has_seat(program, seat)}
             for seat, choices in branch.lms.items():
                 if seat in unseated:
                     raise UserError(
-                        f"{self.where}: {branch.label}: lms: no setting has a seat {seat!r}: "
-                        f"the seats are {', '.join(program.seats())}"
+                        f"{where}: lms: no setting has a seat {seat!r}: the seats are "
+                        f"{', '.join(program.seats())}"
                     )
                 for wanted in choices:
                     try:
                         made_lm(wanted, self.make_lm)
                     except UserError as problem:
-                        raise UserError(
-                            f"{self.where}: {branch.label}: lms.{seat}: {problem}"
-                        ) from None
+                        raise UserError(f"{where}: lms.{seat}: {problem}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON, for reports and to tell spaces apart."""
-        found = [
-            {
-                "label": branch.label,
-                "spec": branch.spec,
-                "fixed": branch.fixed,
-                "space": {name: _shown(known) for name, known in branch.space.items()},
-                "lms": branch.lms,
-            }
-            for branch in self.branches
-        ]
-        return {"branches": json.loads(_as_json(found))}
+        return {"branches": json.loads(_as_json([branch.to_dict() for branch in self.branches]))}
 
     @cached_property
     def _text(self) -> str:
@@ -260,6 +296,30 @@ class TuneSpace:
     def hash(self) -> str:
         text = json.dumps(self.to_dict(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _defaults(branch: Branch, protocol: Protocol) -> dict[str, Any]:
+    """The constructor's defaults, and the example's where it has none, with all that the space
+    fixes.
+    """
+    allowed = {
+        name: options(one.values) or [] for name, one in branch.space.items() if one.joins is None
+    }
+    only = {
+        name: values[0]
+        for name, values in allowed.items()
+        if len(values) == 1 and name not in (OPTIMIZER, PRESET)
+    }
+    first = {**constructed({}, only), **branch.fixed}
+    example = protocol.read(protocol.example.split(":", 2)[1:])
+    for name, values in allowed.items():
+        if name in protocol.space and name not in first and takes_list(protocol, name):
+            first[name] = example[name] if example.get(name) in values else values[0]
+    # a parameter that completes another one is an item of a list
+    for one in branch.space.values():
+        if one.joins and one.among and one.when and one.when.holds(first):
+            first[one.joins] = f"{first[one.joins]}:{first[one.among][0]}"
+    return first
 
 
 def _as_json(value: Any) -> str:
@@ -276,42 +336,39 @@ def has_seat(program: Program | None, seat: str) -> bool:
     return any(name == seat or name.startswith(f"{seat}.") for name in seats)
 
 
-def options_of(values: Values) -> list[Any]:
-    """All values, of endless ones the first."""
-    known = options(values)
-    return [values.low] if known is None else known  # type: ignore[union-attr]
-
-
-def _tries(space: Space) -> list[tuple[str, Draw]]:
+def _tries(space: Space) -> Iterator[tuple[str, Draw]]:
     """What to draw so that each value of each parameter is drawn once, the others at their first;
     the name is of the parameter, or empty where it is not one alone.
     """
-
-    def taking(name: str, place: int) -> Draw:
-        when = space[name].when if name in space else None
-
-        def draw(key: str, values: Choice | Whole | Real) -> Any:
-            known = options(values)
-            if known is None:
-                return values.low if place % 2 == 0 else values.high  # type: ignore[union-attr]
-            if parameter_name(key) == name:
-                return known[place % len(known)]
-            if when is not None and when.parameter == key:
-                return next((value for value in known if when.holds({key: value})), known[0])
-            return known[-1 if place < 0 else 0]
-
-        return draw
-
-    found: list[tuple[str, Draw]] = [("", taking("", 0))]
+    yield "", partial(_tried, space, "", 0)
     for name, parameter in space.items():
-        count = len(options_of(parameter.values)) if not isinstance(parameter.values, Member) else 1
-        found += [
-            (name, taking(name, place))
-            for place in range(0, max(count, 2), max(1, count // CHECKED))
-        ]
-    return [*found, ("", taking("", -1))]
+        count = 2 if parameter.among else len(options(parameter.values) or "ab")
+        for place in range(0, count, max(1, count // CHECKED)):
+            yield name, partial(_tried, space, name, place)
+    yield "", partial(_tried, space, "", -1)
+
+
+def _tried(space: Space, name: str, place: int, key: str, values: Distribution) -> Any:
+    """A value to try out: of the parameter `name` the one at that place, of the one that it depends
+    on a value with which it exists.
+    """
+    allowed = options(values)
+    if allowed is None:
+        return values.low if place % 2 == 0 else values.high  # type: ignore[union-attr]
+    if parameter_name(key) == name:
+        return coded(allowed[place % len(allowed)])
+    when = space[name].when if name in space else None
+    if when is not None and when.parameter == key:
+        return coded(next((one for one in allowed if when.holds({key: one})), allowed[0]))
+    return coded(allowed[-1 if place < 0 else 0])
 
 
 def _shown(parameter: Parameter) -> dict[str, Any]:
-    when = {"when": asdict(parameter.when)} if parameter.when else {}
-    return {type(parameter.values).__name__.lower(): asdict(parameter.values), **when}
+    """A parameter as JSON, as reports have it."""
+    allowed, values = options(parameter.values), parameter.values
+    shown: dict[str, Any] = {"values": allowed}
+    if allowed is None:
+        shown = {"low": values.low, "high": values.high}  # type: ignore[union-attr]
+    if parameter.among is not None:
+        shown = {"among": parameter.among}
+    return shown | ({"when": asdict(parameter.when)} if parameter.when else {})

@@ -1,28 +1,24 @@
-"""Where a study lives: a journal file beside its results, a database, or Optuna's gRPC proxy, by
-URL.
-"""
+"""Where a study lives: a database in its folder or elsewhere, or Optuna's gRPC proxy, by URL."""
 
 from __future__ import annotations
 
 import re
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import optuna
-from optuna.storages import BaseStorage, JournalStorage, RDBStorage
-from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+from optuna.storages import BaseStorage, RDBStorage
 
 from ...modules.base.address import read_address
 from ...modules.base.errors import UserError
 from ...modules.base.extras import missing_extra
-from ...modules.base.files import cut_torn_line, locked
 from . import recovery
 
-JOURNAL = "study.journal"
+DATABASE = "study.db"
 GRPC_PORT = 13000
 READY_SECONDS = 20.0
+WAIT_SECONDS = 60.0  # that a worker waits for others who write to a SQLite file
 _DRIVERS = {
     "postgresql": "postgresql+psycopg",
     "postgres": "postgresql+psycopg",
@@ -30,40 +26,19 @@ _DRIVERS = {
 }
 _FORMS = (
     "postgresql://USER:PASSWORD@HOST/DATABASE, mysql://…, sqlite:///FILE or grpc://HOST:PORT, or "
-    "leave it "
-    "out for a file in --out"
+    "leave it out for a file in --out"
 )
 
 
-class _FileLock(JournalFileOpenLock):
-    """A lock that goes with its process: Optuna's own is a file that a killed process leaves
-    behind.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._held: AbstractContextManager[None] | None = None
-
-    def acquire(self) -> bool:
-        held = locked(self._path)
-        held.__enter__()
-        self._held = held
-        return True
-
-    def release(self) -> None:
-        if self._held is not None:
-            held, self._held = self._held, None
-            held.__exit__(None, None, None)
-
-
 def open_storage(url: str | None, folder: Path) -> BaseStorage:
-    """Optuna's storage for a URL; None is a journal file in the folder.
+    """Optuna's storage for a URL; None is a SQLite file in the folder.
 
-    Raises UserError, without the password, for a URL that is none, a missing driver, and a server
-    that does not answer.
+    Raises UserError, without the password, for a URL that is not one, a missing driver, and a
+    server that does not answer.
     """
     if url is None:
-        return _journal(folder / JOURNAL)
+        folder.mkdir(parents=True, exist_ok=True)
+        return _database(f"sqlite:///{folder.absolute() / DATABASE}")
     return _proxy(url) if url.startswith("grpc://") else _database(url)
 
 
@@ -75,7 +50,7 @@ def is_local(url: str | None) -> bool:
 def safe_url(url: str | None) -> str:
     """The URL as it may be seen: without user, password and query."""
     if url is None:
-        return JOURNAL
+        return DATABASE
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -84,18 +59,6 @@ def safe_url(url: str | None) -> str:
     if not parts.netloc and "@" in parts.path:
         return "…@" + parts.path.rpartition("@")[2]
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def _journal(path: Path) -> BaseStorage:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = path.with_name(path.name + ".lock")
-    with locked(lock):
-        path.touch()
-        cut_torn_line(path)
-    try:
-        return JournalStorage(JournalFileBackend(str(path), lock_obj=_FileLock(lock)))
-    except (ValueError, KeyError, AssertionError):
-        raise UserError(f"{path} is damaged: choose another --out, or delete the folder") from None
 
 
 def _proxy(url: str) -> BaseStorage:
@@ -118,8 +81,8 @@ def _database(url: str) -> BaseStorage:
 
     scheme, colon, rest = url.partition("://")
     if not colon:
-        raise UserError(f"--storage {safe_url(url)!r} is no URL: give {_FORMS}")
-    engine: dict[str, Any] = {}
+        raise UserError(f"--storage {safe_url(url)!r} is not a URL: give {_FORMS}")
+    engine: dict[str, Any] = {"connect_args": {"timeout": WAIT_SECONDS}}
     if scheme.partition("+")[0] in ("postgresql", "postgres", "mysql"):
         if not rest.startswith("/"):  # which is a socket of this machine
             read_address(url, (scheme,), f"--storage as {_FORMS}")
@@ -130,11 +93,10 @@ def _database(url: str) -> BaseStorage:
             engine_kwargs=engine,
             heartbeat_interval=recovery.BEAT_SECONDS,
             grace_period=recovery.GRACE_SECONDS,
-            heartbeat_stale_trial_callback=recovery.retry,
         )
     except ImportError as problem:
         raise _missing(problem, url) from None
-    except (SQLAlchemyError, ValueError, OSError, RuntimeError) as problem:
+    except (SQLAlchemyError, ValueError, OSError, RuntimeError, TypeError) as problem:
         why = _why(problem, url)
         raise UserError(
             f"the storage {safe_url(url)} cannot be used ({why}): start it, or correct --storage"

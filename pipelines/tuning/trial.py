@@ -20,13 +20,13 @@ from ...modules.base.calls import plus, tallied
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked
 from ...modules.base.space import (
-    Choice,
     Parameter,
     Setting,
-    Whole,
+    choice,
     draw_setting,
     grid_settings,
     key_of,
+    options,
 )
 from ...modules.base.sync import run_sync
 from ...modules.protocols.declaration import Replayed, Replays
@@ -325,14 +325,12 @@ def _took(row: ResultRow, objective: str) -> float:
 
 def _largest(branch: Branch, replays: Replays) -> dict[str, Any]:
     """The largest number that each free parameter can be."""
-    found: dict[str, Any] = {}
+    largest: dict[str, Any] = {}
     for name in replays.free:
-        values = branch.space[name].values if name in branch.space else None
-        if isinstance(values, Whole):
-            found[name] = values.low + (values.high - values.low) // values.step * values.step
-        elif isinstance(values, Choice) and all(isinstance(value, int) for value in values.values):
-            found[name] = max(values.values)
-    return found
+        values = options(branch.space[name].values) if name in branch.space else None
+        if values and all(isinstance(value, int) for value in values):
+            largest[name] = max(values)
+    return largest
 
 
 def _is_free(branch: Branch, name: str, replays: Replays) -> bool:
@@ -342,4 +340,4 @@ def _is_free(branch: Branch, name: str, replays: Replays) -> bool:
 
 
 def _only(known: Parameter, value: Any) -> Parameter:
-    return Parameter(Choice((value,)), None, known.joins)
+    return Parameter(choice(value), None, known.joins)

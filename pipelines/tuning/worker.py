@@ -19,15 +19,14 @@ from ...modules.base.errors import UserError
 from ...modules.base.space import Setting, key_of
 from ...optimizers.statistics.statistics import bootstrap_mean
 from ...optimizers.structure.pruning import behind, rungs, worth_going_on
-from ...optimizers.structure.search import SeededSampler, parameters_of, suggested
+from ...optimizers.structure.search import PLACE, SeededSampler, parameters_of, suggested
 from ..base.budget import BudgetSpent
 from ..runs.books import open_books
 from .job import Job
-from .recovery import is_original, place_of, trials_tuned
+from .recovery import places_of, trials_tuned
 from .trial import Scored, Scorer
 
 POLL_SECONDS = 0.5
-OPEN = (TrialState.RUNNING, TrialState.WAITING)
 DONE = (TrialState.COMPLETE, TrialState.PRUNED)
 
 
@@ -50,15 +49,15 @@ class StudyWorker:
 
     def __init__(self, job: Job) -> None:
         self.study, self._crew = job.opened()
-        self.trials, planned = job.planned()
+        self.trials, self._planned = job.planned()
         self.scorer = Scorer(job)
-        self.home = job.home
+        self.home, self._own = job.home, job.own is not None
         self._callbacks, self._prunes = (
             job.callbacks,
             job.pruner is not None and len(job.objectives) == 1,
         )
         self._stops = False
-        self._sampler = SeededSampler(job.sampler, job.seed, place_of, planned)
+        self._sampler = SeededSampler(job.sampler, job.seed)
         if job.own is None and job.pruner is not None:
             self.study.pruner = job.pruner
 
@@ -75,17 +74,28 @@ class StudyWorker:
                 with ExitStack() as asking:
                     asking.enter_context(self._crew.asking())
                     self._crew.sweep()
-                    self._crew.requeue(self.trials)
-                    trials = trials_tuned(self.study)
-                    waiting = any(trial.state == TrialState.WAITING for trial in trials)
-                    if waiting or sum(map(is_original, trials)) < self.trials:
+                    if self._queued():
                         self._run_trial(asking, ended)
                         if self._stops:
                             raise BudgetSpent("a callback stopped the study")
                         continue
-                    if not any(trial.state in OPEN for trial in trials):
+                    if not self._crew.waits():
                         return
                 time.sleep(POLL_SECONDS)
+
+    def _queued(self) -> bool:
+        """Whether a trial is queued: one that was, one that is given back, or the next place."""
+        trials = trials_tuned(self.study)
+        if any(trial.state == TrialState.WAITING for trial in trials):
+            return True
+        if self._crew.requeue(self.trials):
+            return True
+        places = places_of(self.study)
+        place = next((place for place in range(self.trials) if place not in places), None)
+        if place is None:
+            return False
+        self._crew.queue(place, self._planned.get(place, {}))
+        return True
 
     @contextmanager
     def _set_up(self) -> Iterator[None]:
@@ -118,8 +128,7 @@ class StudyWorker:
             try:
                 setting = self._drawn(trial)
                 asking.close()
-                with self._crew.beating(trial):
-                    values, others[:] = self._scored(trial, setting)
+                values, others[:] = self._scored(trial, setting)
                 return values
             except (TrialPruned, _FailedTrialError):
                 raise
@@ -132,7 +141,7 @@ class StudyWorker:
         def add(_: optuna.Study, trial: FrozenTrial) -> None:
             if others and trial.state == TrialState.COMPLETE:
                 with self._crew.asking():
-                    self._add_replayed(trial.user_attrs["place"], others)
+                    self._add_replayed(trial.user_attrs[PLACE], others)
             ended(trial)
 
         def call_users(study: optuna.Study, trial: FrozenTrial) -> None:
@@ -143,7 +152,6 @@ class StudyWorker:
                 problems.append(problem)
                 raise
 
-        self._crew.take()
         try:
             self.study.optimize(
                 objective, n_trials=1, catch=(_FailedTrialError,), callbacks=[add, call_users]
@@ -159,29 +167,22 @@ class StudyWorker:
 
     def _drawn(self, trial: Trial) -> Setting:
         """The setting that a trial is to try."""
+        places = places_of(self.study)
+        if PLACE not in trial.user_attrs:
+            if not self._own:  # another machine has taken the queued trial
+                raise _FailedTrialError
+            trial.set_user_attr(PLACE, max(places, default=-1) + 1)  # one that the user has queued
         self._crew.claim(trial)
-        trials = trials_tuned(self.study)
-        place = place_of(
-            self.study, next(known for known in trials if known.number == trial.number)
-        )
-        if place >= self.trials or self._is_double(trials, trial.number, place):
+        # Two machines may have queued the same place: the earlier trial has it.
+        if any(
+            one.number < trial.number and one.state != TrialState.FAIL
+            for one in places.get(trial.user_attrs[PLACE], ())
+        ):
             trial.set_user_attr("stopped", True)
             raise _FailedTrialError
-        trial.set_user_attr("place", place)
-        trial.set_user_attr("home", self.home)
         setting = suggested(trial, self.scorer.space.point)
         trial.set_user_attr("setting", setting)
         return setting
-
-    def _is_double(self, trials: list[FrozenTrial], number: int, place: int) -> bool:
-        """Whether two machines queued the same place: the earlier trial has it."""
-        return any(
-            known.number < number
-            and known.state in (*OPEN, *DONE)
-            and "told_by" not in known.user_attrs
-            and place_of(self.study, known) == place
-            for known in trials
-        )
 
     # Trying ---------------------------------------------------------------------------------------
 
@@ -304,14 +305,14 @@ class StudyWorker:
         for trial in finished:
             attrs = trial.user_attrs
             replayed = sum(
-                known.user_attrs.get("told_by") == attrs.get("place", -1) for known in finished
+                known.user_attrs.get("told_by") == attrs.get(PLACE, -1) for known in finished
             )
             if replayed < attrs.get("tells", 0) and attrs.get("home") == self.home:
                 known = {key_of(one.user_attrs["setting"]) for one in finished}
                 _, others = self.scorer.measured(
                     attrs["setting"], len(self.scorer.questions), known
                 )
-                self._add_replayed(attrs["place"], others)
+                self._add_replayed(attrs[PLACE], others)
 
 
 def scores_of(trial: FrozenTrial) -> list[float | None]:

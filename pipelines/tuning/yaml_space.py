@@ -1,60 +1,73 @@
-"""Reads the space of a study: a protocol's name, a short spec, a YAML file, or what such a file
-holds.
+"""Reads the space of a study: a protocol's name, a short spec, a program, a YAML file, or what such
+a file holds.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import dspy
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
 from ...modules.base.errors import UserError
 from ...modules.base.registry import names_from
 from ...modules.base.space import (
-    Choice,
+    MOST_VALUES,
+    Distribution,
     Parameter,
-    Pick,
-    Real,
-    Values,
-    Whole,
+    Space,
+    When,
+    choice,
     constructed,
-    how_many,
+    lists,
+    options,
     settled,
 )
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.registry import PROTOCOLS, written
+from ...optimizers.prompts.optimizers import PRESETS, optimizer_of
+from ..base.request import split_items
 from ..lms.named import lm
 from ..programs.build import MakeLM, takes, takes_list
 from ..programs.networks import TO_TRAIN, default_embedding
 from ..programs.resolve import INSTEAD, YAML_SUFFIXES, read_program
-from .space import PROGRAM, Branch, TuneSpace
+from .given import Given
+from .space import NOT_COMPILED, OPTIMIZER, PRESET, PROGRAM, Branch, TuneSpace
 
-MOST_VALUES = 100_000  # of one parameter
 _WRITTEN = {"from", "to", "step", "of", "least", "most"}
+_ROOM_FOR_PROMPTS = ("knn",)
+"""Optimizers whose result is a program around the given one, with no rounds or ties of its own."""
 
 
 def space_of(
-    spec: str | Path | Mapping[str, Any],
+    spec: Any,
     sets: Mapping[str, Any] | None = None,
     *,
     lms: Mapping[str, Any] | None = None,
+    compiled_by: str | Sequence[str] | None = None,
     make_lm: MakeLM = lm,
 ) -> TuneSpace:
     """The space that a study goes through.
 
-    Args: spec: a protocol's name for the space declared beside it; a short spec that fixes a part
-        of it (`deliberation:intuitive,reasoner`); the path of a YAML file, or what such a file
-        holds: `program` and, by parameter, a value that is fixed, a list of values to choose from
-        (for a parameter that is a list itself, a list of lists), `{from: 1, to: 5, step: 1}`, or
-        `{of: […], least: 1, most: 3}` for lists of items in every order. Where any is written, an
-        opening, a prompt layout and rules for ties vary only if they are, too. `lms` gives seats
-        lists of LMs. `programs` is a list of such mappings, short specs and folders of saved
-        programs, to choose the protocol, too. `network` without a folder is trained with each
-        setting, `network:FOLDER` not.
+    Args:
+        spec: a protocol's name for the space declared beside it; a short spec that fixes a part of
+            it (`deliberation:intuitive,reasoner`); a program as an object, or the folder of one
+            that was saved or compiled, whose prompts stay; the path of a YAML file, or what such a
+            file holds: `program` (any of these) and, by parameter, a value that is fixed, a list of
+            values to choose from (for a parameter that is a list itself, a list of lists),
+            `{from: 1, to: 5, step: 1}`, or `{of: […], least: 1, most: 3}` for lists of items in
+            every order. Where any is written, an opening, a prompt layout and rules for ties vary
+            only if they are, too; of a saved program only what is written varies. `lms` gives seats
+            lists of LMs. `compile: {optimizer: [none, mipro], preset: light}` compiles prompts.
+            `programs` is a list of such mappings, short specs and programs, to choose the protocol,
+            too. `network` without a folder is trained with each setting, `network:FOLDER` not.
         sets: parameters to fix in every program that has them.
         lms: LMs for seats that the spec gives none, by name or by the arguments of `lm`.
+        compiled_by: optimizers to compile prompts with, for programs whose spec has no `compile`.
         make_lm: makes the LMs under `lms`.
 
     Raises UserError naming file and parameter; no LM is called.
@@ -62,95 +75,175 @@ def space_of(
     where, given, file = str(spec), spec, None
     if isinstance(spec, Mapping):
         where = "the space"
-    elif isinstance(spec, Path) or Path(str(spec)).suffix.casefold() in YAML_SUFFIXES:
+    elif isinstance(spec, dspy.Module):
+        where = f"the {type(spec).__name__}"
+    elif isinstance(spec, str | Path) and _is_file(spec):
         given, file = read_program(Path(spec).expanduser()), where
-    listed: list[Any] = [given]
+    entries: list[Any] = [given]
     if isinstance(given, Mapping) and "programs" in given:
         rest = [str(name) for name in given if name != "programs"]
         if rest or not isinstance(given["programs"], list) or not given["programs"]:
             raise UserError(
                 f"{where}: programs is a list that stands alone: {', '.join(rest) or 'fill it'}"
             )
-        listed = list(given["programs"])
+        entries = list(given["programs"])
+    optimizers = [NOT_COMPILED, *split_items(compiled_by)] if compiled_by else None
     branches: list[Branch] = []
-    for entry in listed:
+    for entry in entries:
+        fields = dict(entry) if isinstance(entry, Mapping) else {PROGRAM: entry}
+        fields.setdefault("compile", optimizers)
         with names_from(file, INSTEAD):
-            branch = replace(_branch(where, entry, sets or {}, lms or {}), file=file and "the file")
-        same = sum(known.label.partition("#")[0] == branch.label for known in branches)
-        branches.append(replace(branch, label=f"{branch.label}#{same + 1}") if same else branch)
+            branch = _branch(where, fields, sets or {}, lms or {}, make_lm)
+        same = sum(one.label.partition("#")[0] == branch.label for one in branches)
+        label = f"{branch.label}#{same + 1}" if same else branch.label
+        branches.append(replace(branch, label=label, file=file and "the file"))
     for name in sets or {}:
-        known = list(
-            dict.fromkeys(key for one in branches if one.protocol for key in takes(one.protocol))
+        parameters = dict.fromkeys(
+            key for one in branches if one.protocol for key in takes(one.protocol)
         )
-        if name.partition(".")[0] not in known:
+        if name.partition(".")[0] not in parameters:
             raise UserError(
-                f"--set {name}: {where} has no such parameter: it has {', '.join(known)}"
+                f"--set {name}: {where} has no such parameter: it has {', '.join(parameters)}"
             )
-    found = TuneSpace(where, tuple(branches), make_lm)
-    found.check()
-    return found
+    space = TuneSpace(where, tuple(branches), make_lm)
+    space.check()
+    return space
 
 
-def _branch(where: str, entry: Any, sets: Mapping[str, Any], seated: Mapping[str, Any]) -> Branch:
-    fields = dict(entry) if isinstance(entry, Mapping) else {PROGRAM: str(entry)}
+def _is_file(spec: str | Path) -> bool:
+    """Whether a spec is the path of a YAML file: any path is, unless it is a folder."""
+    place = Path(spec).expanduser()
+    written = isinstance(spec, Path) or place.suffix.casefold() in YAML_SUFFIXES
+    return written and not place.is_dir()
+
+
+def _branch(
+    where: str,
+    fields: dict[str, Any],
+    sets: Mapping[str, Any],
+    seated: Mapping[str, Any],
+    make_lm: MakeLM,
+) -> Branch:
     spec = fields.pop(PROGRAM, None)
-    if not isinstance(spec, str):
+    if spec is None:
         raise UserError(
             f"{where} does not say which program: add a line such as 'program: deliberation'"
         )
-    name, *parts = (part.strip() for part in spec.split(":", 2))
-    protocol = PROTOCOLS.find(name)
+    compiling = _compilation(where, fields.pop("compile", None))
+    lms = _lm_choices(where, seated) | _lm_choices(where, fields.pop("lms", None))
+    name, *parts = (part.strip() for part in str(spec).split(":", 2))
+    protocol = PROTOCOLS.find(name) if isinstance(spec, str) else None
     if protocol is None or not protocol.example:
-        if not Path(spec).expanduser().is_dir():
-            if PROTOCOLS.spec(spec) is not None:
-                raise UserError(
-                    f"{where}: {spec} is a program of your own, whose settings are not known "
-                    f"here: tune a "
-                    "protocol, evaluate your program beside it, and compile it to improve its "
-                    "prompts"
-                )
+        branch = _given(where, spec, fields, sets, make_lm)
+        space = {**branch.space, **compiling}
+        if not space and not lms:
             raise UserError(
-                f"{where}: there is no program {spec!r}: give one of {', '.join(written())}, a "
-                f"YAML file or "
-                "a saved program's folder"
+                f"{where}: nothing of {branch.label} varies: give parameters lists of values, or "
+                f"--compile an optimizer"
             )
-        if fields:
-            raise UserError(
-                f"{where}: {spec} is a saved program, which has no parameters: drop them"
-            )
-        return Branch(spec, spec)
+        return replace(branch, space=space, lms=lms)
     if name == TO_TRAIN.name and parts == [""]:
         raise UserError(
             f"{where}: {spec!r} names no folder: write network:FOLDER, or network to train some"
         )
-    lms = _lm_choices(where, seated) | _lm_choices(where, fields.pop("lms", None))
-    given = protocol.read(parts) | fields if any(parts) else fields
-    trains = Branch(name, name, {**given, **sets}).trains
+    values = protocol.read(parts) | fields if any(parts) else fields
+    trains = Branch(name, name, {**values, **sets}).trains
+    if trains and compiling:
+        raise UserError(f"{where}: a network is trained, not compiled: drop compile")
     protocol = TO_TRAIN if trains else protocol
     own = {key: value for key, value in sets.items() if key.partition(".")[0] in takes(protocol)}
-    given = _flat({**given, **own})
-    if trains and "embedding" not in given:
-        given["embedding"], warning = default_embedding()
+    values = _flat({**values, **own})
+    if trains and "embedding" not in values:
+        values["embedding"], warning = default_embedding()
         if warning is not None:
             warnings.warn(warning.replace("--embedding ", "embedding="), stacklevel=4)
-    named = given.keys() & protocol.space.keys()
-    space, fixed = dict(settled(protocol.space, named) if named else protocol.space), {}
-    for parameter, value in given.items():
-        values = _values(f"{where}: {parameter}", protocol, parameter, value)
-        if values is None:
-            fixed[parameter] = value
-        else:
-            declared = space.get(parameter)
-            space[parameter] = (
-                Parameter(values)
-                if declared is None
-                else replace(declared, values=values, joins=None)
-            )
+    named = values.keys() & protocol.space.keys()
+    declared = settled(protocol.space, named) if named else protocol.space
+    space, fixed = _narrowed(where, protocol, declared, values)
     mine = frozenset(key.partition(".")[0] for key in own)
-    return Branch(name, name, constructed({}, fixed), space, lms, mine=mine)
+    return Branch(name, name, constructed({}, fixed), {**space, **compiling}, lms, mine=mine)
 
 
-def _values(where: str, protocol: Protocol, name: str, value: Any) -> Values | None:
+def _given(
+    where: str, spec: Any, fields: Mapping[str, Any], sets: Mapping[str, Any], make_lm: MakeLM
+) -> Branch:
+    """The branch of a saved program or an object. Raises UserError for what is neither."""
+    label = str(spec) if isinstance(spec, str | Path) else type(spec).__name__
+    is_text = isinstance(spec, str | Path)
+    if is_text and not Path(label).expanduser().is_dir() and PROTOCOLS.spec(label) is None:
+        raise UserError(
+            f"{where}: there is no program {label!r}: give one of {', '.join(written())}, a "
+            f"YAML file or a saved program's folder"
+        )
+    given = Given.of(spec, make_lm)
+    protocol, values = given.protocol, _flat({**fields, **sets})
+    if protocol is None or (given.folder is None and values):
+        raise UserError(f"{where}: {label} has no {min(values)!r} to set: leave it out")
+    for name in fields:
+        if name.partition(".")[0] not in takes(protocol):
+            raise UserError(
+                f"{where}: {label} has no {name!r}: it has {', '.join(takes(protocol))}"
+            )
+    fitting = given.space(make_lm)
+    space = settled(fitting)
+    if fields:
+        space = {
+            name: one for name, one in fitting.items() if name in values or one.joins in values
+        }
+    space, fixed = _narrowed(where, protocol, space, values)
+    return Branch(label, label, constructed({}, fixed), space, given=given)
+
+
+def _narrowed(
+    where: str, protocol: Protocol, declared: Space, values: Mapping[str, Any]
+) -> tuple[dict[str, Parameter], dict[str, Any]]:
+    """The declared space with the values that a spec gives, and what it fixes beside."""
+    space, fixed = dict(declared), {}
+    for name, value in values.items():
+        distribution = _values(f"{where}: {name}", protocol, name, value)
+        if distribution is None:
+            fixed[name] = value
+        else:
+            known = space.get(name, Parameter(distribution))
+            space[name] = replace(known, values=distribution, joins=None, among=None)
+    return space, fixed
+
+
+def _compilation(where: str, given: Any) -> dict[str, Parameter]:
+    """The parameters of `compile`: an optimizer, and where there is one, a preset.
+
+    Raises UserError for an unknown optimizer or preset.
+    """
+    if given is None:
+        return {}
+    fields = given if isinstance(given, Mapping) else {"optimizer": given}
+    optimizers, presets = fields.get("optimizer"), fields.get("preset", PRESETS[0])
+    optimizers = optimizers if isinstance(optimizers, list) else [optimizers]
+    presets = presets if isinstance(presets, list) else [presets]
+    named = [
+        NOT_COMPILED if one in (None, NOT_COMPILED) else optimizer_of(str(one), presets[0]).name
+        for one in optimizers
+    ]
+    compiled = tuple(one for one in named if one != NOT_COMPILED)
+    if {*fields} - {"optimizer", "preset"} or not compiled or len({*named}) < len(named):
+        raise UserError(
+            f"{where}: compile is {given!r}: write {{optimizer: [none, mipro], preset: light}}"
+        )
+    for one in compiled:
+        if one in _ROOM_FOR_PROMPTS:
+            raise UserError(
+                f"{where}: compile: {one} chooses demonstrations for each question, so that "
+                f"rounds and ties cannot vary: compile the winner with it"
+            )
+        for preset in presets:
+            optimizer_of(one, str(preset))
+    return {
+        OPTIMIZER: Parameter(CategoricalDistribution(tuple(named))),
+        PRESET: Parameter(CategoricalDistribution(tuple(presets)), When(OPTIMIZER, compiled)),
+    }
+
+
+def _values(where: str, protocol: Protocol, name: str, value: Any) -> Distribution | None:
     """The values that a spec gives a parameter; None for a fixed value that the space does not
     declare.
     """
@@ -161,77 +254,84 @@ def _values(where: str, protocol: Protocol, name: str, value: Any) -> Values | N
         )
     if isinstance(value, Mapping):
         if value.keys() <= _WRITTEN and "of" in value:
-            return _countable(where, _pick(where, value, declared.values if declared else None))
+            return _lists(where, value, declared)
         if value.keys() <= _WRITTEN and {"from", "to"} <= value.keys():
-            return _countable(where, _range(where, **value))
+            return _range(where, **value)
         raise UserError(
             f"{where} is {dict(value)!r}: write a value, a list of values, {{from: 1, to: 5}}, or "
             "{of: [a, b, c], least: 1, most: 2}"
         )
-    lists = [isinstance(item, list) for item in value] if isinstance(value, list) else []
-    if isinstance(value, list) and (any(lists) or not takes_list(protocol, name)):
+    are_lists = [isinstance(item, list) for item in value] if isinstance(value, list) else []
+    if isinstance(value, list) and (any(are_lists) or not takes_list(protocol, name)):
         if not value:
             raise UserError(f"{where} is an empty list: give the values to choose from")
-        if takes_list(protocol, name) and not all(lists):
+        if takes_list(protocol, name) and not all(are_lists):
             raise UserError(f"{where} mixes lists and values: give a list of lists to choose from")
         if any(value.count(item) > 1 for item in value):
             raise UserError(f"{where} names a value twice: keep one of them")
-        return Choice(tuple(value))
-    return Choice((value,)) if declared is not None else None
+        return choice(*value)
+    return choice(value) if declared is not None else None
 
 
-def _pick(where: str, value: Mapping[str, Any], declared: Values | None) -> Pick:
+def _lists(where: str, value: Mapping[str, Any], declared: Parameter | None) -> Distribution:
     items, least = value["of"], value.get("least", 1)
     most = value.get("most", len(items) if isinstance(items, list) else 0)
     if not isinstance(items, list) or not items or not all(map(_whole, (least, most))):
         raise UserError(f"{where}: of is a list of items, least and most are whole numbers")
-    # Where lists are declared one by one, as a network's strategies are, their order does not
-    # count.
-    like = declared if isinstance(declared, Pick) else Pick((), ordered=declared is None)
-    if not 1 <= least <= most or (most > len(items) and not like.repeated):
+    # Where the declared lists have their items in one order, or an item twice, so do these.
+    known = [] if declared is None else options(declared.values) or []
+    known = [one for one in known if isinstance(one, list)]
+    repeated = any(len(one) > len({*one}) for one in known)
+    ordered = declared is None or any(one[::-1] in known for one in known if len({*one}) > 1)
+    if not 1 <= least <= most or (most > len(items) and not repeated):
         raise UserError(f"{where}: no list of {least} to {most} can be made of {len(items)} items")
-    return Pick(tuple(items), least, most, like.ordered, like.repeated)
+    try:
+        return lists(items, least, most, ordered=ordered, repeated=repeated)
+    except ValueError:
+        raise _too_many(where) from None
 
 
-def _range(where: str, **value: Any) -> Whole | Real:
+def _range(where: str, **value: Any) -> Distribution:
     for key, number in value.items():
-        given = (_whole(number) or isinstance(number, float)) and abs(number) < 1e300
-        if not given and not (key == "step" and number is None):
+        is_number = (_whole(number) or isinstance(number, float)) and abs(number) < 1e300
+        if not is_number and not (key == "step" and number is None):
             raise UserError(f"{where}: {key} is {number!r}: give a number")
     low, high, step = value["from"], value["to"], value.get("step")
     if low > high or (step is not None and step <= 0):
         raise UserError(
             f"{where}: a range goes from the smaller to the larger number in steps above 0"
         )
-    if all(map(_whole, (low, high))) and (step is None or _whole(step)):
-        return Whole(low, high, step or 1)
-    return Real(float(low), float(high), None if step is None else float(step))
+    whole = all(map(_whole, (low, high))) and (step is None or _whole(step))
+    size = 1 if whole and step is None else step
+    steps = None if size is None else int((high - low) / size + 1e-9)
+    if steps is not None and steps >= MOST_VALUES:
+        raise _too_many(where)
+    if whole and size is not None and steps is not None:
+        return IntDistribution(low, low + steps * size, step=size)
+    with warnings.catch_warnings():  # Optuna warns where the last step is not the upper end
+        warnings.simplefilter("ignore")
+        return FloatDistribution(float(low), float(high), step=size and float(size))
 
 
-def _countable(where: str, values: Whole | Real | Pick) -> Values:
-    """The values. Raises UserError for more than a study could tell apart, before they are
-    listed.
-    """
-    if how_many(values) > MOST_VALUES:
-        raise UserError(
-            f"{where} allows more than {MOST_VALUES:,} values: give fewer, or larger steps"
-        )
-    return values
+def _too_many(where: str) -> UserError:
+    return UserError(
+        f"{where} allows more than {MOST_VALUES:,} values: give fewer, or larger steps"
+    )
 
 
 def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _flat(given: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
     """`sampling: {temperature: 0.5}` as `sampling.temperature: 0.5`."""
-    found: dict[str, Any] = {}
-    for name, value in given.items():
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
         if name == "sampling" and isinstance(value, Mapping):
-            found |= {f"sampling.{key}": item for key, item in value.items()}
+            flat |= {f"sampling.{key}": item for key, item in value.items()}
         else:
-            found[str(name)] = value
-    return found
+            flat[str(name)] = value
+    return flat
 
 
 def _lm_choices(where: str, given: Any) -> dict[str, tuple[Any, ...]]:
@@ -240,7 +340,7 @@ def _lm_choices(where: str, given: Any) -> dict[str, tuple[Any, ...]]:
             f"{where}: lms is {given!r}: write seats and LMs, such as {{judge: [openai/a, "
             f"openai/b]}}"
         )
-    found: dict[str, tuple[Any, ...]] = {}
+    seats: dict[str, tuple[Any, ...]] = {}
     for seat, wanted in (given or {}).items():
         choices = wanted if isinstance(wanted, list) else [wanted]
         named = [
@@ -250,5 +350,5 @@ def _lm_choices(where: str, given: Any) -> dict[str, tuple[Any, ...]]:
             raise UserError(
                 f"{where}: lms.{seat} is {wanted!r}: give LM names such as openai/gpt-4o-mini"
             )
-        found[str(seat)] = tuple(choices)
-    return found
+        seats[str(seat)] = tuple(choices)
+    return seats

@@ -78,7 +78,7 @@ def test_a_notebook_shows_progress_and_results(
     assert "12/12" in line
     assert "accuracy" in line
     assert "12 calls" in line
-    assert "Evaluation of single simple" in result
+    assert "Evaluation of 1 agent" in result
     assert "50.0%" in result
     assert len(html(two)) == 1  # no progress
     for shown in (html(outputs)[-1] for outputs in (one, two, pairs, pair, summary)):

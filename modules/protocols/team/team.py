@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import dspy
+from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from ....signatures import team as words
 from ....signatures.examples import WORKED
@@ -20,7 +21,7 @@ from ...agents.transcript import Task, Turn, all_agree
 from ...base.calls import ASKER, metered
 from ...base.errors import UserError, checked_whole
 from ...base.fence import cut, one_line
-from ...base.space import Choice, Parameter, Pick, Space, When, Whole
+from ...base.space import Parameter, Space, When, lists
 from ...base.together import together
 from ...environment import Environment
 from ...reading.row import ResultRow
@@ -320,7 +321,7 @@ def _fall_back(latest: Sequence[Turn], task: Task, ties: Ties) -> tuple[str | No
     takes.
     """
     answers, names = [turn.answer for turn in latest], [turn.agent for turn in latest]
-    vote = vote_among(answers, task.kind, settle=ties.settle(ASKER.get().question, names))
+    vote = vote_among(answers, task.kind, decide_tie=ties.decider(ASKER.get().question, names))
     if not vote.tied and vote.answer is not None and vote.scores[vote.answer] > 1:
         return vote.answer, "fallback:majority"
     if ties.rule == "first":
@@ -353,14 +354,16 @@ def _title(described: Described) -> str:
 
 
 _SPACE: Space = {
-    "workers": Parameter(Pick(tuple(words.WORKERS), 1, 3, ordered=False, repeated=True)),
-    "max_steps": Parameter(Choice((5, 8, 10, 15))),
-    "max_retries": Parameter(Whole(0, 3)),
+    "workers": Parameter(lists(words.WORKERS, 1, 3, ordered=False, repeated=True)),
+    "max_steps": Parameter(CategoricalDistribution((5, 8, 10, 15))),
+    "max_retries": Parameter(IntDistribution(0, 3)),
     "tie_break": Parameter(
-        Choice(("first", "random")), When("max_retries", above=0), default="first"
+        CategoricalDistribution(("first", "random")),
+        When("max_retries", above=0),
+        default="first",
     ),
     "prompt_layout": LAYOUT,
-    "sampling.temperature": Parameter(Choice((None, 0.5, 1.0))),
+    "sampling.temperature": Parameter(CategoricalDistribution((None, 0.5, 1.0))),
 }
 
 SupervisedTeam.protocol = Protocol(

@@ -4,29 +4,26 @@ changes them.
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from optuna.distributions import CategoricalDistribution, IntDistribution
 
 import folkmoot as fm
 from folkmoot.modules.base.space import (
-    Choice,
-    Member,
     Parameter,
-    Pick,
-    Real,
     When,
-    Whole,
+    coded,
     constructed,
+    decoded,
     draw_setting,
     grid_settings,
     key_of,
+    lists,
     options,
-    picks,
 )
 from folkmoot.modules.network.space import SPACE
 from folkmoot.modules.protocols.registry import PROTOCOLS
@@ -34,9 +31,14 @@ from folkmoot.optimizers.structure.search import grid, parameters_of
 from folkmoot.pipelines.tuning.yaml_space import space_of
 
 TALK = {
-    "roles": Parameter(Pick(("a", "b", "c"), 1, 2)),
-    "tie": Parameter(Choice(("vote", "strongest"))),
-    "strongest": Parameter(Member("roles"), When("tie", ("strongest",)), joins="tie"),
+    "roles": Parameter(lists("abc", 1, 2)),
+    "tie": Parameter(CategoricalDistribution(("vote", "strongest"))),
+    "strongest": Parameter(
+        CategoricalDistribution(("a", "b", "c")),
+        When("tie", ("strongest",)),
+        joins="tie",
+        among="roles",
+    ),
 }
 
 
@@ -58,7 +60,10 @@ def test_a_parameter_that_completes_another() -> None:
 
 
 def test_dotted_names_and_values_left_out() -> None:
-    space = {"sampling.temperature": Parameter(Choice((None, 0.5))), "n": Parameter(Whole(1, 2))}
+    space = {
+        "sampling.temperature": Parameter(CategoricalDistribution((None, 0.5))),
+        "n": Parameter(IntDistribution(1, 2)),
+    }
     assert constructed(space, {"sampling.temperature": 0.5, "n": 1}) == {
         "sampling": {"temperature": 0.5},
         "n": 1,
@@ -66,34 +71,30 @@ def test_dotted_names_and_values_left_out() -> None:
     assert constructed(space, {"sampling.temperature": None, "n": 1}) == {"n": 1}
 
 
-@given(st.integers(-5, 5), st.integers(0, 9), st.integers(1, 4))
-def test_whole_numbers_stay_in_their_range(low: int, width: int, step: int) -> None:
-    found = options(Whole(low, low + width, step)) or []
-    assert found[0] == low
-    assert all(b - a == step for a, b in itertools.pairwise(found))
-    assert low + width - step < found[-1] <= low + width
-
-
-@given(st.floats(0, 1), st.floats(0.01, 1), st.floats(0.01, 0.5))
-def test_numbers_in_steps_stay_in_their_range(low: float, width: float, step: float) -> None:
-    found = options(Real(low, low + width, step)) or []
-    assert found[0] == pytest.approx(low)
-    assert low + width - step - 1e-6 < found[-1] <= low + width + 1e-6
+@given(st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=4))
+def test_every_json_value_is_kept_by_a_distribution(value: Any) -> None:
+    assert decoded(coded(value)) == value
+    assert not isinstance(coded(value), list)
 
 
 def test_lists_of_items() -> None:
-    assert picks(Pick(("a", "b"), 1, 2)) == [["a"], ["b"], ["a", "b"], ["b", "a"]]
-    assert picks(Pick(("a", "b"), 2, 2, ordered=False)) == [["a", "b"]]
-    assert picks(Pick(("a", "b"), 2, 2, ordered=False, repeated=True)) == [
+    assert options(lists("ab", 1, 2)) == [["a"], ["b"], ["a", "b"], ["b", "a"]]
+    assert options(lists("ab", 2, 2, ordered=False)) == [["a", "b"]]
+    assert options(lists("ab", 2, 2, ordered=False, repeated=True)) == [
         ["a", "a"],
         ["a", "b"],
         ["b", "b"],
     ]
-    assert len(picks(Pick(("a", "b"), 2, 3, repeated=True))) == 4 + 8
+    assert len(options(lists("ab", 2, 3, repeated=True)) or ()) == 4 + 8
+    with pytest.raises(ValueError, match="too many"):
+        lists(range(20), 10)
 
 
 def test_a_condition_on_a_number() -> None:
-    space = {"e": Parameter(Whole(0, 2)), "th": Parameter(Choice((1, 2)), When("e", above=0))}
+    space = {
+        "e": Parameter(IntDistribution(0, 2)),
+        "th": Parameter(CategoricalDistribution((1, 2)), When("e", above=0)),
+    }
     assert [("th" in point) for point in points(space)] == [False, True, True, True, True]
 
 

@@ -254,7 +254,7 @@ def test_a_line_that_is_none_of_a_record_is_named(record: Path, line: str) -> No
         lambda: ReplayEnvironment(record),
         lambda: RecordingEnvironment(Counting(), record),
     ):
-        with pytest.raises(UserError, match=r"run\.jsonl, line 3: this is no line of a record"):
+        with pytest.raises(UserError, match=r"run\.jsonl, line 3: this is not a line of a record"):
             again()
 
 

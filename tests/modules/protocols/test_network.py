@@ -26,9 +26,9 @@ from safetensors.torch import save as write_tensors
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.base.sync import run_sync
-from folkmoot.modules.network.choice import draw, softmax
+from folkmoot.modules.network.choice import draw, random_for, softmax
 from folkmoot.modules.network.config import NetworkConfig
-from folkmoot.modules.network.state import NetworkState, random_for
+from folkmoot.modules.network.state import NetworkState
 from folkmoot.modules.network.weights import VoteWeights
 from folkmoot.modules.protocols.program import Program
 from folkmoot.modules.protocols.strategy_network import StrategyNetwork
@@ -232,21 +232,25 @@ def test_agents_with_lms_of_their_own_share_the_calls_of_single_agents(scripted:
     assert [body["seed"] for body in scripted.bodies] == [7, 7, 7]
 
 
-def test_seats_are_named_by_agent_and_strategy() -> None:
+def test_agents_share_the_prompt_of_a_strategy_unless_they_have_an_lm_of_their_own() -> None:
     program = StrategyNetwork(fresh(agents=2, strategies=("cot", "least_to_most")), embed)
-    assert sorted(program.seats()) == [
-        f"agent.{i}.{name}"
-        for i in range(2)
-        for name in ("cot", "least_to_most", "least_to_most.solve", "least_to_most.split")
-    ]
+    shared = ["cot", "least_to_most", "least_to_most.solve", "least_to_most.split"]
+    assert sorted(program.seats()) == shared
+    assert program.most_turns() == 2 * 6
     lm = object()
     program.assign({"agent.1": lm})
-    assert {name[:7] for name, seat in program.seats().items() if seat.predict.lm is lm} == {
-        "agent.1"
-    }
-    turns = program.turns()
-    assert sum(low for _, low, _ in turns) == 2
+    own = [f"agent.1.{name}" for name in shared]
+    assert sorted(program.seats()) == [*own, *shared]
+    assert sorted(name for name, seat in program.seats().items() if seat.predict.lm is lm) == own
+    assert program.describe()["own_prompts"] == [1]
+    assert sum(low for _, low, _ in program.turns()) == 2
     assert program.most_turns() == 2 * 6
+    config = fm.NetworkConfig(hidden=4, heads=2)
+    for own_prompts, predictors in ((False, 11), (True, 55), ([0], 22)):
+        network = StrategyNetwork.untrained(config, embed, own_prompts=own_prompts)
+        assert len(network.predictors()) == predictors
+    with pytest.raises(UserError, match="own_prompts has 5"):
+        StrategyNetwork.untrained(config, embed, own_prompts=[5])
 
 
 @pytest.mark.parametrize(
@@ -485,10 +489,10 @@ def rewritten(
         (lambda about, tensors: tensors.update(trust=tensors["trust"] + 1), "out of bounds"),
         (lambda about, tensors: tensors.update(trust=tensors["trust"] * np.nan), "trust must hold"),
         (lambda about, tensors: tensors["adjacency"].fill_(True), "that of a graph"),
-        (lambda about, tensors: tensors["agents.0.linear.bias"].fill_(np.inf), "finite"),
+        (lambda about, tensors: tensors["policies.linear.bias"].fill_(np.inf), "finite"),
         (
-            lambda about, tensors: tensors.update({"agents.9.linear.bias": torch.ones(2)}),
-            "no policy here",
+            lambda about, tensors: tensors.update({"policies.linear.more": torch.ones(2)}),
+            "of another shape",
         ),
         (lambda about, tensors: tensors.update(more=torch.ones(2)), "more belongs to no network"),
         (lambda about, tensors: tensors.update({"tracker.scores": torch.ones(2, 2)}), "tracker"),

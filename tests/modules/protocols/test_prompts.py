@@ -135,9 +135,9 @@ def test_a_network_takes_a_strategys_prompt_for_all_its_agents() -> None:
         prompt_layout="role_first",
     )
     told = {name: seat.predict.signature.instructions for name, seat in network.seats().items()}
-    assert (told["agent.0.cot"], told["agent.1.cot"]) == ("All.", "One.")
-    assert {told[f"agent.{i}.decomposition.split"] for i in (0, 1)} == {"Cut."}
-    assert all(member.prompt_layout == "role_first" for member in network.members)
+    assert (told["cot"], told["agent.1.cot"]) == ("All.", "One.")
+    assert {told[f"{own}decomposition.split"] for own in ("", "agent.1.")} == {"Cut."}
+    assert all(member.prompt_layout == "role_first" for member in network.members.values())
 
 
 def test_titles_and_the_spaces_name_the_layout() -> None:

@@ -29,7 +29,7 @@ def questions(n: int) -> list[fm.Question]:
 def winner(answers: Sequence[str], ties: Ties, **known: Any) -> str | None:
     names = [f"m{i}" for i in range(len(answers))]
     return vote_among(
-        answers, "choice", settle=ties.settle("q", names, known.get("weights"))
+        answers, "choice", decide_tie=ties.decider("q", names, known.get("weights"))
     ).answer
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import dspy
 import pytest
-from dspy.teleprompt import BootstrapFewShot, LabeledFewShot
-from dspy.utils import DummyLM
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -129,31 +127,6 @@ def test_dspy_evaluate_runs_over_questions() -> None:
     assert evaluate(_Library()).score == 50.0
 
 
-def test_questions_serve_as_demos_and_are_saved_as_json() -> None:
-    train = [make(id=str(n), answer=f"place {n}") for n in range(3)]
-    compiled = LabeledFewShot(k=2).compile(dspy.Predict("question -> answer"), trainset=train)
-    assert len(compiled.demos) == 2
-    state = json.loads(json.dumps(compiled.dump_state()))
-    assert {demo["answer"] for demo in state["demos"]} <= {"place 0", "place 1", "place 2"}
-
-
-def test_bootstrapping_runs_on_questions_and_reads_their_gold() -> None:
-    train = [make(id=str(n), choices=CHOICES, answer=gold) for n, gold in enumerate("AB")]
-    optimizer = BootstrapFewShot(
-        metric=lambda gold, prediction, trace=None: gold.answer == prediction.answer,
-        max_bootstrapped_demos=1,
-        max_labeled_demos=2,
-    )
-    with dspy.context(lm=DummyLM([{"answer": "A"}] * 4)):
-        student = dspy.Predict("question, choices: dict[str, str], context, kind -> answer")
-        compiled = optimizer.compile(student, trainset=train)
-    assert [demo.get("id") for demo in compiled.demos] == [
-        None,
-        "1",
-    ]  # one from a trace, one as it was labelled
-    assert [demo.answer for demo in compiled.demos] == ["A", "B"]
-
-
 def test_copies_stay_questions_and_parts_do_not() -> None:
     question = make(choices=CHOICES, answer="A", meta={"n": 1})
     for same in (
@@ -175,16 +148,6 @@ def test_copies_stay_questions_and_parts_do_not() -> None:
     assert "answer" not in without
     assert not isinstance(without, Question)
     assert without.inputs() == question.inputs()
-
-
-def test_a_copy_shares_nothing_that_can_change() -> None:
-    question = make(choices=CHOICES, meta={"n": 1}, context=["one"])
-    other = question.copy()
-    other.choices["A"], other.meta["n"] = "changed", 2
-    other.context.append("two")
-    assert question.choices == CHOICES
-    assert question.meta == {"n": 1}
-    assert question.context == ["one"]
 
 
 def test_extra_fields_that_dspy_adds_are_kept() -> None:
@@ -290,11 +253,3 @@ def test_rows_survive_the_disk(
 def test_the_row_names_the_kind_only_if_it_would_not_be_inferred() -> None:
     assert "kind" not in make(answer="yes").to_row()
     assert make(answer="yes", kind="span").to_row()["kind"] == "span"
-
-
-def test_dspy_keeps_the_names_of_inputs_where_a_question_puts_its_own() -> None:
-    """DSPy's attribute `_input_keys`, which is not public; checked with DSPy 3.4.1."""
-    assert dspy.Example(a=1, b=2).with_inputs("a")._input_keys == {"a"}
-    example = dspy.Example(a=1, b=2)
-    example._input_keys = frozenset({"b"})
-    assert example.inputs().toDict() == {"b": 2}

@@ -11,7 +11,6 @@ from hypothesis.extra import numpy as npst
 
 from folkmoot.modules.reading.voting import (
     Vote,
-    agreement,
     log_odds,
     majority,
     trust_consensus,
@@ -110,14 +109,6 @@ def test_log_odds_grow_with_accuracy(right: int, n: int) -> None:
 def test_log_odds_refuse_impossible_counts(accuracy: float, n: int, options: int) -> None:
     with pytest.raises(ValueError, match=r"accuracy|log-odds"):
         log_odds(accuracy, n, options=options)
-
-
-def test_agreement_counts_every_question_and_no_abstention() -> None:
-    assert agreement(["A", "B", None, None], ["A", "C", None, "A"]) == 0.25
-    assert agreement(["a"], ["A"], key=str.lower) == 1
-    for a, b in (([], []), (["A"], ["A", "B"])):
-        with pytest.raises(ValueError, match="same questions"):
-            agreement(a, b)
 
 
 def matrix(n: int, value: float = 0.5) -> npt.NDArray[np.float64]:

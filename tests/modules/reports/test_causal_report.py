@@ -5,7 +5,7 @@ MLflow.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,6 @@ from stores import new_store
 import folkmoot as fm
 from folkmoot.modules.reports.causal import causal_report
 from folkmoot.pipelines.plots.evaluation import causal_plot
-from folkmoot.pipelines.plots.protocols import plot_of
-from folkmoot.pipelines.tracking.values import run_name
 
 Answer = str | None
 Round = tuple[Sequence[Answer], Sequence[tuple[Answer, Answer]]]
@@ -185,12 +183,6 @@ def test_it_agrees_with_the_rows_of_a_run(scripted: Any) -> None:
 # --------------------------------------------------------------------------------------------------
 
 
-def leaves(tree: Mapping[str, Any]) -> Iterator[Any]:
-    for name, value in tree.items():
-        assert isinstance(name, str)
-        yield from leaves(value) if isinstance(value, Mapping) else [value]
-
-
 # The plot
 # --------------------------------------------------------------------------------------------------
 
@@ -219,13 +211,6 @@ def test_the_plot_shows_rounds_and_changes(tmp_path: Path, monkeypatch: pytest.M
     ]
 
 
-@pytest.mark.parametrize("rows", [[], [ERROR], [row([(["A", "A"], [])], "A", "vote")]])
-def test_without_evaluations_there_is_no_plot(rows: list[dict[str, Any]], tmp_path: Path) -> None:
-    assert not causal_plot(causal_report(rows), tmp_path / "plot.png")
-    assert not causal_plot({}, tmp_path / "plot.png")
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.plots
 def test_a_tracked_run_has_its_plot_and_name(
     scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -248,33 +233,3 @@ def test_a_tracked_run_has_its_plot_and_name(
     assert ["causal/evaluator/evaluations", 1, None, None, None] in json.loads(figures.read_text())[
         "data"
     ]
-
-
-def test_every_protocol_with_a_plot_has_one_of_its_own() -> None:
-    drawn = [plot_of(name) for name in ("deliberation", "causal", "team", "network")]
-    assert drawn[1] is not None
-    assert drawn[1].draw is causal_plot
-    assert len({plot.draw for plot in drawn if plot is not None}) == len(drawn)
-
-
-@pytest.mark.parametrize(
-    ("program", "name"),
-    [
-        (fm.CausalConsistency(), "causal R2E1"),
-        (fm.CausalConsistency(3, 0), "causal R3E0"),
-        (fm.CausalConsistency(d_max=1), "causal R2E1 · 1 round"),
-        (
-            fm.CausalConsistency(without=["non_causal", "concepts"]),
-            "causal R2E1 · without non_causal, concepts",
-        ),
-        (fm.CausalConsistency(demonstration="boolq"), "causal R2E1 · one-shot"),
-        (fm.SingleAgent("cot"), "single cot"),
-        (fm.SingleAgent("cot", demonstration="boolq"), "single cot · one-shot"),
-        (
-            fm.SingleAgent("self_consistency", samples=4, demonstration="boolq"),
-            "single self_consistency of 4 · one-shot",
-        ),
-    ],
-)
-def test_run_names(program: Any, name: str) -> None:
-    assert run_name({"program": program.describe(), "settings": {}}) == name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from dialogue_rows import error_row, row
-from hypothesis import strategies as st
 
 from folkmoot.modules.reports.counting import CHANGES
 from folkmoot.modules.reports.deliberation import deliberation_report
@@ -166,6 +165,3 @@ def test_answers_are_equal_by_meaning_and_scored_with_the_options() -> None:
 def test_nothing_to_report_gives_counts_and_no_rates() -> None:
     assert deliberation_report([]) == {"questions": 0, "errors": 0}
     assert deliberation_report([error_row()]) == {"questions": 0, "errors": 1, "accuracy": 0.0}
-
-
-answers = st.sampled_from(["A", "B", "C", None])

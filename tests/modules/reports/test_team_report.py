@@ -16,7 +16,7 @@ from folkmoot.pipelines.evaluation.evaluate import carry_out_limits
 from folkmoot.pipelines.evaluation.request import EvaluateRequest
 from folkmoot.pipelines.evaluation.step_limits import plan_step_limits
 from folkmoot.pipelines.plots.dialogues import dialogues_page, most_informative
-from folkmoot.pipelines.plots.evaluation import step_limit_plot, team_plot
+from folkmoot.pipelines.plots.evaluation import team_plot
 
 Row = dict[str, Any]
 
@@ -251,14 +251,6 @@ def test_the_team_plot_is_a_picture(tmp_path: Path) -> None:
     assert not (tmp_path / "none.png").exists()
 
 
-@pytest.mark.plots
-def test_the_step_limit_plot_is_a_picture(tmp_path: Path) -> None:
-    score = {"value": 0.5, "low": 0.3, "high": 0.7}
-    assert step_limit_plot([{"limit": 5, "em": score, "f1": score}], tmp_path / "limits.png")
-    assert (tmp_path / "limits.png").read_bytes().startswith(b"\x89PNG")
-    assert not step_limit_plot([], tmp_path / "none.png")
-
-
 # Step limits
 # ------------------------------------------------------------------------------------------------
 
@@ -355,19 +347,6 @@ def test_step_limits_on_the_command_line(scripted: Any, files: Path, tmp_path: P
     assert (again["stopped"], again["out"]) == (None, "curve")
     assert len(scripted.bodies) == calls  # resumed
     assert (tmp_path / "curve" / "steps-7" / "results.jsonl").exists()
-
-
-def test_step_limits_are_planned_and_stopped_like_any_evaluation(
-    scripted: Any, files: Path
-) -> None:
-    scripted.reply = patient
-    planned = limited(scripted, files, "1,3", "--dry-run", "--json")
-    assert list(json.loads(planned.stdout)["step_limits"]) == ["3", "1"]
-    assert scripted.bodies == []
-    stopped = limited(scripted, files, "1,3", "--budget", "2 calls", "--out", "short")
-    assert stopped.exit_code == 1
-    assert "2" in stopped.stderr
-    assert json.loads(Path("short/step_limits.json").read_text()) == []
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,12 @@ import folkmoot as fm
 from folkmoot.optimizers.structure.pruning import ALPHA, behind, rungs
 from folkmoot.optimizers.structure.search import (
     DIRECTIONS,
+    PLACE,
     SAMPLERS,
     SeededSampler,
     parameters_of,
     suggested,
 )
-from folkmoot.pipelines.tuning.recovery import place_of
 from folkmoot.pipelines.tuning.report import best_of
 from folkmoot.pipelines.tuning.yaml_space import space_of
 
@@ -47,11 +47,12 @@ def study(sampler: str, places: int, *, reopened: bool, goals: int = 1) -> list[
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made.sampler = SeededSampler(sampler, 3, place_of, {0: first()})
-        for _ in range(places):
+        made.sampler = SeededSampler(sampler, 3)
+        for place in range(places):
             if reopened:
                 made = optuna.load_study(storage=storage, study_name="s")
-                made.sampler = SeededSampler(sampler, 3, place_of, {0: first()})
+                made.sampler = SeededSampler(sampler, 3)
+            made.enqueue_trial({} if place else first(), user_attrs={PLACE: place})
             trial = made.ask()
             setting = suggested(trial, SPACE.point)
             made.tell(trial, worth(setting)[:goals])
@@ -77,7 +78,7 @@ def test_draws_depend_on_seed_place_and_history_alone(sampler: str, goals: int) 
 
 def test_an_unknown_sampler_is_named() -> None:
     with pytest.raises(fm.UserError, match="no sampler 'magic'"):
-        SeededSampler("magic", 0, place_of, {})
+        SeededSampler("magic", 0)
 
 
 def test_rungs_grow_to_all_questions() -> None:
@@ -127,7 +128,12 @@ def finished(
 ) -> tuple[optuna.Study, list[dict[str, Any]]]:
     """A study with a finished trial for each of the values, and its table."""
     made = optuna.create_study(directions=[DIRECTIONS[name] for name in goals])
-    made.add_trials([optuna.trial.create_trial(values=list(found)) for found in values])
+    made.add_trials(
+        [
+            optuna.trial.create_trial(values=list(found), user_attrs={PLACE: place})
+            for place, found in enumerate(values)
+        ]
+    )
     table = [
         {
             "trial": number,

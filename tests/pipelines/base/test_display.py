@@ -5,6 +5,7 @@ ends.
 from __future__ import annotations
 
 import io
+import re
 import sys
 
 import pytest
@@ -63,11 +64,18 @@ def test_nothing_is_shown_in_a_pipe_or_a_test_or_when_it_is_off(
     assert shown(False) == ""
 
 
-def test_on_demand_a_pipe_gets_the_last_state_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    said = shown(True)
-    assert said.count("of 10") == 1
-    assert "7 of 10" in said
+def test_on_demand_a_pipe_gets_a_line_every_25_things_or_30_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stderr", pipe := io.StringIO())
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    with displayed(True, "count", line) as progress:
+        for state in range(60):
+            progress(state)
+        now[0] = 31.0
+        progress(60)
+    assert re.findall(r"(\d+) of 10", pipe.getvalue()) == ["25", "50", "60"]
 
 
 def test_a_function_gets_every_state_itself(monkeypatch: pytest.MonkeyPatch) -> None:

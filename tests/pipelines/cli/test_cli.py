@@ -30,7 +30,18 @@ from folkmoot.pipelines.runs.lines import highlights
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 COMMANDS = [
-    *("ask", "evaluate", "compare", "compile", "tune", "train", "distil", "report", "reproduce"),
+    *(
+        "try",
+        "ask",
+        "evaluate",
+        "compare",
+        "compile",
+        "tune",
+        "train",
+        "distil",
+        "report",
+        "reproduce",
+    ),
     *("runs", "data", "datasets", "lms", "doctor", "import", "export", "push", "ui"),
 ]
 ROW_KEYS = [
@@ -195,16 +206,36 @@ def test_evaluate_writes_rows_and_summary(
     assert summary["scores"]["accuracy"]["value"] == 0.5
     assert summary["counts"]["rows"] == 10
     assert summary["settings"]["data"] == str(ten)
-    for told in (
-        "50.0% [23.7%, 76.3%]",
-        "5 right of 10",
-        "20 calls",
-        "price unknown",
-        "results.jsonl",
-    ):
-        assert told in result.stdout
-    for told in ("10 questions (choice)", SPEC, "openai/scripted at http", "at most 70 calls"):
-        assert told in result.stderr
+    score, bill, following = result.stdout.splitlines()
+    assert score == "50.0% [23.7%, 76.3%] right on 10 questions"
+    assert bill.startswith("paid price unknown for 20 calls; ")
+    assert bill.endswith(f"rows in {tmp_path / 'out'}")
+    assert following == f"next: folkmoot try {ten} --lm openai/scripted"
+    plan, figures = result.stderr.splitlines()
+    assert plan == f"{SPEC} on 10 questions (choice) from {ten}, openai/scripted"
+    assert figures.startswith("likely 37 calls, ")
+    assert "; at most 140; 10 questions show differences from about " in figures
+
+
+def test_a_run_from_the_cache_still_tells_the_price(
+    scripted: ScriptedServer, ten: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOLKMOOT_CALLS_MB", "10")
+    words = ["--price", "openai/scripted=100,100"]
+    first = json.loads(evaluate(scripted, ten, "--out", "one", "--json", *words).stdout)
+    assert first["paid"] == first["usage"] == first["takes"]
+    again = json.loads(evaluate(scripted, ten, "--out", "two", "--json", *words).stdout)
+    assert (again["paid"]["calls"], again["usage"]["cost_usd"]) == (0, 0)
+    assert again["takes"] == first["takes"]
+    told = evaluate(scripted, ten, "--out", "three", *words).stdout.splitlines()[1]
+    each = 1000 * first["takes"]["cost_usd"] / 10
+    assert told.startswith("paid 0 USD for 0 calls (10 more from records or the cache); ")
+    assert f"{float(f'{each:.2g}'):g} USD for 1,000 questions" in told
+
+
+def test_protocol_figures_are_for_those_who_ask(scripted: ScriptedServer, ten: Path) -> None:
+    assert "tie break" not in evaluate(scripted, ten, program=SPEC).stdout
+    assert "tie break" in evaluate(scripted, ten, "-v", program=SPEC).stdout
 
 
 @pytest.mark.nightly
@@ -235,7 +266,7 @@ def test_what_libraries_print_stays_off_standard_output(
 
 def test_quiet_says_the_one_thing(scripted: ScriptedServer, ten: Path) -> None:
     result = evaluate(scripted, ten, "--quiet")
-    assert result.stdout == "accuracy: 50.0% [23.7%, 76.3%]\n"
+    assert result.stdout == "50.0% [23.7%, 76.3%] right on 10 questions\n"
     assert result.stderr == ""
 
 
@@ -288,7 +319,7 @@ def test_each_seat_gets_its_lm_and_address(scripted: ScriptedServer, ten: Path) 
         assert result.exit_code == 0
         assert {body["model"] for body in scripted.bodies} == {"scripted"}
         assert [body["model"] for body in judge.bodies] == ["big"]
-    assert "judge: openai/big" in result.stderr
+    assert "judge openai/big" in result.stderr
 
 
 def test_a_name_sets_all_its_numbered_seats(scripted: ScriptedServer, ten: Path) -> None:

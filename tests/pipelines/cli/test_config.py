@@ -268,7 +268,7 @@ def test_the_example_of_the_docs_is_read(
     )
     assert planned.exit_code == 0, planned.output
     assert "concurrency = 16 (folkmoot.toml)" in planned.stderr
-    assert "judge: openai/o at" in planned.stderr
+    assert "judge openai/o" in planned.stderr
     assert "budget =" not in planned.stderr
 
 

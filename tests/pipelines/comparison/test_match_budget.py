@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 from cli_helpers import SPEC, evaluate, folkmoot, isolate, question, ten_questions, write
+from hypothesis import given
+from hypothesis import strategies as st
+from stores import new_store
 
 import folkmoot as fm
 from folkmoot.pipelines.base.budget import BudgetSpent
@@ -32,6 +35,12 @@ def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def said(reasoning: int, answer: str = "A") -> str:
     return json.dumps({"reasoning": "because " * reasoning, "answer": answer})
+
+
+def noted(baseline: fm.Evaluation) -> Match:
+    """How the samples of a baseline were found."""
+    settings: Any = baseline.summary.run["settings"]
+    return Match(**settings["match-budget"])
 
 
 def talk(scripted: ScriptedServer, **settings: Any) -> tuple[fm.Evaluation, Any]:
@@ -109,15 +118,127 @@ def test_an_lm_of_which_not_one_sample_fits_the_bill_is_no_opponent(
     team = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", lms={"judge": strong})
     # all agree: the judge is free
     run = fm.evaluate(team, QUESTIONS, lm=weak, out="team", tracking=False)
-    told: list[Match] = []
     asked = len(scripted.bodies)
-    found = fm.match_budget(run, QUESTIONS, lm=[weak, strong], told=told.append)
+    found = fm.match_budget(run, QUESTIONS, lm=[weak, strong])
     assert found.summary.run["lms"]["*"]["name"] == "openai/weak"
-    assert [match.fits for match in told] == [True, False]
-    assert "a sample of openai/strong takes" in told[1].sentence
     models = [body["model"] for body in scripted.bodies[asked:]]
-    assert models.count("strong") == 8
-    assert models.count("weak") == 8 + 12 * told[0].samples
+    assert models.count("strong") == 8  # the pilot alone
+    assert models.count("weak") == 8 + 12 * found.summary.run["program"]["samples"]
+
+
+def test_the_baseline_gets_the_samples_that_the_tokens_pay_for(scripted: ScriptedServer) -> None:
+    run, lm = talk(scripted)
+    before = len(scripted.bodies)
+    base = fm.match_budget(run, QUESTIONS, lm=lm)
+    match, usage = noted(base), run.summary.usage
+    assert usage["prompt_tokens"] is not None
+    assert usage["completion_tokens"] is not None
+    assert match.spent == (usage["prompt_tokens"] + usage["completion_tokens"]) / 12
+    assert (match.rows, match.pilot, match.in_dollars) == (12, 8, False)
+    assert match.samples == int(match.spent / match.taken) > 1
+    assert base.summary.run["program"]["samples"] == match.samples
+    assert len(scripted.bodies) - before == 8 + 12 * match.samples
+    ratio = fm.compare(base, run)[0].token_ratio
+    assert ratio is not None
+    assert 1 <= ratio < 1 + 1 / match.samples  # one more sample would cost more than the run did
+    assert base.folder == run.folder / "match-budget" / f"{match.samples}-samples"
+    asked = len(scripted.bodies)
+    again = fm.match_budget("talk", QUESTIONS, lm=lm)
+    assert list(again.rows) == list(base.rows)
+    assert len(scripted.bodies) == asked
+
+
+@given(st.floats(1, 1e6), st.floats(1, 1e4))
+def test_samples_fit_the_budget_or_are_one(question: float, sample: float) -> None:
+    n = Match(question, 1, sample, 1).samples
+    assert n >= 1
+    assert n == 1 or n * sample <= question * (1 + 1e-9)
+    assert (n + 1) * sample > question * (1 - 1e-9)
+
+
+def test_a_budget_is_matched_in_dollars_where_prices_are_known(scripted: ScriptedServer) -> None:
+    """One LM costs ten times as much a token: by tokens one sample too many would be bought."""
+    weak = fm.lm("openai/weak", api_base=scripted.url, price=(1e-6, 1e-6))
+    strong = fm.lm("openai/strong", api_base=scripted.url, price=(1e-5, 1e-5))
+    seats = fm.Deliberation(
+        ["intuitive", "reasoner"], tie_break="majority", max_rounds=1, lms={"reasoner": strong}
+    )
+    mixed = fm.evaluate(seats, QUESTIONS, lm=weak, out="mixed", tracking=False)
+    fm.match_budget(mixed, QUESTIONS, lm=[weak, strong])
+    by_lm = {
+        name: noted(fm.load_run(next(Path(f"mixed/match-budget/openai-{name}").glob("*-samples"))))
+        for name in ("weak", "strong")
+    }
+    assert by_lm["weak"].in_dollars
+    assert by_lm["weak"].samples == int(by_lm["weak"].spent / by_lm["weak"].taken) > 5
+    assert by_lm["strong"].samples == 1
+    assert "US dollars per question were spent" in by_lm["weak"].sentence
+
+
+def test_the_fair_opponent_of_a_mixed_team_is_the_best_of_its_lms_alone(
+    scripted: ScriptedServer,
+) -> None:
+    """A team of a weak LM and a judge on a strong one: it differs from one prompt in its LM."""
+    scripted.reply = lambda body: said(1, "A" if body["model"] == "strong" else "B")
+    weak, strong = (fm.lm(f"openai/{name}", api_base=scripted.url) for name in ("weak", "strong"))
+    one = fm.evaluate(fm.SingleAgent("cot"), QUESTIONS, lm=weak, out="one", tracking=False)
+    program = fm.Deliberation(["intuitive", "reasoner"], max_rounds=1, lms={"reasoner": strong})
+    team = fm.evaluate(program, QUESTIONS, lm=strong, out="team", tracking=False)
+    alone = fm.compare(one, team, names=["one", "team"])
+    assert (
+        "team and one also differ in LM (team: openai/strong; one: openai/weak)" in alone.headline
+    )
+    base = fm.match_budget(team, QUESTIONS, lm=strong)
+    assert fm.compare(base, team, names=["base", "team"])[0].confounds == ()
+    with_base = fm.compare("one", "team", names=["one", "team"])  # found in the folder of the run
+    assert with_base.names == ["one", "team", "1 agent, same budget"]
+    assert "not yet tried" not in with_base.headline
+
+
+@pytest.mark.parametrize(
+    ("questions", "lm", "options", "words"),
+    [
+        (slice(2), "scripted", {}, "not those that"),
+        (slice(None), "other", {}, "openai/other .* is not an LM of"),
+        (slice(None), "scripted", {"pilot": 0}, "pilot is 0"),
+    ],
+)
+def test_what_cannot_be_matched_is_refused_before_any_call(
+    scripted: ScriptedServer, questions: slice, lm: str, options: Any, words: str
+) -> None:
+    run, _ = talk(scripted)
+    before = len(scripted.bodies)
+    other = fm.lm(f"openai/{lm}", api_base=scripted.url)
+    with pytest.raises(fm.UserError, match=words):
+        fm.match_budget(run, QUESTIONS[questions], lm=other, **options)
+    assert len(scripted.bodies) == before
+
+
+def test_a_pilot_that_fails_is_named(scripted: ScriptedServer) -> None:
+    run, lm = talk(scripted)
+    scripted.reply = lambda _: (400, {}, {"error": {"message": "no"}})
+    with pytest.raises(fm.UserError, match="what a sample takes is not known"):
+        fm.match_budget(run, QUESTIONS, lm=lm)
+
+
+@pytest.mark.nightly
+def test_the_baseline_is_a_run_beside_the_one_that_it_matches(
+    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow import MlflowClient
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri := new_store(tmp_path))
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    program = fm.Deliberation(["intuitive", "reasoner", "critic"], tie_break="judge")
+    settings = {"data": "beside", "run_name": "talk"}
+    run = fm.evaluate(program, QUESTIONS, lm=lm, out="talk", settings=settings)
+    base = fm.match_budget(run, QUESTIONS, lm=lm)
+    client = MlflowClient(uri)
+    experiment = client.get_experiment_by_name("beside")
+    assert experiment is not None
+    logged = client.search_runs([experiment.experiment_id])
+    assert len(logged) == 2
+    assert base.accuracy in [one.data.metrics["accuracy"] for one in logged]
 
 
 # The command

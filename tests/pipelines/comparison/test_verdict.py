@@ -135,9 +135,8 @@ def test_a_leader_without_evidence_is_ahead_and_the_cheapest_is_recommended(made
         "talk is ahead so far, undecided. Beside one: 55% against 45% on 20 questions: +10 "
         "points, 95% "
         "interval +0 to +25. 20 questions show differences from about 35 points up.",
-        "Recommended: one, the cheapest in tokens that nothing is shown to beat; talk, ahead so "
-        "far, takes "
-        "5.0 times as much.",
+        "Take one: it is the cheapest in tokens that nothing is shown to beat; talk, ahead so far, "
+        "takes 5.0 times as much.",
     ]
     assert (found.verdict.outcome, found[0].worth) == ("undecided", "undecided")
 
@@ -184,7 +183,7 @@ def test_replies_that_could_undo_the_verdict_leave_no_recommendation(made: Made)
     base = [*[True] * 50, *[None] * 4, *[False] * 46]
     found = fm.compare(made("base", base), made("team", first(57), 20), names=["base", "team"])
     assert (found.verdict.outcome, found.recommendation) == ("not_comparable", None)
-    assert "the difference would be +3.0 instead of +7.0 points, and not shown" in found.headline
+    assert "the difference would be +3 instead of +7 points, and not shown" in found.headline
 
 
 # A team has to beat one prompt, and one prompt asked as often as its bill allows
@@ -305,11 +304,11 @@ def check(found: fm.Comparison) -> None:
         assert pair.worth not in ("not worth it", "worse, cheaper") or pair.a in beaten
     assert (recommendation is None) == (verdict.outcome == "not_comparable")
     if recommendation is None:
-        assert not any("Recommended" in line for line in found.said)
+        assert not any("Take" in line for line in found.said)
         return
     chosen, cost = recommendation.run, {name: verdict.prices[name] for name in found.names}
     assert found.said[1] == recommendation.sentence
-    assert recommendation.sentence.startswith(f"Recommended: {chosen}")
+    assert recommendation.sentence.startswith(f"Take {chosen}: ")
     assert chosen not in beaten
     judged = {run.name for run in found.runs if not run.mostly_unread}
     assert set(recommendation.unbeaten) == judged - beaten
@@ -359,7 +358,7 @@ def test_the_page_says_what_the_comparison_says(made: Made, runs: list[dict[str,
     text = unescape(page.path.read_text())
     assert page.headline == found.headline
     assert f'<p class="say">{found.headline}</p>' in text
-    sentences = re.findall(r"Recommended: [^<]*", text)
+    sentences = re.findall(r"Take \w+: [^<]*", text)
     assert sentences == ([found.recommendation.sentence] if found.recommendation else [])
     tags = re.findall(r'<span class="tag \w+">([^<]*)</span>', text)
     lead = [found.lead] if found.lead else []

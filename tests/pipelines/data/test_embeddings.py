@@ -52,7 +52,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_hub_that_cannot_be_reached_is_asked_once(hub: list[str], tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         Embedder("no-such-model", cache=tmp_path)(["x"])
-    assert "is not on this machine and the hub does not give it (no way to the hub)" in str(
+    assert "is not on this machine and cannot be fetched from the hub (no way to the hub)" in str(
         caught.value
     )
     assert "--embedding all-MiniLM-L6-v2" in str(caught.value)

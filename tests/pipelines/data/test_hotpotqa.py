@@ -6,15 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import folkmoot as fm
-from folkmoot.modules.base.fence import one_line
 from folkmoot.modules.environment import CorpusEnvironment
 from folkmoot.modules.reading.answers import em_f1
 
@@ -126,17 +123,6 @@ def test_em_and_f1_are_those_of_the_official_script(
 
 
 @pytest.fixture(scope="module")
-def documents(data_dir: Path) -> dict[str, dict[str, str]]:
-    """Paragraphs by title, the first of each."""
-    found: dict[str, dict[str, str]] = {}
-    with (data_dir / "hotpotqa-corpus.jsonl").open(encoding="utf-8") as lines:
-        for line in lines:
-            row = json.loads(line)
-            found.setdefault(row["title"], row)
-    return found
-
-
-@pytest.fixture(scope="module")
 def environment(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> CorpusEnvironment:
     return CorpusEnvironment(
         data_dir / "hotpotqa-corpus.jsonl", index_dir=tmp_path_factory.mktemp("index")
@@ -151,106 +137,6 @@ def answerable(data_dir: Path) -> list[fm.Question]:
         for question in fm.load("hotpotqa-context", data_dir=data_dir)
         if question.meta["support_in_corpus"] and "supporting_titles" in question.meta
     ]
-
-
-class Reader:
-    """An LM that knows where the answer stands, and gives it only after it has seen it there.
-
-    It opens each gold paragraph, and looks the answer up in it where its opening does not have it.
-    """
-
-    def __init__(
-        self, questions: Sequence[fm.Question], documents: Mapping[str, Mapping[str, str]]
-    ) -> None:
-        self.questions = {question.question: question for question in questions}
-        self.documents = documents
-        self.looked_up = 0
-
-    def __call__(self, body: dict[str, Any]) -> str:
-        text = str(body["messages"][-1]["content"])
-        schema = body["response_format"]["json_schema"]["schema"]["properties"]
-        if "worker" in schema:
-            return json.dumps(
-                {
-                    "judgement": "seen",
-                    "decision": "accept",
-                    "worker": schema["worker"]["enum"][0],
-                    "suggestion": "",
-                }
-            )
-        if "answer" in schema:
-            return json.dumps({"answer": "not found"})
-        asked = text.removeprefix("Question: ").partition("\n\nThe answer is")[0]
-        question = self.questions[asked]
-        return json.dumps({"thought": "next", "action": self.action(question, text)})
-
-    def action(self, question: fm.Question, text: str) -> str:
-        gold = one_line(str(question.answer))
-        done = re.findall(r"^Action: (.*)\nObservation: (.*)$", text, re.MULTILINE)
-        done = [(action.replace("[ ", "[").replace(" ]", "]"), shown) for action, shown in done]
-        seen = dict(done)
-        for title in question.meta["supporting_titles"]:
-            search = f"Search[{title}]"
-            if search not in seen:
-                return search
-            opening = one_line(self.documents[title]["text"])[:60]
-            if not seen[search].startswith(opening):
-                continue  # another page, or none: it proves nothing
-            look = f"Lookup[{gold}]"
-            last = done[-1][0] == search
-            if (
-                gold not in ("yes", "no")
-                and last
-                and gold.casefold() not in seen[search].casefold()
-            ):
-                self.looked_up += 1
-                return look
-        opened = [
-            title
-            for title in question.meta["supporting_titles"]
-            if seen[f"Search[{title}]"].startswith(one_line(self.documents[title]["text"])[:60])
-        ]
-        evidence = " ".join(shown for _, shown in done if not shown.startswith("(No")).casefold()
-        if gold in ("yes", "no"):
-            proved = len(opened) == len(question.meta["supporting_titles"])
-        else:
-            proved = bool(opened) and gold.casefold() in evidence
-        return f"Finish[{gold if proved else 'not found'}]"
-
-
-def read(
-    scripted: Any, reader: Reader, questions: Sequence[fm.Question], environment: CorpusEnvironment
-) -> Any:
-    scripted.reply = reader
-    program = fm.SupervisedTeam(["bold", "cautious"], environment)
-    lm = fm.lm("openai/reader", api_base=scripted.url)
-    return fm.evaluate(program, questions, lm=lm, tracking=False)
-
-
-@pytest.mark.nightly
-def test_a_perfect_reader_answers_everything(
-    scripted: Any,
-    answerable: list[fm.Question],
-    documents: dict[str, dict[str, str]],
-    environment: CorpusEnvironment,
-) -> None:
-    questions = answerable[:: max(1, len(answerable) // 50)][:50]
-    assert len(questions) == 50
-    assert {question.meta["type"] for question in questions} == {"bridge", "comparison"}
-    reader = Reader(questions, documents)
-    result = read(scripted, reader, questions, environment)
-    missed = [row for row in result.rows if not row["correct"]]
-    assert not missed, json.dumps(missed[0])
-    scores = result.summary.scores
-    assert scores["em"]["value"] == scores["f1"]["value"] == 1.0
-    report = result.summary.report
-    assert report["worker"]["cautious"]["em"] == 1.0
-    assert (
-        report["worker"]["bold"]["forced_rate"]
-        == report["worker"]["bold"]["unreadable_rate"]
-        == 0.0
-    )
-    print(f"\nperfect reader: {result}, {reader.looked_up} lookups, {report['worker']['bold']}")
 
 
 def test_search_gives_access_to_the_gold_paragraphs(

@@ -291,7 +291,7 @@ def test_rows_without_an_answer_are_of_no_other_kind(caplog: pytest.LogCaptureFi
         (None, "is None: pass a list of fm.Question"),
         (7, "is a int: pass"),
         ({"question": "A?"}, "is a dict: pass"),
-        ([1, 2], "[0] is a int, not an fm.Question"),
+        ([1, 2], "row 1: a value of type int is not an fm.Question"),
         ([{"answer": "x"}], "row 1: no question; the columns are answer"),
         ([], "has no questions"),
         (pd.DataFrame(), "has no questions"),
@@ -377,7 +377,7 @@ def test_excel_without_openpyxl_names_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     assert "pip install 'folkmoot[excel]'" in refusal(put(tmp_path / "q.xlsx", b"PK"))
-    assert "is of no known type" in refusal(put(tmp_path / "q.xls", b"x"))
+    assert "is not of a type that can be read" in refusal(put(tmp_path / "q.xls", b"x"))
 
 
 def test_xml_entities_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

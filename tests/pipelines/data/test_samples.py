@@ -97,15 +97,6 @@ def set_everywhere(key: str, value: Any) -> Damage:
     return lambda rows: [row.update({key: value}) for row in rows]
 
 
-def question_of_the_second(rows: Rows) -> None:
-    rows[0]["question"] = rows[1]["question"].upper().replace("?", " ?")
-
-
-def options_alike(rows: Rows) -> None:
-    options = rows[0]["choices"]
-    options["B"] = "The " + options["A"].upper()
-
-
 DAMAGES: list[tuple[str, Damage, str]] = [
     ("choice-test", lambda rows: rows[0].update(id=rows[1]["id"]), "is used 2 times"),
     ("choice-train", lambda rows: rows.pop(), "has 39 readable rows, 40 are needed"),

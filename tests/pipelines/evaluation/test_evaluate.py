@@ -43,7 +43,7 @@ from folkmoot.pipelines.lms.ledger import read_ledger
 from folkmoot.pipelines.runs.lines import result_lines
 from folkmoot.pipelines.runs.progress import Progress
 from folkmoot.pipelines.testing.server import ScriptedServer
-from folkmoot.pipelines.tracking.evaluation import evaluation
+from folkmoot.pipelines.tracking.evaluation import evaluation_entry
 
 KEYS = [
     "id",
@@ -266,7 +266,7 @@ def test_empty_replies_say_which_limit_to_give(
     scripted.reply = lambda _: (200, {}, {"choices": [choice]})
     lm = fm.lm("openai/scripted", api_base=scripted.url, **limit)
     result = fm.evaluate(fm.SingleAgent("cot"), questions(2), lm=lm, tracking=False, cache=False)
-    assert result_lines(result.summary.to_dict())["unreadable"] == f"2; 2 {advice}"
+    assert result_lines(result.summary)["unreadable"] == f"2; 2 {advice}"
 
 
 def test_a_cut_off_reply_is_counted_and_says_so(scripted: Any, tmp_path: Path) -> None:
@@ -282,7 +282,7 @@ def test_a_cut_off_reply_is_counted_and_says_so(scripted: Any, tmp_path: Path) -
             row["usage"]["truncated_calls"] == row["transcript"][0]["usage"]["truncated_calls"] == 2
         )
     assert (result.summary.counts["unreadable"], result.summary.counts["truncated"]) == (5, 5)
-    entry = evaluation(tmp_path, "key")
+    entry = evaluation_entry(tmp_path, "key")
     assert entry.metrics["truncated"] == 5
     assert "5 cut off" in str(entry.note)
     assert {entry["finish_reason"] for entry in read_ledger(tmp_path)} == {"length"}
@@ -413,7 +413,7 @@ def test_progress_tells_how_it_stands(scripted: Any) -> None:
         (None, {}, "questions is None: pass a list of fm.Question"),
         ({"id": "1"}, {}, "questions is a dict: pass a list of fm.Question"),
         ([*questions(1), {"id": "1"}], {}, "questions, row 2: no question; the columns are id"),
-        ([*questions(1), 7], {}, r"questions\[1\] is a int and no fm.Question"),
+        ([*questions(1), 7], {}, r"questions\[1\] is a int"),
         (questions(1), {"lm": "openai/gpt-4o"}, "OPENAI_API_KEY"),
         (questions(1), {"lm": object()}, "a object"),
         (questions(1), {"program": 3}, "a int is no program"),

@@ -161,4 +161,4 @@ def test_the_command_line_has_a_judge(
     )
     assert done.exit_code == 0, done.output
     assert "agrees with people on 83.3%" in done.output
-    assert "judge: 66.7%" in done.output
+    assert "66.7% [30.0%, 90.3%] judge on 6 questions" in done.output

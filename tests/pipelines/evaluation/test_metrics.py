@@ -195,7 +195,7 @@ def test_forms_of_metrics(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("regex:(", "not a regular expression"),
         ("regex:", "needs a pattern"),
         ("regex:" + "a" * 2_000, "1 to 1,000 characters"),
-        (3, "int is no metric"),
+        (3, "int is not a metric"),
         (dspy.evaluate.SemanticF1, "SemanticF1 is a class: give an instance"),
         (lambda example: 1, "cannot be called with an example and a prediction"),
         (lambda a, b, *, key: 1, "cannot be called"),

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -24,6 +25,7 @@ import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
 from folkmoot.pipelines.lms.embedded import EmbeddedServer
 from folkmoot.pipelines.lms.grammar import reply_grammar
+from folkmoot.pipelines.lms.llama import read_layout
 from folkmoot.pipelines.lms.weights import weights_of
 
 QUESTION = "Question: Where does a cat like to lie?\nAnswer:"
@@ -125,19 +127,48 @@ def test_it_listens_on_the_loopback_only(server: EmbeddedServer) -> None:
 
 
 @pytest.mark.local_lm
-@pytest.mark.parametrize(
-    "path", ["/v1/chat/completions", "/completion", "/tokenize", "/apply-template"]
-)
-def test_another_key_is_refused(server: EmbeddedServer, path: str) -> None:
-    assert (
-        post(server, path, {"content": "x", "messages": [], "prompt": "x"}, key="wrong")[0] == 401
-    )
+def test_another_key_is_refused_and_the_key_is_not_shown(server: EmbeddedServer) -> None:
+    for path in ("/v1/chat/completions", "/completion", "/tokenize", "/apply-template"):
+        body = {"content": "x", "messages": [], "prompt": "x"}
+        assert post(server, path, body, key="wrong")[0] == 401
+    assert len(server.api_key) >= 32
+    assert server.api_key not in repr(server)
 
 
 @pytest.mark.local_lm
-def test_the_key_is_not_shown(server: EmbeddedServer) -> None:
-    assert len(server.api_key) >= 32
-    assert server.api_key not in repr(server)
+def test_llama_cpp_says_how_a_file_wants_to_be_asked(
+    server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Gemma's file is a base model without a chat template: how llama.cpp shows that may change."""
+    layout = read_layout(server.weights.path(server.cache_dir))
+    assert (layout.has_template, layout.untuned) == (False, True)
+    small = EmbeddedServer(server.weights, cache_dir=server.cache_dir, context=40_000)
+    with pytest.raises(UserError, match="was made for 32768 tokens"):
+        small.start()
+    assert not small.running
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(None, b"", b"PK\x03\x04 something else", struct.pack("<4sIQQ", b"GGUF", 99, 0, 0)),
+        struct.pack("<4sIQQ", b"GGUF", 3, 0, 9) + struct.pack("<Q", 1 << 60),
+        struct.pack("<4sIQQQ", b"GGUF", 3, 0, 1, 1) + b"a" + struct.pack("<IIQ", 9, 8, 1 << 61),
+        struct.pack("<4sIQQQ", b"GGUF", 3, 0, 1, 20)
+        + b"general.architecture"
+        + struct.pack("<IQ", 8, 4)
+        + b"clip",
+    ],
+)
+def test_a_file_that_cannot_be_used_gets_a_sentence(
+    content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
+    monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path / "cache"))
+    if content is not None:
+        (tmp_path / "odd.gguf").write_bytes(content)
+    with pytest.raises(UserError, match=r"llama\.cpp cannot load|is missing"):
+        fm.lm(f"local/{tmp_path}/odd.gguf")
 
 
 @pytest.mark.local_lm
@@ -277,7 +308,7 @@ def test_weights_are_put_together_once_and_again_when_damaged(cache: Path) -> No
     weights.path(cache)
     with path.open("rb") as file:
         assert file.read(4) == b"GGUF"
-    assert sorted(child.suffix for child in path.parent.iterdir()) == [".checked", ".gguf"]
+    assert sorted(child.suffix for child in path.parent.iterdir()) == [".gguf", ".sha256"]
 
 
 @pytest.mark.local_lm

@@ -27,6 +27,7 @@ from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms.endpoint import read_completion, tokens_in
 from folkmoot.pipelines.lms.ledger import LEDGER, Entry, Ledger, read_ledger, totals
 from folkmoot.pipelines.lms.prices import Prices, known_model, price_per_token
+from folkmoot.pipelines.lms.store import CallStore
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 
 KEY = "sk-canary-51f0aa93c7"
@@ -276,7 +277,7 @@ def test_replies_that_are_not_kept_were_paid_for_too(
     assert [line["kept"] for line in lines] == [False, False, False, True, False, True]
     assert [line["attempts"] for line in lines] == [1, 1, 2, 3, 1, 1]
     assert [line["prompt_tokens"] for line in lines] == [10, 10, None, 10, 10, 10]
-    assert len((tmp_path / "calls.jsonl").read_text().splitlines()) == 2
+    assert len(CallStore(tmp_path)) == 2
 
 
 def test_failures_and_recorded_answers_cost_nothing(

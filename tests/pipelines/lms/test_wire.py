@@ -34,7 +34,6 @@ from folkmoot.modules.base.connections import back_off, seconds_to_wait
 from folkmoot.pipelines.base.request import LMs
 from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms import limits
-from folkmoot.pipelines.lms.endpoint import rate_limit_pause
 from folkmoot.pipelines.lms.ledger import Ledger, read_ledger, totals
 from folkmoot.pipelines.programs.seats import Seating
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
@@ -337,61 +336,6 @@ def test_nobody_waits_longer_than_a_minute(monkeypatch: pytest.MonkeyPatch) -> N
     ) as server:
         assert run(server.url, n=1).accuracy == 1.0
     assert waits == [60.0]
-
-
-@pytest.mark.parametrize(
-    ("remaining", "reset", "seconds"),
-    [
-        ("0", "6m0s", 60.0),
-        ("0", "1.5s", 1.5),
-        ("0", "250ms", 0.25),
-        ("0", "2m59.56s", 60.0),
-        ("0", "12", 12.0),
-        *(("0", text, None) for text in ("", "soon", "-3s", "0s", "inf")),
-        ("3", "20s", None),
-        ("", "20s", None),
-    ],
-)
-@pytest.mark.parametrize("what", ["-requests", "-tokens", ""])
-def test_what_rate_limit_headers_say(
-    what: str, remaining: str, reset: str, seconds: float | None
-) -> None:
-    headers = {f"x-ratelimit-remaining{what}": remaining, f"x-ratelimit-reset{what}": reset}
-    assert rate_limit_pause(headers) == seconds
-
-
-@pytest.mark.parametrize("what", ["requests", "tokens", "input-tokens", "output-tokens"])
-@pytest.mark.parametrize(
-    ("reset", "seconds"),
-    [
-        ("{:%Y-%m-%dT%H:%M:%SZ}", 20.0),
-        ("{:%Y-%m-%dT%H:%M:%S.%f+00:00}", 20.0),
-        ("9999-12-31T23:59:59Z", 60.0),
-        ("2020-01-01T00:00:00Z", None),
-        ("{:%Y-%m-%dT%H:%M:%S}", None),  # of no zone
-        ("0001-01-01T00:00:00+23:59", None),
-    ],
-)
-def test_what_the_rate_limit_headers_of_anthropic_say(
-    what: str, reset: str, seconds: float | None
-) -> None:
-    said = reset.format(datetime.now(UTC) + timedelta(seconds=20))
-    headers = {
-        f"anthropic-ratelimit-{what}-remaining": "0",
-        f"anthropic-ratelimit-{what}-reset": said,
-    }
-    assert rate_limit_pause(headers) == (seconds and pytest.approx(seconds, abs=2))
-    assert rate_limit_pause(headers | {f"anthropic-ratelimit-{what}-remaining": "1000"}) is None
-
-
-def test_a_used_up_rate_limit_is_waited_for() -> None:
-    spent = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "700ms"}
-    with Server(lambda _: (200, spent, good()[2])) as server:
-        lm = fm.lm("openai/x", api_base=server.url)
-        fm.evaluate(fm.SingleAgent(), questions(3), lm=lm, concurrency=1, tracking=False)
-        gaps = [b - a for a, b in zip(server.arrivals, server.arrivals[1:], strict=False)]
-        assert len(gaps) == 2
-        assert all(gap > 0.65 for gap in gaps)
 
 
 # The bill
@@ -786,29 +730,6 @@ def test_a_reply_of_a_provider_has_a_size_limit(
         assert len(server.arrivals) == 1
     assert "more than 2 MB: lower max_tokens, or raise FOLKMOOT_REPLY_MB" in row["error"]
     assert totals(tmp_path).calls == 1
-
-
-@pytest.mark.parametrize("name", ["deepseek/deepseek-chat", "anthropic/claude-sonnet-4-5"])
-def test_a_used_up_rate_limit_of_a_provider_is_waited_for(name: str, hosted: Any) -> None:
-    def answer(_: Any) -> tuple[int, dict[str, str], bytes]:
-        if name.startswith("deepseek"):
-            spent = {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "700ms"}
-            return 200, spent, json.dumps({**GOOD, "id": "1", "created": 1, "model": "m"}).encode()
-        reset = (datetime.now(UTC) + timedelta(seconds=0.7)).isoformat()
-        spent = {"anthropic-ratelimit-input-tokens-remaining": "0"}
-        return (
-            200,
-            spent | {"anthropic-ratelimit-input-tokens-reset": reset},
-            json.dumps(ANTHROPIC).encode(),
-        )
-
-    with Server(answer) as server:
-        lm = hosted(name, server.url)
-        fm.evaluate(
-            fm.SingleAgent(), questions(2), lm=lm, concurrency=1, tracking=False, cache=False
-        )
-        first, second = server.arrivals
-        assert second - first > 0.65
 
 
 @pytest.mark.usefixtures("quick")

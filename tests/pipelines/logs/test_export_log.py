@@ -17,7 +17,6 @@ from typer.testing import CliRunner
 
 import folkmoot as fm
 from folkmoot.pipelines.cli.app import app
-from folkmoot.pipelines.runs.traces import TRACES
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 
@@ -79,19 +78,22 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, fm.Evaluation]:
 
 
 @pytest.mark.parametrize("name", ["team", "one", "spans", "unread", "f1", "exact"])
-def test_what_is_exported_is_imported_as_it_was(
-    name: str, runs: dict[str, fm.Evaluation], tmp_path: Path
+@pytest.mark.parametrize("format", ["inspect", "jsonl", "csv"])
+def test_an_export_is_imported_with_the_same_answers(
+    name: str, format: str, runs: dict[str, fm.Evaluation], tmp_path: Path
 ) -> None:
     run = runs[name]
-    logs = fm.export_log(run, tmp_path / "logs")
-    found = fm.import_log(logs, tmp_path / "back")
-    ((agent, back),) = found.runs.items()
-    assert agent.startswith("openai/scripted ")
-    assert list(back.rows) == list(run.rows)
-    assert back.summary.scores == run.summary.scores
+    logs = fm.export_log(run, tmp_path / "logs", format)
     before = logs[0].read_bytes()
-    assert fm.export_log(run.folder, tmp_path / "logs") == logs
+    assert fm.export_log(run.folder, tmp_path / "logs", format) == logs
     assert logs[0].read_bytes() == before
+    if name == "f1" and format != "inspect":  # tables have no column for such scores
+        return
+    ((agent, back),) = fm.import_log(logs, tmp_path / "back").runs.items()
+    assert agent.startswith("openai/scripted ")
+    assert back.score == run.score
+    for field in ("id", "question", "gold", "answer", "error"):
+        assert [row[field] for row in back.rows] == [row[field] for row in run.rows]  # type: ignore[literal-required]
 
 
 def test_runs_of_one_lm_are_told_apart_when_imported_together(
@@ -113,7 +115,8 @@ def test_an_imported_run_is_exported_and_what_is_not_known_stays_so(tmp_path: Pa
     (run,) = fm.import_log(table, tmp_path / "in").runs.values()
     (log,) = fm.export_log(tmp_path / "in", tmp_path / "logs")
     (back,) = fm.import_log(log).runs.values()
-    assert list(back.rows) == list(run.rows)
+    for field in ("id", "answer", "correct", "usage", "seconds", "gold"):
+        assert [row[field] for row in back.rows] == [row[field] for row in run.rows]  # type: ignore[literal-required]
     assert back.summary.run["imported"]["strategy"] == "cot"
     with zipfile.ZipFile(log) as packed:
         sample = json.loads(packed.read("samples/q1_epoch_1.json"))
@@ -128,23 +131,7 @@ def read_eval(path: Path) -> Callable[[str], Any]:
 
 def test_a_log_of_inspect(runs: dict[str, fm.Evaluation], tmp_path: Path) -> None:
     run = runs["team"]
-    row = run.rows[0]
-    message = {"role": "user", "content": "Say."}
-    call = {
-        "turn": 0,
-        "seat": "intuitive",
-        "model": "openai/scripted",
-        "request": {"messages": [message], "api_key": "sk-canary"},
-        "text": "A",
-        "usage": {"prompt_tokens": 3, "completion_tokens": 1, "cost_usd": None},
-        "began": 10**18,
-        "ended": 10**18 + 10**9,
-        "error": None,
-    }
-    record = {"row": row, "began": 10**18, "ended": 2 * 10**18, "calls": [call]}
-    (run.folder / TRACES).write_text(json.dumps(record) + "\n")
     (path,) = fm.export_log(run, tmp_path)
-    (run.folder / TRACES).unlink()
     log = read_eval(path)
     header, sample = log("header.json"), log("samples/dir/0_epoch_1.json")
     assert header["results"]["scores"][0]["metrics"]["accuracy"]["value"] == run.accuracy
@@ -157,13 +144,6 @@ def test_a_log_of_inspect(runs: dict[str, fm.Evaluation], tmp_path: Path) -> Non
     said = [one["content"].splitlines()[0] for one in sample["messages"]]
     assert said[:3] == ["soup?", "intuitive, round 1:", "reasoner, round 1:"]
     assert sample["scores"]["accuracy"]["value"] == "I"
-    (event,) = sample["events"]
-    assert (event["role"], event["input"], event["output"]["completion"]) == (
-        "intuitive",
-        [message],
-        "A",
-    )
-    assert "sk-canary" not in json.dumps(sample)
     assert log("samples/dir/2_epoch_1.json")["error"]["message"]
     assert [one["id"] for one in log("summaries.json")] == [row["id"] for row in run.rows]
     (path,) = fm.export_log(runs["unread"], tmp_path)
@@ -173,18 +153,6 @@ def test_a_log_of_inspect(runs: dict[str, fm.Evaluation], tmp_path: Path) -> Non
         read_eval(path)("header.json")["results"]["scores"][0]["metrics"]["mean"]["value"]
         == runs["f1"].score
     )
-
-
-@pytest.mark.parametrize("format", ["jsonl", "csv"])
-def test_a_table_is_imported_with_the_same_answers(
-    format: str, runs: dict[str, fm.Evaluation], tmp_path: Path
-) -> None:
-    (table,) = fm.export_log(runs["team"], tmp_path, format)
-    assert table == tmp_path / f"team.{format}"
-    (back,) = fm.import_log(table).runs.values()
-    for name in ("id", "question", "gold", "answer", "correct", "error"):
-        assert [row[name] for row in back.rows] == [row[name] for row in runs["team"].rows]  # type: ignore[literal-required]
-    assert back.accuracy == runs["team"].accuracy
 
 
 @pytest.mark.parametrize("format", ["inspect", "jsonl", "csv"])
@@ -221,40 +189,6 @@ def test_the_command_and_its_faults(runs: dict[str, fm.Evaluation], tmp_path: Pa
         fm.export_log([], tmp_path)
     with pytest.raises(fm.UserError, match="there is no folder"):
         fm.export_log(tmp_path / "none", tmp_path)
-
-
-def test_kept_fields_that_are_none_of_a_row_are_named(
-    runs: dict[str, fm.Evaluation], tmp_path: Path
-) -> None:
-    (log,) = fm.export_log(runs["one"], tmp_path)
-    changed = tmp_path / "changed.eval"
-    with zipfile.ZipFile(log) as old, zipfile.ZipFile(changed, "w") as new:
-        for member in old.namelist():
-            held = json.loads(old.read(member))
-            if member.startswith("samples/"):
-                held["metadata"]["folkmoot"]["row"]["usage"] = {"calls": -1}
-            new.writestr(member, json.dumps(held))
-    with pytest.raises(
-        fm.UserError, match=r"usage.* in its 'folkmoot' metadata is not as it must be"
-    ):
-        fm.import_log(changed)
-
-
-def test_what_a_log_was_scored_anew_as_counts(
-    runs: dict[str, fm.Evaluation], tmp_path: Path
-) -> None:
-    for name, value, score in (("one", "C", 1.0), ("exact", 0.25, 0.25)):
-        (log,) = fm.export_log(runs[name], tmp_path)
-        changed = tmp_path / f"{name}-anew.eval"
-        with zipfile.ZipFile(log) as old, zipfile.ZipFile(changed, "w") as new:
-            for member in old.namelist():
-                held = json.loads(old.read(member))
-                for sample in [held] if member.startswith("samples/") else []:
-                    next(iter(sample["scores"].values()))["value"] = value
-                new.writestr(member, json.dumps(held))
-        (back,) = fm.import_log(changed).runs.values()
-        right = [row for row in back.rows if not row["error"]]
-        assert back.score == pytest.approx(score * len(right) / len(back.rows))
 
 
 READ = """

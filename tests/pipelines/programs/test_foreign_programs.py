@@ -344,10 +344,8 @@ def test_an_interrupt_ends_the_run_and_nothing_else(inside: bool, tmp_path: Path
     assert run(lambda question: "A", lm=None).accuracy == 1
 
 
-def test_a_study_says_that_it_does_not_know_the_settings_of_ones_own_program() -> None:
-    with pytest.raises(
-        fm.UserError, match="is a program of your own, whose settings are not known"
-    ):
+def test_a_study_of_ones_own_program_needs_a_setting_that_varies() -> None:
+    with pytest.raises(fm.UserError, match=r"nothing of .*:Rag varies"):
         fm.tune(f"{__name__}:Rag", questions(4), questions(2))
 
 
@@ -449,7 +447,10 @@ def test_the_bill_is_what_the_server_counts_however_it_is_asked(
     server: ScriptedServer, tmp_path: Path, kind: Any, ours: bool
 ) -> None:
     lm = fm.lm("openai/scripted", api_base=server.url) if ours else plain(server)
-    result = run(kind(lm) if kind is Making else kind(), questions(8), lm=lm, out=tmp_path)
+    # DSPy's bars of several dspy.Parallel clash, and then a question is asked again
+    at_once = 1 if kind is Parallel else 64
+    program = kind(lm) if kind is Making else kind()
+    result = run(program, questions(8), lm=lm, out=tmp_path, concurrency=at_once)
     paid, usage = result.summary.paid, result.summary.usage
     assert [row["error"] for row in result.rows] == [None] * 8
     assert result.accuracy == 1
@@ -461,7 +462,6 @@ def test_the_bill_is_what_the_server_counts_however_it_is_asked(
         assert usage["calls"] == 16
         assert usage["prompt_tokens"] == server.prompt_tokens
     assert lm.callbacks == []
-    assert "update_history" not in vars(lm)
 
 
 def test_sixty_four_questions_are_asked_at_once_of_one_module(server: ScriptedServer) -> None:
@@ -499,7 +499,6 @@ def test_an_lm_that_cannot_be_awaited_is_asked_in_threads(program: Any) -> None:
     # all four at once, or the barrier breaks
     usage = run(program, questions(4), lm=lm).summary.usage
     assert (usage["calls"], usage["prompt_tokens"], usage["cost_usd"]) == (4, None, None)
-    assert "acall" not in vars(lm)
 
 
 def test_a_budget_ends_a_program_that_catches_everything(
@@ -747,18 +746,3 @@ def test_adapters_are_honoured_and_seats_can_be_given_one(server: ScriptedServer
     assert "JSON object" in str(server.bodies[-1]["messages"][-1]["content"])
     with pytest.raises(fm.UserError, match=r"give a dspy\.Adapter"):
         next(iter(program.seats().values())).adapter = "json"
-
-
-def test_the_list_that_tqdm_keeps_of_its_bars() -> None:
-    """tqdm's attribute `_instances`, which is not public; checked with tqdm 4.70.1 and DSPy
-    3.4.1.
-    """
-    from tqdm import tqdm
-
-    run(Parallel(), questions(1), lm=dspy.utils.DummyLM([{"answer": "A"}] * 2))
-    with open("/dev/null", "w") as nowhere:
-        bar = tqdm(disable=False, file=nowhere)
-        assert bar in tqdm._instances
-        tqdm._instances.clear()
-        bar.close()
-    assert bar not in tqdm._instances

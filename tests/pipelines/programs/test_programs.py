@@ -18,7 +18,6 @@ from folkmoot.modules.protocols.registry import PROTOCOLS, written
 from folkmoot.pipelines.programs.resolve import parse_sets, program_of
 from folkmoot.pipelines.runs.outcomes import outcome_of, outcomes_from
 from folkmoot.pipelines.tracking.values import run_name
-from folkmoot.pipelines.training.train import train_on_outcomes
 
 TABLE = {"A": "on the table", "B": "in the air"}
 
@@ -159,9 +158,8 @@ def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for strategy in ("simple", "cot")
     ]
     outcomes = outcomes_from(outcome_of(row, "here") for row in rows)
-    train_on_outcomes(
-        outcomes, folder, {"agents": 2, "hidden": 2, "heads": 1, "epochs": 1}, tracking=False
-    )
+    settings = {"agents": 2, "hidden": 2, "heads": 1, "epochs": 1}
+    fm.train(outcomes, out=folder, settings=settings, tracking=False)
     return folder
 
 

@@ -159,11 +159,14 @@ def page(found: Any) -> Page:
     return Page(found.path.read_text())
 
 
-def compared(name: str, tokens: int, cost: float | None = None, cached: int = 0) -> Compared:
-    usage = {"calls": 100, "prompt_tokens": tokens, "completion_tokens": 0, "cached_calls": cached}
+def compared(name: str, tokens: int, cost: float | None = None) -> Compared:
+    usage = {"calls": 100, "prompt_tokens": tokens, "completion_tokens": 0, "cached_calls": 0}
     usage |= {"cost_usd": cost}
     accuracy = {"value": 0.5, "low": 0.4, "high": 0.6, "n": 100}
-    return Compared(name, name, 100, 100, 0, accuracy, None, 0, 0, usage, 1.0)
+    return Compared(name, name, 100, 100, 0, accuracy, None, 0, 0, usage, usage, 1.0)
+
+
+UNKNOWN: Any = {"calls": 100, "prompt_tokens": None, "completion_tokens": None, "cost_usd": None}
 
 
 def verdict(right_a: int, right_b: int, n: int = 100, **prices: Any) -> fm.Pair:
@@ -236,8 +239,8 @@ def test_prices_are_dollars_where_known_then_tokens_then_calls() -> None:
         TOKENS,
         {"a": 2.0, "b": 4.0},
     )
-    cached = prices(compared("a", 200, 0.5, cached=3), compared("b", 400, 0.5))
-    assert cached == (CALLS, {"a": 1.0, "b": 1.0})
+    unknown = replace(compared("b", 400), takes=UNKNOWN)
+    assert prices(compared("a", 200, 0.5), unknown) == (CALLS, {"a": 1.0, "b": 1.0})
 
 
 def test_the_chart_has_round_ticks_and_a_line_along_the_front() -> None:
@@ -261,7 +264,7 @@ def test_the_chart_has_round_ticks_and_a_line_along_the_front() -> None:
     assert chart.line == [(a.x, a.y), (b.x, a.y), (b.x, b.y)]
     assert b.high < b.y < a.y == c.y < c.low
     assert a.said == "50.0% right (40.0 to 60.0%) for 2 tokens per question"
-    free = [replace(cheap, usage={**cheap.usage, "calls": 0, "prompt_tokens": 0})]
+    free = [replace(cheap, takes={**cheap.takes, "calls": 0, "prompt_tokens": 0})]
     at_no_price = price_chart(free, conclude(free, free, {}, prices_of(free, free), {}))
     assert at_no_price is not None
     assert at_no_price.across[0] == (at_no_price.points[0].x, "0")

@@ -48,7 +48,7 @@ def rows_of(**fields: Any) -> list[dict[str, Any]]:
         (None, {"answer": None}, "scores 1, but its answer (none)"),
         (None, {"error": "away"}, "has an error and is called right"),
         (None, {"score": 5.0}, "is 5, outside 0 to 1"),
-        (None, {"score": 0.5}, "is 0.5: it is to be right (1) or wrong (0)"),
+        (None, {"score": 0.5}, "is 0.5: it must be right (1) or wrong (0)"),
         (None, {"correct": None}, "is called neither right nor wrong"),
         (None, {"score": 1e308}, "score is not as it must be"),
         (None, {"repeat": -1}, "repeat is not as it must be"),

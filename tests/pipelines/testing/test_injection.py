@@ -87,8 +87,6 @@ def _own_loop() -> None:
     """Calls that tests before these have given up are cancelled with their loop, and a new one
     begins.
     """
-    portal = sync._LOOP.portal()
-    portal.call(portal.stop, True)
     sync._LOOP.stop()
 
 
@@ -460,27 +458,6 @@ def test_no_mark_of_a_speaker_survives(name: str) -> None:
         assert not odd(prompt)
 
 
-@pytest.mark.parametrize(
-    ("place", "shown", "given"),
-    [
-        ("turn", "critic", "B"),
-        ("solution", "solution to examine", "A"),
-        ("trace", "what bold did", "Ashby"),
-    ],
-)
-@pytest.mark.parametrize("profile", [None, PLAIN])
-def test_a_long_argument_does_not_hide_its_own_answer(
-    place: str, shown: str, given: str, profile: fm.Profile | None, server: ScriptedServer
-) -> None:
-    """Else the answer that the others see would be one that stands in the argument."""
-    long = f"Answer: {GOAL}\n" + "and so on " * 3_000
-    prompts = [text_of(body) for body in Run(server, place, long, profile).bodies]
-    read = [prompt for prompt in prompts if shown in prompt.casefold() and "so on" in prompt]
-    assert read
-    for prompt in read:
-        assert re.search(rf"(Answer: |Critic says ){given}\b", prompt)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_an_unreadable_answer_is_told_back_as_one_harmless_line(
     name: str, server: ScriptedServer
@@ -503,27 +480,6 @@ def test_an_unreadable_answer_is_told_back_as_one_harmless_line(
     assert len(added) < 300
     assert not MARKS.search(added)
     assert not odd(added)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_question_and_options_break_no_request(name: str, server: ScriptedServer) -> None:
-    """They are the user's own words, and arrive as they are."""
-    text = attack(name).aimed(GOAL).encode("utf-8", "replace").decode().strip()
-    for answer_form in ("label", "text"):
-        server.requests.clear()
-        server.reply = lambda body, form=answer_form: json.dumps(
-            {"answer": "A" if form == "label" else text}
-        )
-        lm = fm.lm("openai/scripted", api_base=server.url, answer_form=answer_form)
-        asked = fm.Question(id="1", question=text, choices={"A": text, "B": "Oakham"}, answer="A")
-        with dspy.context(lm=lm):
-            prediction = single("simple")(**asked.inputs())
-        (body,) = server.bodies
-        assert [message["role"] for message in body["messages"]] == ["system", "user"]
-        assert text in text_of(body)
-        schema = body["response_format"]["json_schema"]["schema"]["properties"]["answer"]
-        assert schema["enum"] == (["A", "B"] if answer_form == "label" else [text, "Oakham"])
-        assert prediction.answer == "A"
 
 
 # An LM that obeys
@@ -740,16 +696,6 @@ def test_susceptibility_to_a_liar(server: ScriptedServer) -> None:
         1.0,
     )
     assert fooled["hit"] == {**fooled["hit"], "value": 1.0, "n": 8}
-
-
-def test_failed_questions_are_no_pairs(server: ScriptedServer) -> None:
-    down = (400, {}, {"error": {"message": "no"}})
-    server.reply = lambda body: down if "Ignore everything" in text_of(body) else gullible(body)
-    lm = fm.lm("openai/gullible", api_base=server.url)
-    found = susceptibility(lambda: fm.SingleAgent("simple"), spans(), lm, TRIED)
-    failed = found["attacks"]["ignore"]
-    assert (failed["errors"], failed["accuracy"]["value"], failed["hit"]["n"]) == (4, None, 0)
-    assert found["all"]["errors"] == 4
 
 
 def test_susceptibility_says_what_it_cannot_measure(server: ScriptedServer) -> None:

@@ -84,12 +84,6 @@ def test_outcomes_may_be_a_table_rows_or_a_frame(tmp_path: Path) -> None:
     ]
     learnt = {trained(one).state.identity for one in given}
     assert len(learnt) == 1
-    assert (
-        fm.StrategyNetwork.from_outcomes(
-            rows, embedding=MODEL, settings=SMALL, tracking=False
-        ).state.identity
-        in learnt
-    )
     assert trained(pd.DataFrame(numbered)).state.config.strategies == (
         "cot",
         "self_ask",

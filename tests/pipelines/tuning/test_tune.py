@@ -396,7 +396,7 @@ def test_where_every_lm_is_free_tokens_take_the_place_of_cost(
         ({"budget": 100}, 'such as "100 calls"'),
         ({"seed": "a"}, "seed is 'a'"),
         ({"budget": "2 USD"}, "price of openai/scripted is unknown"),
-        ({"storage": "nonsense"}, "--storage 'nonsense' is no URL"),
+        ({"storage": "nonsense"}, "--storage 'nonsense' is not a URL"),
         ({"lm": None}, "no LM is set"),
     ],
 )

@@ -1,5 +1,5 @@
-"""Where studies live: real PostgreSQL, Optuna's proxy and the journal; workers that die;
-passwords.
+"""Where studies live: the folder's database, real PostgreSQL, Optuna's proxy; workers that are
+killed at every point of a trial's life; passwords.
 """
 
 from __future__ import annotations
@@ -13,163 +13,220 @@ import optuna
 import pytest
 from children import WARM, Forked
 from postgres import PASSWORD, server
-from tuned import critic_first, killed_at, proxy, scripted_by, study_at, work_at
+from tuned import critic_first, killed_at, proxy, scripted_by, settings_of, study_at, work_at
 
 import folkmoot as fm
+from folkmoot.pipelines.lms.ledger import read_ledger
 from folkmoot.pipelines.testing.server import ScriptedServer
-from folkmoot.pipelines.tuning import recovery, workers
+from folkmoot.pipelines.tuning import recovery, worker, workers
 from folkmoot.pipelines.tuning.storage import open_storage, safe_url
+from folkmoot.pipelines.tuning.trial import Scorer
 from folkmoot.pipelines.tuning.worker import StudyWorker
 
-TRIALS = 8
+TRIALS = 3
+POINTS: dict[str, tuple[Any, str, int]] = {
+    "before it is claimed": (recovery.Crew, "claim", 2),
+    "before its setting is drawn": (worker, "suggested", 2),
+    "between two rungs": (Scorer, "measured", 6),
+    "before its result is noted": (worker, "_note", 2),
+    "before its replays are added": (worker.StudyWorker, "_add_replayed", 2),
+}
+HERE = [("between two rungs", "own"), ("before it is claimed", "own")]
+HERE += [("between two rungs", "postgresql")]
+"""The points that are tried by day, and on which storage; at night each is tried on all."""
 
 
 @pytest.fixture(scope="module")
-def database() -> Iterator[str]:
+def postgresql() -> Iterator[str]:
     with server() as url:
         yield url
 
 
 @pytest.fixture
+def storage(request: pytest.FixtureRequest) -> str | None:
+    url: str = request.param if request.param == "own" else request.getfixturevalue("postgresql")
+    return None if url == "own" else url
+
+
+@pytest.fixture(scope="module")
 def planted() -> Iterator[ScriptedServer]:
-    with ScriptedServer(scripted_by(critic_first), delay=0.02) as running:
+    with ScriptedServer(scripted_by(critic_first)) as running:
         yield running
 
 
-def accounted_for(study: Any, lost: int | None = None) -> None:
-    """Every place has one finished trial, nothing is open, and what was lost was tried again."""
-    table = study.trials
-    done = [entry["place"] for entry in table if entry["state"] in ("complete", "pruned")]
-    assert sorted(done) == list(range(TRIALS))
-    assert study.report["trials"]["running"] == study.report["trials"]["waiting"] == 0
-    if lost is not None:
-        assert sum("lost" in entry for entry in table) == lost
+@pytest.fixture(scope="module")
+def undisturbed(planted: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    return settings_of(study_at(planted.url, tmp_path_factory.mktemp("undisturbed"), trials=TRIALS))
 
 
-def kill_one_mid_trial(
-    url: str, storage: str | None, folders: list[Path], planted: ScriptedServer
-) -> None:
-    """Two workers; the first is killed while it has calls in flight."""
-    workers = [Forked(target=work_at, args=(url, folder, storage, TRIALS)) for folder in folders]
-    workers[0].start()
-    while len(planted.requests) < 10:
-        time.sleep(0.01)
-    workers[1].start()
-    workers[0].kill()
-    for worker in workers:
-        worker.join(120)
-    assert [worker.exitcode for worker in workers] == [-9, 0]
-
-
-@pytest.mark.nightly
-def test_a_worker_killed_on_postgresql_loses_nothing(
-    database: str, planted: ScriptedServer, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    kill_one_mid_trial(planted.url, database, [out, out], planted)
-    study = study_at(planted.url, out, storage=database, study="study", trials=TRIALS)
-    accounted_for(study, lost=1)
-    assert study.report["best"]["setting"]["roles"] == ["critic", "reasoner"]
-    everything = b"".join(path.read_bytes() for path in out.rglob("*") if path.is_file())
-    assert PASSWORD.encode() not in everything
-    assert study.report["storage"].startswith("postgresql://127.0.0.1:")
-
-
-@pytest.mark.nightly
-def test_a_machine_that_died_is_noticed_by_its_silence(
-    database: str, planted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = "silent"
-    child = Forked(target=_other_machine, args=(planted.url, tmp_path / "other", database, name))
-    child.start()
-    while len(planted.requests) < 10:
-        time.sleep(0.01)
-    child.kill()
-    child.join()
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "BEAT_SECONDS", 1)
     monkeypatch.setattr(recovery, "GRACE_SECONDS", 1)
-    study = study_at(planted.url, tmp_path / "mine", storage=database, study=name, trials=TRIALS)
-    accounted_for(study, lost=1)
 
 
-def _other_machine(url: str, out: Path, storage: str, name: str) -> None:
+def kill(point: str, url: str, out: Path, storage: str | None, name: str) -> None:
+    """A worker that is killed there, in a process of its own."""
+    owner, function, count = POINTS[point]
+    killed_at(owner, function, count)
     study_at(url, out, storage=storage, study=name, trials=TRIALS)
 
 
-@pytest.mark.nightly
-def test_machines_with_folders_of_their_own_share_a_study(
-    database: str, planted: ScriptedServer, tmp_path: Path
-) -> None:
-    name = "joined"
-    child = Forked(target=_other_machine, args=(planted.url, tmp_path / "other", database, name))
+def die(function: Any, *arguments: Any) -> None:
+    child = Forked(target=function, args=arguments)
     child.start()
-    study = study_at(planted.url, tmp_path / "mine", storage=database, study=name, trials=TRIALS)
+    child.join(120)
+    assert child.exitcode == -9
+
+
+def has_lost_nothing(study: Any, lost: int, trials: int = TRIALS) -> None:
+    """Every place has one finished trial, with the setting of the one that was lost if that was
+    drawn, and nothing is open.
+    """
+    done = {e["place"]: e["setting"] for e in study.trials if e["state"] in ("complete", "pruned")}
+    counts = study.report["trials"]
+    assert sorted(done) == list(range(trials))
+    assert counts["complete"] + counts["pruned"] == trials
+    assert counts["running"] == counts["waiting"] == 0
+    given_back = [entry for entry in study.trials if "lost" in entry]
+    assert len(given_back) == lost
+    assert all(e["setting"] is None or e["setting"] == done[e["place"]] for e in given_back)
+
+
+@pytest.mark.parametrize(
+    ("point", "storage"),
+    [
+        pytest.param(point, kind, marks=[] if (point, kind) in HERE else [pytest.mark.nightly])
+        for point in POINTS
+        for kind in ("own", "postgresql")
+    ],
+    indirect=["storage"],
+)
+def test_a_killed_worker_gives_its_trial_back(
+    point: str,
+    storage: str | None,
+    planted: ScriptedServer,
+    undisturbed: list[Any],
+    tmp_path: Path,
+) -> None:
+    out, name = tmp_path / "out", f"here {point}"
+    die(kill, point, planted.url, out, storage, name)
+    study = study_at(planted.url, out, storage=storage, study=name, trials=TRIALS)
+    has_lost_nothing(study, lost=0 if "replays" in point else 1)
+    assert settings_of(study) == undisturbed
+    keys = [record["key"] for record in read_ledger(out)]
+    assert len(keys) == len(set(keys))
+    everything = b"".join(path.read_bytes() for path in out.rglob("*") if path.is_file())
+    assert PASSWORD.encode() not in everything
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("point", list(POINTS)[:-1])
+@pytest.mark.parametrize("storage", ["postgresql"], indirect=True)
+def test_a_worker_killed_on_another_machine_is_missed_when_its_heartbeat_stops(
+    point: str, storage: str, planted: ScriptedServer, tmp_path: Path
+) -> None:
+    name = f"there {point}"
+    die(kill, point, planted.url, tmp_path / "there", storage, name)
+    study = study_at(planted.url, tmp_path / "here", storage=storage, study=name, trials=TRIALS)
+    has_lost_nothing(study, lost=1)
+
+
+def test_the_same_command_gives_back_a_trial_that_was_killed_behind_a_grpc_proxy(
+    planted: ScriptedServer, tmp_path: Path
+) -> None:
+    pytest.importorskip("grpc")
+    kept = optuna.storages.get_storage(f"sqlite:///{tmp_path / 'study.db'}")
+    address, out = proxy(kept), tmp_path / "out"
+    die(kill, "between two rungs", planted.url, out, address, "proxied")
+    # another machine cannot know, and does not wait
+    there = study_at(
+        planted.url, tmp_path / "there", storage=address, study="proxied", trials=TRIALS
+    )
+    assert there.report["trials"]["running"] == 1
+    study = study_at(planted.url, out, storage=address, study="proxied", trials=TRIALS)
+    has_lost_nothing(study, lost=1)
+    assert len(optuna.load_study(study_name="proxied", storage=kept).trials) == len(study.trials)
+
+
+def test_a_study_that_ends_early_leaves_no_trial_of_a_dead_worker_running(
+    planted: ScriptedServer, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    die(kill, "between two rungs", planted.url, out, None, "early")
+    study = study_at(planted.url, out, study="early", trials=TRIALS, budget="1 call")
+    assert study.report["stopped"]
+    assert study.report["trials"]["running"] == 0
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("storage", ["own", "postgresql"], indirect=True)
+def test_of_two_workers_in_one_folder_one_is_killed_with_calls_in_flight(
+    storage: str | None, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    with ScriptedServer(scripted_by(critic_first), delay=0.02) as slow:
+        pair = [Forked(target=work_at, args=(slow.url, out, storage, 8)) for _ in range(2)]
+        pair[0].start()
+        while len(slow.requests) < 10:
+            time.sleep(0.01)
+        pair[1].start()
+        pair[0].kill()
+        for one in pair:
+            one.join(120)
+        assert [one.exitcode for one in pair] == [-9, 0]
+        study = study_at(slow.url, out, storage=storage, study="study", trials=8)
+    has_lost_nothing(study, lost=1, trials=8)
+    assert study.report["best"]["setting"]["roles"] == ["critic", "reasoner"]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("storage", ["postgresql"], indirect=True)
+def test_machines_with_folders_of_their_own_share_a_study(
+    storage: str, planted: ScriptedServer, tmp_path: Path
+) -> None:
+    there = {"storage": storage, "study": "joined", "trials": 8}
+    child = Forked(target=study_at, args=(planted.url, tmp_path / "other"), kwargs=there)
+    child.start()
+    study = study_at(planted.url, tmp_path / "mine", **there)
     child.join(120)
     assert child.exitcode == 0
-    accounted_for(study, lost=0)
-    assert [(tmp_path / name / "validation").exists() for name in ("mine", "other")].count(
-        True
-    ) == 1
+    has_lost_nothing(study, lost=0, trials=8)
+    judged = [(tmp_path / name / "validation").exists() for name in ("mine", "other")]
+    assert judged.count(True) == 1
     homes = {path.parent.name for path in tmp_path.glob("*/ledger.jsonl")}
     assert homes == {"mine", "other"}
 
 
 @pytest.mark.nightly
-def test_the_grpc_proxy_is_a_storage(planted: ScriptedServer, tmp_path: Path) -> None:
-    pytest.importorskip("grpc")
-    kept = optuna.storages.get_storage(f"sqlite:///{tmp_path / 'study.db'}")
-    study = study_at(
-        planted.url, tmp_path / "out", storage=proxy(kept), study="study", trials=TRIALS
-    )
-    accounted_for(study, lost=0)
-    assert len(optuna.load_study(study_name="study", storage=kept).trials) == len(study.trials)
-
-
-@pytest.mark.nightly
-def test_worker_processes_share_a_journal_and_one_that_dies_is_replaced(
-    planted: ScriptedServer, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    kill_one_mid_trial(planted.url, None, [out, out], planted)
-    study = study_at(planted.url, out, study="study", trials=TRIALS)
-    accounted_for(study, lost=1)
-
-
-@pytest.mark.nightly
 def test_workers_give_the_same_best_and_pay_once(
-    planted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers, "CONTEXT", WARM)
-    planted.delay = 0.0
-    study = study_at(planted.url, tmp_path / "out", trials=TRIALS, workers=2)
-    accounted_for(study, lost=0)
-    assert study.report["best"]["setting"]["roles"] == ["critic", "reasoner"]
-    assert len(planted.requests) == study.report["paid"]["calls"]
+    with ScriptedServer(scripted_by(critic_first)) as fresh:
+        study = study_at(fresh.url, tmp_path / "out", trials=8, workers=2)
+        has_lost_nothing(study, lost=0, trials=8)
+        assert study.report["best"]["setting"]["roles"] == ["critic", "reasoner"]
+        assert len(fresh.requests) == study.report["paid"]["calls"]
 
 
-@pytest.mark.parametrize("when", ["before it is scored", "before its result is told"])
 @pytest.mark.nightly
 def test_a_worker_that_was_only_slow_does_not_finish_a_trial_twice(
-    planted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+    planted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planted.delay = 0.0
     closed: list[int] = []
     scored = StudyWorker._scored
 
     def too_slow(self: Any, trial: Any, setting: Any) -> Any:
-        def close() -> None:
-            if not closed:
-                closed.append(trial.number)
-                self._crew.close(trial.number)
-
-        if when == "before it is scored":
-            close()
         found = scored(self, trial, setting)
-        close()
+        if not closed:
+            closed.append(trial.number)
+            self.study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
         return found
 
     monkeypatch.setattr(StudyWorker, "_scored", too_slow)
     study = study_at(planted.url, tmp_path / "out", trials=TRIALS)
-    accounted_for(study, lost=1)
+    has_lost_nothing(study, lost=1)
 
 
 @pytest.mark.nightly
@@ -177,13 +234,9 @@ def test_a_trial_that_kills_its_workers_is_given_up(
     planted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recovery, "ATTEMPTS", 2)
-    planted.delay = 0.0
     out = tmp_path / "out"
     for _ in range(recovery.ATTEMPTS):
-        child = Forked(target=_deadly, args=(planted.url, out))
-        child.start()
-        child.join(60)
-        assert child.exitcode == -9
+        die(_deadly, planted.url, out)
     study = study_at(planted.url, out, trials=2)
     assert [entry["place"] for entry in study.trials if entry["state"] == "complete"] == [1]
     assert sum("lost" in entry for entry in study.trials) == recovery.ATTEMPTS
@@ -192,17 +245,6 @@ def test_a_trial_that_kills_its_workers_is_given_up(
 def _deadly(url: str, out: Path) -> None:
     killed_at(StudyWorker, "_scored", 1)
     study_at(url, out, trials=2)
-
-
-def test_a_torn_last_line_of_the_journal_is_dropped(
-    planted: ScriptedServer, tmp_path: Path
-) -> None:
-    planted.delay = 0.0
-    out = tmp_path / "out"
-    first = study_at(planted.url, out, trials=2)
-    with open(out / "study.journal", "ab") as file:
-        file.write(b'{"op_code": 5, "worker')
-    assert study_at(planted.url, out, trials=2).report == first.report
 
 
 @pytest.mark.parametrize(
@@ -216,6 +258,7 @@ def test_a_torn_last_line_of_the_journal_is_dropped(
         ("oracle+x://me:s3cret-canary@host/db", "oracle"),
         ("grpc://", "grpc:// is not a usable address"),
         ("sqlite:////no/such/folder/x.db", "cannot be used"),
+        ("u:s3cret-canary@h/x", r"--storage '…@h/x' is not a URL"),
     ],
 )
 def test_unusable_storages_are_named_without_their_password(
@@ -228,15 +271,7 @@ def test_unusable_storages_are_named_without_their_password(
 
 
 def test_shown_addresses_hold_no_secret() -> None:
-    assert (
-        safe_url("postgresql://me:pw@db.example:5432/moot?sslpassword=x")
-        == "postgresql://db.example:5432/moot"
-    )
-    assert safe_url(None) == "study.journal"
+    shown = safe_url("postgresql://me:pw@db.example:5432/moot?sslpassword=x")
+    assert shown == "postgresql://db.example:5432/moot"
+    assert safe_url(None) == "study.db"
     assert safe_url("u:PW@h/x") == safe_url("PW@h/x") == "…@h/x"
-
-
-def test_an_address_without_its_scheme_is_refused_without_its_password(tmp_path: Path) -> None:
-    with pytest.raises(fm.UserError, match=r"--storage '…@h/x' is no URL") as problem:
-        open_storage("u:PW@h/x", tmp_path)
-    assert "PW" not in str(problem.value)

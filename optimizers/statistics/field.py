@@ -1,0 +1,246 @@
+"""Who leaves a field of several programs while their answers come in, and whom to recommend.
+
+Every two programs are watched as a pair (`anytime.PairWatch`), each at alpha / (K - 1), so that all
+statements hold together, however often somebody looks. Nothing here asks an LM: the same rules run
+on recorded answers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal, TypeAlias
+
+from .anytime import PairWatch, State, log_e_value
+from .statistics import Interval
+
+FEWEST = 20
+"""Nothing is decided before so many questions."""
+
+Pair: TypeAlias = tuple[int, int]
+"""Places of two programs, the cheaper one first; of equally cheap ones the earlier."""
+Why: TypeAlias = Literal["beaten", "no_better"]
+
+
+@dataclass(frozen=True)
+class Exit:
+    """A program left after `seen` questions because of another, `by`.
+
+    `beaten`: that one is surely better. `no_better`: it is cheaper, and surely no worse by more
+    than the margin.
+    """
+
+    program: int
+    by: int
+    why: Why
+    seen: int = 0
+
+
+def leaving(
+    states: Mapping[Pair, State],
+    racing: Collection[int],
+    covered: Mapping[int, frozenset[int]],
+    protected: Collection[int] = (),
+) -> list[Exit]:
+    """Say which of the racing programs leave by these states of their pairs, in order.
+
+    Args:
+        states: by pair; in a pair (a, b), a is the cheaper one, and "no_worse" says that a is no
+            worse than b by more than the margin.
+        racing: programs that are still in.
+        covered: by program, those that left because of it without being beaten, and whom it has
+            taken over from those that it replaced.
+        protected: programs that leave only when they are beaten.
+
+    A program that replaces another must itself be shown no worse than all that the other covered:
+    else a chain of small steps down could lose several margins. One program always stays.
+    """
+    left, exits = set(racing), list[Exit]()
+    covers = {program: frozenset(covered.get(program, ())) for program in racing}
+    for program in sorted(racing):
+        winners = [other for other in sorted(racing) if better(states, other, program)]
+        if winners:
+            # Somebody whom nobody beats, if there is one, so that the reason still stands later.
+            unbeaten = [one for one in winners if not any(better(states, o, one) for o in racing)]
+            by = (unbeaten or winners)[0]
+            exits.append(Exit(program, by, "beaten"))
+            left.discard(program)
+            if by in covers:
+                covers[by] |= covers[program]
+    if not left:  # each beaten by another, which rounding alone could do
+        return []
+    cheapest_first = sorted(left, key=lambda one: _rank(states, one, left))
+    for program in reversed(cheapest_first):
+        if program in protected:
+            continue
+        for cheaper in cheapest_first[: cheapest_first.index(program)]:
+            replaced = covers[program] | {program}
+            if cheaper in left and all(no_worse(states, cheaper, one) for one in replaced):
+                exits.append(Exit(program, cheaper, "no_better"))
+                left.discard(program)
+                covers[cheaper] |= replaced
+                break
+    return exits
+
+
+def better(states: Mapping[Pair, State], one: int, other: int) -> bool:
+    """Whether `one` is shown better than `other`."""
+    return states.get((one, other)) == "a" or states.get((other, one)) == "b"
+
+
+def no_worse(states: Mapping[Pair, State], one: int, other: int) -> bool:
+    """Whether `one` is shown better than `other`, or no worse than it by more than the margin."""
+    return better(states, one, other) or states.get((one, other)) == "no_worse"
+
+
+def shown_above(states: Mapping[Pair, State], one: int, other: int) -> bool:
+    """Whether `one` is shown better than `other`, maybe by way of programs between the two."""
+    above, new = {other}, {other}
+    programs = {program for pair in states for program in pair}
+    while new:
+        new = {p for p in programs - above if any(better(states, p, below) for below in new)}
+        above |= new
+    return one != other and one in above
+
+
+def _rank(states: Mapping[Pair, State], program: int, among: Iterable[int]) -> int:
+    """How many of the others are cheaper, as the order in the pairs says."""
+    return sum((other, program) in states for other in among)
+
+
+class FieldWatch:
+    """Watches a field of programs until one is left, or the rest cannot be told apart.
+
+    Args:
+        prices: what a question costs with each program, in any one unit.
+        planned: how many questions there will be; None: not known, and then there is neither a
+            last look nor futility.
+        margin: the difference in scores that does not matter.
+        alpha: the error that is allowed for all pairs together.
+        kept: programs that the others have to beat for a verdict (the reference, and one prompt
+            asked k times). They are out only when they are beaten, as long as any other is racing,
+            and are asked even then.
+        stops: whether programs leave at all.
+    """
+
+    def __init__(
+        self,
+        prices: Sequence[float],
+        *,
+        planned: int | None = None,
+        margin: float = 0.05,
+        alpha: float = 0.05,
+        kept: Collection[int] = (),
+        stops: bool = True,
+    ) -> None:
+        if len(prices) < 1:
+            raise ValueError("a field has at least one program")
+        self.prices, self.margin = tuple(prices), margin
+        self.alpha = alpha / max(1, len(prices) - 1)
+        self.kept, self.stops = frozenset(kept), stops
+        self.racing = set(range(len(prices)))
+        self.exits: dict[int, Exit] = {}
+        self.seen = 0
+        self._covered: dict[int, frozenset[int]] = {}
+        order = sorted(self.racing, key=lambda one: (prices[one], one))
+        self.pairs: dict[Pair, PairWatch] = {}
+        for a, b in combinations(order, 2):
+            # A kept program is there to be beaten, so a cheaper one has to show more than "no
+            # worse" for the verdict, and its pair goes on being watched.
+            watched = None if b in self.kept and a not in self.kept else margin
+            self.pairs[a, b] = PairWatch(planned, self.alpha, watched)
+
+    @property
+    def states(self) -> dict[Pair, State]:
+        """The state of each pair."""
+        return {pair: watch.state for pair, watch in self.pairs.items()}
+
+    def update(self, scores: Mapping[int, float], cluster: str | None = None) -> None:
+        """Take the scores, 0 … 1, of one more question, of all programs that it was asked of."""
+        self.seen += 1
+        for (a, b), watch in self.pairs.items():
+            if a in scores and b in scores:
+                watch.update(scores[a] - scores[b], cluster)
+                if len(watch.differences) < FEWEST:
+                    watch.state = "open"
+
+    def decide(self) -> list[Exit]:
+        """Let programs leave by what was seen so far; returns who left."""
+        if not self.stops or self.seen < FEWEST:
+            return []
+        others = self.racing - self.kept
+        exits = leaving(
+            self.states, self.racing, self._covered, self.kept if others else frozenset()
+        )
+        for one in exits:
+            self.exits[one.program] = Exit(one.program, one.by, one.why, self.seen)
+            self.racing.discard(one.program)
+            own = self._covered.get(one.program, frozenset())
+            replaced = own if one.why == "beaten" else own | {one.program}
+            self._covered[one.by] = self._covered.get(one.by, frozenset()) | replaced
+        return exits
+
+    def last_look(self) -> list[Exit]:
+        """Test all pairs once more, at the planned number of questions; returns who left."""
+        for watch in self.pairs.values():
+            watch.last_look()
+        return self.decide()
+
+    @property
+    def asked(self) -> frozenset[int]:
+        """The programs that the next question is for: those racing, and always those kept."""
+        return self.kept | self.racing
+
+    @property
+    def settled(self) -> bool:
+        """Whether more questions are of no use: one program is left, or no open pair is."""
+        pairs = combinations(self.racing, 2)
+        return self.seen >= FEWEST and all(self._watch(a, b).state != "open" for a, b in pairs)
+
+    @property
+    def recommended(self) -> int:
+        """The cheapest program that nothing is shown to beat."""
+        unbeaten = {
+            one for one in self.racing if not any(self.better(o, one) for o in range(self.size))
+        }
+        return min(unbeaten or self.racing, key=lambda one: (self.prices[one], one))
+
+    @property
+    def size(self) -> int:
+        return len(self.prices)
+
+    def better(self, one: int, other: int) -> bool:
+        """Whether `one` is shown better than `other`, maybe by way of programs between the two."""
+        return shown_above(self.states, one, other)
+
+    def differences(self, one: int, other: int) -> list[float]:
+        """The scores of `one` minus those of `other` on the questions that both answered."""
+        sign = 1 if (one, other) in self.pairs else -1
+        return [sign * value for value in self._watch(one, other).differences]
+
+    def interval(self, one: int, other: int) -> Interval:
+        """The mean of `differences` for new questions like these, at alpha / (K - 1)."""
+        low, high = self._watch(one, other).interval
+        return Interval(low, high) if (one, other) in self.pairs else Interval(-high, -low)
+
+    def at_most(self, one: int, other: int, margin: float) -> bool:
+        """Whether `one` can be at most so much better than `other`."""
+        return no_worse(self.states, other, one) or self.interval(one, other).high <= margin
+
+    def needed(self, one: int, other: int) -> int | None:
+        """Predict how many questions decide a pair, if answers go on as they began.
+
+        Either that one is better, or that the cheaper one is no worse. None where nothing points
+        to an end.
+        """
+        pair = (one, other) if (one, other) in self.pairs else (other, one)
+        seen = self.pairs[pair].differences
+        growth = max(log_e_value(seen), log_e_value(seen, -self.margin)) if seen else 0.0
+        if growth <= 0.1:  # as good as no evidence yet
+            return None
+        return max(len(seen) + 1, math.ceil(len(seen) * -math.log(self.alpha) / growth))
+
+    def _watch(self, one: int, other: int) -> PairWatch:
+        return self.pairs[(one, other) if (one, other) in self.pairs else (other, one)]

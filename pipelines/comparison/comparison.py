@@ -1,0 +1,222 @@
+"""The outcome of `compare`: every run, every pair, one verdict, and where two runs differ."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from html import escape
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, Any, overload
+
+from ...modules.base.fence import clean
+from ..base.wording import answers_text
+from ..evaluation.earlier import Evaluation
+from .compared import Compared
+from .pairs import Pair
+from .panel import Panel
+from .table import Range, Standing, table_lines
+from .verdict import WORSE, Recommendation, Verdict
+from .words import say
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SHOWN = 5  # questions on which two runs differ that are shown unless more are asked for
+
+
+class Comparison(Sequence[Pair]):
+    """Runs compared over their shared questions: a sequence of all pairs.
+
+    First come those of the others, as `a`, against the reference, as `b`; then those among the
+    others.
+
+    Attributes:
+        runs: every run, the reference first.
+        pairs: all pairs.
+        verdict: what they come to; every sentence and plot rests on it.
+        notes: what the figures leave out, a sentence each.
+        panel: whether a majority vote of some runs beats the best of them; None where fewer than
+            three can vote.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[Compared],
+        pairs: Sequence[Pair],
+        verdict: Verdict,
+        notes: Sequence[str],
+        evaluations: Mapping[str, Evaluation],
+        panel: Panel | None = None,
+    ) -> None:
+        self.runs = list(runs)
+        self.pairs = list(pairs)
+        self.verdict = verdict
+        self.notes = list(notes)
+        self.panel = panel
+        self._evaluations = evaluations
+
+    stopped = None  # a baseline that is not finished is compared as far as it goes
+    empty = False  # what cannot be compared is refused
+
+    @property
+    def names(self) -> list[str]:
+        return [run.name for run in self.runs]
+
+    @property
+    def against(self) -> list[Pair]:
+        """The pairs of the others against the reference, in their order."""
+        return self.pairs[: len(self.runs) - 1]
+
+    @property
+    def judged(self) -> list[Pair]:
+        """Those of them that there is a verdict on."""
+        return [pair for pair in self.against if not pair.cause]
+
+    @property
+    def recommendation(self) -> Recommendation | None:
+        """Which program to take: the cheapest that nothing is shown to beat."""
+        return self.verdict.recommendation
+
+    @property
+    def lead(self) -> Pair | None:
+        """The pair that the headline is about; None where several others are all worse, or none is
+        judged.
+        """
+        candidates = self.judged or self.against
+        if len(candidates) == 1:
+            return candidates[0]
+        lead = next((pair for pair in self.judged if pair.a == self.verdict.subject), None)
+        return lead if self.verdict.outcome != WORSE else None
+
+    def fails(self, rule: str | None) -> bool:
+        """Whether a build fails by this rule of `--fail-if`."""
+        return self.verdict.fails(rule)
+
+    # Words
+
+    @property
+    def headline(self) -> str:
+        """What is shown beside the reference, in plain figures."""
+        return say("headline", self)
+
+    @property
+    def sentences(self) -> list[str]:
+        """What is shown, which program to take, and what to do next: three sentences at most."""
+        take = [self.recommendation.sentence] if self.recommendation else []
+        return [line for line in (self.headline, *take, say("next_step", self)) if line]
+
+    @property
+    def said(self) -> list[str]:
+        """The sentences, whether a vote of some runs is better, and why there is no verdict on
+        others.
+        """
+        others = [pair for pair in self.against if pair is not self.lead and pair.cause]
+        panel = [self.panel.sentence] if self.panel and self.panel.better else []
+        return [*self.sentences, *panel, *(pair.verdict for pair in others)]
+
+    @property
+    def tests(self) -> list[str]:
+        """The second screen: the verdict on every pair with its test and prices, and the panel."""
+        pairs = [
+            line for pair in self.pairs for line in (pair.verdict, f"{pair.sure} {pair.price}")
+        ]
+        return [*pairs, *([self.panel.sentence] if self.panel else [])]
+
+    def table(self) -> list[str]:
+        """A line for each run: how often it is right, its lead over the reference, its price."""
+        prices = self.verdict.prices
+        reference = prices[self.names[0]]
+        standings = []
+        for run, pair in zip(self.runs, [None, *self.against], strict=True):
+            price = prices[run.name]
+            standings.append(
+                Standing(
+                    run.name,
+                    Range(run.score["value"], run.score["low"], run.score["high"]),
+                    None if pair is None else Range(pair.difference, *pair.interval),
+                    price / reference if price is not None and reference else None,
+                    "no verdict" if pair and pair.cause else "",
+                )
+            )
+        metrics = {run.metric for run in self.runs}
+        metric = metrics.pop() if len(metrics) == 1 else "score"
+        is_rate = self.runs[0].is_rate
+        title = "right" if metric == "accuracy" else metric
+        return table_lines(standings, self.names[0], is_rate=is_rate, metric=title)
+
+    @property
+    def legend(self) -> list[str]:
+        """What the names of runs leave out, a line each."""
+        return [f"{run.name}: {run.program}" for run in self.runs if run.program]
+
+    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
+        """The headline alone, or all sentences by number."""
+        lines = [self.headline] if quiet else [*self.said, *self.notes]
+        return {str(number): line for number, line in enumerate(lines, 1)}
+
+    def __repr__(self) -> str:
+        return "\n".join([*self.table(), "", *self.said, *self.notes])
+
+    def _repr_html_(self) -> str:
+        lines = "".join(f"<p>{escape(clean(line))}</p>" for line in [*self.said, *self.notes])
+        table = "\n".join(escape(clean(line)) for line in self.table())
+        return f"<div><pre>{table}</pre>{lines}</div>"
+
+    # Data
+
+    @overload
+    def __getitem__(self, index: int) -> Pair: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Pair]: ...
+    def __getitem__(self, index: int | slice) -> Pair | list[Pair]:
+        return self.pairs[index]
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def to_pandas(self, what: str = "pairs") -> pd.DataFrame:
+        """A row for each of the `pairs`, or of the `runs`; nested names are joined by a dot, such
+        as `score.low`.
+        """
+        import pandas as pd
+
+        rows: dict[str, Sequence[Pair | Compared]] = {"pairs": self.pairs, "runs": self.runs}
+        return pd.json_normalize([row.to_dict() for row in rows[what]])
+
+    def discordant(self, pair: Pair, most: int = SHOWN) -> list[dict[str, Any]]:
+        """Questions that only one of the two answered right, its two kinds in turn and in the
+        data's order.
+
+        Dicts with id, question, choices, gold, `right` (the name of the run that had it, or did
+        better), `answers` by run's name, in one text where a question has several, and `errors` by
+        the name of the run that failed.
+        """
+        turns = chain.from_iterable(zip_longest(pair.only_a, pair.only_b))
+        chosen = [name for name in turns if name is not None][:most]
+        questions: dict[str, dict[str, Any]] = {
+            name: {"right": pair.a if name in pair.only_a else pair.b, "answers": {}, "errors": {}}
+            for name in chosen
+        }
+        answers: defaultdict[tuple[str, str], list[str | None]] = defaultdict(list)
+        for run in (pair.a, pair.b) if chosen else ():
+            for row in self._evaluations[run].rows:
+                if (shown := questions.get(row["id"])) is not None:
+                    shown |= {key: row.get(key) for key in ("id", "question", "choices", "gold")}
+                    answers[row["id"], run].append(row["answer"])
+                    if row["error"]:
+                        shown["errors"][run] = row["error"]
+        for (name, run), texts in answers.items():
+            questions[name]["answers"][run] = answers_text(texts)
+        return list(questions.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON."""
+        return {
+            "questions": self.pairs[0].n,
+            "runs": [run.to_dict() for run in self.runs],
+            "pairs": [pair.to_dict() for pair in self.pairs],
+            "verdict": self.verdict.to_dict() | {"headline": self.headline},
+            "recommendation": self.recommendation.to_dict() if self.recommendation else None,
+            "panel": self.panel.to_dict() if self.panel else None,
+            "notes": self.notes,
+        }

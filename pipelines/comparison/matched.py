@@ -1,0 +1,118 @@
+"""Baselines that were matched to a run before: where they lie, and what a question takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from glob import glob
+from pathlib import Path
+from typing import Any, cast
+
+from ...modules.base.errors import UserError
+from ...modules.base.usage import Usage
+from ...modules.reading.row import ResultRow, taken
+from ..base.run_files import LMFields
+from ..evaluation.earlier import Evaluation, earlier
+from ..runs.folder import MANIFEST
+
+MATCH = "match-budget"
+"""The folder, in that of the run that is matched, and a baseline's setting."""
+
+MATCHED = "1 agent, same budget"
+
+
+def run_or_match(run: Evaluation | str | Path) -> Evaluation:
+    """Open a run as `earlier` does; the folder that a baseline and its pilot were sent to stands
+    for the baseline.
+    """
+    if isinstance(run, str | Path) and not (Path(run).expanduser() / MANIFEST).exists():
+        home = Path(run).expanduser()
+        return _best_of([*home.glob("*-samples"), *home.glob("*/*-samples")]) or earlier(run)
+    return earlier(run)
+
+
+def with_matches(
+    names: Sequence[str], runs: Sequence[Evaluation]
+) -> tuple[list[str], list[Evaluation]]:
+    """The runs, and after them the baselines that were matched to them before, if they are not
+    among them.
+    """
+    folders, new = {run.folder.resolve() for run in runs}, []
+    for name, run in zip(names, runs, strict=True):
+        match = made_match(run)
+        if match is not None and match.folder.resolve() not in folders:
+            folders.add(match.folder.resolve())
+            new.append((name, match))
+    titles = [MATCHED if len(new) == 1 else f"{MATCHED} as {name}" for name, _ in new]
+    return [*names, *titles], [*runs, *(match for _, match in new)]
+
+
+def made_match(run: Evaluation) -> Evaluation | None:
+    """The baseline that was matched to a run before, the most often right of its LMs'; None without
+    one.
+
+    It is looked for in the run's folder and in those beside it.
+    """
+    if (own := _best_of((run.folder / MATCH).glob("**/*-samples"))) is not None:
+        return own
+    beside = run.folder.resolve().parent
+    # Unlike a Path's, this glob goes on where a folder of others vanishes or cannot be read.
+    pilots = [*glob("*/pilot", root_dir=beside), *glob("*/*/pilot", root_dir=beside)]
+    homes = [beside / Path(pilot).parent for pilot in pilots]
+    places = [home / place for home in homes for place in glob("*-samples", root_dir=home)]
+    return _best_of(places, lambda baseline: _made_for(run, baseline))
+
+
+def is_match(run: Evaluation) -> bool:
+    """Whether the run is a baseline that `match_budget` made."""
+    return MATCH in run.summary.run["settings"]
+
+
+def _best_of(
+    places: Iterable[Path], fits: Callable[[Evaluation], bool] = lambda _: True
+) -> Evaluation | None:
+    """The most often right of the finished baselines in these folders."""
+    baselines = []
+    for place in sorted(places):
+        with suppress(UserError, OSError):
+            run = earlier(place)
+            finished = run.summary.finished == run.summary.counts["questions"]
+            if finished and is_match(run) and fits(run):
+                baselines.append(run)
+    return max(baselines, key=lambda run: run.score, default=None)
+
+
+def _made_for(run: Evaluation, baseline: Evaluation) -> bool:
+    """Whether the questions, the LM and what was spent on how many rows are those of the run."""
+    made, described = baseline.summary.run, run.summary.run
+    noted: Any = cast(Mapping[str, Any], made["settings"])[MATCH]
+    lms = described["lms"].values()
+    return (
+        made["data_fingerprint"] == described["data_fingerprint"]
+        and all(any(same_lm(lm, one) for one in lms) for lm in made["lms"].values())
+        and isinstance(noted, dict)
+        and (noted.get("tokens_per_question"), noted.get("rows")) == tokens_per_question(run.rows)
+    )
+
+
+def same_lm(one: LMFields, other: LMFields) -> bool:
+    """Whether two are one LM, as far as is known: of an LM that is DSPy's own no address is."""
+    placed = {lm["endpoint"] for lm in (one, other)} - {one["name"]}
+    return one["name"] == other["name"] and len(placed) < 2
+
+
+def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
+    """Mean tokens of the answered questions whose tokens are known, and how many those are; None
+    for none.
+
+    Questions that failed are left out: what they spent before is no answer's price.
+    """
+    counts = [usage.tokens for usage in usages_of(rows) if usage.tokens is not None]
+    total = sum(counts)
+    return (total / len(counts) if total else None), len(counts)
+
+
+def usages_of(rows: Iterable[ResultRow]) -> list[Usage]:
+    """What each answered question takes; those without a call are left out."""
+    usages = [taken(row) for row in rows if row["error"] is None]
+    return [usage for usage in usages if usage.calls]

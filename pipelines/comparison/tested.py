@@ -1,0 +1,153 @@
+"""How runs are tested against each other: each pair by itself, and corrected for their number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ...modules.base.usage import Usage, total
+from ...optimizers.statistics.clusters import Clustered, clustered_mean
+from ...optimizers.statistics.statistics import (
+    Difference,
+    holm,
+    mcnemar_exact,
+    mcnemar_midp,
+    paired_bootstrap,
+)
+from .pairs import CLUSTERS, EXACT, MIDP, PAIRED_T, Pair
+from .questions import QuestionAnswers
+
+Scores = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Test:
+    """The test of two runs: McNemar's where each question is right or wrong in both, the paired
+    t-test for other scores and for means over repeats, or with `clusters` the cluster-robust one.
+
+    `field` is that of `meta` that the clusters come from.
+    """
+
+    __test__ = False  # not one of pytest's
+
+    exact: bool
+    is_rate: bool
+    seed: int
+    field: str | None = None
+    clusters: Sequence[Hashable] | None = None
+
+    def right_or_wrong(self, a: Scores, b: Scores) -> bool:
+        """Whether each question is right or wrong in both runs."""
+        return self.is_rate and bool(np.isin([a, b], (0.0, 1.0)).all())
+
+    def p(self, a: Scores, b: Scores) -> float:
+        """The two-sided p of two runs, before any correction."""
+        clustered = self.clustered(a, b)
+        return self._p_of_questions(a, b) if clustered is None else clustered.p
+
+    def clustered(self, a: Scores, b: Scores) -> Clustered | None:
+        """The difference over clusters; None without any."""
+        return None if self.clusters is None else clustered_mean((a - b).tolist(), self.clusters)
+
+    def pair(
+        self,
+        ids: Sequence[str],
+        names: tuple[str, str],
+        a: Sequence[QuestionAnswers],
+        b: Sequence[QuestionAnswers],
+    ) -> Pair:
+        """All figures of two runs on the questions with these ids; p is not corrected yet."""
+        scores_a, scores_b = _scores(a), _scores(b)
+        right_or_wrong = self.right_or_wrong(scores_a, scores_b)
+        clustered = self.clustered(scores_a, scores_b)
+        mcnemar = EXACT if self.exact else MIDP
+        p = self.p(scores_a, scores_b)
+        return Pair(
+            a=names[0],
+            b=names[1],
+            n=len(ids),
+            score_a=math.fsum(scores_a) / len(a),
+            score_b=math.fsum(scores_b) / len(b),
+            **self._difference(scores_a, scores_b, right_or_wrong)._asdict(),
+            p=p,
+            p_adjusted=p,
+            right_or_wrong=right_or_wrong,
+            f1=self._f1(a, b),
+            **_ratios(a, b),  # type: ignore[arg-type]  # mypy does not see which fields these are
+            only_a=tuple(name for name, d in zip(ids, scores_a - scores_b, strict=True) if d > 0),
+            only_b=tuple(name for name, d in zip(ids, scores_a - scores_b, strict=True) if d < 0),
+            failed_a=sum(one.failed for one in a),
+            failed_b=sum(one.failed for one in b),
+            test=CLUSTERS if clustered else mcnemar if right_or_wrong else PAIRED_T,
+            cluster=self.field if clustered else None,
+            clustered=clustered,
+            is_rate=self.is_rate,
+        )
+
+    def _p_of_questions(self, a: Scores, b: Scores) -> float:
+        if self.right_or_wrong(a, b):
+            mcnemar = mcnemar_exact if self.exact else mcnemar_midp
+            return mcnemar(int((a > b).sum()), int((b > a).sum()))
+        # With each question as a cluster of its own, this is Student's test of the differences.
+        return clustered_mean((a - b).tolist(), range(len(a))).p if len(a) > 1 else 1.0
+
+    def _difference(self, a: Scores, b: Scores, right_or_wrong: bool) -> Difference:
+        """The difference with the interval that fits the test."""
+        if self.is_rate and not right_or_wrong and len(a) > 1:
+            return Difference(*clustered_mean((a - b).tolist(), range(len(a)))[:3])
+        return paired_bootstrap(a.tolist(), b.tolist(), seed=self.seed)
+
+    def _f1(self, a: Sequence[QuestionAnswers], b: Sequence[QuestionAnswers]) -> Difference | None:
+        both = [
+            (one.f1, other.f1)
+            for one, other in zip(a, b, strict=True)
+            if one.f1 is not None and other.f1 is not None
+        ]
+        return paired_bootstrap(*zip(*both, strict=True), seed=self.seed) if both else None
+
+
+def corrected(p_values: Sequence[float], left_out: Sequence[int] = ()) -> list[float]:
+    """Correct p values by Holm's method; those in the places that are left out become 1."""
+    places = [place for place in range(len(p_values)) if place not in left_out]
+    adjusted = dict(zip(places, holm([p_values[place] for place in places]), strict=True))
+    return [adjusted.get(place, 1.0) for place in range(len(p_values))]
+
+
+def _scores(answers: Iterable[QuestionAnswers]) -> Scores:
+    """The score of each question."""
+    return np.array([one.score for one in answers])
+
+
+def taken_by(answers: Iterable[QuestionAnswers]) -> Usage:
+    """What all answers take, those from records and caches at their price."""
+    return total(one.takes for one in answers)
+
+
+def mean_seconds(answers: Sequence[QuestionAnswers]) -> float | None:
+    """The mean time per answer; None where one is not known."""
+    seconds = [one.seconds for one in answers if one.seconds is not None]
+    if len(seconds) < len(answers):
+        return None
+    return math.fsum(seconds) / sum(one.repeats for one in answers)
+
+
+def _ratios(a: Sequence[QuestionAnswers], b: Sequence[QuestionAnswers]) -> dict[str, float | None]:
+    """What an answer of a takes as a multiple of b's."""
+    takes_a, takes_b = taken_by(a), taken_by(b)
+    # With more repeats a run takes more without being dearer.
+    repeats = sum(one.repeats for one in b) / sum(one.repeats for one in a)
+    fresh = not any(one.usage.cached_calls for side in (a, b) for one in side)
+    return {
+        "call_ratio": _ratio(takes_a.calls, takes_b.calls, repeats),
+        "token_ratio": _ratio(takes_a.tokens, takes_b.tokens, repeats),
+        "cost_ratio": _ratio(takes_a.cost_usd, takes_b.cost_usd, repeats),
+        "seconds_ratio": _ratio(mean_seconds(a), mean_seconds(b)) if fresh else None,
+    }
+
+
+def _ratio(a: float | None, b: float | None, times: float = 1.0) -> float | None:
+    return a / b * times if a is not None and b else None

@@ -1,0 +1,81 @@
+"""Turns values of a comparison into sentences, by the one template that holds them all."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any, Protocol
+
+from jinja2 import Environment, StrictUndefined
+
+from ...optimizers.statistics.clusters import FEW
+from ..base.wording import counted
+from .table import FINE
+
+TEMPLATE = "verdict.j2"
+
+
+class Rated(Protocol):
+    """What words are found for: scores that are shares of right answers (`is_rate`), or in another
+    unit, with the interval of a difference.
+    """
+
+    @property
+    def is_rate(self) -> bool: ...
+    @property
+    def interval(self) -> tuple[float, float]: ...
+
+
+def say(sentence: str, *values: Any) -> str:
+    """Write the sentence of that name in `verdict.j2` about these values, on one line."""
+    return " ".join(str(getattr(_sentences(), sentence)(*values)).split())
+
+
+@cache
+def _sentences() -> Any:
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {
+        "counted": counted,
+        "score": _score,
+        "signed": _signed,
+        "end": _end,
+        "size": _size,
+        "times": price_times,
+        "amount": "{:,.4g}".format,
+        "usd": lambda usd: f"{usd:,.0f}" if usd >= 10 else f"{usd:.2g}",
+        "unit": _unit,
+    }
+    environment.globals["few"] = FEW
+    source = (files(__package__) / TEMPLATE).read_text(encoding="utf-8")
+    return environment.from_string(source).module
+
+
+def price_times(ratio: float) -> str:
+    """A ratio of prices, such as `3.2 times`; one below 1.05 has two decimals."""
+    return f"{ratio:.1f} times" if ratio >= 1.05 else f"{ratio:.2f} times"
+
+
+def _score(value: float, pair: Rated) -> str:
+    """`62%`, `62.5%`, or the score in its own unit."""
+    return f"{100 * value:.1f}".removesuffix(".0") + "%" if pair.is_rate else f"{value:.3g}"
+
+
+def _signed(value: float, pair: Rated) -> str:
+    """A difference in points, such as `+2.5` or `−4`, or in the metric's unit."""
+    text = f"{100 * value:+.1f}".removesuffix(".0") if pair.is_rate else f"{value:+.3g}"
+    return text.replace("-", "−") if float(text) else "+0"
+
+
+def _end(value: float, pair: Rated) -> str:
+    """The end of an interval: in whole points, as in the table, unless the interval is narrow."""
+    low, high = pair.interval
+    whole = pair.is_rate and high - low >= 2 * FINE
+    return _signed(round(value, 2) if whole else value, pair)
+
+
+def _size(value: float, pair: Rated) -> str:
+    return f"{100 * value:.0f}" if pair.is_rate else f"{value:.2g}"
+
+
+def _unit(value: float, in_dollars: bool) -> str:
+    return f"{value:.3g} US dollars" if in_dollars else f"{value:,.0f} tokens"

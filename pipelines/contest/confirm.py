@@ -1,0 +1,61 @@
+"""The confirmation: the winner and the reference on questions that the race has not used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...modules.base.calls import EndpointDown
+from ..base.budget import BudgetSpent
+from ..comparison.compare import compare
+from ..comparison.comparison import Comparison
+from ..comparison.verdict import B
+from .entrants import Entrant
+from .lane import Lane, ask_all
+from .outcome import CONFIRM
+from .plan import ContestPlan
+
+FEWEST_ANSWERS = 20
+"""With fewer questions than this answered, there is nothing to report."""
+
+
+def confirm(
+    plan: ContestPlan, entrants: Sequence[Entrant], folder: Path
+) -> tuple[Comparison | None, str | None]:
+    """Ask these programs the questions that were kept, and compare them, the first as reference.
+
+    Returns the comparison, None if the money did not do for it, and why asking stopped, if it did.
+    """
+    lanes: list[Lane] = []
+    stopped = None
+    try:
+        for one in entrants:
+            out = folder / CONFIRM / one.folder
+            lanes.append(Lane.opened(one, plan.evaluation(one, plan.unseen, out)))
+        ask_all(lanes, plan.unseen, plan.request.concurrency)
+    except (BudgetSpent, EndpointDown) as problem:
+        stopped = str(problem)
+    finally:
+        runs = [lane.close(stopped) for lane in lanes]
+    both = set.intersection(*(set(lane.answers) for lane in lanes))
+    if len(both) < FEWEST_ANSWERS:
+        return None, stopped
+    return compare(*runs, names=[one.name for one in entrants]), stopped
+
+
+def confirmation_words(comparison: Comparison) -> str:
+    """Say in words what the confirmation has shown."""
+    (pair,) = comparison.against[:1]
+    first, second = comparison.runs[:2]
+    ends = (pair.difference, *pair.interval)
+    gap, low, high = (f"{100 * one:+.0f}".replace("-", "−") for one in ends)
+    questions = f"{first.score['n']:,} unseen questions"
+    return (
+        f"on {questions} {100 * second.score['value']:.0f}% right against "
+        f"{100 * first.score['value']:.0f}% ({gap} points, {low} to {high})"
+    )
+
+
+def refuted(comparison: Comparison) -> bool:
+    """Whether the confirmation shows the reference to be better than the winner."""
+    return comparison.against[0].outcome == B

@@ -1,0 +1,238 @@
+"""Runs a contest: the race, the confirmation, and the program that is handed over."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ...modules.base.errors import UserError
+from ...modules.base.sync import awaitable
+from ...modules.protocols.foreign import Foreign
+from ...modules.protocols.program import Program
+from ...modules.reading.row import ResultRow
+from ..base.display import displayed
+from ..base.journal import write_json
+from ..base.request import entry
+from ..lms.named import engine_of
+from ..runs.manifest import RunFolder
+from ..runs.rows import RESULTS, read_rows
+from ..tracking.context import from_caller
+from ..tracking.run import Run, disk_errors, running
+from .confirm import confirm, confirmation_words, refuted
+from .entrants import Entrant
+from .free import free_entrants
+from .outcome import CONTEST, RESULT, WINNER, Contest
+from .plan import ContestPlan, plan_contest
+from .race import Race
+from .request import ContestRequest
+from .screen import contest_line
+from .standing import Place, free_places, places, race_verdict
+
+_SAME = {
+    "field": "programs or LMs differ",
+    "data_fingerprint": "data differs",
+    "margin": "margin differs",
+    "seed": "seed differs",
+    "metric": "metric differs",
+    "early_stop": "rule of early stops differs",
+}
+FOLDER = RunFolder(
+    "contest",
+    CONTEST,
+    {name: f"its {differs}" for name, differs in _SAME.items()},
+    {RESULTS: "an evaluation", "compile.json": "a compilation", "study.json": "a study"},
+)
+
+
+@entry(ContestRequest)
+def contest(request: ContestRequest) -> Contest:
+    """Let programs answer the same questions in rounds until it is sure which one to take.
+
+    Without a field of your own, one prompt, step by step, one prompt with examples, one prompt
+    asked as often as the dearest team costs, a panel of three, and two who talk. The same call with
+    the same folder goes on after a stop; nothing is paid twice.
+
+    Raises: UserError: unusable questions, programs or settings, a budget that cannot be held, and a
+        program whose first answers all fail or cannot be read. KeyboardInterrupt: what is finished
+        is kept.
+    """
+    plan = plan_contest(request)
+    for warning in plan.warnings:
+        warnings.warn(warning, stacklevel=3)
+    return carry_out_contest(plan)
+
+
+_ASYNC = """Do what `contest` does, for async code, with the same arguments:
+`await fm.acontest(…)`.
+
+Cancelling it keeps what is finished: the same call with the same `out` goes on from there.
+"""
+
+acontest = from_caller(awaitable(contest, _ASYNC))
+
+
+def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None = None) -> Contest:
+    """Do what was planned. `show` gets the result before it is sent to the tracking store."""
+    request, about = plan.request, plan.about()
+    with (
+        running(
+            FOLDER,
+            about,
+            plan.out,
+            cache=request.cache,
+            budget=request.budget,
+            engines=plan.engines,
+        ) as run,
+        disk_errors(run.folder),
+    ):
+        write_json(run.folder / CONTEST, {**about, RESULT: None})
+        if request.tracking:
+            run.track(CONTEST, registered=request.register)
+        if run.books.account is not None:
+            run.books.account.strict = True
+        race = Race(plan, run.folder, run.books)
+        problem: BaseException | None = None
+        try:
+            with displayed(request.progress, "try", contest_line) as tell:
+                race.tell = _told(request, tell)
+                race.run()
+        except UserError:
+            raise
+        except BaseException as ending:  # what there is is kept first
+            problem = ending
+        found = _ended(plan, race, run)
+        run.end(partial(show, found) if show is not None and problem is None else None)
+        found.run_id = run.tracking.run_id
+        if problem is not None:
+            raise problem
+    return found
+
+
+def _told(request: ContestRequest, tell: Callable[[Race], None]) -> Callable[[Race], None]:
+    def told(race: Race) -> None:
+        tell(race)
+        if request.on_question is not None:
+            request.on_question(race)
+
+    return told
+
+
+def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
+    """The result of a race, confirmed where that is due, and written down with the winner."""
+    verdict = race_verdict(race)
+    entrants = {lane.entrant.name: lane.entrant for lane in race.lanes.values()}
+    entrants = entrants or {one.name: one for one in plan.field}
+    reference = next(one for one in entrants.values() if one.reference)
+    winner = entrants[verdict.winner]
+    names: dict[str, str] = {}
+    said, finished = "", race.ended in ("decided", "questions", "money")
+    if plan.unseen and plan.request.confirm and finished and winner is not reference:
+        comparison, stopped = confirm(plan, [reference, winner], run.folder)
+        race.stopped = race.stopped or stopped
+        if comparison is not None:
+            names = {one.name: one.folder for one in (reference, winner)}
+            said = confirmation_words(comparison)
+            if refuted(comparison):
+                verdict = replace(
+                    verdict,
+                    outcome="undecided",
+                    reason=f"{verdict.reason}, but unseen questions contradict it",
+                )
+    saved, note = save_winner(winner, entrants.values(), run.folder / WINNER)
+    if note:
+        verdict = replace(verdict, reason=f"{verdict.reason}; {note}")
+    standings = _standings(race)
+    result = {
+        "outcome": verdict.outcome,
+        "winner": verdict.winner,
+        "reason": verdict.reason,
+        "bound": verdict.bound,
+        "needed": verdict.needed,
+        "needed_usd": verdict.needed_usd,
+        "standings": [one.to_dict() for one in standings],
+        "questions": race.seen,
+        "planned": race.planned,
+        "ended": race.ended,
+        "finished": finished,
+        "stopped": None if finished else race.stopped,
+        "runs": {name: one.folder for name, one in entrants.items() if name in race.runs},
+        "confirmed": names or None,
+        "confirmation": said,
+        "chosen_on_same": winner is not reference and not names,
+        "paid": run.books.paid.to_dict(),
+        "saved": saved.name,
+    }
+    about = {**run.about, RESULT: result}
+    write_json(run.folder / CONTEST, about)
+
+    def again(budget: str | None) -> Contest:
+        request = replace(plan.request, out=run.folder)
+        return carry_out_contest(
+            plan_contest(replace(request, budget=budget or plan.request.budget))
+        )
+
+    return Contest(
+        run.folder,
+        about,
+        winner=ready(winner),
+        keep=run.keep,
+        again=again,
+    )
+
+
+def _standings(race: Race) -> list[Place]:
+    if not race.lanes:
+        return []
+    asked = places(race)
+    reference = next(lane for lane in race.lanes.values() if lane.entrant.reference)
+    rows: dict[str, Mapping[str, ResultRow]] = {}
+    if race.watch is not None and race.plan.metric.default:
+        for name, run in race.runs.items():
+            rows[name] = {row["id"]: row for row in read_rows(run.folder / RESULTS)}
+    free = free_entrants([lane.entrant for lane in race.lanes.values()], rows)
+    return [*asked, *free_places(asked, free, reference)]
+
+
+def ready(entrant: Entrant) -> Any:
+    """The program of an entrant with its LM in every seat, to be asked as it is."""
+    if isinstance(entrant.program, Foreign):
+        return entrant.program.module
+    program: Program = entrant.program.deepcopy()
+    for seat in program.seats().values():
+        seat.predict.lm = seat.predict.lm or entrant.lm
+    return program
+
+
+def save_winner(
+    winner: Entrant, entrants: Sequence[Entrant] | Any, folder: Path
+) -> tuple[Entrant, str]:
+    """Save the winner for `fm.load_program`; code that no file can hold gives way to the cheapest
+    program that can be saved, and then a note says so.
+
+    The LM is saved along, unless it is behind an address of its own: addresses are never saved.
+    """
+    scratch = folder.with_name(f".{folder.name}")
+    for one in [winner, *(other for other in entrants if other is not winner)]:
+        shutil.rmtree(scratch, ignore_errors=True)
+        try:
+            _savable(one).save(scratch)
+        except UserError:
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+        scratch.rename(folder)
+        note = f"{winner.name} is code, which no file can hold, so {folder.name}/ has {one.name}"
+        return one, "" if one is winner else note
+    raise UserError(f"none of the programs can be saved into {folder}")
+
+
+def _savable(entrant: Entrant) -> Program:
+    addressed = getattr(entrant.lm, "addressed", True) or engine_of(entrant.lm) is None
+    program: Program = entrant.program
+    if addressed or isinstance(program, Foreign) or getattr(entrant.lm, "recorded", None):
+        return program
+    return ready(entrant)  # type: ignore[no-any-return]

@@ -1,0 +1,197 @@
+"""The field of a contest: which programs take part, what they are called, and on which LMs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ...modules.base.errors import UserError, did_you_mean
+from ...modules.protocols.deliberation import Deliberation
+from ...modules.protocols.ensemble import Ensemble
+from ...modules.protocols.program import Program, distinct
+from ...modules.protocols.short_names import short_name
+from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
+from ...modules.reading.question import Question
+from ...optimizers.prompts.demos import labelled_demos
+from ..programs.build import MakeLM
+from ..programs.resolve import program_given, program_of
+
+ONE, STEPS, EXAMPLES, TIMES = "one prompt", "step by step", "one prompt, 4 examples", "k times"
+PANEL, TALK, MIXED = "panel of three", "two who talk", "mixed panel"
+FAIR, PAPERS = "fair", "papers"
+DEMOS = 4
+FEWEST_FOR_DEMOS = 60
+"""Questions from which on some are set aside as examples."""
+
+MOST = 8
+FIRST_SAMPLES = 3
+"""How often the one prompt is asked before prices are known."""
+
+_PAPERS = {"causal": "causal:R2E1", "supervised team": "team:bold,cautious"}
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A program of the field.
+
+    `lm` is the LM of seats without one of their own. The `reference` is what others are measured
+    against; the `fair` opponent is one prompt asked k times, `samples` in all. A `team` is what
+    makes several calls for a question, and so may have to be shown better than the fair opponent.
+    """
+
+    name: str
+    program: Program
+    lm: Any
+    reference: bool = False
+    fair: bool = False
+    team: bool = False
+
+    @property
+    def folder(self) -> str:
+        """The name of its run's folder."""
+        return re.sub(r"[^\w.=]+", "-", self.name).strip("-.").lower()[:80] or "program"
+
+    @property
+    def kept(self) -> bool:
+        """Whether a verdict needs it: it leaves only when it is beaten."""
+        return self.reference or self.fair
+
+
+def fair_opponent(lm: Any, samples: int, of: str = "") -> Entrant:
+    """One agent that is asked `samples` times and takes the most frequent answer."""
+    times = "once" if samples == 1 else f"{samples} times"
+    program = SingleAgent(SELF_CONSISTENCY, samples=samples)
+    return Entrant(f"one prompt, {times}{of}", program, lm, fair=True)
+
+
+def default_field(lms: Sequence[Any], demos: Sequence[Question], seed: int) -> list[Entrant]:
+    """The six programs of one LM; of several LMs each alone, a mixed panel, and two who talk."""
+    if len(lms) > 1:
+        return _mixed_field(lms)
+    (lm,) = lms
+    field = [Entrant(ONE, SingleAgent("simple"), lm), Entrant(STEPS, SingleAgent("cot"), lm)]
+    if demos:
+        shown = labelled_demos(SingleAgent("simple"), demos, DEMOS, seed=seed)
+        field.append(Entrant(EXAMPLES, shown, lm))
+    # Two of its members are programs of the field: their calls are made once for both.
+    panel = Ensemble(["simple", "cot", "self_ask"])
+    talk = Deliberation(["intuitive", "reasoner"], max_rounds=2, opening="blind")
+    return [
+        *field,
+        fair_opponent(lm, FIRST_SAMPLES),
+        Entrant(PANEL, panel, lm, team=True),
+        Entrant(TALK, talk, lm, team=True),
+    ]
+
+
+def _mixed_field(lms: Sequence[Any]) -> list[Entrant]:
+    if len(lms) > MOST - 3:
+        raise UserError(f"{len(lms)} LMs are too many for one contest: give at most {MOST - 3}")
+    names = distinct([lm_title(lm) for lm in lms])
+    alone = [
+        Entrant(f"{ONE}, {name}", SingleAgent("simple"), lm)
+        for name, lm in zip(names, lms, strict=True)
+    ]
+    places = [place % len(lms) for place in range(max(3, len(lms)))]
+    strategies = ["cot" if place < len(lms) else "simple" for place in range(len(places))]
+    members: list[str | Program] = [
+        SingleAgent(strategy, lm=lms[place])
+        for strategy, place in zip(strategies, places, strict=True)
+    ]
+    seats = {"intuitive": lms[0], "reasoner": lms[1], "judge": lms[0]}
+    talk = Deliberation(["intuitive", "reasoner"], max_rounds=2, opening="blind", lms=seats)
+    return [
+        *alone,
+        fair_opponent(lms[0], FIRST_SAMPLES, f", {names[0]}"),
+        Entrant(MIXED, Ensemble(members), lms[0], team=True),
+        Entrant(TALK, talk, lms[0], team=True),
+    ]
+
+
+def lm_title(lm: Any) -> str:
+    """The short name of an LM."""
+    return str(getattr(lm, "model", lm)).rpartition("/")[2]
+
+
+def own_programs(
+    given: Any, lm: Any, make_lm: MakeLM, inputs: Mapping[str, str] | None = None
+) -> list[Entrant]:
+    """The entrants that a user gives: programs or specs, in a list or by name."""
+    if isinstance(given, Mapping):
+        named = {str(name): one for name, one in given.items()}
+        return [_own(one, lm, make_lm, name) for name, one in named.items()]
+    if isinstance(given, str | Path) or not isinstance(given, Sequence):
+        given = [given]
+    return [_own(one, lm, make_lm) for one in given]
+
+
+def _own(given: Any, lm: Any, make_lm: MakeLM, name: str | None = None) -> Entrant:
+    if isinstance(given, str | Path):
+        program = program_of(given, make_lm=make_lm)
+        name = name or (str(given) if ":" in str(given) else Path(given).name)
+    else:
+        program = program_given(given)
+    name = name or short_name(program.describe())
+    return Entrant(name, program, lm, team=program.most_turns() != 1)
+
+
+def field_of(
+    entrants: Sequence[Entrant],
+    *,
+    baseline: str | Entrant | None,
+    only: Iterable[str] = (),
+    without: Iterable[str] = (),
+) -> list[Entrant]:
+    """The field: without what the user leaves out, and with its reference first.
+
+    The reference and the fair opponent always stay. Raises UserError for a name that no program
+    has, and for more than eight programs.
+    """
+    if isinstance(baseline, Entrant):
+        entrants = [baseline, *entrants]
+        baseline = None
+    names = distinct([one.name for one in entrants])
+    entrants = [replace(one, name=name) for one, name in zip(entrants, names, strict=True)]
+    reference = entrants[0] if baseline is None else entrant_named(baseline, entrants)
+    chosen = [entrant_named(name, entrants) for name in only] or list(entrants)
+    left_out = [entrant_named(name, entrants) for name in without]
+    for one in left_out:
+        if one is reference or one.fair:
+            raise UserError(
+                f"{one.name} stays: without it nothing could be called better; leave out another"
+            )
+    field = [one for one in entrants if one is not reference and one not in left_out]
+    field = [one for one in field if one in chosen or one.fair]
+    if not any(not one.fair for one in field):
+        raise UserError(f"only {reference.name} is left: a contest needs a program to beat it")
+    if len(field) >= MOST:
+        raise UserError(
+            f"{len(field) + 1} programs are too many for one contest: leave some out "
+            f"(--without NAME); {MOST} are the most"
+        )
+    return [replace(reference, reference=True), *field]
+
+
+def paper_programs(lm: Any, make_lm: MakeLM) -> list[Entrant]:
+    """A causal and a supervised team."""
+    return [
+        Entrant(name, program_of(spec, make_lm=make_lm), lm, team=True)
+        for name, spec in _PAPERS.items()
+    ]
+
+
+def entrant_named(name: str, entrants: Sequence[Entrant]) -> Entrant:
+    """The entrant of a name, or of the beginning of it. Raises UserError where none has it."""
+    wanted = " ".join(re.split(r"[\s_-]+", name.casefold()))
+    exact = [one for one in entrants if one.name.casefold() == name.casefold()]
+    alike = [one for one in entrants if one.name.casefold().replace("-", " ").startswith(wanted)]
+    if len(found := exact or alike) >= 1:
+        return found[0]
+    names = [one.name for one in entrants]
+    raise UserError(
+        f"there is no program {name!r} in the contest{did_you_mean(name, names)}: there are "
+        f"{'; '.join(names)}"
+    )

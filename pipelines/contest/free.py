@@ -1,0 +1,115 @@
+"""Free entrants: what other programs would have answered, by what was recorded, without a call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ...modules.base.calls import Usage, total
+from ...modules.base.errors import UserError
+from ...modules.protocols.deliberation import Deliberation, replay
+from ...modules.protocols.single import SingleAgent
+from ...modules.reading.answers import answer_key, score
+from ...modules.reading.row import ResultRow, taken
+from ...modules.reading.voting import vote_among
+from .entrants import Entrant
+
+Rows = Mapping[str, ResultRow]
+
+
+class Free(NamedTuple):
+    """A free entrant: by question whether it is right (1) or wrong (0), and what it would take."""
+
+    name: str
+    scores: dict[str, float]
+    bills: dict[str, Usage]
+
+
+def free_entrants(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> list[Free]:
+    """The free entrants of a field, by the rows of its programs."""
+    found: list[Free] = []
+    for entrant in entrants:
+        recorded = rows.get(entrant.name) or {}
+        if isinstance(entrant.program, Deliberation):
+            found += _talks(entrant, entrant.program, recorded)
+        elif entrant.fair and isinstance(entrant.program, SingleAgent):
+            found += _fewer_samples(entrant.program, recorded)
+    found += _where_two_differ(entrants, rows)
+    return [one for one in found if one.scores]
+
+
+def _talks(entrant: Entrant, program: Deliberation, rows: Rows) -> Iterator[Free]:
+    """Fewer rounds, and a vote instead of the judge."""
+    for rounds in range(1, program.max_rounds + 1):
+        if rounds == program.max_rounds and program.judge is None:
+            continue
+        free = Free(f"{entrant.name}, {rounds} round{'s' if rounds > 1 else ''}, vote", {}, {})
+        for name, row in rows.items():
+            if row["error"] is not None:
+                continue
+            try:
+                outcome = replay(row, max_rounds=rounds, tie_break="majority")
+            except UserError:  # a row of another program
+                return
+            turns = row["transcript"][: outcome.usage["calls"]]
+            _add(free, name, row, outcome.answer, len(turns) / max(1, len(row["transcript"])))
+        yield free
+
+
+def _fewer_samples(program: SingleAgent, rows: Rows) -> Iterator[Free]:
+    """One prompt asked fewer times."""
+    samples = program.samples or 1
+    for fewer in sorted({3, samples // 2} - {0, 1}):
+        if fewer >= samples:
+            continue
+        free = Free(f"one prompt, {fewer} times", {}, {})
+        for name, row in rows.items():
+            if row["error"] is None:
+                answers = [turn["answer"] for turn in row["transcript"][:fewer]]
+                answer = vote_among(answers, row["kind"]).answer
+                _add(free, name, row, answer, fewer / samples)
+        yield free
+
+
+def _where_two_differ(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> Iterator[Free]:
+    """Two cheap programs answer, and the team is asked only where their answers differ."""
+    cheap = [one for one in entrants if not one.team and not one.fair and rows.get(one.name)][:2]
+    if len(cheap) < 2:
+        return
+    first, second = (rows[one.name] for one in cheap)
+    for team in (one for one in entrants if one.team):
+        free = Free(f"{team.name} where two differ", {}, {})
+        for name, row in (rows.get(team.name) or {}).items():
+            if name not in first or name not in second:
+                continue
+            one, other = first[name], second[name]
+            bills = [taken(one), taken(other)]
+            chosen = one
+            if _key(one) is None or _key(one) != _key(other):
+                chosen = row
+                bills.append(taken(row))
+            free.scores[name] = float(bool(chosen["correct"]))
+            free.bills[name] = total(bills)
+        yield free
+
+
+def _key(row: ResultRow) -> str | None:
+    return None if row["answer"] is None else answer_key(row["answer"], row["kind"])
+
+
+def _add(free: Free, name: str, row: ResultRow, answer: str | None, share: float) -> None:
+    """Score another answer to a recorded question, at a share of what the recorded one took."""
+    right = (
+        answer is not None
+        and score(answer, row["gold"] or "", row["kind"], row.get("choices")).correct
+    )
+    free.scores[name] = float(right)
+    free.bills[name] = _part(taken(row), share)
+
+
+def _part(bill: Usage, share: float) -> Usage:
+    parts: dict[str, Any] = {
+        name: None if (value := getattr(bill, name)) is None else value * share
+        for name in ("calls", "prompt_tokens", "completion_tokens", "cost_usd")
+    }
+    return Usage(**parts)

@@ -1,0 +1,173 @@
+"""One program of a contest at work: an ordinary evaluation that is asked a few questions at a
+time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...modules.base.calls import EndpointDown, Usage
+from ...modules.base.sync import run_sync
+from ...modules.reading.question import Question
+from ...modules.reading.row import ResultRow, score_in, taken
+from ..base.budget import BudgetSpent
+from ..base.run_files import Manifest
+from ..evaluation.answering import each_in_turn, useful_concurrency
+from ..evaluation.earlier import Evaluation
+from ..evaluation.evaluate import EvaluationJob, run_files
+from ..evaluation.plan import EvaluationPlan
+from ..evaluation.repeats import Ask
+from ..runs.manifest import MANIFEST, RUN
+from ..runs.rows import read_rows
+from ..runs.summary import Summary
+from ..runs.traces import traced_ids
+from ..tracking.context import ABOVE
+from ..tracking.run import Run, running
+from .entrants import Entrant
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a contest remembers of a row: its score in 0 … 1, its price, and what was wrong."""
+
+    score: float
+    takes: Usage
+    error: str | None
+    unread: bool
+    text: str | None
+
+    @classmethod
+    def of(cls, row: ResultRow, plan: EvaluationPlan) -> Answer:
+        scale = plan.metric.scale
+        low, high = scale.low or 0.0, 1.0 if scale.high is None else scale.high
+        score = (score_in(row, scale.least) - low) / (high - low)
+        unread = row["error"] is None and (row["answer"] is None or bool(row.get("truncated")))
+        return cls(min(1.0, max(0.0, score)), taken(row), row["error"], unread, row["answer"])
+
+
+@dataclass
+class Lane:
+    """An open evaluation folder of one program, and the answers in it.
+
+    Each lane has context variables of its own: its ledger and records are its program's alone,
+    within the books of the contest around it.
+    """
+
+    entrant: Entrant
+    plan: EvaluationPlan
+    context: Context
+    answers: dict[str, Answer] = field(default_factory=dict)
+    out: str | None = None
+    """Why it left the race; None while it is in."""
+
+    @classmethod
+    def opened(cls, entrant: Entrant, plan: EvaluationPlan) -> Lane:
+        """Open the folder for this process alone, and read what earlier attempts have answered."""
+        lane = cls(entrant, plan, copy_context())
+        lane.context.run(lane._open)
+        return lane
+
+    def _open(self) -> None:
+        plan, request = self.plan, self.plan.request
+        manifest: Manifest = plan.manifest()
+        self._folder, self._asking = ExitStack(), ExitStack()
+        try:
+            self._run: Run[Manifest] = self._folder.enter_context(
+                running(
+                    RUN,
+                    manifest,
+                    plan.out,
+                    lms=manifest["lms"],
+                    cache=request.cache,
+                    engines=plan.engines,
+                )
+            )
+            wanted = frozenset[str]()
+            if request.tracking:
+                wanted = traced_ids([question.id for question in plan.questions], request.traces)
+            rows, traced = self._asking.enter_context(run_files(self._run, wanted, plan))
+            if request.tracking:
+                self._run.track(MANIFEST, parent=ABOVE, lm=plan.lm)
+            self.job = EvaluationJob(plan, manifest, rows, traced, self._run.tracking, pauses=True)
+            for row in read_rows(rows.path):
+                self.answers[row["id"]] = Answer.of(row, plan)
+            self._asking.enter_context(self.job.asks())
+        except BaseException:
+            self._asking.close()
+            self._folder.close()
+            raise
+
+    async def answer(self, question: Question) -> None:
+        """Answer one question. Raises BudgetSpent and EndpointDown, and then keeps no row."""
+        row = await self.job.answer(Ask(question, 0))
+        self.answers[question.id] = Answer.of(row, self.plan)
+
+    def close(self, why: str | None = None) -> Evaluation:
+        """Sum the run up, and give the folder free."""
+        return self.context.run(self._close, why)
+
+    def _close(self, why: str | None) -> Evaluation:
+        run = self._run
+        try:
+            with self._asking:
+                self.job.stopped = why
+                summary: Summary = self.job.summed_up(run, None)
+            run.end()
+        finally:
+            self._folder.close()
+        return Evaluation(run.folder, summary, run.keep, run.tracking, program=self.entrant.program)
+
+    @property
+    def folder(self) -> Path:
+        return self._run.folder
+
+    @property
+    def bill(self) -> Usage:
+        """What its answers take, each call at its price."""
+        total = Usage()
+        for answer in self.answers.values():
+            total.add(answer.takes)
+        return total
+
+    def right(self, questions: Sequence[Question]) -> list[float]:
+        """The scores of those of the questions that it has answered."""
+        return [self.answers[one.id].score for one in questions if one.id in self.answers]
+
+
+def ask_all(
+    lanes: Sequence[Lane],
+    questions: Iterable[Question],
+    concurrency: int,
+    told: Callable[[], None] = lambda: None,
+) -> None:
+    """Ask these programs what they have not answered yet, all at the same time.
+
+    When nothing more can be asked, what is under way is finished first, since it is paid for. Then
+    raises BudgetSpent or EndpointDown.
+    """
+    waiting = [(q, lane) for q in questions for lane in lanes if q.id not in lane.answers]
+    ending: list[BudgetSpent | EndpointDown] = []
+
+    async def work(todo: Iterable[tuple[Question, Lane]]) -> None:
+        for question, lane in todo:
+            try:
+                # A copy for each answer: those at the same time share no context variable.
+                await asyncio.create_task(lane.answer(question), context=lane.context.copy())
+            except (BudgetSpent, EndpointDown) as problem:
+                ending.append(problem)
+            if ending:
+                return
+            told()
+
+    if waiting:
+        at_once = max(
+            useful_concurrency(concurrency, one.plan.program, one.plan.lm) for one in lanes
+        )
+        run_sync(each_in_turn, waiting, at_once, work)
+    if ending:
+        raise ending[0]

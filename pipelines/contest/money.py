@@ -1,0 +1,70 @@
+"""What questions cost in a contest, how far the money goes, and how often k is.
+
+Only prices stand here, never answers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...modules.base.calls import Usage
+from ..base.budget import Account
+
+UNITS = ("cost_usd", "tokens", "calls")
+
+
+def price_unit(bills: Collection[Usage]) -> str:
+    """In what programs are compared: dollars if they are known of all and not nothing, else
+    tokens, else calls.
+    """
+    for unit in UNITS[:2]:
+        amounts = [getattr(bill, unit) for bill in bills]
+        if None not in amounts and any(amounts):
+            return unit
+    return UNITS[2]
+
+
+def amount(bill: Usage, unit: str) -> float:
+    """That many dollars, tokens or calls."""
+    return float(getattr(bill, unit) or 0.0)
+
+
+def samples_for(team_per_question: float, sample: float) -> int:
+    """How often one prompt is asked for what a team takes: at least once."""
+    if sample <= 0:
+        return 1
+    # A team of three equal calls pays for three samples, whatever rounding does to the quotient.
+    return max(1, math.floor(team_per_question / sample + 1e-9))
+
+
+@dataclass
+class Purse:
+    """What of a budget is left for the race.
+
+    `reserve` is kept by unit for what comes after the race. Without an account, there is no end.
+    """
+
+    account: Account | None
+    reserve: Mapping[str, float]
+
+    def questions(self, prices: Sequence[Usage], shared: Mapping[str, float], asked: int) -> float:
+        """For how many more questions it does.
+
+        Args:
+            prices: bills of the racing programs over `asked` questions each.
+            shared: by unit, which part of such bills was really paid: equal calls are paid once.
+        """
+        if self.account is None or not asked:
+            return math.inf
+        budget, spent = self.account.budget, self.account.spent
+        limits = {"cost_usd": budget.usd, "tokens": budget.tokens, "calls": budget.calls}
+        most = math.inf
+        for unit, limit in limits.items():
+            if limit is None:
+                continue
+            left = limit - amount(spent, unit) - self.reserve.get(unit, 0.0)
+            each = sum(amount(bill, unit) for bill in prices) / asked * shared.get(unit, 1.0)
+            most = min(most, left / each if each > 0 else math.inf)
+        return 0.0 if self.account.seconds_left == 0 else max(0.0, most)

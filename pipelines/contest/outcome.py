@@ -1,0 +1,243 @@
+"""A contest that has ended, of now or of an earlier run whose folder is opened again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...modules.base.calls import UsageFields
+from ...modules.base.errors import UserError
+from ..base.html import html_result
+from ..base.journal import read_object
+from ..base.wording import counted, money
+from ..comparison.compare import compare
+from ..comparison.comparison import Comparison
+from ..evaluation.earlier import Evaluation, earlier
+from ..programs.saved import load_program
+from ..reporting.report import Report, report
+from .race import RUNS
+from .standing import Outcome, Place, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CONTEST, WINNER, CONFIRM = "contest.json", "winner", "confirm"
+RESULT = "result"
+
+
+class Contest:
+    """A contest: who won, why, and what it took.
+
+    `outcome` is `better`, `not worth it` or `undecided`, `reason` says why in a sentence, `winner`
+    is the program to take, ready to be asked, and `standings` has a line for each program. `runs`
+    are the programs' evaluations by name, and `confirmed` compares the winner with the reference on
+    questions that the race had not used; None without a confirmation.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        about: Mapping[str, Any],
+        *,
+        winner: Any = None,
+        keep: Any = None,
+        again: Any = None,
+        run_id: str | None = None,
+    ) -> None:
+        self.folder, self._about, self._result = folder, about, about[RESULT]
+        self._winner, self._keep, self._again = winner, keep, again
+        self.run_id = run_id
+
+    @property
+    def outcome(self) -> Outcome:
+        """`better`, `not worth it` or `undecided`."""
+        return self._result["outcome"]  # type: ignore[no-any-return]
+
+    @property
+    def reason(self) -> str:
+        """Why, in a sentence."""
+        return str(self._result["reason"])
+
+    @property
+    def winner_name(self) -> str:
+        return str(self._result["winner"])
+
+    @cached_property
+    def winner(self) -> Any:
+        """The program to take: the cheapest that nothing is shown to beat."""
+        return load_program(self.folder / WINNER) if self._winner is None else self._winner
+
+    @property
+    def places(self) -> list[Place]:
+        """The standings, the reference first and free entrants last."""
+        return [Place(**one) for one in self._result["standings"]]
+
+    @property
+    def standings(self) -> pd.DataFrame:
+        """The standings as a DataFrame, with a row for each program."""
+        import pandas as pd
+
+        return pd.DataFrame([one.to_dict() for one in self.places])
+
+    @cached_property
+    def runs(self) -> dict[str, Evaluation]:
+        """The programs' evaluations by name, the reference first."""
+        found = {}
+        for name, place in self._result["runs"].items():
+            if (self.folder / RUNS / place).is_dir():
+                found[name] = earlier(self.folder / RUNS / place)
+        return found
+
+    @cached_property
+    def confirmed(self) -> Comparison | None:
+        """The winner and the reference on questions that the race had not used."""
+        names: Mapping[str, str] = self._result["confirmed"] or {}
+        if not names:
+            return None
+        return compare(
+            *(self.folder / CONFIRM / place for place in names.values()), names=list(names)
+        )
+
+    @property
+    def stopped(self) -> str | None:
+        """Why asking stopped against the user's will; None if it did not."""
+        stopped: str | None = self._result["stopped"]
+        return stopped
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no verdict because of a stop."""
+        return self.stopped is not None and not self._result["finished"]
+
+    @property
+    def paid(self) -> UsageFields:
+        """What the contest paid, over all attempts."""
+        paid: UsageFields = self._result["paid"]
+        return paid
+
+    def fails(self, condition: str) -> bool:
+        """Whether it ended in a way that `--fail-if` names: `worse`, `undecided` or `not-better`.
+
+        Worse: the best team is shown worse than the reference.
+        """
+        if condition == "worse":
+            teams = [one for one in self.places if one.team and one.difference_high is not None]
+            best = max(teams, key=lambda one: one.difference or 0.0, default=None)
+            return best is not None and (best.difference_high or 0.0) < 0
+        return (
+            self.outcome != "better" if condition == "not-better" else self.outcome == "undecided"
+        )
+
+    def report(self, out: str | Path | None = None) -> Report:
+        """Write one HTML page about the programs' runs, by default `report.html` in the folder."""
+        page = self.folder / "report.html" if out is None else Path(out)
+        runs = list(self.runs.values())
+        return report(runs, out=page, names=list(self.runs), tracking=False)
+
+    def resume(self, budget: str | None = None) -> Contest:
+        """Go on with the contest, with another budget if one is given; nothing is paid twice.
+
+        Raises UserError for a contest that was read from its folder: give its command again.
+        """
+        if self._again is None:
+            raise UserError(
+                f"the contest in {self.folder} was read from disk: give the same command again"
+            )
+        found: Contest = self._again(budget)
+        return found
+
+    def sentences(self) -> list[str]:
+        """The outcome in three sentences at most."""
+        said = [f"{_capital(self.outcome)}: {self.reason}."]
+        if self.outcome == "undecided":
+            said.append(self._prediction())
+        elif self._result["bound"]:
+            said.append(f"{_capital(self._result['bound'])}.")
+        said.append(self._take())
+        return [one for one in said if one]
+
+    def _prediction(self) -> str:
+        needed, usd = self._result["needed"], self._result["needed_usd"]
+        parts = []
+        if needed is not None:
+            more = f", {money(usd)} more" if usd else ""
+            parts.append(f"about {counted(needed, 'question')}{more}, would decide it")
+        if self._result["bound"]:
+            parts.append(self._result["bound"])
+        return f"{_capital('; '.join(parts))}." if parts else ""
+
+    def _take(self) -> str:
+        name, confirmed = self.winner_name, self._result["confirmation"]
+        if confirmed:
+            return f"Take {name}: {confirmed}."
+        if self._result["chosen_on_same"]:
+            return (
+                f"Take {name}: chosen and measured on the same questions: expect 1–3 points less."
+            )
+        return f"Take {name}: it is the cheapest that nothing is shown to beat."
+
+    def table(self) -> list[str]:
+        """The standings as lines of text, at most 80 wide."""
+        return table(self.places)
+
+    def lines(self) -> list[str]:
+        """The ending: table, sentences, price, and what to do next, at most 24 lines."""
+        place = next((one for one in self.places if one.name == self.winner_name), None)
+        price = "price not known"
+        if place is not None and place.usd is not None:
+            price = f"{1000 * place.usd:.2f} USD per 1,000 questions"
+        where = self.folder / WINNER
+        paid = self.paid["cost_usd"]
+        spent = "" if paid is None else f"; the contest paid {money(paid)}"
+        free = sorted((one for one in self.places if one.free), key=lambda one: -one.right)
+        lines = [*self.table(), "", *self.sentences()]
+        if free:
+            best = free[0]
+            lines.append(
+                f"For nothing, from the same answers: {best.name} {100 * best.right:.0f}% right."
+            )
+        if improved := self._result.get("improved"):
+            lines.append(improved)
+        return [
+            *lines,
+            f"Price: {price}{spent}.",
+            "",
+            f"winner  {where}",
+            f'ask     folkmoot ask {where} "…"',
+            f'load    fm.load_program("{where}")',
+            f"improve folkmoot compile {where} --train FILE",
+            f"report  folkmoot report {' '.join(map(str, self._some_runs()))}",
+        ]
+
+    def _some_runs(self) -> list[Path]:
+        names = self._result["runs"]
+        first = next(iter(names.values()))
+        best = names.get(self.winner_name, first)
+        return [self.folder / RUNS / place for place in dict.fromkeys((first, best))]
+
+    def in_words(self, *, quiet: bool = False) -> dict[str, str]:
+        said = {"outcome": self.outcome, "winner": self.winner_name, "because": self.reason}
+        return {"winner": self.winner_name} if quiet else {**said, "folder": str(self.folder)}
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"out": str(self.folder), **self._result}
+
+    def __repr__(self) -> str:
+        return f"Contest({self.outcome}, {self.winner_name})"
+
+    def _repr_html_(self) -> str:
+        return html_result(f"Contest: {self.outcome}", self.in_words())
+
+
+def contest_in(folder: Path | None) -> Contest | None:
+    """The contest that a folder holds, as it ended or was stopped; None where it has no result."""
+    about = None if folder is None else read_object(folder / CONTEST)
+    if folder is None or about is None or not isinstance(about.get(RESULT), dict):
+        return None
+    return Contest(folder, about)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

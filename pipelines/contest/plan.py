@@ -1,0 +1,405 @@
+"""Plans a contest: reads and checks all input, and says what it may cost and what it can show."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from ...modules.base.errors import UserError
+from ...modules.protocols.saved import hashes
+from ...modules.reading.metrics import Metric, check_metric
+from ...modules.reading.question import Question
+from ..base.budget import Account, Budget
+from ..base.request import share_of_points, split_items
+from ..base.wording import counted, smallest_differences
+from ..data import catalogue
+from ..data import load as data
+from ..evaluation.check import check_concurrency, check_writable, checked
+from ..evaluation.forecast import account_of
+from ..evaluation.judging import metric_given
+from ..evaluation.plan import EvaluationPlan, plan_evaluation
+from ..evaluation.request import EvaluateRequest
+from ..programs.seats import Seating
+from ..runs.describe import lms_of, manifest_of
+from ..runs.manifest import made_with
+from .entrants import (
+    DEMOS,
+    FAIR,
+    FEWEST_FOR_DEMOS,
+    PAPERS,
+    Entrant,
+    default_field,
+    entrant_named,
+    field_of,
+    own_programs,
+    paper_programs,
+)
+from .request import ContestRequest
+
+RUNS = Path("runs")
+FEWEST_QUESTIONS = 4
+CONFIRMED_FROM, CONFIRMED_SHARE, FEWEST_CONFIRMED = 300, 5, 60
+"""From so many questions on, one in five (at least 60) is kept for the confirmation."""
+
+MANY, MARGIN, NARROW = 600, 0.05, 0.02
+"""The margin is 5 points, and 2 from that many questions on."""
+
+
+@dataclass
+class ContestPlan:
+    """A contest that is checked; no LM has been called.
+
+    `race` are the questions of the race in the order in which they are asked, `demos` those that
+    were set aside as examples, and `unseen` those that are kept for the confirmation.
+    """
+
+    request: ContestRequest
+    field: list[Entrant]
+    lms: list[Any]
+    metric: Metric
+    race: list[Question]
+    demos: list[Question]
+    unseen: list[Question]
+    margin: float
+    out: Path | None
+    source: str
+    cluster: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        return f"contest on {self.source}"
+
+    @property
+    def questions(self) -> int:
+        return len(self.race) + len(self.demos) + len(self.unseen)
+
+    @cached_property
+    def plans(self) -> dict[str, EvaluationPlan]:
+        """The evaluation of each program of the field, on the race's questions."""
+        return {one.name: self.evaluation(one, self.race) for one in self.field}
+
+    def evaluation(
+        self, entrant: Entrant, questions: Sequence[Question], out: Path | None = None
+    ) -> EvaluationPlan:
+        """An ordinary evaluation of a program of the field, within the contest's books."""
+        request = self.request
+        label = {"label": entrant.name, "command": "contest"}
+        return plan_evaluation(
+            EvaluateRequest(
+                entrant.program,
+                list(questions),
+                lm=entrant.lm,
+                metric=self.metric,
+                out=out,
+                concurrency=request.concurrency,
+                cache=request.cache,
+                tracking=request.tracking,
+                settings=label | ({"data": self.source} if self.cluster else {}),
+                progress=False,
+            )
+        )
+
+    @property
+    def engines(self) -> list[Any]:
+        """What all LMs are billed as."""
+        return [engine for plan in self.plans.values() for engine in plan.engines]
+
+    @property
+    def budget(self) -> Budget | None:
+        given = self.request.budget
+        return Budget.parse(given) if isinstance(given, str) else given
+
+    def account(self) -> Account | None:
+        """What earlier attempts left of the budget. Raises UserError for one that cannot be
+        held.
+        """
+        folders = () if self.out is None else (self.out,)
+        return account_of(self.request.budget, self.engines, *folders)
+
+    @cached_property
+    def cost(self) -> tuple[float, float] | None:
+        """USD, from and to, if nobody leaves; None where a price is not known."""
+        costs = [plan.forecast.cost_usd for plan in self.plans.values()]
+        known = [cost for cost in costs if cost is not None]
+        if len(known) < len(costs):
+            return None
+        low, high = (sum(ends) for ends in zip(*known, strict=True))
+        most = self.budget.usd if self.budget else None
+        return (low, high) if most is None else (min(low, most), min(high, most))
+
+    def lines(self) -> list[str]:
+        """The plan on one screen: how questions are read, the field, the cost, what can be seen."""
+        sample = self.race[0]
+        options = f" ({' / '.join(sample.choices.values())})" if sample.choices else ""
+        example = f"{sample.question} {options} → {_gold(sample)}"
+        parts = [f"{len(self.race):,} for the race"]
+        parts += [f"{len(self.demos)} as examples"] if self.demos else []
+        parts += [f"{len(self.unseen):,} kept to confirm the winner"] if self.unseen else []
+        likely = "its price is not known before the first questions"
+        if self.cost is not None:
+            low, high = self.cost
+            likely = f"about {_usd((low * high) ** 0.5)} if nobody leaves early"
+        ceiling = f"; at most {self.budget}" if self.budget else ""
+        low, high = smallest_differences(len(self.race), None)
+        return [
+            f"{counted(self.questions, 'question')} from {self.source}: {', '.join(parts)}",
+            f"such as: {' '.join(example.split())[:140]}",
+            f"LM: {', '.join(str(getattr(lm, 'model', lm)) for lm in self.lms)}",
+            f"programs: {'; '.join(self._called(one) for one in self.field)}",
+            f"cost: {likely}{ceiling}",
+            f"shows differences from about {100 * low:.0f} to {100 * high:.0f} points up; "
+            f"{100 * self.margin:g} points do not matter",
+        ]
+
+    def _called(self, entrant: Entrant) -> str:
+        return "one prompt, as often as the dearest team costs" if entrant.fair else entrant.name
+
+    def about(self) -> dict[str, Any]:
+        """What `contest.json` says of the contest: only the same one goes on in a folder."""
+        return {
+            "field": {
+                one.name: {**hashes(one.program), "lms": lms_of(one.program, one.lm)}
+                for one in self.field
+            },
+            "data_fingerprint": data.fingerprint([*self.race, *self.demos, *self.unseen]),
+            "questions": len(self.race),
+            "margin": self.margin,
+            "seed": self.request.seed,
+            "early_stop": self.request.early_stop,
+            "metric": None if self.metric.default else self.metric.identity(),
+            "source": self.source,
+            "manifest": self._manifest(),
+            **made_with(),
+        }
+
+    def _manifest(self) -> dict[str, Any]:
+        """The contest in the form of a run's manifest: the reference's program, all questions."""
+        reference = self.field[0]
+        settings = {
+            "command": "contest",
+            "label": f"contest of {counted(len(self.field), 'program')}",
+            "data": self.source,
+            "margin": self.margin,
+            "seed": self.request.seed,
+            "budget": self.request.budget and str(self.request.budget),
+            "programs": ", ".join(one.name for one in self.field),
+        }
+        manifest = manifest_of(reference.program, self.race, reference.lm, {}, self.metric)
+        return {**manifest, "settings": settings}
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "out": str(self.out),
+            "programs": [one.name for one in self.field],
+            "questions": {
+                "race": len(self.race),
+                "examples": len(self.demos),
+                "confirmation": len(self.unseen),
+            },
+            "margin": self.margin,
+            "cost_usd": self.cost,
+            "budget": None if self.budget is None else str(self.budget),
+        }
+
+    def default_out(self) -> Path:
+        """A folder of its own for each contest."""
+        about = self.about()
+        identity = [about[name] for name in ("field", "data_fingerprint", "margin", "seed")]
+        text = json.dumps([*identity, self.request.early_stop], sort_keys=True, default=str)
+        slug = re.sub(r"[^\w.=]+", "-", Path(self.source).stem).strip("-") or "questions"
+        return RUNS / f"contest-{slug[:60]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPlan:
+    """Read and check all input. Raises UserError before any LM is called.
+
+    `stored` gives a contest without a folder one under `runs/`.
+    """
+    check_concurrency(request.concurrency)
+    questions, source, guessed = _questions(request)
+    seating = Seating(_without_lm(request))
+    lms = _lms(request, seating)
+    judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
+    metric = metric_given(request.metric, judge_lm, None)
+    check_metric(metric, questions)
+    _check_scale(metric)
+    demos, race, unseen = _split(questions, request)
+    field = _field(request, lms, demos, seating)
+    if not any(one.program.predictors() and _shows(one) for one in field):
+        race, demos = [*race, *demos], []
+    margin = _margin(request.margin, len(questions))
+    out = None if request.out is None else Path(request.out).expanduser()
+    spec = catalogue.find(source) or catalogue.of_file(Path(source))
+    plan = ContestPlan(
+        request=request,
+        field=field,
+        lms=lms,
+        metric=metric,
+        race=race,
+        demos=demos,
+        unseen=unseen,
+        margin=margin,
+        out=out,
+        source=source,
+        cluster=spec.cluster if spec is not None else None,
+    )
+    plan.out = plan.default_out() if stored and out is None else out
+    if plan.out is not None:
+        check_writable(plan.out)
+    plan.account()  # refused now rather than after a question
+    warnings = dict.fromkeys(w for one in plan.plans.values() for w in one.warnings)
+    plan.warnings = (*warnings, *([guessed] if guessed else []))
+    return plan
+
+
+def _without_lm(request: ContestRequest) -> ContestRequest:
+    """The request for making LMs one by one, since several of them have no seats."""
+    alone = replace(request, lm=None)
+    alone.defaults = request.defaults
+    return alone
+
+
+def _lms(request: ContestRequest, seating: Seating) -> list[Any]:
+    given: Any = request.lm
+    if given is None:
+        return [dspy.settings.lm or seating.make(None)]
+    if isinstance(given, Mapping):
+        raise UserError("lm is a mapping: a contest takes one LM, or a list of several")
+    names = given if isinstance(given, list | tuple) else [given]
+    return [seating.make(one) for one in names]
+
+
+def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
+    """The questions, what they are called, and what was guessed when they were read."""
+    notes: list[str] = []
+    handler = _Notes(notes)
+    log = logging.getLogger("folkmoot")
+    log.addHandler(handler)
+    try:
+        how = request.named("split", "limit", "seed", "kind")
+        given = data.listed(request.questions, columns=request.column_names(), **how)
+    finally:
+        log.removeHandler(handler)
+    questions = checked(given)
+    if len(questions) < FEWEST_QUESTIONS:
+        raise UserError(
+            f"{counted(len(questions), 'question')} cannot tell programs apart: give at least "
+            f"{FEWEST_QUESTIONS}, better 50 to 500"
+        )
+    named_so = isinstance(request.questions, str | Path)
+    return questions, str(request.questions) if named_so else "questions", " ".join(notes)
+
+
+class _Notes(logging.Handler):
+    """Keeps what the reader of a file says of its guesses."""
+
+    def __init__(self, notes: list[str]) -> None:
+        super().__init__()
+        self._notes = notes
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._notes.append(record.getMessage())
+
+
+def _split(
+    questions: Sequence[Question], request: ContestRequest
+) -> tuple[list[Question], list[Question], list[Question]]:
+    """Examples, questions of the race and questions that are kept, in an order that the seed
+    draws.
+    """
+    order = list(questions)
+    random.Random(request.seed).shuffle(order)
+    demos = order[:DEMOS] if len(order) >= FEWEST_FOR_DEMOS else []
+    rest = order[len(demos) :]
+    kept = 0
+    if request.confirm and len(questions) >= CONFIRMED_FROM:
+        kept = max(FEWEST_CONFIRMED, len(questions) // CONFIRMED_SHARE)
+    return demos, rest[: len(rest) - kept], rest[len(rest) - kept :]
+
+
+def _field(
+    request: ContestRequest, lms: list[Any], demos: list[Question], seating: Seating
+) -> list[Entrant]:
+    first, make = lms[0], seating.make
+    if isinstance(request.field, str):
+        if request.field not in (FAIR, PAPERS):
+            raise UserError(f"there is no field {request.field!r}: choose {FAIR} or {PAPERS}")
+        entrants = default_field(lms, demos, request.seed)
+        if request.field == PAPERS:
+            entrants += paper_programs(first, make)
+    else:
+        standard = default_field(lms, [], request.seed)
+        own = own_programs(request.field, first, make)
+        entrants = [*own, *[one for one in standard if one.fair]]
+        if request.baseline is None:
+            entrants = [standard[0], *entrants]
+    entrants += own_programs(list(request.added), first, make)
+    baseline = _baseline(request.baseline, entrants, first, seating)
+    return field_of(
+        entrants,
+        baseline=baseline,
+        only=split_items(request.only),
+        without=split_items(request.without),
+    )
+
+
+def _baseline(
+    given: Any, entrants: list[Entrant], lm: Any, seating: Seating
+) -> str | Entrant | None:
+    """The reference: a program of the field by its name, or another one."""
+    if given is None:
+        return None
+    if isinstance(given, str):
+        try:
+            return entrant_named(given, entrants).name
+        except UserError:
+            if ":" not in given and not Path(given).exists():
+                raise
+    (own,) = own_programs([given], lm, seating.make)
+    return own
+
+
+def _shows(entrant: Entrant) -> bool:
+    """Whether the program shows examples to its agents."""
+    return any(predictor.demos for predictor in entrant.program.predictors())
+
+
+def _margin(given: float | str | None, questions: int) -> float:
+    if given is None:
+        return NARROW if questions >= MANY else MARGIN
+    try:
+        margin = share_of_points(given)
+    except ValueError:
+        margin = 0.0
+    if isinstance(given, bool) or not 0 < margin < 1:
+        raise UserError(f"the margin is {given!r}: give points such as 5, in Python a share, 0.05")
+    return margin
+
+
+def _check_scale(metric: Metric) -> None:
+    scale = metric.scale
+    if not scale.rate and (scale.low is None or scale.high is None):
+        raise UserError(
+            f"the metric {metric.name} has no known limits, and a contest needs them: give it as "
+            "fm.Metric(function, low=0, high=1)"
+        )
+
+
+def _gold(question: Question) -> str:
+    gold = str(question.answer)
+    return f"{gold} ({question.choices[gold]})" if question.choices else gold
+
+
+def _usd(amount: float) -> str:
+    return f"{amount:.2f} USD" if amount >= 0.1 else f"{amount:.4f} USD" if amount else "0 USD"

@@ -1,0 +1,144 @@
+"""What a user asks of `folkmoot try` and `fm.contest`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from typer import Argument, Option
+from typing_extensions import Doc
+
+from ..base.request import (
+    AnyLM,
+    AnyProgram,
+    AnyQuestions,
+    Columned,
+    JudgeLM,
+    ProgressOption,
+    Scored,
+    Seats,
+    SharedByLMs,
+    Spending,
+    folder,
+    tracked,
+)
+
+IMPROVE_SHARE = 1 / 3
+
+
+@dataclass
+class ContestRequest(Columned, SharedByLMs, Seats, Spending):
+    """Find out which program to take: one agent, one asked several times, or a team.
+
+    All programs answer the same questions in rounds, in a random order. A program leaves when
+    another is surely better, or a cheaper one is surely no worse than your margin; asking ends when
+    one is left, or the money is gone. Run the same command again to go on after a stop: nothing is
+    paid twice.
+    """
+
+    example: ClassVar[str] = 'try questions.csv --lm openai/gpt-4o-mini --budget "5 USD"'
+
+    questions: Annotated[
+        AnyQuestions,
+        str,
+        Argument(
+            metavar="NAME|FILE",
+            help="Labelled questions: a file, or a data set's name; in Python also what fm.load "
+            "takes.",
+        ),
+    ]
+    _: KW_ONLY
+    lm: Annotated[
+        AnyLM | Sequence[Any] | None,
+        list[str],
+        Option(
+            "--lm",
+            metavar="NAME",
+            help="The LM of all programs, such as openai/gpt-4o-mini (by default FOLKMOOT_LM, else "
+            "local/gemma-3-270m); several: each alone, and a mixed panel.",
+        ),
+    ] = None
+    field: Annotated[
+        str | Sequence[AnyProgram] | Mapping[str, AnyProgram],
+        str,
+        Option(
+            metavar="fair|papers",
+            help="The programs: fair has six, papers adds a causal and a supervised team; in "
+            "Python also your own programs, in a list or by name.",
+        ),
+    ] = "fair"
+    added: Annotated[
+        Sequence[AnyProgram],
+        list[str],
+        Option(
+            "--with",
+            metavar="PROGRAM",
+            help="Add a program: your own module:attr, cmd:…, a saved folder, a YAML file, a spec.",
+        ),
+    ] = dataclasses.field(default_factory=list)
+    baseline: Annotated[
+        AnyProgram | None,
+        str | None,
+        Option(metavar="NAME|PROGRAM", help="The program that others are measured against."),
+    ] = None
+    only: Annotated[
+        Sequence[str], list[str], Option(metavar="NAME", help="Of the field, take these only.")
+    ] = dataclasses.field(default_factory=list)
+    without: Annotated[
+        Sequence[str], list[str], Option(metavar="NAME", help="Leave this one out of the field.")
+    ] = dataclasses.field(default_factory=list)
+    metric: Scored = None
+    judge_lm: JudgeLM = None
+    split: Annotated[str | None, Option(help="Split of a data set.")] = None
+    limit: Annotated[
+        int | None, Option(min=4, help="Only so many questions, drawn by the seed.")
+    ] = None
+    seed: Annotated[int, Option(min=0, help="Draws the order of the questions.")] = 0
+    margin: Annotated[
+        float | str | None,
+        str | None,
+        Option(
+            metavar="POINTS",
+            help="Differences that do not matter to you. Default: 5 below 600 questions, else 2; "
+            "in Python a share, such as 0.05.",
+        ),
+    ] = None
+    early_stop: Annotated[
+        bool,
+        Option("--early-stop/--no-early-stop", help="Let programs leave before the end."),
+    ] = True
+    confirm: Annotated[
+        bool,
+        Option(
+            "--confirm/--no-confirm",
+            help="From 300 questions up, keep a fifth to measure the winner on.",
+        ),
+    ] = True
+    improve: Annotated[
+        bool | float | None,
+        bool,
+        Option("--improve", help="Also compile the two cheapest that are left."),
+    ] = None
+    improve_share: Annotated[
+        float, Option(min=0.05, max=0.8, help="Share of the budget that --improve spends.")
+    ] = IMPROVE_SHARE
+    out: Annotated[
+        str | Path | None,
+        Path | None,
+        folder(
+            "Folder of the contest, which the same command goes on with. Default: one under runs/; "
+            "in Python a temporary one."
+        ),
+    ] = None
+    register: Annotated[
+        str | None, Option(metavar="NAME", help="Register the winner as a model in MLflow.")
+    ] = None
+    tracking: Annotated[bool, tracked()] = True
+    on_question: Annotated[
+        Callable[[Any], None] | None,
+        Doc("is called with the standing of the contest after every question."),
+    ] = None
+    progress: ProgressOption = None

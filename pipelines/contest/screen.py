@@ -1,0 +1,51 @@
+"""What one sees of a contest that runs: a table redrawn in place, or lines in a pipe."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from ...modules.base.fence import clean
+from ..base.display import ProgressLine
+from ..base.wording import duration, money
+from .race import Race
+from .standing import Place, places, table
+
+WIDTH = 80
+
+
+def contest_line(race: Race) -> ProgressLine:
+    """Where a contest stands, as a picture and as a line."""
+    standings = places(race)
+    asked = min((len(lane.answers) for lane in race.asked), default=0)
+    total = race.planned or len(race.questions)
+    parts = [*_figures(race, asked, total), *(_short(one) for one in standings)]
+    return ProgressLine("try", parts, asked, max(total, 1), _picture(race, standings, asked, total))
+
+
+def _picture(race: Race, standings: list[Place], asked: int, total: int) -> Text:
+    """The standings, at most 12 lines of 80 columns; who has left is grey."""
+    head, *lines = table(standings)
+    text = Text(no_wrap=True, overflow="ellipsis")
+    text.append(clean(head)[:WIDTH] + "\n", style="dim")
+    for line, one in zip(lines, standings, strict=True):
+        text.append(clean(line)[:WIDTH] + "\n", style="bright_black" if one.state == "out" else "")
+    if race.latest:
+        text.append(clean(race.latest)[:WIDTH] + "\n", style="dim")
+    text.append(clean("  ".join(_figures(race, asked, total)))[:WIDTH])
+    return text
+
+
+def _figures(race: Race, asked: int, total: int) -> Iterator[str]:
+    racing = sum(lane.out is None for lane in race.lanes.values())
+    yield f"{asked:,}/{total:,} questions"
+    yield money(race.paid.cost_usd)
+    yield duration(time.monotonic() - race.began)
+    yield f"{racing} of {len(race.lanes)} programs racing"
+
+
+def _short(one: Place) -> str:
+    out = f" ({one.reason})" if one.reason else ""
+    return f"{one.name} {100 * one.right:.0f}%{out}"

@@ -1,0 +1,271 @@
+"""Where the programs of a contest stand, and its verdict: numbers and reasons in one value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from ...modules.base.calls import Usage
+from ...optimizers.statistics.anytime import confidence_sequence
+from ...optimizers.statistics.field import FEWEST, FieldWatch
+from ...optimizers.statistics.statistics import wilson
+from ..base.wording import counted
+from ..comparison.table import Range, Standing, table_lines
+from .free import Free
+from .lane import Lane
+from .money import amount, price_unit
+from .race import Race
+
+Outcome = Literal["better", "not worth it", "undecided"]
+FREE_ALPHA = 0.05
+
+
+@dataclass(frozen=True)
+class Place:
+    """One program in the standings.
+
+    `right` is its mean score over `n` questions with the ends of its 95% interval, `difference`
+    that to the reference on the questions of both. `usd`, `tokens` and `calls` are what a question
+    takes, every call at its price, None where nobody knows, and `multiple` that of the reference's
+    price. A program that has left says why in `reason`. A `free` one was never asked: its answers
+    follow from those of others.
+    """
+
+    name: str
+    right: float
+    low: float
+    high: float
+    n: int
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
+    usd: float | None
+    tokens: float | None
+    calls: float | None
+    multiple: float | None
+    state: Literal["racing", "out", "free"]
+    reason: str = ""
+    reference: bool = False
+    fair: bool = False
+    team: bool = False
+    free: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @property
+    def shown(self) -> Standing:
+        """The line of the table."""
+        difference = None
+        if self.difference is not None:
+            difference = Range(
+                self.difference, self.difference_low or 0.0, self.difference_high or 0.0
+            )
+        note = "" if self.reference or not self.reason else f"out: {self.reason}"
+        score = Range(self.right, self.low, self.high)
+        return Standing(self.name, score, difference, self.multiple, note, self.usd)
+
+
+def places(race: Race) -> list[Place]:
+    """The standings of the programs that were asked, those that are racing first."""
+    lanes = [race.lanes[name] for name in race.order] or list(race.lanes.values())
+    reference = next((lane for lane in lanes if lane.entrant.reference), lanes[0])
+    unit = price_unit([lane.bill for lane in lanes])
+    base = _each(reference, unit)
+    found = []
+    for place, lane in enumerate(lanes):
+        scores = lane.right(race.questions)
+        mean, low, high = _rate(scores)
+        gap = None
+        if lane is not reference:
+            gap = _gap(race.watch, lanes.index(reference), place, lane, reference)
+        found.append(
+            Place(
+                name=lane.entrant.name,
+                right=mean,
+                low=low,
+                high=high,
+                n=len(scores),
+                difference=gap and gap[0],
+                difference_low=gap and gap[1],
+                difference_high=gap and gap[2],
+                usd=_per_question(lane.bill, "cost_usd", lane),
+                tokens=_per_question(lane.bill, "tokens", lane),
+                calls=_per_question(lane.bill, "calls", lane),
+                multiple=_each(lane, unit) / base if base else None,
+                state="racing" if lane.out is None else "out",
+                reason=lane.out or "",
+                reference=lane.entrant.reference,
+                fair=lane.entrant.fair,
+                team=lane.entrant.team,
+            )
+        )
+    return sorted(found, key=lambda one: (not one.reference, one.state == "out"))
+
+
+def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane) -> list[Place]:
+    """The standings of free entrants beside the reference's answers."""
+    reference = next(one for one in race_places if one.reference)
+    found = []
+    for one in free:
+        mean, low, high = _rate(list(one.scores.values()))
+        gaps = [
+            score - asked.answers[name].score
+            for name, score in one.scores.items()
+            if name in asked.answers
+        ]
+        ends = confidence_sequence(
+            sum(gap > 0 for gap in gaps),
+            sum(gap < 0 for gap in gaps),
+            sum(gap == 0 for gap in gaps),
+            FREE_ALPHA,
+        )
+        bill = Usage()
+        for each in one.bills.values():
+            bill.add(each)
+        n = len(one.scores)
+        usd, tokens, calls = (
+            None if getattr(bill, unit) is None else getattr(bill, unit) / n
+            for unit in ("cost_usd", "tokens", "calls")
+        )
+        pairs = ((usd, reference.usd), (tokens, reference.tokens), (calls, reference.calls))
+        multiple = next((own / base for own, base in pairs if own is not None and base), None)
+        found.append(
+            Place(
+                name=one.name,
+                right=mean,
+                low=low,
+                high=high,
+                n=n,
+                difference=sum(gaps) / len(gaps) if gaps else None,
+                difference_low=ends.low,
+                difference_high=ends.high,
+                usd=usd,
+                tokens=tokens,
+                calls=calls,
+                multiple=multiple,
+                state="free",
+                free=True,
+            )
+        )
+    return found
+
+
+def _rate(scores: Sequence[float]) -> tuple[float, float, float]:
+    """Mean and Wilson's interval, which for scores between right and wrong is a little wide."""
+    if not scores:
+        return 0.0, 0.0, 1.0
+    low, high = wilson(round(sum(scores)), len(scores))
+    mean = sum(scores) / len(scores)
+    return mean, min(low, mean), max(high, mean)
+
+
+def _gap(
+    watch: FieldWatch | None, reference: int, place: int, lane: Lane, other: Lane
+) -> tuple[float, float, float]:
+    """The difference to the reference, with the interval that decides about it."""
+    if watch is None:
+        both = lane.answers.keys() & other.answers.keys()
+        gaps = [lane.answers[name].score - other.answers[name].score for name in both]
+        return (sum(gaps) / len(gaps) if gaps else 0.0), -1.0, 1.0
+    gaps = watch.differences(place, reference)
+    ends = watch.interval(place, reference)
+    return (sum(gaps) / len(gaps) if gaps else 0.0), ends.low, ends.high
+
+
+def _each(lane: Lane, unit: str) -> float:
+    return amount(lane.bill, unit) / max(1, len(lane.answers))
+
+
+def _per_question(bill: Usage, unit: str, lane: Lane) -> float | None:
+    value = getattr(bill, unit)
+    return None if value is None else float(value) / max(1, len(lane.answers))
+
+
+def table(standings: Sequence[Place]) -> list[str]:
+    """The standings as lines of text, at most 80 wide."""
+    reference = next((one.name for one in standings if one.reference), "the reference")
+    return table_lines([one.shown for one in standings if not one.free], reference)
+
+
+# The verdict
+# ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RaceVerdict:
+    """What came out: the outcome, the program to take, and why.
+
+    `bound` says how much better the dearest team may be, `needed` and `needed_usd` predict how many
+    questions, and how many dollars more, would decide an undecided contest.
+    """
+
+    outcome: Outcome
+    winner: str
+    reason: str
+    bound: str = ""
+    needed: int | None = None
+    needed_usd: float | None = None
+
+
+def race_verdict(race: Race) -> RaceVerdict:
+    """The verdict of a race as it stands."""
+    watch, names, margin = race.watch, race.order, race.plan.margin
+    if watch is None or not watch.seen:
+        name = names[0] if names else race.plan.field[0].name
+        return RaceVerdict("undecided", name, "there are no answers to go by yet")
+    lanes = [race.lanes[name] for name in names]
+    kept = [place for place, lane in enumerate(lanes) if lane.entrant.kept]
+    winner = watch.recommended
+    seen = counted(watch.seen, "question")
+    others = sorted(watch.racing - {winner})
+    points = f"{100 * margin:g} points"
+    if winner not in kept and all(watch.better(winner, one) for one in kept):
+        beaten = " and than ".join(names[one] for one in kept)
+        gap = watch.differences(winner, kept[0])
+        ends = watch.interval(winner, kept[0])
+        by = f"{_signed(sum(gap) / len(gap))} points, {_signed(ends.low)} to {_signed(ends.high)}"
+        reason = f"{names[winner]} is better than {beaten} ({by}, {seen})"
+        return RaceVerdict("better", names[winner], reason)
+    bound = _bound(race, watch, lanes, winner)
+    if watch.seen >= FEWEST and all(
+        any(watch.at_most(one, cheaper, margin) for cheaper in _cheaper(watch, one))
+        for one in others
+    ):
+        reason = (
+            f"no other program is shown to be worth more than {names[winner]}: none can be more "
+            f"than {points} better than a cheaper one ({seen})"
+        )
+        return RaceVerdict("not worth it", names[winner], reason, bound)
+    first = ", ".join(names[one] for one in [winner, *others[:-1]])
+    reason = f"after {seen} it is not decided between {first} and {names[others[-1]]}"
+    challenger = max(others, key=lambda one: sum(watch.differences(one, winner)))
+    needed = watch.needed(challenger, winner)
+    usd = None
+    if needed is not None:
+        each = [_per_question(lanes[one].bill, "cost_usd", lanes[one]) for one in watch.racing]
+        if None not in each:
+            usd = max(0, needed - watch.seen) * sum(one or 0.0 for one in each)
+    return RaceVerdict("undecided", names[winner], reason, bound, needed, usd)
+
+
+def _cheaper(watch: FieldWatch, place: int) -> list[int]:
+    rank = (watch.prices[place], place)
+    return [one for one in watch.racing if (watch.prices[one], one) < rank]
+
+
+def _bound(race: Race, watch: FieldWatch, lanes: Sequence[Lane], winner: int) -> str:
+    """How much better than the program to take the dearest team may be."""
+    teams = [p for p, lane in enumerate(lanes) if lane.entrant.team and p != winner]
+    if not teams:
+        return ""
+    dearest = max(teams, key=lambda one: watch.prices[one])
+    high = watch.interval(dearest, winner).high
+    if high <= 0:
+        return f"{race.order[dearest]} is no better than {race.order[winner]}"
+    return f"{race.order[dearest]} may be up to {100 * high:.0f} points better, not more"
+
+
+def _signed(value: float) -> str:
+    return f"{100 * value:+.0f}".replace("-", "−")

@@ -1,0 +1,107 @@
+"""Repeats of questions: in which order they are asked, past which caches, and with their options
+in other orders.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import dspy
+
+from ...modules.base.calls import ROLLOUTS, bound
+from ...modules.protocols.program import Program
+from ...modules.protocols.saved import predictors_of
+from ...modules.reading.question import Question
+from ...modules.reading.row import ResultRow
+from ..lms.cache import ACTIVE_CACHE
+from ..lms.named import engine_of
+
+ROLLOUTS_EACH = 10_000_000
+"""Numbers between the rollouts of two repeats: more than any program draws samples."""
+
+
+class Ask(NamedTuple):
+    """A question to be asked, and which of its repeats that is."""
+
+    question: Question
+    repeat: int
+
+
+def asks_of(questions: Sequence[Question], repeats: int) -> list[Ask]:
+    """All repeats, the first one of every question first: new questions tell more than repeats."""
+    return [Ask(question, repeat) for repeat in range(repeats) for question in questions]
+
+
+@contextmanager
+def fresh(repeat: int) -> Iterator[None]:
+    """Make the calls of a repeat samples of their own: the call cache that runs share, and the
+    records of other repeats, have no answers to them. Records of the same repeat do.
+    """
+    if not repeat:
+        yield
+        return
+    outer = ROLLOUTS.get()
+    own = outer._replace(rollout=outer.rollout + repeat * ROLLOUTS_EACH)
+    with bound(ROLLOUTS, own), bound(ACTIVE_CACHE, None):
+        yield
+
+
+def without_cache(program: Program, lm: Any) -> tuple[Program, Any]:
+    """The program and the LM for repeats, past DSPy's own cache of LMs that folkmoot did not make;
+    it would give the first answer again.
+    """
+    cached = [name for name, one in predictors_of(program).items() if _cached(one.lm)]
+    if cached:
+        program = program.deepcopy()
+        predictors = predictors_of(program)
+        for name in cached:
+            predictors[name].lm = predictors[name].lm.copy(cache=False)
+    return program, lm.copy(cache=False) if _cached(lm) else lm
+
+
+def _cached(lm: Any) -> bool:
+    return isinstance(lm, dspy.BaseLM) and engine_of(lm) is None and bool(getattr(lm, "cache", 0))
+
+
+def in_another_order(question: Question, repeat: int) -> tuple[Question, Mapping[str, str]]:
+    """The question with its options in the order of a repeat, and the own label of each label that
+    is shown.
+
+    The first repeat has the question's own order; the next ones turn it by one place each, so that
+    every option stands at every place once; further ones are drawn by the question's id.
+    """
+    if not repeat or not question.choices:
+        return question, {}
+    labels = list(question.choices)
+    order = labels[repeat % len(labels) :] + labels[: repeat % len(labels)]
+    if repeat >= len(labels):
+        random.Random(f"{question.id} {repeat}").shuffle(order)
+    own = dict(zip(labels, order, strict=True))
+    shown = Question(
+        question,
+        choices={label: question.choices[own[label]] for label in labels},
+        answer=next((label for label in labels if own[label] == question.answer), None),
+    )
+    return shown, own
+
+
+def with_own_labels(row: ResultRow, question: Question, own: Mapping[str, str]) -> ResultRow:
+    """The row of a question shown in another order, with the question's own labels; texts in its
+    transcript stay as they were written.
+    """
+    if not own:
+        return row
+    turns: list[Mapping[str, Any]] = [
+        {**turn, "answer": own.get(turn["answer"], turn["answer"])} for turn in row["transcript"]
+    ]
+    return {
+        **row,
+        "choices": question.choices,
+        "gold": question.answer,
+        "answer": own.get(row["answer"], row["answer"]) if row["answer"] else row["answer"],
+        "transcript": turns,
+        "shown": dict(own),
+    }

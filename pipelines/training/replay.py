@@ -1,0 +1,237 @@
+"""Trains a strategy network on recorded answers, and scores it on others, without any LM call."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dspy
+import numpy as np
+import numpy.typing as npt
+
+from ...modules.base.errors import UserError
+from ...modules.network.config import NetworkConfig
+from ...modules.network.selector import Embed
+from ...modules.protocols.strategy_network import StrategyNetwork, embedding_of
+from ...optimizers.policy.known_answers import TrainingQuestion
+from ...optimizers.policy.settings import STANDING, TrainingSettings
+from ..base.journal import write_json
+from ..base.wording import counted
+from ..data.embeddings import Embedder
+from ..plots.network import network_plot
+from ..runs.outcomes import Outcomes
+from .recorded import RecordedNetwork
+from .scores import Fixed, NetworkDraws, Numbers, network_scores, verdict_of
+from .train import Progress, Trained, learn, read_about, training_about, training_folder
+from .use import network_use
+
+if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
+    from ...modules.network.state import NetworkState
+
+SCORES = "scores.json"
+DRAWS = 32
+"""How often choices that are sampled are drawn for each test question."""
+
+
+def train_by_replay(
+    network: StrategyNetwork,
+    outcomes: Outcomes,
+    training: TrainingSettings,
+    out: Path,
+    *,
+    test: Outcomes | None = None,
+    preset: str = STANDING,
+    options: Mapping[str, Any] | None = None,
+    data: str | None = None,
+    tracking: bool = True,
+    parent: str | None = None,
+    progress: Progress | None = None,
+) -> Trained:
+    """Train a network in place on recorded answers, and save it in `out`.
+
+    Each of several agents of the table is an agent of the network; of one agent all are copies.
+    Answers without a strategy teach trust and weights only. A network that was trained before
+    learns in addition. The same call with the same folder goes on where it was stopped.
+
+    Args:
+        network: with the agents and strategies of the outcomes.
+        outcomes: what to learn from.
+        training: how to learn.
+        out: folder of the network, the training's log, plots and checkpoint.
+        test: outcomes to score the trained network on.
+        preset, options: where the settings come from.
+        data: the name of the training data in the tracking store.
+        tracking, parent: whether to log a run, and under which.
+        progress: called after every batch with its figures.
+
+    Raises UserError for the folder of another training.
+    """
+    config, vectors = network.state.config, network.embed(outcomes.questions)
+    answers, correct = (
+        for_all_copies(outcomes.answers, config),
+        for_all_copies(outcomes.correct, config),
+    )
+
+    def answer(question: int, agent: int, strategy: int) -> tuple[str | None, bool]:
+        code = int(answers[question, agent, strategy])
+        return (str(code) if code >= 0 else None), bool(correct[question, agent, strategy])
+
+    about = {
+        **training_about("replay", config, training, preset, options or {}, data),
+        "data_fingerprint": fingerprint_of(outcomes),
+        "questions": len(outcomes),
+        "missing": outcomes.missing,
+        "agents": list(outcomes.agents),
+        "strategies": list(outcomes.strategies),
+        "lms": {},
+        "fixed": Fixed.of(outcomes.correct, outcomes.given, outcomes.groups).to_dict(),
+    }
+    questions = [
+        TrainingQuestion(*each) for each in zip(outcomes.ids, vectors, outcomes.groups, strict=True)
+    ]
+    scores = None
+    # A network of a user's own embeddings, or that nobody can ask, is not logged as a model.
+    named = isinstance(getattr(network.embed, "source", None), Embedder)
+    asked = named and not isinstance(network, RecordedNetwork)
+    with training_folder(
+        out, about, tracking=tracking, parent=parent, model=asked, lm=dspy.settings.lm
+    ) as (folder, tracked):
+        log = learn(folder, network.state, questions, answer, training, tracked, progress)
+        if test is not None:
+            scores = score_state(network.state, about, test, network.embed)
+            write_json(folder / SCORES, scores)
+            network_plot(scores, folder / "plots" / "test.png")
+        network.save(folder)
+        tracked.end()
+        about["mlflow_run_id"] = tracked.run_id
+    taught = {
+        "questions": len(outcomes),
+        "agents": len(outcomes.agents),
+        "strategies": list(outcomes.strategies),
+        "missing": outcomes.missing,
+        "epochs": log.epochs,
+    }
+    return Trained(folder, network, log, about, scores, taught=taught)
+
+
+def rescore(folder: str | Path, test: Outcomes, *, embed: Embed | None = None) -> dict[str, Any]:
+    """The test scores of a network that a replay trained, from its folder; see `network_scores`.
+
+    Raises UserError for a folder without such a network and outcomes that do not fit it.
+    """
+    from ...modules.network.state import NetworkState
+
+    about = read_about(Path(folder))
+    if "fixed" not in about:
+        raise UserError(
+            f"the network in {folder} was not trained on outcomes: evaluate it on questions, "
+            "with --data"
+        )
+    state = NetworkState.load(folder)
+    test = test.like(about["agents"], about["strategies"])
+    return score_state(state, about, test, embed or Embedder(embedding_of(state, Path(folder))))
+
+
+def score_state(
+    state: NetworkState, about: Mapping[str, Any], test: Outcomes, embed: Embed
+) -> dict[str, Any]:
+    """`network_scores` of a network on outcomes with the agents and strategies that it was trained
+    on.
+    """
+    drawn = draws(state, test.ids, embed(test.questions))
+    fixed = Fixed.from_dict(about["fixed"])
+    table = (test.answers, test.correct, test.given, test.groups)
+    scores = network_scores(*table, drawn, fixed, seed=state.config.seed)
+    scores["verdict"] = verdict_of(scores, fixed, test.agents, test.strategies)
+    return scores | network_use(test.answers, test.correct, test.groups, drawn, test.strategies)
+
+
+def draws(state: NetworkState, ids: Sequence[str], vectors: npt.NDArray[Any]) -> NetworkDraws:
+    """What a network chooses for Q questions with embeddings (Q, D), drawn DRAWS times if it is
+    sampled.
+    """
+    config = state.config
+    sampled = config.choice == "sample" and len(config.strategies) > 1
+    scores = state.scores(vectors)
+    shape = (DRAWS if sampled else 1, len(ids), config.agents)
+    picks, weights = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+    votes: dict[tuple[int, tuple[int | None, ...]], Numbers] = {}
+    for d, q in np.ndindex(*shape[:2]):
+        chosen = tuple(state.pick(scores[q], vectors[q], f"{ids[q]}/{d}"))
+        if (q, chosen) not in votes:
+            votes[q, chosen] = state.weights(vectors[q], chosen)
+        picks[d, q] = [-1 if way is None else way for way in chosen]
+        weights[d, q] = votes[q, chosen]
+    return NetworkDraws(picks, weights)
+
+
+def check_apart(train: Outcomes, test: Outcomes) -> None:
+    """Raise UserError when a test question was learned from; a text alone may stand in both."""
+    learnt = set(zip(train.ids, train.questions, strict=True))
+    # By their texts, since the ids of runs are of our own making.
+    same = [
+        text for name, text in zip(test.ids, test.questions, strict=True) if (name, text) in learnt
+    ]
+    if same:
+        first = textwrap.shorten(same[0], 80, placeholder=" …")
+        raise UserError(
+            f"{len(same)} of {counted(len(test), 'test question')} are training questions (the "
+            f"first is {first!r}): test on others"
+        )
+
+
+def for_all_copies(values: npt.NDArray[Any], config: NetworkConfig) -> npt.NDArray[Any]:
+    """A table (Q, A, S) by the agents of a network (Q, N, S): one agent's answers are those of all
+    copies.
+    """
+    if values.shape[1] == config.agents:
+        return values
+    return np.broadcast_to(values, (len(values), config.agents, values.shape[2]))
+
+
+def fingerprint_of(outcomes: Outcomes) -> str:
+    """A digest of all that a training learns from."""
+    names = [getattr(outcomes, n) for n in ("ids", "questions", "groups", "agents", "strategies")]
+    digest = hashlib.sha256(json.dumps(names).encode())
+    for values in (outcomes.answers, outcomes.correct, outcomes.given):
+        digest.update(np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()
+
+
+def idle(outcomes: Outcomes) -> str | None:
+    """A warning where the outcomes leave nothing to choose: one agent, with one strategy or
+    none.
+    """
+    if len(outcomes.agents) > 1 or len(outcomes.strategies) > 1:
+        return None
+    way = f" with the strategy {outcomes.strategies[0]!r}" if outcomes.strategies else ""
+    return (
+        f"the outcomes are of one agent ({outcomes.agents[0]}){way}, so there is nothing to choose "
+        "between and nothing to learn: give outcomes of several strategies or agents"
+    )
+
+
+def with_strategies(outcomes: Outcomes, wanted: Any) -> Outcomes:
+    """The outcomes with the strategies that settings name, all of them where they name none."""
+    if wanted is None or not outcomes.strategies:
+        return outcomes
+    if isinstance(wanted, str) or not isinstance(wanted, Sequence | Mapping):
+        raise UserError(f"strategies is {wanted!r}: give a list such as [cot, self_ask]")
+    return outcomes.only([str(name) for name in wanted])
+
+
+def fitted(outcomes: Outcomes, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with the table's agents and strategies in them. Raises UserError for others."""
+    count = len(outcomes.agents)
+    wanted = settings.get("agents", count)
+    if count > 1 and wanted != count:
+        raise UserError(
+            f"the outcomes have {count} agents, not {wanted}: leave agents out of the settings"
+        )
+    names = outcomes.strategies or ("",)
+    found = {"alike": count == 1, **settings, "strategies": names}
+    return found | ({"agents": count} if count > 1 else {})

@@ -1,0 +1,143 @@
+"""A program that a study varies while its prompts stay: one that was saved, or a user's object."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ...modules.base.errors import UserError
+from ...modules.base.space import Parameter, Space, choice, constructed, options
+from ...modules.protocols.declaration import Protocol
+from ...modules.protocols.foreign import Foreign
+from ...modules.protocols.program import Program
+from ...modules.protocols.registry import PROTOCOLS
+from ...modules.protocols.saved import hashes
+from ..programs.build import MakeLM
+from ..programs.resolve import program_given, program_of
+from ..runs.folder import TemporaryFolder
+
+MOST_ORDERED = 4
+"""The longest list whose orders are tried: five agents have 120 of them."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A program with its prompts, of which a study may change constructor parameters.
+
+    Args:
+        folder: where it is saved; None for a module or function of the user's.
+        program: the program as it is.
+        keep: what a temporary folder lives as long as.
+    """
+
+    folder: Path | None
+    program: Program
+    keep: TemporaryFolder | None = field(default=None, compare=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the folder's end to the process that made it."""
+        return {**self.__dict__, "keep": None}
+
+    @classmethod
+    def of(cls, given: Any, make_lm: MakeLM) -> Given:
+        """The program of a folder, or of an object in Python, which is saved in a temporary folder.
+
+        Raises UserError for what is not a program, or cannot be saved.
+        """
+        if isinstance(given, str | Path) and Path(given).expanduser().is_dir():
+            return cls(Path(given).expanduser(), program_of(given, make_lm=make_lm))
+        program = program_given(given)
+        if isinstance(program, Foreign):
+            return cls(None, program)
+        keep = TemporaryFolder()
+        program.save(keep.path)
+        return cls(keep.path, program, keep)
+
+    @property
+    def protocol(self) -> Protocol | None:
+        return PROTOCOLS.find(str(self.program.describe()["program"]))
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """What tells it from other programs, wherever it is kept."""
+        return hashes(self.program)
+
+    def build(self, parameters: Mapping[str, Any], make_lm: MakeLM) -> Program:
+        """The program with some constructor parameters changed, its prompts and LMs as they were.
+
+        Raises UserError for parameters that its prompts do not fit.
+        """
+        described = self.program.describe()
+        changed = {
+            name: {**described[name], **value} if isinstance(value, Mapping) else value
+            for name, value in parameters.items()
+            if described.get(name) != value
+        }
+        if not changed:
+            same: Program = self.program.deepcopy()
+            return same
+        if self.folder is None:
+            raise UserError(f"{min(changed)} cannot be set on a program of your own: leave it out")
+        retrievals = [getattr(part, "retrieval", None) for _, part in self.program.parts(Program)]
+        for one in retrievals:
+            if one is not None and one.environment is not None:
+                changed["environment"] = one.environment
+        program = program_of(self.folder, changed, make_lm=make_lm)
+        lms = {name: seat.predict.lm for name, seat in self.program.seats().items()}
+        program.assign({name: lm for name, lm in lms.items() if lm is not None})
+        return program
+
+    def space(self, make_lm: MakeLM) -> Space:
+        """What its protocol declares, as far as the saved prompts fit: rounds, ties, the order of
+        agents, temperature.
+        """
+        described, kept = self.program.describe(), dict[str, Parameter]()
+        declared = self.protocol.space if self.folder and self.protocol else {}
+        for name, parameter in declared.items():
+            when = parameter.when
+            if when is not None and when.parameter not in kept:
+                if not when.holds(described):
+                    continue
+                parameter = replace(parameter, when=None)
+            if parameter.joins is not None:
+                if parameter.joins in kept:
+                    kept[name] = parameter
+                continue
+            fitting = []
+            for value in self._orders(name) or options(parameter.values) or []:
+                completing = self._completing(declared, name, value)
+                if self._fits(name, f"{value}:{completing}" if completing else value, make_lm):
+                    fitting.append(value)
+            if len(fitting) > 1:
+                kept[name] = replace(parameter, values=choice(*fitting))
+        return kept
+
+    def _completing(self, declared: Space, name: str, value: Any) -> Any:
+        """The first value of the parameter that completes this one at that value; None where none
+        does, or where it may be left out.
+        """
+        for parameter in declared.values():
+            completes = parameter.joins == name and parameter.among is not None
+            if completes and parameter.when is not None and value in parameter.when.among:
+                return self.program.describe()[str(parameter.among)][0]
+        return None
+
+    def _orders(self, name: str) -> list[Any]:
+        """The orders of a list that holds names of agents; none of any other parameter."""
+        own = self.program.describe().get(name)
+        if not isinstance(own, list) or not 1 < len(own) <= MOST_ORDERED:
+            return []
+        if not all(isinstance(item, str) for item in own):
+            return []
+        orders: Iterator[tuple[Any, ...]] = itertools.permutations(own)
+        return [list(order) for order in dict.fromkeys(orders)]
+
+    def _fits(self, name: str, value: Any, make_lm: MakeLM) -> bool:
+        try:
+            self.build(constructed({}, {name: value}), make_lm)
+        except UserError:
+            return False
+        return True

@@ -1,0 +1,85 @@
+"""Seats ask LMs by one request, whoever watches: where nobody does, DSPy's threads are left out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import dspy
+import pytest
+from dspy.utils.callback import BaseCallback
+
+import folkmoot as fm
+
+CHOICES = {"A": "bank", "B": "mall"}
+UNWATCHED = {"disable_history": True, "trace": None}
+
+
+class Watcher(BaseCallback):
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+        self.seen.append(instance.model)
+
+
+def team(url: str, **sampling: Any) -> fm.Deliberation:
+    program = fm.Deliberation(["intuitive", "critic"], sampling={"temperature": 0, **sampling})
+    demo = {"question": "Where is money?", "choices": CHOICES, "explanation": "So.", "answer": "A"}
+    program.agents[0].predict.demos = [dspy.Example(demo)]
+    program.set_lm(fm.lm("openai/m", api_base=url, seed=3))
+    return program
+
+
+def ask(program: fm.Deliberation, **settings: Any) -> dict[str, Any]:
+    with dspy.context(**settings):
+        return dict(program(question="Where is cash?", choices=CHOICES))
+
+
+@pytest.mark.parametrize("watching", ["history", "trace", "usage", "callbacks", "lm"])
+def test_whoever_watches_sees_every_call_and_changes_nothing(scripted: Any, watching: str) -> None:
+    scripted.reply = lambda body: (
+        json.dumps({"answer": "?"})
+        if "could not be used" not in str(body)
+        else json.dumps({"explanation": "so", "critique": "no", "answer": "B"})
+    )
+    program, watcher = team(scripted.url, stop=["END"], max_tokens=50), Watcher()
+    short = ask(program, **UNWATCHED)
+    calls = len(scripted.bodies)
+    lms = [agent.predict.lm for agent in program.agents]
+    settings: dict[str, Any] = {
+        "history": {"disable_history": False},
+        "trace": {"trace": []},
+        "usage": {"track_usage": True},
+        "callbacks": {"callbacks": [watcher]},
+        "lm": {},
+    }[watching]
+    if watching == "lm":
+        lms[1].callbacks = [watcher]
+    assert ask(program, **{**UNWATCHED, **settings}) == short
+    assert scripted.bodies[calls:] == scripted.bodies[:calls]
+    if watching == "history":
+        assert len({entry["uuid"] for lm in lms for entry in lm.history}) == calls
+    if watching == "trace":
+        assert len(settings["trace"]) > 0
+    if watching in ("callbacks", "lm"):
+        assert len(watcher.seen) == calls
+
+
+def test_instructions_changed_in_place_are_told(scripted: Any) -> None:
+    program = team(scripted.url)
+    kept = program.agents[0].predict.signature
+    program.agents[0].predict.signature = kept.with_instructions("Think of ships.")
+    ask(program, **UNWATCHED)
+    program.agents[0].predict.signature.instructions = "Think of trains."
+    ask(program, **UNWATCHED)
+    requests = [body["messages"][-1]["content"] for body in scripted.bodies]
+    assert "Think of ships." in requests[0]
+    assert any("Think of trains." in text for text in requests[1:])
+
+
+def test_a_wrong_setting_is_refused_whoever_watches(scripted: Any) -> None:
+    for settings in ({}, UNWATCHED):
+        with pytest.raises(ValueError, match="temperature"):
+            ask(team(scripted.url, temperature=5), **settings)
+    assert not scripted.bodies

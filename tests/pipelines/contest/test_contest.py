@@ -1,0 +1,310 @@
+"""Contests of programs with planted accuracies: outcomes, money, stops, and what never happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import children
+import pytest
+from planted_programs import planted_lm, questions, solo, team
+
+import folkmoot as fm
+from folkmoot.modules.base.calls import GivenUpError
+from folkmoot.pipelines.contest.entrants import field_of, own_programs
+from folkmoot.pipelines.contest.money import samples_for
+from folkmoot.pipelines.runs.rows import read_rows
+
+ASKED = questions(120)
+SILENT: dict[str, Any] = {"tracking": False, "progress": False}
+
+
+def hold(field: Any, asked: list[fm.Question] = ASKED, **given: Any) -> fm.Contest:
+    options = {"lm": planted_lm(asked), **SILENT, **given}
+    return fm.contest(asked, field=field, **options)
+
+
+def cost(contest: fm.Contest) -> float:
+    return contest.paid["cost_usd"] or 0.0
+
+
+def test_a_team_that_is_better_wins(tmp_path: Path) -> None:
+    contest = hold({"crew": team("crew", 95)}, out=tmp_path / "out", budget="1 USD")
+    assert contest.outcome == "better"
+    assert contest.winner_name == "crew"
+    assert "crew is better than one prompt and than one prompt, " in contest.reason
+    assert "chosen and measured on the same questions" in " ".join(contest.sentences())
+    assert len(contest.lines()) <= 24
+    assert all(len(line) <= 80 for line in contest.table())
+    # The winner can be asked, and its folder is a program.
+    assert contest.winner(ASKED[0].question, ASKED[0].choices).answer in ("A", "B", "C")
+    assert isinstance(fm.load_program(tmp_path / "out" / "winner"), fm.Ensemble)
+    standings = contest.standings
+    assert list(standings["name"][:2]) == ["one prompt", "crew"]
+    assert standings["n"].max() < len(ASKED)  # it has ended early
+
+
+def test_equal_programs_are_not_worth_their_price(tmp_path: Path) -> None:
+    """A team that always agrees with one prompt cannot be more than the margin better."""
+    contest = hold({"crew": team("plain", 60)}, questions(250), out=tmp_path, margin=0.05)
+    assert contest.outcome == "not worth it"
+    assert contest.winner_name == "one prompt"
+    assert isinstance(fm.load_program(tmp_path / "winner"), fm.SingleAgent)
+
+
+def test_what_cannot_be_told_apart_is_undecided() -> None:
+    contest = hold({"crew": team("crew", 62)}, questions(40))
+    assert contest.outcome == "undecided"
+    assert contest.winner_name == "one prompt"  # the cheapest, never "recommended" as better
+    assert "not more" in " ".join(contest.sentences())
+
+
+def test_the_reference_and_the_fair_opponent_are_never_dropped(tmp_path: Path) -> None:
+    contest = hold({"crew": team("crew", 95), "gang": team("gang", 94, 2)}, without=[])
+    rows = {name: run.summary.counts["rows"] for name, run in contest.runs.items()}
+    most = max(rows.values())
+    kept = [one.name for one in contest.places if one.reference or one.fair]
+    assert len(kept) == 2
+    assert all(rows[name] == most for name in kept)
+    with pytest.raises(fm.UserError, match="one prompt stays"):
+        hold({"crew": team("crew", 95)}, without=["one prompt"])
+
+
+def test_equal_calls_are_made_once_and_shown_on_both_bills(tmp_path: Path) -> None:
+    """The panel's members ask what one prompt and step by step ask."""
+    lm = planted_lm(ASKED)
+    contest = fm.contest(ASKED[:30], lm=lm, out=tmp_path, only=["panel"], **SILENT)
+    rows = sum(run.summary.counts["rows"] for run in contest.runs.values())
+    takes = {name: run.summary.takes for name, run in contest.runs.items()}
+    assert takes["panel of three"]["calls"] == 90
+    assert takes["panel of three"]["cost_usd"] > takes["one prompt"]["cost_usd"] > 0
+    used = sum(one["calls"] or 0 for one in takes.values())
+    assert lm.endpoint.calls == contest.paid["calls"] < used
+    assert rows > 0
+
+
+def test_k_follows_from_prices_alone(tmp_path: Path) -> None:
+    """Missing samples are asked for the first twenty questions, too, and none is paid twice."""
+    lm = planted_lm(ASKED)
+    contest = fm.contest(
+        ASKED[:40], lm=lm, field={"crew": team("crew", 60, 9)}, out=tmp_path, **SILENT
+    )
+    name = next(one.name for one in contest.places if one.fair)
+    samples = int(name.split(", ")[1].split()[0])
+    assert samples > 3
+    rows = list(contest.runs[name].rows)
+    assert all(len(row["transcript"]) == samples for row in rows)
+    crew = next(one for one in contest.places if one.name == "crew")
+    fair = next(one for one in contest.places if one.fair)
+    assert crew.usd is not None
+    assert fair.usd is not None
+    assert fair.usd <= crew.usd * 1.01 < fair.usd * (samples + 1) / samples * 1.05
+    asked = contest.paid["calls"]
+    assert asked == lm.endpoint.calls
+    assert [samples_for(3.0, 1.0), samples_for(0.5, 1.0), samples_for(6.9, 1.0)] == [3, 1, 6]
+
+
+@pytest.mark.parametrize("budget", ["0.003 USD", "150 calls", "6k tokens"])
+def test_the_budget_is_never_overrun(budget: str, tmp_path: Path) -> None:
+    asked = questions(60)
+    contest = hold({"crew": team("crew", 70)}, asked, budget=budget, out=tmp_path)
+    paid = contest.paid
+    most = {
+        "0.003 USD": cost(contest) <= 0.003,
+        "150 calls": (paid["calls"] or 0) <= 150,
+        "6k tokens": (paid["prompt_tokens"] or 0) + (paid["completion_tokens"] or 0) <= 6_000,
+    }
+    assert most[budget]
+    assert (tmp_path / "winner").is_dir()
+    more = contest.resume(budget="1 USD")
+    assert more.places[0].n > contest.places[0].n
+    assert more.paid["calls"] > paid["calls"]
+
+
+def test_a_second_call_asks_nothing(tmp_path: Path) -> None:
+    lm = planted_lm(ASKED)
+    given = {"field": {"crew": team("crew", 90)}, "lm": lm, "out": tmp_path, **SILENT}
+    first = fm.contest(ASKED[:40], **given)
+    calls = lm.endpoint.calls
+    again = fm.contest(ASKED[:40], **given)
+    assert lm.endpoint.calls == calls
+    assert again.to_dict() == first.to_dict()
+    with pytest.raises(fm.UserError, match="another contest"):
+        fm.contest(ASKED[:39], **given)
+
+
+def test_a_killed_contest_goes_on(tmp_path: Path) -> None:
+    """`kill -9` loses no row and doubles none; only calls under way are asked again."""
+    child = children.Child(contest_to_kill, tmp_path)
+    rows = tmp_path / "out" / "runs" / "crew" / "results.jsonl"
+    try:
+        while not (rows.exists() and rows.read_bytes().count(b"\n") >= 25):
+            assert child.poll() is None, child.said("err")
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    before = len((tmp_path / "out" / "runs" / "crew" / "results.jsonl").read_text().splitlines())
+    lm = planted_lm(ASKED)
+    contest = fm.contest(
+        ASKED, lm=lm, field={"crew": team("crew", 61)}, out=tmp_path / "out", **SILENT
+    )
+    for run in contest.runs.values():
+        ids = [row["id"] for row in read_rows(run.folder / "results.jsonl")]
+        assert len(ids) == len(set(ids))
+    crew = contest.runs["crew"]
+    assert crew.summary.counts["rows"] >= before
+    used = sum(run.summary.takes["calls"] for run in contest.runs.values())
+    assert lm.endpoint.calls < used
+
+
+def contest_to_kill(folder: Path) -> None:
+    fm.contest(
+        ASKED,
+        lm=planted_lm(ASKED, concurrency=4),
+        field={"crew": team("crew", 61)},
+        out=folder / "out",
+        concurrency=4,
+        **SILENT,
+    )
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_pilot_ends_a_contest_whose_answers_cannot_be_read(tmp_path: Path) -> None:
+    lm = planted_lm(ASKED)
+    lm.endpoint.reply = lambda body: "it depends"
+    with pytest.raises(fm.UserError, match="one prompt: none of the first 3 answers can be read"):
+        fm.contest(ASKED, lm=lm, budget="1 USD", out=tmp_path, **SILENT)
+    assert lm.endpoint.calls <= 6  # each asked twice, of the reference alone
+
+
+def test_a_program_that_fails_ends_the_pilot() -> None:
+    def broken(question: fm.Question) -> str:
+        raise ValueError("no route")
+
+    with pytest.raises(fm.UserError, match=r"broken failed on all.*no route.*--without 'broken'"):
+        hold({"broken": broken})
+
+
+def test_an_endpoint_that_fails_pauses_the_contest(tmp_path: Path) -> None:
+    """That is never a program's error, and the same call goes on."""
+    lm = planted_lm(ASKED)
+    reply, count = lm.endpoint.reply, 0
+
+    def failing(body: Any) -> str:
+        nonlocal count
+        count += 1
+        if count > 100:
+            raise GivenUpError("the server is down; given up after 7 attempts")
+        return str(reply(body))
+
+    lm.endpoint.reply = failing
+    given = {"field": {"crew": team("crew", 90)}, "lm": lm, "out": tmp_path, **SILENT}
+    paused = fm.contest(ASKED, **given)
+    assert paused.stopped is not None
+    assert "no program is blamed" in paused.stopped
+    assert all(run.summary.counts["errors"] == 0 for run in paused.runs.values())
+    lm.endpoint.reply = reply
+    assert fm.contest(ASKED, **given).outcome == "better"
+
+
+def test_a_large_contest_is_confirmed_on_questions_nobody_saw(tmp_path: Path) -> None:
+    asked = questions(300)
+    contest = hold({"crew": team("crew", 90)}, asked, out=tmp_path, budget="5 USD")
+    confirmed = contest.confirmed
+    assert confirmed is not None
+    assert [run.name for run in confirmed.runs] == ["one prompt", "crew"]
+    assert confirmed.runs[0].score["n"] == 60
+    race = {row["id"] for run in contest.runs.values() for row in run.rows}
+    for path in (tmp_path / "confirm").glob("*/results.jsonl"):
+        assert not race & {row["id"] for row in read_rows(path)}
+    assert "on 60 unseen questions" in " ".join(contest.sentences())
+    assert hold({"crew": team("crew", 90)}, asked, confirm=False).confirmed is None
+
+
+def test_nothing_is_decided_before_twenty_questions() -> None:
+    contest = hold({"crew": team("crew", 100)}, questions(12))
+    assert contest.outcome == "undecided"
+    assert contest.places[0].n == 12
+
+
+def test_without_early_stops_everybody_answers_everything() -> None:
+    contest = hold({"crew": team("crew", 95)}, questions(60), early_stop=False)
+    assert {run.summary.counts["rows"] for run in contest.runs.values()} == {60}
+    assert contest.outcome == "better"
+
+
+def test_prompts_do_not_change_during_the_race(tmp_path: Path) -> None:
+    contest = hold({"crew": team("crew", 80)}, questions(40), out=tmp_path)
+    before = team("crew", 80).dump_state()
+    assert contest.winner is not None
+    saved = json.loads((tmp_path / "runs" / "crew" / "program" / "program.json").read_text())
+    prompts = json.dumps(saved)
+    assert "[crew is right in 80%] You are member 0." in prompts
+    assert before == team("crew", 80).dump_state()
+
+
+def test_free_entrants_follow_from_recorded_answers(tmp_path: Path) -> None:
+    lm = planted_lm(ASKED)
+    contest = fm.contest(ASKED[:30], lm=lm, out=tmp_path, **SILENT)
+    free = [one for one in contest.places if one.free]
+    names = [one.name for one in free]
+    assert "two who talk, 1 round, vote" in names
+    assert "panel of three where two differ" in names
+    assert all(one.state == "free" and one.usd is not None for one in free)
+    assert lm.endpoint.calls == contest.paid["calls"]
+    assert not any(name in contest.runs for name in names)
+
+
+def test_several_lms_race_alone_and_in_a_mixed_panel(tmp_path: Path) -> None:
+    lms = [planted_lm(ASKED, name=f"openai/{name}") for name in ("small", "large")]
+    contest = fm.contest(ASKED[:30], lm=lms, out=tmp_path, **SILENT)
+    names = [one.name for one in contest.places if not one.free]
+    assert names[:2] == ["one prompt, small", "one prompt, large"]
+    assert "mixed panel" in names
+    assert all(lm.endpoint.calls > 0 for lm in lms)
+
+
+def test_a_baseline_and_programs_of_ones_own(tmp_path: Path) -> None:
+    def mine(question: fm.Question) -> str:
+        return "A"
+
+    contest = hold([solo("one", 70), mine], questions(30), baseline=solo("base", 50), out=tmp_path)
+    reference = contest.places[0]
+    assert (reference.name, reference.reference) == ("1 agent.0", True)
+    assert any(one.name.endswith("mine") for one in contest.places)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"field": "best"}, "there is no field 'best'"),
+        ({"only": ["pannel"]}, "there is no program 'pannel' in the contest"),
+        ({"margin": 3.0}, "the margin is 3.0"),
+        ({"budget": "5"}, "the budget"),
+        ({"metric": lambda e, p, trace=None: 2.5}, "no known limits"),
+        ({"added": ["single:simpel"]}, "did you mean 'single:simple'"),
+    ],
+)
+def test_what_cannot_be_held_is_refused_before_any_call(
+    options: dict[str, Any], message: str
+) -> None:
+    lm = planted_lm(ASKED)
+    with pytest.raises(fm.UserError, match=message):
+        fm.contest(ASKED, lm=lm, **options, **SILENT)
+    assert lm.endpoint.calls == 0
+
+
+def test_too_many_programs_are_refused() -> None:
+    lm = planted_lm(ASKED)
+    own = own_programs({f"p{n}": solo(f"p{n}", 50) for n in range(9)}, lm, lambda name: None)
+    with pytest.raises(fm.UserError, match="9 programs are too many"):
+        field_of(own, baseline=None)
+
+
+def test_every_question_is_told(tmp_path: Path) -> None:
+    seen: list[int] = []
+    hold({"crew": team("crew", 60)}, questions(24), on_question=lambda race: seen.append(race.seen))
+    assert len(seen) >= 24
