@@ -1263,7 +1263,7 @@ def test_a_table_is_an_mlflow_run_with_its_rows_under_it(
     assert experiment is not None
     runs = client.search_runs([experiment.experiment_id])
     parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
-    assert [run.info.run_name for run in parents] == ["reproduce agents-of-commonsens… · scripted"]
+    assert [run.info.run_name for run in parents] == ["reproduce agents-of-commonse… · scripted"]
     parent = parents[0]
     assert parent.info.status == "FINISHED"
     children = [
