@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from .pipelines.logs.export_log import export_log as export_log
     from .pipelines.logs.import_log import Imported as Imported
     from .pipelines.logs.import_log import import_log as import_log
+    from .pipelines.meter.programs import Command as Command
+    from .pipelines.meter.server import Endpoint as Endpoint
     from .pipelines.programs.saved import load_program as load_program
     from .pipelines.reporting.report import report as report
     from .pipelines.reproduction.reproduce import reproduce as reproduce
@@ -68,12 +70,14 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "CausalConsistency": ".modules.protocols.causal",
+    "Command": ".pipelines.meter.programs",
     "Comparison": ".pipelines.comparison.comparison",
     "Compilation": ".pipelines.compilation.outcome",
     "Contest": ".pipelines.contest.outcome",
     "CorpusEnvironment": ".modules.environment",
     "Deliberation": ".modules.protocols.deliberation",
     "Embedder": ".pipelines.data.embeddings",
+    "Endpoint": ".pipelines.meter.server",
     "Ensemble": ".modules.protocols.ensemble",
     "Evaluation": ".pipelines.evaluation.earlier",
     "Imported": ".pipelines.logs.import_log",

@@ -28,7 +28,18 @@ ROOMS = {
     "modules": ["base", "reading", "environment", "network", "agents", "reports", "protocols"],
     "optimizers": ["statistics", "prompts", "structure", "policy"],
     "pipelines": [
-        *("base", "lms", "data", "runs", "programs", "plots", "tracking", "evaluation", "logs"),
+        *(
+            "base",
+            "lms",
+            "data",
+            "runs",
+            "meter",
+            "programs",
+            "plots",
+            "tracking",
+            "evaluation",
+            "logs",
+        ),
         *(
             "comparison",
             "compilation",

@@ -43,6 +43,10 @@ MODULE, STATE = "module.json", "state.json"
 THOUGHTS = frozenset(("reasoning", "rationale", "trajectory", "completions"))
 """Fields that DSPy's modules add to a prediction: never the answer."""
 
+ENDPOINT = "endpoint"
+"""The parameter by which a function asks for the address of its LM; it is no field of a question.
+"""
+
 MOST_CLASHES = 5
 CLASH = (
     "the progress bars of dspy.Parallel clashed, since several questions used it at once, and a "
@@ -280,11 +284,11 @@ class Foreign(Program):
     ) -> dspy.Prediction:
         with dspy.context(adapter=self.adapter), metered() as usage:
             try:
-                said = await self._call(*given, **fields)
+                said, turns = await self._asked(*given, **fields)
                 text = _text(_answer_in(said, self._name))
                 answer = read_vote(text, question.kind, question.choices)
             except AdapterParseError as problem:  # the LM said something, but no field of that type
-                said, text, answer = None, problem.lm_response, None
+                said, text, answer, turns = None, problem.lm_response, None, []
         held = (
             dict(said.items()) if isinstance(said, dspy.Example | dspy.Prediction | Mapping) else {}
         )
@@ -296,11 +300,15 @@ class Foreign(Program):
                 "rounds": 0,
                 "consensus_round": None,
                 "kind": question.kind,
-                "transcript": [],
+                "transcript": turns,
                 "usage": usage.to_dict(),
                 **({"raw": text} if answer is None and text is not None else {}),
             }
         )
+
+    async def _asked(self, *given: Any, **fields: Any) -> tuple[Any, list[dict[str, Any]]]:
+        """What the program returned, and the turns of its transcript, of which nothing is known."""
+        return await self._call(*given, **fields), []
 
     async def _call(self, *given: Any, **fields: Any) -> Any:
         # DSPy's own threads take its settings along.
@@ -413,7 +421,7 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
     named = {
         each.name: each
         for each in parameters
-        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and each.name != ENDPOINT
     }
     needed = [name for name, each in named.items() if each.default is each.empty]
     if not own and not inputs and len(needed) < 2:

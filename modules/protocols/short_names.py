@@ -71,6 +71,8 @@ def _named(described: Mapping[str, Any]) -> str:
             return f"{short_name(described['cheap'])}, else {short_name(described['team'])}"
         case "nearest":
             return f"{short_name(described['of'])}, {described['k']} near examples"
+        case "command":
+            return str(described["command"])
         case "foreign":
             return str(described["class"]).rpartition(":")[2]
     return str(described["program"])

@@ -142,7 +142,7 @@ def regex_grader(pattern: str) -> Grader:
         except TimeoutError:
             raise MetricError(
                 f"the metric regex:{pattern} took more than {REGEX_SECONDS:g} s on an answer: "
-                f"make it simpler"
+                "make it simpler"
             ) from None
 
     return matches

@@ -313,8 +313,8 @@ def _parameters(function: Callable[..., Any], name: str) -> tuple[int, int]:
     placed = [one for one in parameters if one.kind in by_place]
     needed = sum(one.default is one.empty for one in placed)
     room = 5 if any(one.kind == one.VAR_POSITIONAL for one in parameters) else len(placed)
-    named = any(one.kind == one.KEYWORD_ONLY and one.default is one.empty for one in parameters)
-    if room < 2 or needed > 5 or named:
+    by_name = any(one.kind == one.KEYWORD_ONLY and one.default is one.empty for one in parameters)
+    if room < 2 or needed > 5 or by_name:
         raise UserError(
             f"the metric {name} cannot be called with an example and a prediction: write it as "
             "(example, prediction, trace=None)"
@@ -338,38 +338,34 @@ def code_of(thing: Any) -> str:
 
 
 def _parts_of(thing: Any, depth: int) -> Sequence[Any]:
+    """The sources and plain values that a function or object is made of, in a fixed order."""
     if isinstance(thing, _PLAIN):
         return [thing]
     if depth > 4:
         return [type(thing).__qualname__]
-    if isinstance(thing, list | tuple):
-        return [each for one in thing for each in _parts_of(one, depth + 1)]
-    if isinstance(thing, Mapping):
-        return [
-            each for key, one in thing.items() for each in (str(key), *_parts_of(one, depth + 1))
-        ]
-    if isinstance(thing, partial):
-        return [
-            each
-            for one in (thing.func, thing.args, thing.keywords)
-            for each in _parts_of(one, depth + 1)
-        ]
-    if inspect.ismethod(thing):
-        return [*_parts_of(thing.__func__, depth + 1), *_parts_of(thing.__self__, depth + 1)]
-    if inspect.isfunction(thing):
-        function = inspect.unwrap(thing)
-        closed = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
-        held = [function.__defaults__, function.__kwdefaults__, closed]
-        return [_source(function), *(each for one in held for each in _parts_of(one, depth + 1))]
     if isinstance(thing, dspy.BaseLM):
         return [str(thing.model)]
-    if isinstance(thing, type) or inspect.isroutine(thing):
-        return [_source(thing)]
-    state = getattr(thing, "__dict__", {})
-    kept = {
-        key: value for key, value in sorted(state.items()) if key not in ("history", "callbacks")
-    }
-    return [_source(type(thing)), *_parts_of(kept, depth + 1)]
+    own: list[str] = []
+    members: Sequence[Any] = ()
+    if isinstance(thing, list | tuple):
+        members = thing
+    elif isinstance(thing, Mapping):
+        members = [part for key, value in thing.items() for part in (str(key), value)]
+    elif isinstance(thing, partial):
+        members = (thing.func, thing.args, thing.keywords)
+    elif inspect.ismethod(thing):
+        members = (thing.__func__, thing.__self__)
+    elif inspect.isfunction(thing):
+        function = inspect.unwrap(thing)
+        closed = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
+        own, members = [_source(function)], (function.__defaults__, function.__kwdefaults__, closed)
+    elif isinstance(thing, type) or inspect.isroutine(thing):
+        own = [_source(thing)]
+    else:
+        state = sorted(getattr(thing, "__dict__", {}).items())
+        kept = {key: value for key, value in state if key not in ("history", "callbacks")}
+        own, members = [_source(type(thing))], (kept,)
+    return [*own, *(part for member in members for part in _parts_of(member, depth + 1))]
 
 
 def _source(thing: Any) -> str:

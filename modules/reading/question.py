@@ -91,8 +91,7 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
 
 
 def from_row(row: Mapping[str, Any], where: str, kind: str | None = None) -> Question:
-    """A question from a row as it stands in a file; `where` (file and line) begins any error's
-    sentence.
+    """Makes a question of a row of a file; `where` (file and line) begins the sentence of an error.
 
     Shapes allowed beyond `Question`'s own: a whole number as id; a number or true/false as answer
     or option text; choices as a list of texts (labelled A, B, …) or as `{"label": […], "text":
@@ -168,9 +167,8 @@ def require_text(value: Any, needs: str) -> str:
         raise UserError(f"{needs}; it is blank")
     try:
         value.encode()
-    except (
-        UnicodeEncodeError
-    ):  # half of a surrogate pair: it could be read from JSON but never written again
+    except UnicodeEncodeError:
+        # Half of a surrogate pair can be read from JSON but never written again.
         raise UserError(f"{needs} that is valid Unicode; {_short(value)} is not") from None
     return value
 
@@ -184,8 +182,7 @@ def check_choices(choices: Any, name: str) -> dict[str, str] | None:
     if not isinstance(choices, Mapping):
         raise UserError(
             f"{name} has choices of type {_type_name(choices)}; give a list of texts, or an "
-            f"object of "
-            "labels and texts"
+            "object of labels and texts"
         )
     if not 2 <= len(choices) <= MAX_CHOICES:
         raise UserError(
@@ -203,9 +200,7 @@ def check_choices(choices: Any, name: str) -> dict[str, str] | None:
 
 
 def _label_of(answer: str, choices: Mapping[str, str], name: str) -> str:
-    """The label that a gold names: a label, else the text of exactly one option (exact case
-    first).
-    """
+    """The label that a gold names: itself, or that of the only option with this text."""
     folded = answer.casefold()
     for tried in (
         [label for label in choices if label.casefold() == folded],
@@ -216,9 +211,8 @@ def _label_of(answer: str, choices: Mapping[str, str], name: str) -> str:
             return tried[0]
         if tried:
             raise UserError(
-                f"{name} has the answer {_short(answer)}, which choices {' and '.join(tried)} "
-                f"share; "
-                "give the label"
+                f"{name} has the answer {_short(answer)}, which choices "
+                f"{' and '.join(tried)} share; give the label"
             )
     raise UserError(
         f"{name} has the answer {_short(answer)}, which is neither a label ({', '.join(choices)}) "
@@ -233,7 +227,7 @@ def check_context(context: Any, name: str) -> str | list[str] | None:
     ):
         raise UserError(
             f"{name} has a context of type {_type_name(context)}; give text, a list of texts, or "
-            f"null"
+            "null"
         )
     return (context or None) if isinstance(context, str) else list(passages) or None
 
@@ -249,7 +243,7 @@ def _check_meta(meta: Any, name: str) -> dict[str, Any]:
 
 
 def _meta_of(meta: Any, extras: dict[str, Any]) -> Any:
-    """`meta` with the row's other fields added; one that both name must not differ."""
+    """Adds the row's other fields to `meta`; a field in both must have one value."""
     extras = {key: value for key, value in extras.items() if value is not None}
     if not extras or not (meta is None or isinstance(meta, Mapping)):
         return meta
@@ -270,7 +264,7 @@ def choices_by_label(choices: Any) -> Any:
             if len(labels) != len(texts):
                 raise UserError(
                     f"the row has {len(labels)} choice labels but {len(texts)} texts; give as "
-                    f"many of each"
+                    "many of each"
                 )
             pairs = [
                 (_text_of_number(label), text) for label, text in zip(labels, texts, strict=True)

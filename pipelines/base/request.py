@@ -349,6 +349,20 @@ class LMs(SharedByLMs, Seats):
         ),
     ] = None
     temperature: Temperature = None
+    pass_env: Annotated[
+        Sequence[str],
+        list[str],
+        Option(
+            "--pass-env",
+            metavar="NAME",
+            help="Of a command (cmd:…): an environment variable with a key that it may have.",
+        ),
+    ] = ()
+
+    def parameters(self) -> list[str]:
+        """`sets` as `KEY=VALUE`, with what a command may have of the environment."""
+        passed = f"pass_env=[{', '.join(self.pass_env)}]"
+        return [*pairs_text(self.sets), *([passed] if self.pass_env else [])]
 
     def input_fields(self) -> dict[str, str]:
         """`inputs` by the program's field. Raises UserError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Container
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -20,7 +21,7 @@ def _default_cache() -> Path:
     return (root if root.is_absolute() else Path.home() / ".cache") / "folkmoot"
 
 
-_KEYS = ("_KEY", "_KEY_ID", "_TOKEN", "_SECRET", "_PASSWORD")
+_KEYS = ("_KEY", "_KEY_ID", "_TOKEN", "_SECRET", "_PASSWORD", "_CREDENTIALS")
 
 Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 
@@ -71,11 +72,17 @@ class Settings(BaseSettings):
         """The key of OpenAI-compatible endpoints. Read when an LM is made; kept nowhere else."""
         return os.environ.get("OPENAI_API_KEY") or None
 
+    def key_names(self) -> set[str]:
+        """The environment variables whose names are like those of keys."""
+        return {name for name in os.environ if name.upper().endswith(_KEYS)}
+
     def provider_keys(self) -> list[str]:
-        """What the environment holds under names like those of keys, to be hidden in what servers
-        say.
-        """
-        return [value for name, value in os.environ.items() if name.upper().endswith(_KEYS)]
+        """What these variables hold, to be hidden in what servers say."""
+        return [os.environ[name] for name in self.key_names()]
+
+    def environment_without(self, names: Container[str]) -> dict[str, str]:
+        """The environment for another process, without the variables of these names."""
+        return {name: value for name, value in os.environ.items() if name not in names}
 
 
 def settings() -> Settings:

@@ -25,7 +25,7 @@ _LABELLED = re.compile(r"([A-Z]|\d{1,2})=(.*)", re.DOTALL)
 def ask(options: AskRequest, view: Quietly) -> None:
     lms = Seating(options)
     program = program_given(
-        program_of(str(options.program), parse_sets(options.sets), make_lm=lms.make),
+        program_of(str(options.program), parse_sets(options.parameters()), make_lm=lms.make),
         options.input_fields(),
     )
     # A question from the command line's words is refused as a row of a file would be.

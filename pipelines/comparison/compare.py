@@ -113,7 +113,9 @@ def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> Compar
             "a comparison needs at least two runs: name another one, or add --match-budget"
         )
     runs = [run_or_match(folder) for folder in folders]
-    names = names_for(split_items(request.names), runs)
+    # On the command line, all names stand in one text; in Python, a name may have commas.
+    as_given = len(request.names) == len(runs)
+    names = names_for(request.names if as_given else split_items(request.names), runs)
     match = None
     if request.match_budget:
         if MATCHED in names:

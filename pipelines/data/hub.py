@@ -54,9 +54,8 @@ def _pattern(place: Hub, split: str) -> str:
 def _unreachable(spec: DatasetSpec, split: str, error: Exception) -> UserError:
     return UserError(
         f"{spec.name} ({split}) cannot be fetched from {spec.source} ({type(error).__name__}); "
-        f"connect to "
-        f"the network, or put {spec.file.format(split=split)} into a folder and set "
-        f"FOLKMOOT_DATA to it"
+        f"connect to the network, or put {spec.file.format(split=split)} into a folder and set "
+        "FOLKMOOT_DATA to it"
     )
 
 

@@ -251,8 +251,7 @@ def sample(
         if share > len(groups[value]):
             raise UserError(
                 f"a balanced sample of {limit} needs {share} questions with {balance} {value}, "
-                f"but there are "
-                f"{len(groups[value])}; ask for at most "
+                f"but there are {len(groups[value])}; ask for at most "
                 f"{len(groups) * min(map(len, groups.values()))}"
             )
         chosen += groups[value][:share]

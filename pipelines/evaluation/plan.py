@@ -215,7 +215,7 @@ def plan_evaluation(request: EvaluateRequest, *, stored: bool = False) -> Evalua
     `stored` gives a run without a folder one under `runs/`.
     """
     check_concurrency(request.concurrency)
-    seating, sets = Seating(request), parse_sets(request.sets)
+    seating, sets = Seating(request), parse_sets(request.parameters())
     program = _program(request, seating, sets)
     questions = _questions(request)
     train = _train(request, program)

@@ -107,7 +107,7 @@ class Reply:
         }
 
 
-class Endpoint(Protocol):
+class Transport(Protocol):
     """Where requests go: one attempt a call, failures as TransientError, CallError or
     FatalCallError.
     """

@@ -41,10 +41,10 @@ from .endpoint import (
     MOST_PAUSE,
     OUR_SCHEMA,
     SILENT,
-    Endpoint,
     Reply,
     TooLargeError,
     TransientError,
+    Transport,
 )
 from .ledger import LEDGERS, Entry, Ledger, usage_of
 from .limits import MAX_RETRIES, gate_to
@@ -103,7 +103,7 @@ class Engine:
     def __init__(
         self,
         model: str,
-        endpoint: Endpoint | None,
+        endpoint: Transport | None,
         profile: Profile,
         *,
         identity: str,
@@ -223,7 +223,7 @@ class Engine:
         """
         provider, _, model = name.partition("/")
         known = settings_now()
-        endpoint: Endpoint
+        endpoint: Transport
         own, listed, given = DEFAULT_PROFILE, True, dict(embedded or {})
         if not model:
             names = full_names() | {known: f"local/{known}" for known in KNOWN}
@@ -461,7 +461,7 @@ class Engine:
                     gate.pause(wait)
                 await asyncio.sleep(wait)
 
-    async def _attempt(self, endpoint: Endpoint, call: _Call, number: int) -> Reply:
+    async def _attempt(self, endpoint: Transport, call: _Call, number: int) -> Reply:
         """One paid try, if the budgets allow it.
 
         The ledgers know that it is in flight before it is sent, and what it took before its reply

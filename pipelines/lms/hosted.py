@@ -40,7 +40,7 @@ FIELDS = frozenset(
 """What a request through LiteLLM may have."""
 
 
-def _litellm() -> Any:
+def litellm_quiet() -> Any:
     """LiteLLM, set to use the tables that it ships instead of fetching them, with guarded
     clients.
     """
@@ -83,7 +83,7 @@ class LiteLLMEndpoint:
         self._key = api_key
         self._hide = hiding([api_key, *settings().provider_keys()], api_base)
         self._most_bytes = settings().reply_mb << 20
-        litellm = _litellm()
+        litellm = litellm_quiet()
         try:
             litellm.get_llm_provider(model, api_base=api_base)
         except litellm.exceptions.BadRequestError:
@@ -98,7 +98,7 @@ class LiteLLMEndpoint:
 
     def check_settings(self, given: Iterable[str]) -> None:
         """Raise UserError for a setting that LiteLLM would leave out without a word."""
-        supported = _litellm().get_supported_openai_params(model=self.model) or ()
+        supported = litellm_quiet().get_supported_openai_params(model=self.model) or ()
         for key in given:
             if supported and key != "extra_body" and key not in supported:
                 raise UserError(
@@ -134,7 +134,7 @@ class LiteLLMEndpoint:
         except TimeoutError:
             raise self._unanswered() from None
         except (
-            _litellm().exceptions.openai.OpenAIError
+            litellm_quiet().exceptions.openai.OpenAIError
         ) as problem:  # the base of LiteLLM's own errors
             if guard.problem is not None:
                 raise guard.problem from None
@@ -149,7 +149,7 @@ class LiteLLMEndpoint:
         """What an error of LiteLLM's means, which says 500 of broken connections and unreadable
         answers.
         """
-        errors = _litellm().exceptions
+        errors = litellm_quiet().exceptions
         said = one_line(self._hide(str(problem)))
         if guard.answered:
             said = f"{self.model} answered with something that is no chat completion ({said[:200]})"
@@ -170,7 +170,7 @@ class LiteLLMEndpoint:
 
     async def _complete(self, payload: Mapping[str, Any]) -> Any:
         async with asyncio.timeout(self.timeout):
-            return await _litellm().acompletion(
+            return await litellm_quiet().acompletion(
                 model=self.model,
                 api_base=self.api_base,
                 api_key=self._key,

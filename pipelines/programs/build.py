@@ -17,12 +17,12 @@ from ...modules.environment import (
     WikipediaEnvironment,
 )
 from ...modules.protocols.declaration import Protocol
-from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
 from ..base.settings import settings
 from ..data import embeddings
 from ..lms.named import SAMPLING
+from ..meter.programs import own_program
 
 MakeLM = Callable[..., Any]
 MakeEnvironment = Callable[..., Any]
@@ -58,7 +58,7 @@ def made(
             f"{where} has an environment but no retriever to use it: add the role or drop the "
             f"environment"
         )
-    return program if isinstance(program, Program) else Foreign(program, spec=name)
+    return program if isinstance(program, Program) else own_program(program, spec=name)
 
 
 def embedder(model: str) -> Any:

@@ -23,6 +23,7 @@ from ...modules.protocols.strategies import STRATEGIES
 from ...signatures.roles import ROLES
 from ..base.request import Pairs
 from ..lms.named import lm
+from ..meter.programs import COMMAND, command_named, own_program
 from .build import MakeLM as MakeLM
 from .build import check_names, environment_of, made, no_protocol
 from .saved import saved_program
@@ -58,7 +59,8 @@ def program_of(
     if isinstance(spec, Mapping):
         return _build(file or "the program", spec, sets or {}, make_lm, file)
     text = str(spec)
-    if isinstance(spec, str) and _is_written(text.partition(":")[0]):
+    named = text.startswith(COMMAND) or _is_written(text.partition(":")[0])
+    if isinstance(spec, str) and named:
         return _build(text, {"program": text}, sets or {}, make_lm)
     path = Path(text).expanduser()
     if text and path.is_dir():
@@ -94,7 +96,7 @@ def program_given(program: Any, inputs: Mapping[str, str] | None = None) -> Prog
             raise UserError(
                 f"inputs are for programs of your own: a {type(program).__name__} knows its fields"
             )
-        return Foreign(program.module, inputs, program.spec)
+        return own_program(program.module, inputs, program.spec)
     if isinstance(program, type):
         raise UserError(f"{program.__name__} is a class: give an instance, {program.__name__}()")
     if not callable(program):
@@ -103,7 +105,7 @@ def program_given(program: Any, inputs: Mapping[str, str] | None = None) -> Prog
             f"dspy.Module, a "
             "function of a question, or a spec such as 'single:cot'"
         )
-    return Foreign(program, inputs)
+    return own_program(program, inputs)
 
 
 def _is_written(name: str) -> bool:
@@ -171,6 +173,9 @@ def _built(
 ) -> Program:
     fields = dict(given)
     spec = fields.pop("program", None)
+    if isinstance(spec, str) and spec.startswith(COMMAND):
+        with names_from(file, INSTEAD):
+            return command_named(spec, {**fields, **sets})
     if not isinstance(spec, str):
         raise UserError(
             f"{where} does not say which program it is: add a line such as 'program: deliberation'"

@@ -20,6 +20,7 @@ from ..base.settings import settings as settings_now
 from ..lms.named import EMBEDDED, SETTINGS, default_lm, lm, replayed, settings_of
 from ..lms.prices import Prices
 from ..lms.store import read_lms
+from ..meter.programs import Metered
 from .saved import check_address
 
 T = TypeVar("T")
@@ -29,7 +30,7 @@ _REPLAY = "replay/"
 _SETTINGS = (*SETTINGS, *EMBEDDED)
 # An LM name has a slash before any equals sign, an address a colon, so neither can be read as a
 # seat.
-_SEATED = re.compile(r"([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)=(.+)", re.DOTALL)
+_SEATED = re.compile(r"([A-Za-z_][\w-]*(?:\.[\w-]+)*)=(.+)", re.DOTALL)
 _USD = r"\s*\$?(\d+(?:\.\d+)?)\s*"
 _PRICE = re.compile(rf"{_USD},{_USD}(?:,{_USD})?")
 
@@ -193,6 +194,7 @@ class Seating:
             isinstance(names.get(EVERY), dspy.BaseLM)
             or any(seat.predict.lm is None for seat in program.seats().values())
             or (not seats and EVERY in lms)
+            or isinstance(program, Metered)
         ):
             rest = dspy.settings.lm if names.get(EVERY) is None else self.make(names[EVERY])
         models = {*_models(program), *([rest.model] if isinstance(rest, dspy.BaseLM) else [])}
@@ -254,6 +256,9 @@ def _seat_as_recorded(program: Program, folder: Path) -> Any:
     others.
     """
     recorded = read_lms(folder)
+    if isinstance(program, Metered):
+        program.assign({name: replayed(folder, name) for name in recorded.keys() - {EVERY}})
+        return replayed(folder, EVERY) if EVERY in recorded else None
     free = {name: seat for name, seat in program.seats().items() if seat.predict.lm is None}
     for name in free.keys() & recorded.keys():
         free[name].predict.lm = replayed(folder, name)

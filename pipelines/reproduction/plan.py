@@ -22,6 +22,7 @@ from ...optimizers.policy.settings import TrainingSettings, configured
 from ..base.budget import Account, open_account
 from ..base.wording import duration
 from ..data import load as data
+from ..data.catalogue import find
 from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_train
 from ..evaluation.forecast import forecast, left_of
@@ -238,9 +239,7 @@ class _Maker:
         limit = sample.most(self.request.limit)
         key = (sample.name, sample.split, limit, sample.seed)
         if key not in self.samples:
-            found = data.load(
-                sample.name, sample.split, limit, sample.seed if limit is not None else None
-            )
+            found = self.loaded(sample, limit)
             data.check_asked(found)
             if limit is not None and len(found) < limit:
                 self.short[
@@ -249,6 +248,31 @@ class _Maker:
                 ] = None
             self.samples[key] = found
         return self.samples[key]
+
+    def loaded(self, sample: Sample, limit: int | None) -> list[Question]:
+        """The questions of a sample; for a plan alone, questions like them where they are not here.
+
+        Such a plan knows their number from the catalogue, and their length from questions of the
+        same kind that are shipped.
+        """
+        try:
+            return data.load(
+                sample.name, sample.split, limit, sample.seed if limit is not None else None
+            )
+        except UserError:
+            spec = find(sample.name)
+            known = spec.splits.get(spec.split(sample.split)) if spec else None
+            if not self.lms.keyless or spec is None or known is None:
+                raise
+        count = min(known, limit or known)
+        self.short[
+            f"{sample.name} ({sample.split}) is not here: the plan counts {count:,} questions as "
+            "long as the shipped ones of their kind."
+        ] = None
+        shipped = data.load(f"sample-{spec.kind}", "test")
+        return [
+            Question(shipped[place % len(shipped)], id=f"planned-{place}") for place in range(count)
+        ]
 
     def program(self, preset: Preset, training: NetworkTraining | None) -> Program:
         """The preset's program with the user's prompts."""

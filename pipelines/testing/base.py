@@ -44,7 +44,7 @@ class Contract:
         """The program under test, a new one at every call, without LMs of its own."""
         raise UserError(
             f"{type(self).__name__} has no program to test: write 'def program(self): return "
-            f"MyProtocol()'"
+            "MyProtocol()'"
         )
 
     def questions(self) -> list[Question]:
@@ -94,8 +94,8 @@ def check_outcome(outcome: Mapping[str, Any], question: Question) -> None:
     assert isinstance(decided_by, str), f"{name}: decided_by is {decided_by!r}, not text"
     assert decided_by, f"{name}: decided_by is empty; say what settled the answer, or 'none'"
     assert (decided_by == "none") == (answer is None), (
-        f"{name}: the answer is {answer!r} but decided_by is {decided_by!r}; 'none' goes with no "
-        f"answer"
+        f"{name}: the answer is {answer!r} but decided_by is {decided_by!r}; 'none' goes with "
+        "no answer"
     )
     assert isinstance(rounds, int), f"{name}: rounds is {rounds!r}, not a whole number"
     assert rounds >= 1, f"{name}: rounds is {rounds}, though somebody was asked"
@@ -155,7 +155,7 @@ def check_usage(
         same = value == expected or (None not in (value, expected) and abs(value - expected) < 1e-9)
         assert same, (
             f"{what} has {field} = {value!r}, but {of} come to {expected!r}; every call is in "
-            f"one turn"
+            "one turn"
         )
 
 

@@ -151,7 +151,7 @@ class OutcomeTests(Contract):
                 tried = turn["usage"]["calls"]
                 assert turn.get("step") or tried >= 2, (
                     f"{name}: an unreadable turn of {turn['agent']!r} was not asked once more; "
-                    f"use Seat.ask"
+                    "use Seat.ask"
                 )
         counts = result.summary.counts
         assert counts["unreadable"] == len(questions), (
@@ -189,7 +189,7 @@ class OutcomeTests(Contract):
                     )
                     assert is_one_of_them or row["answer"] is None, (
                         f"question {row['id']!r}: with {mute or 'every third call'!r} unreadable "
-                        f"the others "
+                        "the others "
                         f"said {' or '.join(answers)}, but the answer is {row['answer']!r}"
                     )
 

@@ -484,3 +484,9 @@ def test_comparing_imports_nothing_heavy(run: Write) -> None:
             check=False,
         )
         assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "loaded"), done.stderr
+
+
+def test_names_with_commas_are_names(run: Write) -> None:
+    names = ["one prompt, 4 examples", "two, who talk"]
+    assert fm.compare(run({1}, 3), run({2}, 3), names=names).names == names
+    assert fm.compare(run({1}, 3), run({2}, 3), names=["one,two"]).names == ["one", "two"]

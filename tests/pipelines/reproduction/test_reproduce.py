@@ -1303,3 +1303,18 @@ def test_reproduce_in_python_and_the_table_on_disk(home: Path, scripted: Scripte
     assert planned.runs[0].forecast["left"] == 0
     rows: list[PublishedRow] = list(planned.selection.rows)
     assert [line.measured for line in lines(planned, rows)] == [50.0]
+
+
+def test_a_plan_without_the_data_counts_on_its_known_size(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("FOLKMOOT_DATA", raising=False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    request = ReproduceRequest(
+        "agents-of-commonsense/table-1/mistral-7b.cot", lm="openai/gpt-4o-mini"
+    )
+    (run,) = plan_reproduction(request, keyless=True).runs
+    assert len(run.questions) == 1221
+    with pytest.raises(fm.UserError, match="commonsenseqa"):
+        plan_reproduction(request)

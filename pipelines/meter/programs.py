@@ -1,0 +1,338 @@
+"""Programs that ask their LM through the meter: commands, and functions with an `endpoint`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import inspect
+import json
+import os
+import shlex
+import signal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from ...modules.base.calls import FatalCallError
+from ...modules.base.errors import UserError
+from ...modules.base.registry import refuse_from_file
+from ...modules.protocols.declaration import Protocol
+from ...modules.protocols.foreign import ENDPOINT, Foreign
+from ...modules.reading.question import Question
+from ...modules.reading.row import ResultRow
+from ..base.settings import settings
+from .server import Endpoint, MeteredQuestion, metered_endpoint
+
+COMMAND = "cmd:"
+"""What a command begins with where programs are named."""
+
+MOST_OUTPUT = 1_000_000
+"""Bytes of a command's output that are kept, the last ones."""
+
+DRAIN_SECONDS = 1.0
+"""How long the rest of a command's output is read after it has ended."""
+
+QUIET = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "OTEL_SDK_DISABLED": "true"}
+"""Frameworks that would send prompts to somebody else do not, with these."""
+
+
+class CommandError(RuntimeError):
+    """A command that ended badly on a question, which becomes an error row."""
+
+
+@dataclass
+class ModelPredictor:
+    """Stands where a predictor stands in other seats, and holds the LM of one model's name."""
+
+    lm: dspy.LM | None = None
+
+
+@dataclass
+class ModelSeat:
+    """A name that a program gives as `model`, as a seat that can be given an LM."""
+
+    name: str
+    predict: ModelPredictor = field(default_factory=ModelPredictor)
+
+
+class Metered(Foreign):
+    """A function of the user's own with a parameter `endpoint`, which gets an `Endpoint`.
+
+    It is asked as other functions are, and its LM calls are those that it sends to the endpoint.
+    Names that it gives as `model` are seats; a name without an LM of its own is the run's LM.
+    """
+
+    def __init__(
+        self, module: Any, inputs: Mapping[str, str] | None = None, spec: str | None = None
+    ) -> None:
+        super().__init__(module, inputs, spec)
+        self.models: dict[str, ModelSeat] = {}
+
+    def seats(self) -> dict[str, Any]:
+        """The names that the program gives as `model`, as far as they were given an LM."""
+        return dict(self.models)
+
+    def with_seats(self, names: Iterable[str]) -> Metered:
+        """The program with seats of these names: it does not say which models it asks for."""
+        models = [name for name in names if name != "*"]
+        if not models:
+            return self
+        copied: Metered = self.deepcopy()
+        copied.assign(dict.fromkeys(models))
+        return copied
+
+    def assign(self, lms: Mapping[str, Any] | None) -> None:
+        """Give names that the program uses for models LMs of their own; any name may be given."""
+        for name, lm in (lms or {}).items():
+            self.models.setdefault(name, ModelSeat(name)).predict.lm = lm
+
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
+        """`unmetered`: on how many questions it made no call through the meter, if on any."""
+        silent = sum(row["error"] is None and row["usage"]["calls"] == 0 for row in rows)
+        return {"unmetered": silent} if silent else {}
+
+    async def _asked(self, *given: Any, **fields: Any) -> tuple[Any, list[dict[str, Any]]]:
+        lms = {name: seat.predict.lm for name, seat in self.models.items() if seat.predict.lm}
+        async with metered_endpoint(lms, dspy.settings.lm) as (endpoint, session):
+            said = await self._call(*given, **fields, **{ENDPOINT: endpoint})
+        return said, transcript_of(session)
+
+
+class Command(Metered):
+    """A command that is started once for each question and asks its LM through the meter.
+
+    It gets the question's fields as a JSON object on its standard input, and an environment in
+    which OpenAI's and Anthropic's clients find the meter. Its answer is the last line that it
+    prints: text, or an object with `answer`. When the question ends, all its processes end.
+
+    Args:
+        command: what is started, such as `"python crew.py"`; no shell reads it.
+        timeout: seconds that one question may take; None sets no limit.
+        pass_env: names of environment variables with keys that it is given all the same.
+        cwd: the folder that it is started in; by default this one.
+
+    A command that ends with another code than 0, or takes too long, makes an error row. Raises
+    UserError for a command that is empty or cannot be started.
+    """
+
+    protocol = Protocol("command", named=False, title=lambda described: str(described["command"]))
+
+    def __init__(
+        self,
+        command: str,
+        *,
+        timeout: float | None = None,
+        pass_env: Sequence[str] | str = (),
+        cwd: str | Path | None = None,
+    ) -> None:
+        try:
+            words = shlex.split(command)
+        except ValueError as problem:
+            raise UserError(f"the command {command!r} cannot be read: {problem}") from None
+        if not words:
+            raise UserError("the command is empty: give one such as 'python crew.py'")
+        if timeout is not None and timeout <= 0:
+            raise UserError(f"the timeout is {timeout}: give seconds above 0")
+        self.command = command
+        passed = (pass_env,) if isinstance(pass_env, str) else tuple(pass_env)
+        super().__init__(Start(tuple(words), timeout, passed, None if cwd is None else Path(cwd)))
+
+    def describe(self) -> dict[str, Any]:
+        """The command, and a hash of the files that it names, so that an edited one starts anew."""
+        start: Start = self.module
+        digest = hashlib.sha256()
+        for path in ((start.cwd or Path()) / word for word in start.words):
+            if path.is_file():
+                digest.update(path.read_bytes())
+        described: dict[str, Any] = {"program": self.protocol.name, "command": self.command}
+        if start.timeout is not None:
+            described["timeout"] = start.timeout
+        if start.pass_env:
+            described["pass_env"] = list(start.pass_env)
+        return {**described, "code": digest.hexdigest()}
+
+    def save(
+        self, path: str | Path, save_program: bool = False, modules_to_serialize: Any = None
+    ) -> None:
+        raise UserError(
+            "a command is not saved, since a file could then start anything: name it again, as "
+            f"{COMMAND}{self.command}"
+        )
+
+
+@dataclass(frozen=True)
+class Start:
+    """Starts a command's words on a question; see `Command`."""
+
+    words: tuple[str, ...]
+    timeout: float | None
+    pass_env: tuple[str, ...]
+    cwd: Path | None
+
+    async def __call__(self, question: Question, endpoint: Endpoint) -> Any:
+        """The command's answer to one question. Raises CommandError where it gives none."""
+        printed, complaint = await _Output.open(), await _Output.open()
+        try:
+            code = await self._code(question, endpoint, printed.end, complaint.end)
+        finally:
+            await asyncio.gather(printed.close(), complaint.close())
+        if code != 0:
+            reason = complaint.last_line()[:500] or "it printed no reason"
+            raise CommandError(f"the command ended with code {code}: {reason}")
+        return _answer(printed.last_line())
+
+    async def _code(self, question: Question, endpoint: Endpoint, out: int, err: int) -> int:
+        """The exit code of the command, of which nothing is left running."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self.words,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=out,
+                stderr=err,
+                env=self._environment(endpoint),
+                cwd=self.cwd,
+                # A group of its own, so that all that it starts ends with it.
+                start_new_session=True,
+            )
+        except OSError as problem:
+            raise FatalCallError(
+                f"the command {self.words[0]!r} cannot be started ({problem.strerror}): check its "
+                "name, and that it may be run"
+            ) from None
+        finally:
+            os.close(out)
+            os.close(err)
+        assert process.stdin is not None
+        try:
+            async with asyncio.timeout(self.timeout):
+                await _write(process.stdin, _fields_of(question))
+                return await process.wait()
+        except TimeoutError:
+            raise CommandError(f"it took longer than {self.timeout:g} s") from None
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+    def _environment(self, endpoint: Endpoint) -> dict[str, str]:
+        """This process's environment with the meter in place of keys and addresses."""
+        known = settings()
+        return {
+            **known.environment_without(known.key_names() - set(self.pass_env)),
+            **QUIET,
+            "OPENAI_BASE_URL": endpoint.base_url,
+            "OPENAI_API_BASE": endpoint.base_url,
+            "ANTHROPIC_BASE_URL": endpoint.anthropic_url,
+            "OPENAI_API_KEY": endpoint.api_key,
+            "ANTHROPIC_API_KEY": endpoint.api_key,
+        }
+
+
+def _fields_of(question: Question) -> dict[str, Any]:
+    """What a command is told of a question: all but the gold answer."""
+    fields = {name: question[name] for name in ("id", "question", "choices", "context", "kind")}
+    meta = {name: value for name, value in question.meta.items() if name != "answer"}
+    return {**fields, "meta": meta}
+
+
+async def _write(stream: asyncio.StreamWriter, fields: Mapping[str, Any]) -> None:
+    with contextlib.suppress(ConnectionError):  # of a command that reads no question
+        stream.write(json.dumps(fields, ensure_ascii=False, default=str).encode())
+        await stream.drain()
+        stream.close()
+
+
+def own_program(
+    module: Any, inputs: Mapping[str, str] | None = None, spec: str | None = None
+) -> Foreign:
+    """A user's own module or callable as a program, metered where it asks for an endpoint."""
+    return (Metered if takes_endpoint(module) else Foreign)(module, inputs, spec)
+
+
+def command_named(text: str, parameters: Mapping[str, Any]) -> Command:
+    """The command that a user names as `cmd:COMMAND`. Raises UserError where a file names it."""
+    refuse_from_file(f"the command {text!r}")
+    unknown = sorted(parameters.keys() - {"timeout", "pass_env", "cwd"})
+    if unknown:
+        raise UserError(f"a command has no {unknown[0]!r}: it takes timeout, pass_env and cwd")
+    return Command(text.removeprefix(COMMAND).strip(), **parameters)
+
+
+def takes_endpoint(function: Any) -> bool:
+    """Whether a function has a parameter for its question's endpoint."""
+    if isinstance(function, dspy.Module):
+        return False
+    try:
+        return ENDPOINT in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def transcript_of(session: MeteredQuestion) -> list[dict[str, Any]]:
+    """The calls of a question as the turns of a transcript."""
+    return [
+        {
+            "agent": call.model,
+            "round": number,
+            "answer": None,
+            "text": call.text,
+            "usage": call.usage,
+            "step": "call",
+        }
+        for number, call in enumerate(session.calls, 1)
+    ]
+
+
+@dataclass
+class _Output:
+    """The end of what a process prints, read while it runs, so that nothing blocks.
+
+    The pipe is not asyncio's own, which would wait for every process that holds it open.
+    """
+
+    end: int
+    kept: bytearray = field(default_factory=bytearray)
+    _reading: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls) -> _Output:
+        source, end = os.pipe()
+        stream = asyncio.StreamReader()
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(source, "rb")
+        )
+        output = cls(end)
+        output._reading = asyncio.create_task(output._read(stream, transport))
+        return output
+
+    async def _read(self, stream: asyncio.StreamReader, transport: asyncio.BaseTransport) -> None:
+        try:
+            while part := await stream.read(65_536):
+                self.kept += part
+                del self.kept[:-MOST_OUTPUT]
+        finally:
+            transport.close()
+
+    async def close(self) -> None:
+        """Stop reading, soon also where what left the command's group holds the pipe open."""
+        assert self._reading is not None
+        await asyncio.wait([self._reading], timeout=DRAIN_SECONDS)
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+
+    def last_line(self) -> str:
+        lines = [line.strip() for line in self.kept.decode("utf-8", "replace").splitlines()]
+        return next((line for line in reversed(lines) if line), "")
+
+
+def _answer(line: str) -> Any:
+    """The answer in a command's last line; an object that holds none is text."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return line or None
+    return value["answer"] if isinstance(value, dict) and "answer" in value else line

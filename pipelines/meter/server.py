@@ -1,0 +1,264 @@
+"""An OpenAI-compatible endpoint on loopback, with one address for each question under way.
+
+A request to a question's address goes to the LM of the run as every other call does: ledger,
+budget, records, cache, retries and prices are the engine's. `http://127.0.0.1:PORT/q/TOKEN/v1` is
+live while its question is, and no other request reaches an LM.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
+from typing import Any
+
+import dspy
+from aiohttp import web
+
+from ...modules.base.calls import CallError, FatalCallError, UsageFields, asking
+from ...modules.base.errors import UserError, said_by
+from ..base.budget import BudgetSpent
+from ..lms.named import engine_of
+from . import translate
+from .translate import BadRequest, Json
+
+MOST_BYTES = 64 * 2**20
+"""The longest request body."""
+
+GRACE_SECONDS = 10.0
+"""How long calls that are under way when their question ends may still take."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a program asks its LM while it works on one question.
+
+    Args:
+        base_url: the address up to `/v1`, for OpenAI's client and all that are like it.
+        api_key: a token that is good for this question; never the user's key.
+        model: the name of the run's LM. Any other name is answered by it, too.
+    """
+
+    base_url: str
+    api_key: str
+    model: str
+
+    @property
+    def anthropic_url(self) -> str:
+        """The same address for Anthropic's client, which adds `/v1` itself."""
+        return self.base_url.removesuffix("/v1")
+
+
+@dataclass(frozen=True)
+class MeteredCall:
+    """One call that a program made: the LM's name, the reply's text, and what it took."""
+
+    model: str
+    text: str
+    usage: UsageFields
+
+
+@dataclass
+class MeteredQuestion:
+    """One question under way: whose calls they are, and what came of them."""
+
+    lms: Mapping[str, dspy.LM]
+    rest: dspy.LM | None
+    context: Context = field(default_factory=copy_context)
+    calls: list[MeteredCall] = field(default_factory=list)
+    ended: FatalCallError | None = None
+    """What no further call of the run can be made for, such as a spent budget."""
+    under_way: set[asyncio.Task[Json]] = field(default_factory=set)
+    _equal: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def model(self) -> str:
+        known = [*([self.rest] if self.rest else []), *self.lms.values()]
+        return str(known[0].model) if known else ""
+
+    async def chat(self, body: Json) -> Json:
+        """The chat completion for a request. Raises CallError as the engine does."""
+        task = asyncio.get_running_loop().create_task(self._chat(body), context=self.context.copy())
+        self.under_way.add(task)
+        task.add_done_callback(self.under_way.discard)
+        return await task
+
+    async def _chat(self, body: Json) -> Json:
+        name = str(body.get("model") or "")
+        lm = self.lms.get(name) or self.lms.get(name.rpartition("/")[2]) or self.rest
+        engine = engine_of(lm)
+        if engine is None:
+            raise FatalCallError(
+                "the meter asks an LM that folkmoot made: give --lm NAME, or lm=fm.lm('NAME')"
+            )
+        # A request that is streamed is equal to one that is not: both get the whole reply.
+        told_apart = {key: value for key, value in body.items() if not key.startswith("stream")}
+        text = json.dumps({**told_apart, "model": engine.model}, sort_keys=True)
+        self._equal[text] += 1
+        try:
+            with asking(seat=name or None):
+                completion, usage = await engine.chat(body, n=self._equal[text])
+        except FatalCallError as problem:
+            self.ended = self.ended or problem
+            raise
+        message = (completion.get("choices") or [{}])[0].get("message") or {}
+        said = message.get("content") or json.dumps(message.get("tool_calls") or "")
+        self.calls.append(MeteredCall(name or engine.model, str(said), usage.to_dict()))
+        return completion
+
+    async def settle(self) -> None:
+        """Wait for calls under way, which are paid anyway, and drop those that take too long."""
+        waiting = set(self.under_way)
+        if waiting:
+            _, late = await asyncio.wait(waiting, timeout=GRACE_SECONDS)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+
+
+class _Server:
+    """The server of one event loop; it runs while a question is under way."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, MeteredQuestion] = {}
+        self.port = 0
+        self._runner: web.AppRunner | None = None
+        self._starting = asyncio.Lock()
+
+    async def open(self, session: MeteredQuestion) -> str:
+        """Give a question its token."""
+        token = secrets.token_urlsafe(24)
+        self.sessions[token] = session
+        async with self._starting:
+            if self._runner is None:
+                app = web.Application(client_max_size=MOST_BYTES, middlewares=[_in_a_sentence])
+                app.router.add_route("*", "/q/{token}/{path:.*}", self._answer)
+                runner = web.AppRunner(app, access_log=None)
+                await runner.setup()
+                site = web.TCPSite(runner, "127.0.0.1", 0)
+                await site.start()
+                self.port, self._runner = runner.addresses[0][1], runner
+        return token
+
+    async def close(self, token: str) -> None:
+        """Let a question's token expire, and stop the server after the last."""
+        session = self.sessions.pop(token)
+        await session.settle()
+        async with self._starting:
+            if not self.sessions and self._runner is not None:
+                runner, self._runner = self._runner, None
+                await runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        session = self.sessions.get(request.match_info["token"])
+        if session is None:
+            return _problem(401, "this address was for a question that has ended or never began")
+        # Anthropic's client adds /v1 to an address without it; others are given it.
+        path = request.match_info["path"].removeprefix("v1/")
+        if path == "models" and request.method == "GET":
+            names = [session.model, *session.lms]
+            models = [{"id": name, "object": "model", "owned_by": "folkmoot"} for name in names]
+            return web.json_response({"object": "list", "data": models})
+        protocol = translate.PROTOCOLS.get(path)
+        if protocol is None or request.method != "POST":
+            known = ", ".join(f"/v1/{name}" for name in translate.PROTOCOLS)
+            return _problem(404, f"the meter has no /{path} for {request.method}: it has {known}")
+        try:
+            body = json.loads(await request.read())
+        except ValueError:
+            body = None
+        if not isinstance(body, dict):
+            return _problem(400, "the request's body is not a JSON object")
+        try:
+            reply, events = await protocol(body, session.chat)
+        except BadRequest as problem:
+            return _problem(400, str(problem))
+        except BudgetSpent as problem:
+            return _problem(402, str(problem))
+        except FatalCallError as problem:
+            return _problem(403, str(problem))
+        except CallError as problem:
+            return _problem(502, said_by(problem))
+        except Exception as problem:  # of a translator that meets a request of another form
+            return _problem(400, f"the request cannot be read: {said_by(problem)}")
+        if not body.get("stream"):
+            return web.json_response(reply)
+        return await _streamed(request, events)
+
+
+async def _streamed(
+    request: web.Request, events: Sequence[tuple[str | None, Any]]
+) -> web.StreamResponse:
+    """A complete reply as server-sent events, each with its name where it has one."""
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    for name, data in events:
+        head = f"event: {name}\n" if name else ""
+        text = data if isinstance(data, str) else json.dumps(data)
+        await response.write(f"{head}data: {text}\n\n".encode())
+    await response.write_eof()
+    return response
+
+
+@web.middleware
+async def _in_a_sentence(
+    request: web.Request, handler: Callable[[web.Request], Any]
+) -> web.StreamResponse:
+    """What the web framework refuses, such as too long a body, in the form of other errors."""
+    try:
+        answer: web.StreamResponse = await handler(request)
+    except web.HTTPException as problem:
+        return _problem(problem.status, f"{problem.reason}: {request.method} {request.path}")
+    return answer
+
+
+def _problem(status: int, sentence: str) -> web.Response:
+    error = {"message": sentence, "type": "folkmoot", "code": status}
+    return web.json_response({"type": "error", "error": error}, status=status)
+
+
+_SERVERS: dict[asyncio.AbstractEventLoop, _Server] = {}
+
+
+@asynccontextmanager
+async def metered_endpoint(
+    lms: Mapping[str, dspy.LM], rest: dspy.LM | None
+) -> AsyncIterator[tuple[Endpoint, MeteredQuestion]]:
+    """Serve one question: its endpoint, and the session that notes its calls.
+
+    Args:
+        lms: the LMs of names that the program gives as `model`.
+        rest: the LM of every other name.
+
+    Raises UserError without an LM, and, when the block ends, what ended the run for its calls,
+    such as a spent budget, whatever the program made of that.
+    """
+    if rest is None and not lms:
+        raise UserError("no LM is set: give --lm NAME, or lm=fm.lm('NAME')")
+    loop = asyncio.get_running_loop()
+    for old in [known for known in _SERVERS if known.is_closed()]:
+        del _SERVERS[old]
+    server = _SERVERS.setdefault(loop, _Server())
+    session = MeteredQuestion(lms, rest)
+    token = await server.open(session)
+    address = f"http://127.0.0.1:{server.port}/q/{token}/v1"
+    try:
+        yield Endpoint(address, token, session.model), session
+    except Exception as problem:
+        # Whatever the program made of it, the budget's end is what ended its question.
+        raise (session.ended or problem) from None
+    finally:
+        # Calls that were sent come onto the bill, also of a question that is cancelled here.
+        closing = loop.create_task(server.close(token))
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            await closing
+            raise
+    if session.ended is not None:
+        raise session.ended

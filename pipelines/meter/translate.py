@@ -1,0 +1,185 @@
+"""The protocols that the meter speaks; each asks for a chat completion and gives its own reply.
+
+OpenAI's responses and Anthropic's messages are translated by LiteLLM alone; its translators are
+imported at the first such request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from functools import cache
+from typing import Any, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+"""A JSON object of somebody else's protocol."""
+
+Events: TypeAlias = list[tuple[str | None, Any]]
+"""Server-sent events: each one's name, None where the protocol has none, and its data."""
+
+Ask: TypeAlias = Callable[[Json], Awaitable[Json]]
+"""Asks for the chat completion of a request."""
+
+
+class BadRequest(ValueError):  # noqa: N818
+    """A request that this meter cannot take, with a sentence that says why."""
+
+
+async def chat_completions(body: Json, ask: Ask) -> tuple[Json, Events]:
+    """OpenAI's chat completions: passed on as they are."""
+    completion = await ask(body)
+    return completion, list(_chunks(completion, body)) if body.get("stream") else []
+
+
+def _chunks(completion: Json, body: Json) -> Iterator[tuple[str | None, Any]]:
+    """A whole completion as a stream of chunks."""
+    head = {name: value for name, value in completion.items() if name not in ("choices", "usage")}
+    head["object"] = "chat.completion.chunk"
+    for choice in completion.get("choices") or []:
+        delta = {name: value for name, value in choice["message"].items() if value is not None}
+        if calls := delta.get("tool_calls"):
+            delta["tool_calls"] = [{**call, "index": place} for place, call in enumerate(calls)]
+        ends = {"index": choice.get("index", 0), "finish_reason": None}
+        logprobs = {"logprobs": choice["logprobs"]} if choice.get("logprobs") else {}
+        yield None, {**head, "choices": [{**ends, "delta": delta, **logprobs}]}
+        ends["finish_reason"] = choice.get("finish_reason") or "stop"
+        yield None, {**head, "choices": [{**ends, "delta": {}}]}
+    if (body.get("stream_options") or {}).get("include_usage"):
+        yield None, {**head, "choices": [], "usage": completion.get("usage")}
+    yield None, "[DONE]"
+
+
+@cache
+def _translators() -> tuple[Any, Any]:
+    """LiteLLM's translators of responses and of messages; importing them takes seconds."""
+    from ..lms.hosted import litellm_quiet
+
+    litellm_quiet()
+    from litellm.llms.anthropic.messages.adapters import transformation
+    from litellm.responses.litellm_completion_transformation.transformation import (
+        LiteLLMCompletionResponsesConfig,
+    )
+
+    return LiteLLMCompletionResponsesConfig, transformation.LiteLLMAnthropicMessagesAdapter()
+
+
+async def responses(body: Json, ask: Ask) -> tuple[Json, Events]:
+    """OpenAI's responses, without state on the server."""
+    for name in ("previous_response_id", "conversation", "background"):
+        if body.get(name):
+            raise BadRequest(f"the meter keeps no state between requests: send no {name!r}")
+    if body.get("input") is None:
+        raise BadRequest("the request has no 'input'")
+    translator, _ = await asyncio.to_thread(_translators)
+    model = str(body.get("model") or "")
+    options: Any = {key: value for key, value in body.items() if key not in ("input", "model")}
+    asked = translator.transform_responses_api_request_to_chat_completion_request(
+        model=model, input=body["input"], responses_api_request=options
+    )
+    completion = await ask({**_plain(asked), "model": model})
+    answer = translator.transform_chat_completion_response_to_responses_api_response(
+        request_input=body["input"],
+        responses_api_request=options,
+        chat_completion_response=_model_response(completion),
+    )
+    reply: Json = answer.model_dump(mode="json", exclude_none=True)
+    return reply, list(_response_events(reply)) if body.get("stream") else []
+
+
+def _response_events(reply: Json) -> Iterator[tuple[str | None, Any]]:
+    """A whole response as the events of a stream."""
+    number = 0
+
+    def event(name: str, **data: Any) -> tuple[str, Json]:
+        nonlocal number
+        number += 1
+        return name, {"type": name, "sequence_number": number - 1, **data}
+
+    begun = {**reply, "status": "in_progress", "output": []}
+    yield event("response.created", response=begun)
+    for place, item in enumerate(reply.get("output") or []):
+        at = {"output_index": place, "item_id": item.get("id", f"item_{place}")}
+        empty = {**item, "content": []} if "content" in item else item
+        yield event("response.output_item.added", output_index=place, item=empty)
+        if item.get("type") == "function_call":
+            arguments = item.get("arguments", "")
+            yield event("response.function_call_arguments.delta", **at, delta=arguments)
+            yield event("response.function_call_arguments.done", **at, arguments=arguments)
+        for index, part in enumerate(item.get("content") or []):
+            here, text = {**at, "content_index": index}, part.get("text", "")
+            yield event("response.content_part.added", **here, part={**part, "text": ""})
+            yield event("response.output_text.delta", **here, delta=text, logprobs=[])
+            yield event("response.output_text.done", **here, text=text, logprobs=[])
+            yield event("response.content_part.done", **here, part=part)
+        yield event("response.output_item.done", output_index=place, item=item)
+    yield event("response.completed", response=reply)
+
+
+async def messages(body: Json, ask: Ask) -> tuple[Json, Events]:
+    """Anthropic's messages."""
+    if not isinstance(body.get("messages"), list):
+        raise BadRequest("the request has no list of 'messages'")
+    _, translator = await asyncio.to_thread(_translators)
+    asked, names = translator.translate_anthropic_to_openai({**body, "stream": False})
+    completion = await ask({**_plain(dict(asked)), "model": str(body.get("model") or "")})
+    answer = translator.translate_openai_response_to_anthropic(_model_response(completion), names)
+    reply: Json = dict(answer)
+    reply["content"] = [_as_json(part) for part in reply.get("content") or []]
+    return reply, list(_message_events(reply)) if body.get("stream") else []
+
+
+def _message_events(reply: Json) -> Iterator[tuple[str | None, Any]]:
+    """A whole message as the events of a stream."""
+    start = {**reply, "content": [], "stop_reason": None}
+    yield "message_start", {"type": "message_start", "message": start}
+    for index, part in enumerate(reply["content"]):
+        kind = part["type"]
+        emptied: dict[str, Json] = {"text": {"text": ""}, "tool_use": {"input": {}}}
+        empty = emptied.get(kind, {})
+        opened = {"type": "content_block_start", "index": index, "content_block": {**part, **empty}}
+        yield "content_block_start", opened
+        if kind == "text":
+            delta = {"type": "text_delta", "text": part["text"]}
+        elif kind == "tool_use":
+            delta = {"type": "input_json_delta", "partial_json": _text_of(part["input"])}
+        else:
+            delta = {}
+        if delta:
+            data = {"type": "content_block_delta", "index": index, "delta": delta}
+            yield "content_block_delta", data
+        yield "content_block_stop", {"type": "content_block_stop", "index": index}
+    ends = {"stop_reason": reply.get("stop_reason"), "stop_sequence": None}
+    yield "message_delta", {"type": "message_delta", "delta": ends, "usage": reply.get("usage")}
+    yield "message_stop", {"type": "message_stop"}
+
+
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _as_json(part: Any) -> Json:
+    """A part of a reply as plain JSON, without the fields that are not set."""
+    plain = part.model_dump(mode="json") if hasattr(part, "model_dump") else dict(part)
+    return {name: value for name, value in plain.items() if value is not None}
+
+
+def _plain(asked: Json) -> Json:
+    """A translated request without fields that are not set or are LiteLLM's own."""
+    own = ("litellm_metadata", "metadata", "custom_llm_provider", "extra_headers", "service_tier")
+    return {key: value for key, value in asked.items() if value is not None and key not in own}
+
+
+def _model_response(completion: Json) -> Any:
+    from ..lms.hosted import litellm_quiet
+
+    return litellm_quiet().ModelResponse(**{"created": int(time.time()), **completion})
+
+
+PROTOCOLS: dict[str, Callable[[Json, Ask], Awaitable[tuple[Json, Events]]]] = {
+    "chat/completions": chat_completions,
+    "responses": responses,
+    "messages": messages,
+}
+"""The paths that are served below `/v1/`."""

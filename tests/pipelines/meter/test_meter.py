@@ -1,0 +1,269 @@
+"""The meter: programs of any framework, with the exact bill, budget, resume and record."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI
+
+import folkmoot as fm
+from folkmoot.pipelines.lms.ledger import totals
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+CREW = Path(__file__).parents[2] / "support" / "crew.py"
+PRICE = (1e-6, 1e-5)
+
+
+def completion(content: str, **message: Any) -> Any:
+    choice = {"index": 0, "message": {"role": "assistant", "content": content, **message}}
+    usage = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
+    body = {"id": "x", "object": "chat.completion", "created": 1, "model": "m", "usage": usage}
+    return 200, {}, {**body, "choices": [{**choice, "finish_reason": "stop"}]}
+
+
+def right(body: dict[str, Any]) -> Any:
+    """The gold answer of the question that the request begins with."""
+    text = body["messages"][-1]["content"]
+    text = text if isinstance(text, str) else text[0]["text"]
+    number = int(text.partition(":")[0].lstrip("q"))
+    return completion("AB"[number % 2])
+
+
+def questions(count: int = 6) -> list[fm.Question]:
+    return [
+        fm.Question(
+            id=f"q{number}",
+            question="Where?",
+            choices={"A": "bank", "B": "mall"},
+            answer="AB"[number % 2],
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.fixture
+def server() -> Any:
+    with ScriptedServer(right) as running:
+        yield running
+
+
+def run(program: Any, server: ScriptedServer, count: int = 6, **options: Any) -> fm.Evaluation:
+    lm = options.pop("lm", None) or fm.lm("openai/m", api_base=server.url, price=PRICE)
+    return fm.evaluate(program, questions(count), lm=lm, tracking=False, **options)
+
+
+def script(folder: Path, text: str) -> str:
+    path = folder / "child.py"
+    path.write_text("import json, os, subprocess, sys, time\n" + text)
+    return f"{sys.executable} {path}"
+
+
+def test_a_command_is_asked_scored_and_billed(server: ScriptedServer, tmp_path: Path) -> None:
+    result = run(fm.Command(f"{sys.executable} {CREW}"), server, out=tmp_path)
+    assert result.score == 1.0
+    assert result.summary.usage["calls"] == len(server.bodies) == 12
+    assert result.summary.usage["cost_usd"] == pytest.approx(12 * (10 * 1e-6 + 2 * 1e-5))
+    assert [turn["text"] for turn in result.rows[1]["transcript"]] == ["B", "B"]
+    assert {body["model"] for body in server.bodies} == {"m"}
+    assert totals(tmp_path).calls == 12
+
+
+@pytest.mark.parametrize("count", [64])
+def test_no_call_lands_on_another_question(server: ScriptedServer, count: int) -> None:
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        async with AsyncOpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key) as client:
+            said = await client.chat.completions.create(
+                model="any", messages=[{"role": "user", "content": f"{question.id}: hi"}]
+            )
+        return said.choices[0].message.content or ""
+
+    result = run(crew, server, count, concurrency=64)
+    assert result.score == 1.0
+    assert [row["usage"]["calls"] for row in result.rows] == [1] * count
+
+
+def test_equal_requests_of_a_question_are_samples_of_their_own(server: ScriptedServer) -> None:
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        async with AsyncOpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key) as client:
+            asked: Any = {"messages": [{"role": "user", "content": f"{question.id}: hi"}]}
+            create = client.chat.completions.create
+            said = await asyncio.gather(*(create(model="m", **asked) for _ in range(5)))
+            stream = await create(model="m", stream=True, **asked)
+            parts = [part.choices[0].delta.content or "" async for part in stream if part.choices]
+        assert said[0].choices[0].message.content == "".join(parts)
+        return "".join(parts)
+
+    result = run(crew, server, 2)
+    assert result.score == 1.0
+    assert len(server.bodies) == result.summary.usage["calls"] == 12
+    assert not any(body.get("stream") for body in server.bodies)
+
+
+def test_responses_and_messages_are_translated(server: ScriptedServer) -> None:
+    """Canary: LiteLLM's translators, which are not public, as of 1.83 and later."""
+
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        async with AsyncOpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key) as client:
+            asked: Any = {"model": "m", "input": f"{question.id}: hi"}
+            said = await client.responses.create(**asked)
+            events = [event async for event in await client.responses.create(**asked, stream=True)]
+            streamed = events[-1].response.output_text
+            assert said.output_text == streamed
+            deltas = [event.delta for event in events if event.type.endswith("text.delta")]
+            assert "".join(deltas) == streamed
+        body = {
+            "model": "m",
+            "max_tokens": 9,
+            "messages": [{"role": "user", "content": f"{question.id}: hi"}],
+        }
+        address = f"{endpoint.anthropic_url}/v1/messages"
+        message = await asyncio.to_thread(post, address, body)
+        assert message["content"] == [{"type": "text", "text": streamed}]
+        assert message["usage"]["input_tokens"] == 10
+        text = await asyncio.to_thread(post, address, {**body, "stream": True}, raw=True)
+        assert "event: message_stop" in text
+        assert json.dumps(streamed) in text
+        return streamed
+
+    result = run(crew, server, 2)
+    assert [row["error"] for row in result.rows] == [None, None]
+    assert result.score == 1.0
+    assert len(server.bodies) == result.summary.usage["calls"] == 8
+
+
+def post(address: str, body: Any, *, raw: bool = False, method: str = "POST") -> Any:
+    data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    request = urllib.request.Request(address, data, method=method)
+    with urllib.request.urlopen(request) as reply:
+        text = reply.read().decode()
+    return text if raw else json.loads(text)
+
+
+def test_what_the_endpoint_refuses(server: ScriptedServer) -> None:
+    seen: dict[str, Any] = {}
+    asked = {"model": "m", "messages": [{"role": "user", "content": "q0: hi"}]}
+
+    def refused(address: str, body: Any, method: str = "POST") -> tuple[int, str]:
+        with pytest.raises(urllib.error.HTTPError) as raised:
+            post(address, body, method=method)
+        return raised.value.code, json.load(raised.value)["error"]["message"]
+
+    def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        base = endpoint.base_url
+        seen["models"] = post(f"{base}/models", None, method="GET")
+        seen["path"] = refused(f"{base}/assistants", asked)
+        seen["token"] = refused(
+            base.replace(endpoint.api_key, "wrong") + "/chat/completions", asked
+        )
+        seen["body"] = refused(f"{base}/chat/completions", b"[")
+        seen["form"] = refused(f"{base}/chat/completions", {"model": "m"})
+        seen["state"] = refused(
+            f"{base}/responses", {"input": "hi", "previous_response_id": "resp_1"}
+        )
+        seen["address"] = f"{base}/chat/completions"
+        return "A"
+
+    result = run(crew, server, 1)
+    assert result.score == 1.0
+    assert {name: seen[name][0] for name in ("path", "token", "body", "form", "state")} == {
+        "path": 404,
+        "token": 401,
+        "body": 400,
+        "form": 502,
+        "state": 400,
+    }
+    assert [model["id"] for model in seen["models"]["data"]] == ["openai/m"]
+    with pytest.raises(urllib.error.URLError):  # the address went with its question
+        post(seen["address"], asked)
+    assert server.bodies == []
+    assert result.summary.report == {"unmetered": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("sys.exit('no such tool')", "ended with code 1: no such tool"),
+        ("print('A'); sys.exit(3)", "ended with code 3"),
+        ("time.sleep(60)", "longer than 1.5 s"),
+        ("subprocess.Popen(['sleep', '60']); print('A')", None),
+        ("print('A') if os.fork() else time.sleep(60)", None),
+        ("print('x' * 3_000_000); print('A')", None),
+        ("print(json.dumps({'answer': 'A', 'why': 'so'}))", None),
+    ],
+)
+def test_a_child_that_misbehaves(
+    server: ScriptedServer, tmp_path: Path, text: str, error: str | None
+) -> None:
+    (row,) = run(fm.Command(script(tmp_path, text), timeout=1.5), server, 1).rows
+    if error is None:
+        assert (row["error"], row["answer"]) == (None, "A")
+    else:
+        assert error in str(row["error"])
+
+
+def test_a_command_never_gets_a_key(
+    server: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GROQ_API_KEY", "TOOL_API_KEY"):
+        monkeypatch.setenv(name, "sk-canary")
+    text = (
+        "print(json.dumps({'answer': ' '.join(k for k, v in os.environ.items() if 'canary' in v)}))"
+    )
+    command = fm.Command(script(tmp_path, text), pass_env="TOOL_API_KEY")
+    lm = fm.lm("openai/m", api_base=server.url)
+    asked = [fm.Question(id="q0", question="Which keys?", answer="none", kind="span")]
+    (row,) = fm.evaluate(command, asked, lm=lm, tracking=False).rows
+    assert row["answer"] == "TOOL_API_KEY"
+
+
+def test_a_spent_budget_ends_the_run_and_more_goes_on(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    command = fm.Command(f"{sys.executable} {CREW}")
+    first = run(command, server, out=tmp_path, budget="5 calls", concurrency=1)
+    assert "5 calls" in str(first.summary.stopped)
+    assert len(server.bodies) == 5
+    assert len(first.rows) == 2
+    second = run(command, server, out=tmp_path, budget="100 calls", concurrency=1)
+    assert second.score == 1.0
+    # The first call of the third question was paid before, and is not made again.
+    assert len(server.bodies) == 12
+    assert second.summary.usage["calls"] == 12
+
+
+def test_names_of_models_are_seats_and_a_run_is_replayed(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    with ScriptedServer(lambda body: completion("A")) as other:
+        lms = {
+            "*": fm.lm("openai/m", api_base=other.url),
+            "theirs": fm.lm("openai/big", api_base=server.url),
+        }
+        command = fm.Command(f"{sys.executable} {CREW}")
+        first = run(command, server, lm=lms, out=tmp_path / "run", record=tmp_path / "record")
+        assert (first.score, other.bodies) == (1.0, [])
+    again = run(command, server, lm=f"replay/{tmp_path / 'record'}")
+    assert [row["answer"] for row in again.rows] == [row["answer"] for row in first.rows]
+    assert len(server.bodies) == 12
+
+
+def test_a_file_names_no_command(tmp_path: Path) -> None:
+    (tmp_path / "program.yaml").write_text("program: 'cmd:touch planted'\n")
+    with pytest.raises(fm.UserError, match="names the command"):
+        fm.evaluate(str(tmp_path / "program.yaml"), questions(), tracking=False)
+    with pytest.raises(fm.UserError, match="not saved"):
+        fm.Command("python crew.py").save(tmp_path / "saved")
+    for command in ("", "python 'crew.py"):
+        with pytest.raises(fm.UserError, match=r"empty|cannot be read"):
+            fm.Command(command)
+    with pytest.raises(fm.UserError, match="cannot be started"):
+        fm.evaluate(
+            "cmd:no-such-command", questions(), lm=fm.lm("openai/m", api_base="http://127.0.0.1:9")
+        )
