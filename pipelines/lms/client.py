@@ -51,7 +51,7 @@ class HttpEndpoint:
         key_hint: the environment variable to name when the key is refused.
         timeout: seconds that one attempt may take.
 
-    Raises UserError when `base_url` is no http or https address.
+    Raises UserError when `base_url` is not an http or https address.
     """
 
     def __init__(
@@ -136,11 +136,11 @@ class HttpEndpoint:
             async with session.post(
                 self._url, data=to_json(body), headers=self._headers, allow_redirects=False
             ) as response:
-                said = await read_body(response, self._most_bytes)
+                content = await read_body(response, self._most_bytes)
                 return (
                     response.status,
                     response.headers,
-                    self._hide(said.decode("utf-8", "replace")),
+                    self._hide(content.decode("utf-8", "replace")),
                 )
         except (aiohttp.ConnectionTimeoutError, aiohttp.ClientConnectorError) as problem:
             raise self._broken(problem, "unreachable") from None
@@ -157,17 +157,17 @@ class HttpEndpoint:
             ValueError
         ):  # what aiohttp says of a host or user info that cannot stand in an address
             raise FatalCallError(
-                f"{self.name} is no address: give --api-base as http://HOST:PORT/v1"
+                f"{self.name} is not an address: give --api-base as http://HOST:PORT/v1"
             ) from None
         except (aiohttp.ClientError, OSError) as problem:
             raise self._broken(problem, "cut off") from None
 
     def _broken(self, problem: Exception, kind: Trouble) -> TransientError:
         number = getattr(problem, "errno", None) or 0
-        said = (
+        reason = (
             os.strerror(number) if number > 0 else one_line(f"{type(problem).__name__}: {problem}")
         )
-        return TransientError(f"no connection to {self.name} ({said})", kind)
+        return TransientError(f"no connection to {self.name} ({reason})", kind)
 
 
 def _made_again(

@@ -532,9 +532,9 @@ def nested(levels: int) -> str:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "no valid JSON"),
-        (pickle.dumps({"program": "x"}), "no valid JSON"),
-        (b"\xff\xfe{}", "no valid JSON"),
+        (b"", "not valid JSON"),
+        (pickle.dumps({"program": "x"}), "not valid JSON"),
+        (b"\xff\xfe{}", "not valid JSON"),
         (b"[]", "holds no program"),
         (b'{"format": 1, "format": 1}', "a key stands twice"),
         (b'{"format": 1}', "Field required"),
@@ -544,7 +544,7 @@ def nested(levels: int) -> str:
             ('{"format": 1, "x": {"demos": {"choices": ' + nested(90) + "}}}").encode(),
             "nested too deeply",
         ),
-        (b'{"format": ' + b"9" * 5000 + b"}", "no valid JSON"),
+        (b'{"format": ' + b"9" * 5000 + b"}", "not valid JSON"),
     ],
 )
 def test_what_is_no_plain_json_is_refused(content: bytes, said: str, tmp_path: Path) -> None:
@@ -563,7 +563,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "fifos").mkdir()
     os.rename(tmp_path / "fifo", tmp_path / "fifos" / FILE)
-    with pytest.raises(UserError, match="is no file"):
+    with pytest.raises(UserError, match="is not a file"):
         fm.load_program(tmp_path / "fifos")
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="holds no saved program"):
@@ -769,7 +769,7 @@ def test_settings_that_leave_the_seats_can_be_set(tmp_path: Path) -> None:
     assert hashes(changed)["prompt_hash"] == hashes(program)["prompt_hash"]
     for sets, said in (
         ({"tie_break": "judge"}, "with tie_break set, .* would have other seats"),
-        ({"roles": ["reasoner", "intuitive"]}, "other seats"),
+        ({"roles": ["reasoner", "critic"]}, "other seats"),
         ({"max_round": 1}, "no parameter 'max_round'"),
         ({"max_rounds": 0}, "max_rounds is 0"),
         ({"demonstration": "boolq"}, "demonstration cannot be set"),
