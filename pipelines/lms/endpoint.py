@@ -125,7 +125,9 @@ class Transport(Protocol):
         """Seconds that one attempt may take."""
         ...
 
-    async def send(self, payload: Mapping[str, Any]) -> Reply: ...
+    async def send(self, payload: Mapping[str, Any]) -> Reply:
+        """One attempt at a chat completion, or at embeddings for a payload without messages."""
+        ...
 
     async def aclose(self) -> None: ...
 
@@ -170,6 +172,20 @@ def read_completion(text: str, name: str) -> Reply:
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise TransientError(
             f"{name} answered 200 with something that is not a chat completion ({error_in(text)})",
+            "unreadable",
+        ) from None
+
+
+def read_embeddings(text: str, name: str) -> Reply:
+    """Embeddings in OpenAI's JSON form. Raises TransientError when `text` holds none."""
+    try:
+        body = json.loads(text)
+        number = len(body["data"])
+        prompt = _tokens((body.get("usage") or {}).get("prompt_tokens"))
+        return Reply(f"{number} embeddings", "stop", prompt, 0, 0, 0, 0, body)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise TransientError(
+            f"{name} answered 200 with something that holds no embeddings ({error_in(text)})",
             "unreadable",
         ) from None
 

@@ -174,6 +174,16 @@ class Engine:
             reply = await self._reply({**self.settings, **fields}, rollout, whole=True)
         return dict(reply.body or {}), usage
 
+    async def embed(self, body: Mapping[str, Any], *, n: int = 1) -> tuple[dict[str, Any], Usage]:
+        """The embeddings for a raw request, and what they took: as `chat`, at `/embeddings`."""
+        fields = {name: value for name, value in body.items() if name != "model"}
+        if refused := sorted((ADDRESSES | {"extra_body", "messages"}) & fields.keys()):
+            raise CallError(f"{self.model} cannot be asked by this request: {refused[0]!r} is set")
+        with metered() as usage:
+            rollout = f"{ASKER.get().question or ''}#{n}"
+            reply = await self._reply(fields, rollout, whole=True)
+        return dict(reply.body or {}), usage
+
     async def aclose(self) -> None:
         if self.endpoint is not None:
             await self.endpoint.aclose()
@@ -513,6 +523,8 @@ class Engine:
         """What a call without a known end is booked as: a token for three bytes, and as long as it
         may be.
         """
+        if "messages" not in payload:  # embeddings, which complete nothing
+            return Reply("", "", len(to_json(payload["input"])) // 3 + 1, 0, 0, 0, 0)
         prompt = len(to_json(payload["messages"]))
         limits = (payload.get(name) for name in ("max_tokens", "max_completion_tokens"))
         most = next((most for most in limits if most), LONGEST_REPLY)

@@ -123,6 +123,10 @@ class LiteLLMEndpoint:
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
         """One attempt. Raises TransientError, CallError or FatalCallError."""
+        if "messages" not in payload:
+            raise CallError(
+                f"{self.model} makes no embeddings here: give an openai/… model, with its address"
+            )
         if unknown := sorted(payload.keys() - FIELDS):  # LiteLLM reads addresses from such fields
             raise CallError(
                 f"{self.model} takes no field {unknown[0]!r} in a request: leave it out"
