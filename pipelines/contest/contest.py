@@ -28,11 +28,7 @@ from ..tracking.run import Run, disk_errors, running
 from .confirm import confirm, confirmation_words, refuted
 from .entrants import Entrant
 from .free import free_entrants
-<<<<<<< HEAD
-=======
 from .improve import cheapest_survivors, improve, improvement_words
-from .logged import contest_run, contest_uploads
->>>>>>> main
 from .outcome import CONTEST, RESULT, WINNER, Contest
 from .plan import ContestPlan, plan_contest
 from .race import Race
@@ -102,12 +98,8 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
             run.track(CONTEST, registered=request.register)
         if run.books.account is not None:
             run.books.account.strict = True
-<<<<<<< HEAD
         race = Race(plan, run.folder, run.books)
-=======
-        race = Race(plan, run.folder, run.books, parent=parent)
         race.reserve_share = plan.improve_share
->>>>>>> main
         problem: BaseException | None = None
         try:
             with displayed(request.progress, "try", contest_line) as tell:
@@ -143,10 +135,6 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     winner = entrants[verdict.winner]
     names: dict[str, str] = {}
     said, finished = "", race.ended in ("decided", "questions", "money")
-<<<<<<< HEAD
-    if plan.unseen and plan.request.confirm and finished and winner is not reference:
-        comparison, stopped = confirm(plan, [reference, winner], run.folder)
-=======
     worth, improved, field = "", None, [reference, winner]
     if plan.improve_share and finished:
         improved = improve(plan, race, run.folder, plan.improve_share)
@@ -154,8 +142,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         asked = [reference, winner, *cheapest_survivors(race), *improved.entrants]
         field = list({one.name: one for one in asked}.values())
     if plan.unseen and finished and len({one.name for one in field}) > 1:
-        comparison, stopped = confirm(plan, field, run.folder, parent)
->>>>>>> main
+        comparison, stopped = confirm(plan, field, run.folder)
         race.stopped = race.stopped or stopped
         if comparison is not None:
             names = {one.name: one.folder for one in field}
@@ -273,15 +260,3 @@ def _savable(entrant: Entrant) -> Program:
     if addressed or isinstance(program, Foreign) or getattr(entrant.lm, "recorded", None):
         return program
     return ready(entrant)  # type: ignore[no-any-return]
-<<<<<<< HEAD
-=======
-
-
-def _log(run: Run[Any], found: Contest, race: Race, registered: str | None) -> None:
-    """Send the contest to the tracking store: outcome, standings, and the winner as a model."""
-    model = None
-    if isinstance(found.winner, Program) and not isinstance(found.winner, Foreign):
-        model = ModelUpload(found.winner, "winner", registered=registered)
-    status = "FINISHED" if found.stopped is None else "KILLED"
-    run.end(contest_uploads(found), status, model)
->>>>>>> main

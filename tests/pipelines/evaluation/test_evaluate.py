@@ -35,11 +35,6 @@ from folkmoot.modules.agents.transcript import Task
 from folkmoot.modules.base.calls import UsageFields
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.modules.reading.row import taken
-<<<<<<< HEAD
-from folkmoot.pipelines.base.journal import Journal
-=======
-from folkmoot.pipelines.evaluation.logged import evaluation_metrics, evaluation_note
->>>>>>> main
 from folkmoot.pipelines.lms.ledger import read_ledger
 from folkmoot.pipelines.runs.lines import result_lines
 from folkmoot.pipelines.runs.progress import Progress
