@@ -18,6 +18,7 @@ from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import none_readable
 from ..runs.books import Books
 from ..runs.rows import read_rows
+from ..tracking.described import LEFT_CONTEST
 from .entrants import FIRST_SAMPLES, Entrant, fair_opponent, lm_title
 from .lane import Lane, ask_all
 from .money import UNITS, Purse, amount, price_unit, samples_for
@@ -131,8 +132,8 @@ class Race:
 
     def _close_all(self) -> None:
         for name, lane in self.lanes.items():
-            left = self.stopped or (None if self._complete(lane) else "the contest is over")
-            self.runs[name] = lane.close(lane.out or left)
+            left = None if self._complete(lane) else f"{LEFT_CONTEST}: {lane.out or 'it was over'}"
+            self.runs[name] = lane.close(self.stopped or left)
 
     def _complete(self, lane: Lane) -> bool:
         return len(lane.answers) == len(self.questions)

@@ -12,6 +12,8 @@ from .values import experiment_name, params_of, scrubbed, tags_of, with_ends
 
 STOPPED_TAG = "folkmoot.stopped"
 """Tells of a run with a result what ended it early, such as a budget, or `no`."""
+LEFT_CONTEST = "left the contest"
+"""How the reason begins for which a program of a contest was not asked all questions."""
 DETAILS = ("program_hash", "prompt_hash", "data_fingerprint", "lms", "versions", "git_commit")
 
 
@@ -40,7 +42,7 @@ def described(run: Mapping[str, Any], key: str, name: str, document: Path, **mor
 
 def status_of(stopped: str | None) -> str:
     """How a run has ended: a lone name of an exception is a fault, other reasons are stops."""
-    if stopped is None:
+    if stopped is None or stopped.startswith(LEFT_CONTEST):
         return "FINISHED"
     return "FAILED" if stopped.isidentifier() and stopped != "interrupted" else "KILLED"
 

@@ -465,7 +465,7 @@ def contest_entry(folder: Path, key: str) -> RunEntry:
     tree |= {"difference": first.get("difference"), **bill(result["paid"])}
     score = f"{first['right']:.0%}" if first else None
     return begun(
-        name=title(run, score, winner),
+        name=title(run, score, f"{result['outcome']}: {winner}"),
         status="FINISHED" if result["stopped"] is None else "KILLED",
         metrics=rounded(figures(tree)),
         tags={
@@ -483,7 +483,10 @@ def contest_entry(folder: Path, key: str) -> RunEntry:
             **existing(folder, ["report.html"]),
         },
         model=model_in(folder / "winner", "winner"),
-        parts=_runs_in(folder, f"*/*/{SUMMARY}"),
+        parts=[
+            *_runs_in(folder, f"runs/*/{SUMMARY}"),
+            *_runs_in(folder, f"confirm/*/{SUMMARY}"),
+        ],
     )
 
 
