@@ -48,7 +48,9 @@ class CausalConsistency(Program):
         th0: the share of reasoners that an answer must exceed to be examined alone.
         th1: the share of evaluators that an answer must exceed to be taken.
         n: how many of the most frequent answers are examined when none exceeds `th0`.
-        d_max: most rounds; the paper's value is 3.
+        d_max: most rounds (the paper: 3). As long as no answer is accepted and the evaluators do
+            not agree, all reasoners answer anew and are examined again; after round `d_max` the
+            evaluators' last answer is taken. Only contested questions take more than one round.
         without: components left out (the paper's Table 3): `concepts`, `subquestions`, `rationale`
             of the reasoners, `non_causal`, `counterfactual`, `reconsideration` of the evaluators.
         demonstration: one-shot with the worked question of `scienceqa`, `com2sense`, `boolq`,

@@ -328,14 +328,20 @@ def restore(program: Saveable, saved: SavedProgram, folder: Path, *, sampling: b
     """Give a program of the same structure the words, demos and, by default, settings of the one
     that was saved in the folder, and what it had learned.
 
-    Raises UserError, and changes nothing, when the seats or their fields are others, or the
-    networks.
+    Agents in another order are found by their names. Raises UserError, and changes nothing, when
+    the seats or their fields are others, or the networks.
     """
     where = folder / FILE
     predictors = predictors_of(program)
     seat_of = {id(seat.predict): seat.name for _, seat in program.parts(Seat)}
     ours = {name: seat_of.get(id(predictor), "") for name, predictor in predictors.items()}
     theirs = {name: kept.seat for name, kept in saved.predictors.items()}
+    kept_as = {name: name for name in theirs}  # a predictor's name here → its name in the file
+    by_seat = {seat: name for name, seat in theirs.items()}
+    same_seats = sorted(ours.values()) == sorted(theirs.values())
+    if ours != theirs and same_seats and len(by_seat) == len(theirs):
+        kept_as = {name: by_seat[seat] for name, seat in ours.items()}
+        theirs = ours
     if ours != theirs:
         differing = next(name for name in [*theirs, *ours] if ours.get(name) != theirs.get(name))
         raise UserError(
@@ -344,7 +350,8 @@ def restore(program: Saveable, saved: SavedProgram, folder: Path, *, sampling: b
             "save the program again"
         )
     ready = {}
-    for name, kept in saved.predictors.items():
+    prompts = {name: saved.predictors[kept] for name, kept in kept_as.items()}
+    for name, kept in prompts.items():
         signature = predictors[name].signature
         unknown = [field for field in kept.fields if field not in signature.fields]
         if unknown:
@@ -366,7 +373,7 @@ def restore(program: Saveable, saved: SavedProgram, folder: Path, *, sampling: b
             networks[name].load_state(
                 networks[name].load(_place(folder, name, identity)).dump_state()
             )
-    for name, kept in saved.predictors.items():
+    for name, kept in prompts.items():
         predictors[name].signature = ready[name]
         predictors[name].demos = [dspy.Example(demo) for demo in kept.demos]
         if sampling:

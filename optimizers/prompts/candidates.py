@@ -165,7 +165,11 @@ def prompts_of(program: Program) -> dict[str, dict[str, Any]]:
     from.
     """
     found = {
-        name: {"instructions": predictor.signature.instructions, "demos": demos_of(predictor)}
+        name: {
+            "instructions": predictor.signature.instructions,
+            "demos": demos_of(predictor),
+            **({"thresholds": predictor.fields} if predictor.fields else {}),
+        }
         for name, predictor in program.named_predictors()
     }
     if isinstance(program, NearestDemos):

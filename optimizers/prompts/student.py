@@ -165,6 +165,13 @@ class Student(dspy.Module):  # type: ignore[misc]
                 )
         return copied
 
+    def reset_copy(self) -> Student:
+        """A copy without demonstrations; unlike DSPy's, each seat keeps the LM that it has."""
+        copied = self.deepcopy()
+        for predictor in copied.predictors():
+            predictor.demos, predictor.traces, predictor.train = [], [], []
+        return copied
+
     def get_lm(self) -> Any:
         return dspy.settings.lm
 

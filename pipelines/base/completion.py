@@ -19,7 +19,7 @@ STRATEGIES = (
 )
 OPTIMIZERS = (
     *("labeled_few_shot", "bootstrap", "bootstrap_rs", "knn", "copro", "mipro", "simba", "gepa"),
-    *("infer_rules", "better_together"),
+    *("infer_rules", "better_together", "bootstrap_optuna", "reanchor"),
 )
 _CATALOGUE = Path(__file__).parents[1] / "data" / "catalogue.yaml"
 

@@ -242,10 +242,12 @@ class Attempt:
             settings=self.chosen.presets[self.about["preset"]],
             threads=threads,
             seed=self.about["seed"],
+            teacher=self._teacher(control),
         )
         score = dspy.Evaluate(devset=self.plan.select, metric=metric, num_threads=threads)
         self._show()
         lms = [*lms_in(student.program, self.plan.lm), self.plan.task_lm, self.plan.prompt_lm]
+        lms += lms_in(bench.teacher.program, self.plan.lm) if bench.teacher else []
         settings = dspy.context(
             lm=self.plan.task_lm,
             adapter=ProposalAdapter(given),
@@ -271,6 +273,16 @@ class Attempt:
             self.stopped = self._spent(control.problem)
         elif control.problem is not None:
             self.problem = control.problem
+
+    def _teacher(self, control: CallControl) -> Student | None:
+        """The program that writes the demonstrations, which is not a candidate."""
+        if self.plan.teacher is None:
+            return None
+        teacher = Student(self.plan.teacher.deepcopy(), control)
+        teacher.sampled = True
+        # DSPy adds labelled questions to one without demonstrations of its own
+        teacher._compiled = any(one.demos for one in teacher.predictors())
+        return teacher
 
     def _spent(self, problem: BudgetSpent) -> str:
         """Why the optimizer was stopped; its part of the budget is nothing that the user

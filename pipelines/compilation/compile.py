@@ -25,6 +25,7 @@ _FIELDS = {
     "program_hash": "program",
     "lms": "LM",
     "prompt_lm": "prompt LM",
+    "teacher": "teacher",
     "metric": "metric",
     "train_fingerprint": "training data",
     "validation_fingerprint": "validation data",

@@ -9,15 +9,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypedDict
 
+import dspy
+from dspy.teleprompt.reanchor.calibrate import decision_outputs
+
 from ...modules.agents.adapter import profile_of
 from ...modules.agents.judge import JudgeMetric
 from ...modules.base.errors import UserError, checked_whole
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
+from ...modules.protocols.registry import PROTOCOLS
 from ...modules.protocols.saved import hashes, predictors_of
 from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
-from ...optimizers.prompts.optimizers import PromptOptimizer, optimizer_of
+from ...optimizers.prompts.optimizers import OPTIMIZERS, PromptOptimizer, optimizer_of
 from ..base.journal import as_json
 from ..base.request import pairs_text
 from ..base.wording import counted
@@ -74,6 +78,7 @@ class CompilationPlan:
     prompt_lm: Any
     metric: Metric
     chosen: PromptOptimizer
+    teacher: Program | None
     train: list[Question]
     validation: list[Question]
     learn: list[Question]
@@ -90,7 +95,9 @@ class CompilationPlan:
     def engines(self) -> list[Any]:
         """What all LMs are billed as."""
         judge = [billed_as(self.metric.lm)] if isinstance(self.metric, JudgeMetric) else []
-        return [*seat_engines(self.program, self.lm), billed_as(self.prompt_lm), *judge]
+        taught = [] if self.teacher is None else seat_engines(self.teacher, self.lm)
+        own = [*seat_engines(self.program, self.lm), billed_as(self.prompt_lm)]
+        return [*own, *taught, *judge]
 
     def about(self) -> dict[str, Any]:
         """What `compile.json` says of it, but for the result."""
@@ -102,6 +109,8 @@ class CompilationPlan:
                 **hashes(self.program),
                 "lms": lms_of(self.program, self.lm),
                 "prompt_lm": proposer if self.chosen.proposes else None,
+                "teacher": self.teacher
+                and [hashes(self.teacher)["program_hash"], lms_of(self.teacher, self.lm)],
                 "metric": self.metric.identity(),
                 "train_fingerprint": data.fingerprint(self.train),
                 "validation_fingerprint": data.fingerprint(self.validation)
@@ -230,6 +239,9 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     )
     learn, select = split(asked, chosen, request.preset, request.seed)
     program, lm = seating.seat(program)
+    teacher = None
+    if request.teacher is not None:
+        teacher = _teacher(request.teacher, program, lm, chosen, seating)
     lms_of(program, lm)  # refused here where a seat has no LM
     task_lm = lm or next(seat.predict.lm for seat in program.seats().values())
     plan = CompilationPlan(
@@ -240,6 +252,7 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         prompt_lm=_prompt_lm(request, seating) or task_lm,
         metric=metric,
         chosen=chosen,
+        teacher=teacher,
         train=train,
         validation=validation,
         learn=learn,
@@ -251,6 +264,42 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     # refused now, if at all
     account_of(request.budget, plan.engines, *([out] if out is not None else []))
     return plan
+
+
+def _teacher(
+    given: Any, program: Program, lm: Any, chosen: PromptOptimizer, seating: Seating
+) -> Program:
+    """The program that writes the demonstrations: the one that is given, or with the LM that is
+    given in every seat.
+
+    Raises UserError for an optimizer without a teacher, and a program with other agents.
+    """
+    if not chosen.taught:
+        taught = [name for name, one in OPTIMIZERS.items() if one.taught]
+        raise UserError(
+            f"{chosen.name} takes no teacher: drop it, or choose one of {', '.join(taught)}"
+        )
+    named = isinstance(given, str | Path)
+    is_program = named and (Path(given).expanduser().exists() or PROTOCOLS.spec(str(given)))
+    if isinstance(given, dspy.BaseLM) or (named and not is_program):
+        made: Program = program.deepcopy()
+        writer = seating.make(given) if named else given
+        for seat in made.seats().values():
+            seat.predict.lm = writer
+        return made
+    made = program_given(given)
+    for seat in made.seats().values():
+        seat.predict.lm = seat.predict.lm or lm
+    ours, theirs = predictors_of(program), predictors_of(made)
+    same = ours.keys() == theirs.keys() and all(
+        one.signature.equals(theirs[name].signature) for name, one in ours.items()
+    )
+    if not same:
+        raise UserError(
+            "the teacher has other agents or instructions than the program: give an LM, or the "
+            "program with demonstrations or LMs of its own"
+        )
+    return made
 
 
 def _settings(request: CompileRequest, train: str | None, validation: str | None) -> dict[str, Any]:
@@ -308,6 +357,11 @@ def check_input(
     """Warnings about the input. Raises UserError for what cannot be used, before anything
     is spent.
     """
+    if chosen.decides and not any(map(decision_outputs, predictors_of(program).values())):
+        raise UserError(
+            f"{chosen.name} fits the thresholds of decision outputs (bool, or DSPy's Score and "
+            f"Choice), and the program has none: choose another optimizer"
+        )
     if isinstance(program, Foreign):
         if chosen.name == "knn":
             raise UserError(

@@ -97,6 +97,15 @@ class CompileRequest(Columned, LMs, Spending):
     prompt_api_base: Annotated[
         str | None, Option(metavar="URL", help="Its address, where that is not the others'.")
     ] = None
+    teacher: Annotated[
+        Any,
+        str | None,
+        Option(
+            metavar="LM|PROGRAM",
+            help="Who writes the demonstrations: an LM, or a program with the same agents. "
+            "Default: the program itself.",
+        ),
+    ] = None
     tracking: Annotated[bool, tracked()] = True
     settings: Annotated[
         Mapping[str, Any] | None, Doc("what to note beside the run (data, split, …).")

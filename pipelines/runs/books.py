@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +30,7 @@ class Books:
     stores: tuple[CallStore, ...] = ()
     cache: CallCache | None = None
     account: Account | None = None
+    around: Context = field(default_factory=copy_context, repr=False)
 
     @property
     def paid(self) -> Usage:
@@ -42,13 +44,14 @@ class Books:
 
     @contextmanager
     def used(self, accounts: Iterable[Account]) -> Iterator[None]:
-        """Every call of the block goes through these books and is paid from `accounts`; also in
-        threads.
+        """Every call of the block goes through these books and those around them, and is paid from
+        `accounts` and theirs; also in threads, which start without them.
         """
+        ledgers = (self.ledger,) if self.ledger else ()
         with (
-            bound(ACTIVE, _before(self.stores, ACTIVE.get())),
-            bound(LEDGERS, _before((self.ledger,) if self.ledger else (), LEDGERS.get())),
-            bound(ACCOUNTS, tuple(accounts)),
+            bound(ACTIVE, _before(self.stores, self.around.get(ACTIVE, ()))),
+            bound(LEDGERS, _before(ledgers, self.around.get(LEDGERS, ()))),
+            bound(ACCOUNTS, _before(tuple(accounts), self.around.get(ACCOUNTS, ()))),
             bound(ACTIVE_CACHE, self.cache),
             refusals(),
         ):
@@ -103,7 +106,7 @@ def open_books(
             account = open_account(budget, engines, Books(book).paid if spent is None else spent)
         known = ACTIVE_CACHE.get() if cache is None else held.enter_context(open_cache(cache))
         books = Books(book, stores, known, account)
-        held.enter_context(books.used(_before((account,) if account else (), ACCOUNTS.get())))
+        held.enter_context(books.used((account,) if account else ()))
         yield books
 
 

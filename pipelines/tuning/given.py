@@ -15,9 +15,32 @@ from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
 from ...modules.protocols.saved import hashes
+from ..lms.named import lm
 from ..programs.build import MakeLM
 from ..programs.resolve import program_given, program_of
+from ..programs.saved import saved_program
 from ..runs.folder import TemporaryFolder
+
+
+def rebuilt(
+    folder: Path, program: Program, changed: Mapping[str, Any], make_lm: MakeLM = lm
+) -> Program:
+    """The program that is saved in a folder, with some parameters changed, and with the LMs and the
+    environment of `program`, which has the same seats.
+
+    Raises UserError for parameters that would change which seats there are.
+    """
+    retrievals = [getattr(part, "retrieval", None) for _, part in program.parts(Program)]
+    places = [one.environment for one in retrievals if one is not None]
+    lms = {name: seat.predict.lm for name, seat in program.seats().items()}
+    return saved_program(
+        folder,
+        sets=changed,
+        lms={name: one for name, one in lms.items() if one is not None},
+        environment=next((one for one in places if one is not None), None),
+        make_lm=make_lm,
+    )
+
 
 MOST_ORDERED = 4
 """The longest list whose orders are tried: five agents have 120 of them."""
@@ -72,7 +95,7 @@ class Given:
         """
         described = self.program.describe()
         changed = {
-            name: {**described[name], **value} if isinstance(value, Mapping) else value
+            name: {**(described.get(name) or {}), **value} if isinstance(value, Mapping) else value
             for name, value in parameters.items()
             if described.get(name) != value
         }
@@ -81,14 +104,7 @@ class Given:
             return same
         if self.folder is None:
             raise UserError(f"{min(changed)} cannot be set on a program of your own: leave it out")
-        retrievals = [getattr(part, "retrieval", None) for _, part in self.program.parts(Program)]
-        for one in retrievals:
-            if one is not None and one.environment is not None:
-                changed["environment"] = one.environment
-        program = program_of(self.folder, changed, make_lm=make_lm)
-        lms = {name: seat.predict.lm for name, seat in self.program.seats().items()}
-        program.assign({name: lm for name, lm in lms.items() if lm is not None})
-        return program
+        return rebuilt(self.folder, self.program, changed, make_lm)
 
     def space(self, make_lm: MakeLM) -> Space:
         """What its protocol declares, as far as the saved prompts fit: rounds, ties, the order of

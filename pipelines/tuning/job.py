@@ -35,6 +35,7 @@ from ..lms.ledger import LEDGER, totals, usage_of
 from ..lms.named import lm_identity
 from ..runs.describe import lms_of
 from ..runs.folder import unwritable
+from .compiled import FEWEST, CompiledPrompts
 from .network import check_networks, halves
 from .recovery import Crew
 from .request import SCORE
@@ -166,6 +167,12 @@ class Job:
         lms_of(default, self.lm)
         small = self._countable([name for name in objectives if name not in quality])
         check_networks(self.space, self.train)
+        if self.space.compiles and len(self.train) < FEWEST:
+            raise UserError(
+                f"a study that compiles prompts needs at least {FEWEST} training questions, half "
+                f"for the optimizer and half to score on, and there are {len(self.train)}: give "
+                f"more"
+            )
         found = replace(self, objectives=[*quality, *small])
         found._check_optuna(workers)
         return found
@@ -224,13 +231,20 @@ class Job:
 
     @property
     def questions(self) -> tuple[list[Question], list[Question]]:
-        """(questions in the order in which every setting is asked them, those to train networks
-        on).
+        """(questions in the order in which every setting is asked them, those that networks and
+        optimizers learn from).
         """
         order = np.random.default_rng(self.seed).permutation(len(self.train))
         asked = [self.train[place] for place in order]
-        learnt, scored = halves(asked) if self.space.trains else ([], asked)
+        learns = self.space.trains or self.space.compiles
+        learnt, scored = halves(asked) if learns else ([], asked)
         return scored, learnt
+
+    def prompts(self, learnt: list[Question]) -> CompiledPrompts:
+        """What compiles the prompts of settings."""
+        return CompiledPrompts(
+            self.folder, learnt, self.metric, self.lm, self.seed, self.concurrency, self.cache
+        )
 
     @property
     def home(self) -> str:

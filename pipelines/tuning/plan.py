@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from ..programs.seats import EVERY, Seating, parse_prices
 from .job import Job
 from .network import most_turns
 from .request import TuneRequest
-from .space import TuneSpace
+from .space import NOT_COMPILED, OPTIMIZER, PRESET, Recipe, TuneSpace
 from .storage import is_local, safe_url
 from .yaml_space import space_of
 
@@ -53,12 +54,26 @@ class StudyPlan:
     @property
     def most_training(self) -> int:
         """The most calls of one training."""
-        return self.most_turns[1] * len(self.job.questions[1])
+        return self.most_turns[1] * len(self.job.questions[1]) if self.job.space.trains else 0
+
+    @cached_property
+    def most_compiling(self) -> int:
+        """The most calls of one compilation, of the first program."""
+        branch, (_, learnt) = self.job.space.branches[0], self.job.questions
+        _, default = self.job.space.default()
+        works = [
+            self.job.prompts(learnt).plan(default, Recipe(optimizer, preset)).work
+            for optimizer in branch.choices(OPTIMIZER)
+            for preset in branch.choices(PRESET)
+            if optimizer != NOT_COMPILED
+        ]
+        return max((work["optimizer_calls"] for work in works), default=0)
 
     @property
     def most_calls(self) -> int:
         scored, _ = self.job.questions
         calls = self.most_turns[0] * (len(scored) * self.job.trials + 2 * len(self.validation))
+        calls += self.most_compiling * self.job.trials
         return calls + self.most_training * (self.job.trials + 1)  # the default may be no trial
 
     @property
@@ -84,7 +99,9 @@ class StudyPlan:
             "concurrency",
             "cache",
         )
-        training = {"most_training_calls": self.most_training} if self.job.questions[1] else {}
+        training = {"most_training_calls": self.most_training} if self.job.space.trains else {}
+        if self.job.space.compiles:
+            training["most_compiling_calls"] = self.most_compiling
         return {
             **{name: str(getattr(self.request, name)) for name in known},
             "objectives": str(self.job.objectives),
@@ -108,9 +125,12 @@ class StudyPlan:
             f"a trial of the default: {estimated}",
             shows,
         ]
-        if learnt:
-            most = f"at most {self.most_training:,} calls a setting"
+        if job.space.trains:
+            most = f"at most {self.most_training:,} calls per setting"
             found.insert(1, f"{len(learnt):,} more to train networks on: {most}")
+        elif job.space.compiles:
+            most = f"at most {self.most_compiling:,} calls per structure"
+            found.insert(1, f"{len(learnt):,} more to compile prompts on: {most}")
         if self.request.budget:
             held = "" if is_local(job.storage) else "; machines that join have budgets of their own"
             found.append(
@@ -135,7 +155,13 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
         )
     space = request.space
     if not isinstance(space, TuneSpace):
-        space = space_of(space, parse_sets(request.sets), lms=_seats(seating), make_lm=seating.make)
+        space = space_of(
+            space,
+            parse_sets(request.sets),
+            lms=_seats(seating),
+            compiled_by=request.compile,
+            make_lm=seating.make,
+        )
     lm = lm_given(None) if EVERY not in seating.seated else seating.make(seating.seated[EVERY])
     _check_prices(seating, space, lm)
     how: Any = {"columns": request.column_names(), "kind": request.kind}

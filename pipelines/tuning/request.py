@@ -52,17 +52,17 @@ class TuneRequest(Columned, LMs, Spending):
         str,
         Argument(
             help="deliberation, single, …: its declared space; a short spec that fixes a part of "
-            "it; a YAML "
-            "file, or in Python what such a file holds."
+            "it; the folder of a saved or compiled program; a YAML file. In Python also a program, "
+            "or what such a file holds."
         ),
     ]
     train: Annotated[
         AnyQuestions,
         str,
         source(
-            "Labelled questions that trials are scored on; the hopeless are stopped early. In a "
-            "space with "
-            "strategy networks to train, one half of them, drawn by the seed, teaches networks."
+            "Labelled questions that trials are scored on; the hopeless are stopped early. Where "
+            "networks are trained or prompts compiled, one half of them, drawn by the seed, is for "
+            "that."
         ),
     ]
     validation: Annotated[
@@ -75,6 +75,15 @@ class TuneRequest(Columned, LMs, Spending):
     train_limit: Annotated[int | None, Option(min=1, help="Only so many of them.")] = None
     validation_split: Annotated[str | None, Option(help="Split of the validation data.")] = None
     validation_limit: Annotated[int | None, Option(min=1, help="Only so many of them.")] = None
+    compile: Annotated[
+        str | Sequence[str] | None,
+        str | None,
+        Option(
+            metavar="NAME,…",
+            help="Also try each setting with prompts compiled by these optimizers, such as "
+            "bootstrap_rs, on one half of the training questions; trials are scored on the other.",
+        ),
+    ] = None
     trials: Annotated[
         int,
         Option(

@@ -87,6 +87,10 @@ class Branch:
     def compiles(self) -> bool:
         return OPTIMIZER in self.space
 
+    def choices(self, name: str) -> list[Any]:
+        """The values of a parameter, none where it does not vary."""
+        return options(self.space[name].values) or [] if name in self.space else []
+
     @property
     def protocol(self) -> Protocol | None:
         if self.given is not None:
@@ -106,7 +110,7 @@ class Branch:
             parameters[name] = {**value, **parameters.get(name, {})} if merges else value
         return parameters
 
-    def compiling(self, setting: Mapping[str, Any]) -> Recipe | None:
+    def recipe(self, setting: Mapping[str, Any]) -> Recipe | None:
         """How the prompts of a point of this branch are compiled; None where they are not."""
         optimizer = setting.get(OPTIMIZER, NOT_COMPILED)
         if optimizer == NOT_COMPILED:
@@ -243,20 +247,21 @@ class TuneSpace:
         return self.whole(branch, own, lms, program), program
 
     def first(self) -> list[Setting]:
-        """The settings that a study begins with: the default, and the default compiled by each
-        optimizer.
+        """The settings that a study begins with: the default, where prompts can be compiled also
+        with each optimizer.
         """
         default, _ = self.default()
-        if default is None:
-            return []
         branch = self.branches[0]
+        if not branch.compiles:
+            return [] if default is None else [default]
         name, preset = self.prefix(branch) + OPTIMIZER, self.prefix(branch) + PRESET
-        if name not in default:
-            return [default]
-        optimizers = options(branch.space[OPTIMIZER].values) or []
-        presets = options(branch.space[PRESET].values) or []
-        compiled = [one for one in optimizers if one != NOT_COMPILED]
-        return [default, *({**default, name: one, preset: presets[0]} for one in compiled)]
+        base = default if default is not None else self.point(_first_value)
+        plain = {key: value for key, value in base.items() if key not in (name, preset)}
+        presets = {preset: branch.choices(PRESET)[0]}
+        return [
+            {**plain, name: one, **({} if one == NOT_COMPILED else presets)}
+            for one in branch.choices(OPTIMIZER)
+        ]
 
     def check(self) -> None:
         """Build a program with every value of every parameter. Raises UserError naming file and
@@ -361,6 +366,11 @@ def _tried(space: Space, name: str, place: int, key: str, values: Distribution) 
     if when is not None and when.parameter == key:
         return coded(next((one for one in allowed if when.holds({key: one})), allowed[0]))
     return coded(allowed[-1 if place < 0 else 0])
+
+
+def _first_value(_: str, values: Distribution) -> Any:
+    allowed = options(values)
+    return coded(allowed[0]) if allowed else values.low  # type: ignore[union-attr]
 
 
 def _shown(parameter: Parameter) -> dict[str, Any]:

@@ -26,7 +26,6 @@ from ...modules.base.space import (
     draw_setting,
     grid_settings,
     key_of,
-    options,
 )
 from ...modules.base.sync import run_sync
 from ...modules.protocols.declaration import Replayed, Replays
@@ -47,9 +46,10 @@ from ..runs.books import open_books
 from ..runs.describe import lms_of, open_run
 from ..runs.manifest import MANIFEST, save_run
 from ..runs.rows import RESULTS, RowFile, read_rows
+from .compiled import largest, structure_of
 from .job import Job
 from .network import CALLS, Networks
-from .space import Branch
+from .space import Branch, Recipe
 
 RUNS = "runs"
 LATENCY = "latency"
@@ -92,6 +92,7 @@ class Scorer:
         self.job, self.space, self.objectives = job, job.space, job.objectives
         self.questions, learnt = job.questions
         self._networks = Networks(job.folder, learnt, job.lm, job.cache, job.run_id)
+        self._prompts = job.prompts(learnt)
 
     @property
     def shares(self) -> bool:
@@ -109,10 +110,10 @@ class Scorer:
         Raises BudgetSpent when the budget ends before the questions do; their rows are kept.
         """
         branch, own, lms = self.space.own(setting)
-        parameters = branch.parameters(own)
+        parameters, recipe = branch.parameters(own), branch.recipe(own)
         if branch.trains:
             try:
-                self._program(branch, parameters, lms)
+                self._program(branch, parameters, lms, recipe)
             except Unanswered as problem:
                 return Scored(setting, (None,) * questions, {}, f"training: {problem.what}"), []
         replays = self._replays(branch)
@@ -120,8 +121,8 @@ class Scorer:
         found: list[Scored] = []
         own_rows: list[ResultRow] | None = None
         if replays is not None and (self.shares or replays.same_calls):
-            recorded = replays.record(parameters, _largest(branch, replays))
-            program = self._program(branch, recorded, lms)
+            recorded = replays.record(parameters, largest(branch, replays))
+            program = self._program(branch, recorded, lms, recipe)
             for given, sibling in self._siblings(branch, own, replays):
                 full = self.space.whole(branch, sibling, lms, program)
                 if replays.tell([], given) is not None and key_of(full) not in (
@@ -130,7 +131,7 @@ class Scorer:
                 ):
                     others[key_of(full)] = full, given
             if others or replays.tell([], parameters) is not None:
-                rows = self._rows(branch, recorded, lms, questions)
+                rows = self._rows(program, questions)
                 outcomes = replays.tell(rows, parameters)
                 own_rows = None if outcomes is None else _replayed(rows, outcomes, self.job.metric)
                 for full, given in others.values():
@@ -138,7 +139,7 @@ class Scorer:
                         told = replays.tell(rows, given) or []
                         found.append(self._scored(full, _replayed(rows, told, self.job.metric)))
         if own_rows is None:
-            own_rows = self._rows(branch, parameters, lms, questions)
+            own_rows = self._rows(self._program(branch, parameters, lms, recipe), questions)
         return self._scored(setting, own_rows), found
 
     def training_run(self, setting: Setting) -> str | None:
@@ -168,13 +169,13 @@ class Scorer:
     def program(self, setting: Setting) -> Program:
         """The program of a setting, fitted where it has something to fit."""
         branch, own, lms = self.space.own(setting)
-        parameters = branch.parameters(own)
-        program = self._program(branch, parameters, lms)
+        parameters, recipe = branch.parameters(own), branch.recipe(own)
+        program = self._program(branch, parameters, lms, recipe)
         if isinstance(program, Ensemble) and program.weighs and program.weights is None:
             replays = branch.protocol.replays if branch.protocol else None
             assert replays is not None
-            recorded = replays.record(parameters, {})
-            program.fit_weights(self._rows(branch, recorded, lms, len(self.questions)))
+            recorded = self._program(branch, replays.record(parameters, {}), lms, recipe)
+            program.fit_weights(self._rows(recorded, len(self.questions)))
         return program
 
     def default(self) -> Program:
@@ -197,10 +198,20 @@ class Scorer:
             yield branch.parameters(setting), setting
 
     def _program(
-        self, branch: Branch, parameters: Mapping[str, Any], lms: Mapping[str, Any]
+        self,
+        branch: Branch,
+        parameters: Mapping[str, Any],
+        lms: Mapping[str, Any],
+        recipe: Recipe | None,
     ) -> Program:
+        """The program of these parameters, trained or with compiled prompts where it has to be."""
         program = branch.build(parameters, lms, self.space.make_lm)
-        return self._networks.trained(program) if branch.trains else program
+        if branch.trains:
+            return self._networks.trained(program)
+        if recipe is None:
+            return program
+        structure = branch.build(structure_of(branch, parameters), lms, self.space.make_lm)
+        return self._prompts.applied(program, structure, recipe)
 
     def _folder(self, program: Program) -> Path:
         known = [hashes(program)["program_hash"], lms_of(program, self.job.lm)]
@@ -223,13 +234,10 @@ class Scorer:
         )
         return Scored(setting, scores, took, problem, self.job.metric.scale.least)
 
-    def _rows(
-        self, branch: Branch, parameters: Mapping[str, Any], lms: Mapping[str, Any], questions: int
-    ) -> list[ResultRow]:
+    def _rows(self, program: Program, questions: int) -> list[ResultRow]:
         """A row for each of the first so many questions, in order, asked as far as there is none
         yet.
         """
-        program = self._program(branch, parameters, lms)
         folder = self._folder(program)
         asked = self.questions[:questions]
         folder.mkdir(parents=True, exist_ok=True)
@@ -321,16 +329,6 @@ def _took(row: ResultRow, objective: str) -> float:
     else:
         each = [cost for *_, cost in row["worth"]]
     return float(sum(math.nan if one is None else one for one in each))
-
-
-def _largest(branch: Branch, replays: Replays) -> dict[str, Any]:
-    """The largest number that each free parameter can be."""
-    largest: dict[str, Any] = {}
-    for name in replays.free:
-        values = options(branch.space[name].values) if name in branch.space else None
-        if values and all(isinstance(value, int) for value in values):
-            largest[name] = max(values)
-    return largest
 
 
 def _is_free(branch: Branch, name: str, replays: Replays) -> bool:

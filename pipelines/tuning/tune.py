@@ -30,11 +30,12 @@ from ..lms.ledger import totals
 from ..programs.networks import Unanswered
 from ..runs.books import open_books
 from ..runs.describe import lms_of
-from ..runs.folder import out_folder
+from ..runs.folder import MANIFEST, out_folder
 from ..runs.manifest import made_with, versions
 from ..tracking.context import caller_place
 from ..tracking.tracker import start_tracking
 from ..tracking.uploads import ModelUpload, Tracker
+from .compiled import compiling_calls
 from .job import Job
 from .logged import study_uploads, trials_of
 from .network import training_calls
@@ -268,8 +269,10 @@ def _finish(
             except (BudgetSpent, Unanswered) as spent:
                 stopped = stopped or str(spent)
     made = totals(job.folder)
-    held_out = [totals(job.folder / VALIDATION / name) for name in ("winner", "default")]
+    held_out = [totals(place) for place in (job.folder / VALIDATION).glob("*/")]
     searched = made.calls - sum(usage.calls for usage in held_out)
+    learns = job.space.trains or job.space.compiles
+    learning = training_calls(job.folder) + compiling_calls(job.folder) if learns else 0
     report = {
         "study": job.study,
         "storage": safe_url(job.storage),
@@ -278,11 +281,11 @@ def _finish(
         "seed": job.seed,
         "questions": {
             "train": len(job.train),
-            **({"scored": len(scorer.questions)} if job.space.trains else {}),
+            **({"scored": len(scorer.questions)} if learns else {}),
             "validation": len(validation),
         },
         "trials": counts(table),
-        "calls": calls_of(table, searched, training_calls(job.folder) if job.space.trains else 0),
+        "calls": calls_of(table, searched, learning),
         "paid": made.to_dict(),
         "best": front[0] if front else None,
         "front": front,
@@ -322,7 +325,7 @@ def _validated(
             lm=job.lm,
             metric=job.metric,
             concurrency=job.concurrency,
-            out=job.folder / VALIDATION / name,
+            out=_validation_folder(job.folder, name, program),
             cache=job.cache,
             tracking=tracker.run_id is not None,
             parent=tracker.run_id,
@@ -358,6 +361,16 @@ def _validated(
             "unread": pair.cause,
         }
     return found, evaluations
+
+
+def _validation_folder(folder: Path, name: str, program: Program) -> Path:
+    """Where a program is evaluated on validation questions; with a larger budget or more trials
+    another one may win, which then has a folder of its own.
+    """
+    place, mine = folder / VALIDATION / name, hashes(program)["program_hash"]
+    earlier = read_object(place / MANIFEST) or {}
+    differs = earlier.get("program_hash", mine) != mine
+    return place.with_name(f"{name}-{mine[:8]}") if differs else place
 
 
 def _held_out(settings: Mapping[str, Any]) -> dict[str, Any]:

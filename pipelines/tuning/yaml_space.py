@@ -107,6 +107,13 @@ def space_of(
             )
     space = TuneSpace(where, tuple(branches), make_lm)
     space.check()
+    first = branches[0]
+    fixed = all(one.values.single() for one in first.space.values() if one.among is None)
+    if len(branches) == 1 and first.given and fixed and not first.lms:
+        raise UserError(
+            f"{where}: nothing of {first.label} varies: give parameters lists of values, or "
+            f"--compile an optimizer"
+        )
     return space
 
 
@@ -135,13 +142,7 @@ def _branch(
     protocol = PROTOCOLS.find(name) if isinstance(spec, str) else None
     if protocol is None or not protocol.example:
         branch = _given(where, spec, fields, sets, make_lm)
-        space = {**branch.space, **compiling}
-        if not space and not lms:
-            raise UserError(
-                f"{where}: nothing of {branch.label} varies: give parameters lists of values, or "
-                f"--compile an optimizer"
-            )
-        return replace(branch, space=space, lms=lms)
+        return replace(branch, space={**branch.space, **compiling}, lms=lms)
     if name == TO_TRAIN.name and parts == [""]:
         raise UserError(
             f"{where}: {spec!r} names no folder: write network:FOLDER, or network to train some"
@@ -176,7 +177,10 @@ def _given(
             f"YAML file or a saved program's folder"
         )
     given = Given.of(spec, make_lm)
-    protocol, values = given.protocol, _flat({**fields, **sets})
+    protocol = given.protocol
+    known = takes(protocol) if protocol is not None and given.folder is not None else []
+    own = {key: value for key, value in sets.items() if key.partition(".")[0] in known}
+    values = _flat({**fields, **own})
     if protocol is None or (given.folder is None and values):
         raise UserError(f"{where}: {label} has no {min(values)!r} to set: leave it out")
     for name in fields:
@@ -188,7 +192,9 @@ def _given(
     space = settled(fitting)
     if fields:
         space = {
-            name: one for name, one in fitting.items() if name in values or one.joins in values
+            name: one
+            for name, one in fitting.items()
+            if name in values or (one.joins in values and one.default is None)
         }
     space, fixed = _narrowed(where, protocol, space, values)
     return Branch(label, label, constructed({}, fixed), space, given=given)

@@ -19,7 +19,6 @@ from planted import compiled, digest, of_instructions
 
 import folkmoot as fm
 from folkmoot.optimizers.prompts.candidates import prompts_of
-from folkmoot.pipelines.compilation.outcome import compilation_in
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 
@@ -140,19 +139,6 @@ def test_the_same_call_again_asks_nothing(scripted: Any, tmp_path: Path) -> None
         json.loads(line)["key"] for line in (tmp_path / "candidates.jsonl").read_text().splitlines()
     ]
     assert len(rows) == len(set(rows))
-
-
-def test_a_result_that_names_another_folder_is_read_where_it_is(
-    scripted: Any, tmp_path: Path
-) -> None:
-    scripted.reply = of_instructions()
-    compile_in(scripted.url, tmp_path, "mipro")
-    document = json.loads((tmp_path / "compile.json").read_text())
-    document["result"]["folder"] = "elsewhere"
-    (tmp_path / "compile.json").write_text(json.dumps(document))
-    found = compilation_in(tmp_path)
-    assert found is not None
-    assert found.folder == tmp_path
 
 
 @pytest.mark.parametrize("ending", ["length", "stop"])

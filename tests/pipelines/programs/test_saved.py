@@ -769,7 +769,7 @@ def test_settings_that_leave_the_seats_can_be_set(tmp_path: Path) -> None:
     assert hashes(changed)["prompt_hash"] == hashes(program)["prompt_hash"]
     for sets, said in (
         ({"tie_break": "judge"}, "with tie_break set, .* would have other seats"),
-        ({"roles": ["reasoner", "intuitive"]}, "other seats"),
+        ({"roles": ["reasoner", "critic"]}, "other seats"),
         ({"max_round": 1}, "no parameter 'max_round'"),
         ({"max_rounds": 0}, "max_rounds is 0"),
         ({"demonstration": "boolq"}, "demonstration cannot be set"),

@@ -21,7 +21,6 @@ from tuned import (
 
 import folkmoot as fm
 from folkmoot.pipelines.lms.ledger import totals
-from folkmoot.pipelines.tuning.report import conclusion
 
 ROUNDS = {
     "program": "deliberation",
@@ -119,39 +118,6 @@ def test_sixty_settings_for_little_more_than_one_deepest_run(scripted: Any, tmp_
     )
     deepest = len(scripted.requests) - before
     assert deepest <= searched <= 1.2 * deepest
-
-
-@pytest.mark.parametrize(
-    ("roles", "rounds"),
-    [
-        pytest.param(["intuitive", "critic", "reasoner"], 12, marks=pytest.mark.nightly),
-        pytest.param(["intuitive", "critic"], 15, marks=pytest.mark.nightly),
-    ],
-)
-def test_sixty_settings_of_agents_who_never_agree(
-    scripted: Any, tmp_path: Path, roles: list[str], rounds: int
-) -> None:
-
-    def rule(role: str, round: int, number: int, before: list[str]) -> bool:
-        if role == "judge":
-            return len(before) == 4 * len(roles) or number % 2 == 0
-        return role == "reasoner" and number % 3 == 0
-
-    scripted.reply = scripted_by(rule)
-    space = {
-        "program": "deliberation",
-        "roles": roles,
-        "max_rounds": {"from": 1, "to": rounds},
-        "sampling": {"temperature": None},
-    }
-    study = tuned(scripted, space, tmp_path / "out", trials=60, sampler="grid")
-    settings = {
-        json.dumps(entry["setting"], sort_keys=True) for entry in study.trials if entry["setting"]
-    }
-    assert len(settings) == 60
-    assert study.report["calls"]["made"] <= 1.2 * 40 * (len(roles) * rounds + 1)
-    assert study.report["best"]["setting"]["max_rounds"] == 4
-    assert study.report["best"]["scores"]["accuracy"]["value"] == 1.0
 
 
 def test_the_front_is_the_true_one(scripted: Any, tmp_path: Path) -> None:
@@ -442,22 +408,3 @@ def test_a_wrong_key_stops_the_study_in_one_line(scripted: Any, tmp_path: Path) 
     report = json.loads((tmp_path / "out" / "study.json").read_text())
     assert report["trials"]["given back"] == 1
     assert report["best"] is None
-
-
-def test_unread_answers_are_no_gain_of_a_winner() -> None:
-    score = {"value": 0.5, "low": 0.4, "high": 0.6}
-    found = {
-        "same": False,
-        "n": 100,
-        "difference": score,
-        "p": 0.001,
-        "winner": score,
-        "default": score,
-    }
-    found["outcome"] = "a"
-    cause = "20 of 20 replies of default were cut off at 1,024 tokens: raise max_tokens"
-    assert conclusion({**found, "unread": ""}, "accuracy").startswith(
-        "the winner is better than the default"
-    )
-    said = conclusion({**found, "unread": cause}, "accuracy")
-    assert said == f"{cause}: whether the winner is better than the default is not known"

@@ -239,11 +239,6 @@ def test_killed_in_training_a_study_goes_on_to_the_same_result(
     killed_at((25,), whole, server, tmp_path / "killed")
 
 
-@pytest.mark.nightly
-def test_killed_again_and_again(whole: Any, server: ScriptedServer, tmp_path: Path) -> None:
-    killed_at((5, 60, 110, 170, 240), whole, server, tmp_path / "killed")
-
-
 def without_homes(value: Any) -> Any:
     text = json.dumps(without_numbers(value))
     return json.loads(
@@ -284,14 +279,6 @@ def test_who_wants_the_network_that_another_trains_waits(
         next(out.glob("networks/*/tensors.safetensors")) for out in (alone, tmp_path / "both")
     ]
     assert tensors[0].read_bytes() == tensors[1].read_bytes()
-
-
-@pytest.mark.nightly
-def test_two_workers_end_as_one(whole: Any, server: ScriptedServer, tmp_path: Path) -> None:
-    study = study_of(server.url, tmp_path / "out", workers=2)
-    assert without_homes(study.report["best"]["setting"]) == whole.report["best"]["setting"]
-    assert {entry["state"] for entry in study.trials} <= {"complete", "pruned"}
-    assert study.best.describe() == whole.best.describe()
 
 
 def test_a_network_beside_a_single_agent(server: ScriptedServer, tmp_path: Path) -> None:
@@ -377,15 +364,6 @@ def halves_of(out: Path, seed: int) -> tuple[list[fm.Question], list[fm.Question
     scored = {question.id for question in asked}
     assert {question.id for question in learnt} == {q.id for q in job.train if q.id not in scored}
     return learnt, asked
-
-
-def test_halves_are_apart_and_the_same_for_all(tmp_path: Path) -> None:
-    learnt, scored = halves_of(tmp_path, 0)
-    again, _ = halves_of(tmp_path, 0)
-    other, _ = halves_of(tmp_path, 1)
-    assert len(learnt) == len(scored) == 20
-    assert learnt == again != other
-    assert len(halves(questions(0, 21))[1]) == 11
 
 
 @pytest.mark.nightly
