@@ -144,7 +144,7 @@ def trial_name(entry: TrialEntry, goal: str, run: Mapping[str, Any]) -> str:
     """Such as `trial 4 · reasoner, critic · judge · deliberation · gpt-4o-mini · 62.0% right, … · 2
     calls`.
 
-    With the state if not complete; the bill is of a question.
+    With the state if not complete; the bill is per question.
     """
     state = "" if entry["state"] == "complete" else f" ({entry['state']})"
     parts = [f"trial {entry['place']}{state}", _setting(entry["setting"] or {})]
@@ -156,7 +156,7 @@ def trial_name(entry: TrialEntry, goal: str, run: Mapping[str, Any]) -> str:
         if "cost" in scores
         else f"{scores['calls']['value']:.3g} calls"
     )
-    return joined(named, ", ".join(score_words(goal, scores[goal])), f"{paid} a question")
+    return joined(named, ", ".join(score_words(goal, scores[goal])), f"{paid} per question")
 
 
 def _name(report: Mapping[str, Any], run: Mapping[str, Any]) -> str | None:

@@ -68,7 +68,7 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
             roles = ", ".join(entry["setting"]["roles"])
             assert run.data.params["roles"] == roles
             assert run.info.run_name.startswith(f"trial {entry['place']} · {roles}")
-            assert run.info.run_name.endswith(" calls a question")
+            assert run.info.run_name.endswith(" calls per question")
     front = client.load_table(parent.info.experiment_id, "trials.json", [parent.info.run_id])
     assert list(front.dropna(subset=["front"])["trial"]) == [
         entry["trial"] for entry in study.report["front"]
