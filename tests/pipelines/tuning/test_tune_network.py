@@ -469,6 +469,6 @@ def test_a_dry_run_counts_training(scripted: ScriptedServer, tmp_path: Path) -> 
     found = json.loads(done.stdout)
     assert found["most_training_calls"] == 20 * 3 * 2  # no agent is asked the same twice
     assert found["most_calls"] == 3 * (20 * 4 + 2 * 20) + 120 * 5
-    assert "20 more to train networks on: at most 120 calls a setting" in done.stderr
+    assert "20 more to train networks on: at most 120 calls per setting" in done.stderr
     assert not scripted.requests
     assert not (tmp_path / "out").exists()
