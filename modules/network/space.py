@@ -29,6 +29,9 @@ SPACE: Space = {
     # From k = N - 1 on the graph is complete whatever p is.
     "p": Parameter(CategoricalDistribution((0.0, 0.1, 0.5)), When("agents", above=1, less="k")),
     "alpha": Parameter(CategoricalDistribution((0.1, 0.3)), When("gamma", above=0)),
+    # Of three agents and fewer all are asked.
+    "top": Parameter(CategoricalDistribution((None, 3)), When("agents", above=3)),
+    "tie_break": Parameter(CategoricalDistribution(("first", "weight")), default="first"),
     "choice": Parameter(CategoricalDistribution(("sample", "argmax"))),
     "weight": Parameter(
         CategoricalDistribution(("mean_trust", "accuracy", "log_odds", "fitted", "conditional"))

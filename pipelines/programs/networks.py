@@ -17,6 +17,7 @@ from ...modules.network.config import NetworkConfig
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.program import LAYOUT
 from ...modules.protocols.strategy_network import StrategyNetwork, network_title
+from ...modules.reading.voting import Ties
 from ...optimizers.policy.settings import AUTO, TrainingSettings, configured
 from ..data.embeddings import MINILM, MPNET, Embedder, fetched
 from .build import embedder
@@ -43,7 +44,7 @@ class Untrained(StrategyNetwork):
         settings: of network and training, by the names of `NetworkConfig` and `TrainingSettings`.
         samples: how many answers the strategies that draw several draw; None is their own number.
         sampling: LM settings of all agents.
-        prompt_layout, prompts: as a network has them.
+        tie_break, own_prompts, prompt_layout, prompts: as a network has them.
 
     Raises UserError for settings that cannot be, and training with full information.
     """
@@ -54,6 +55,8 @@ class Untrained(StrategyNetwork):
         *,
         samples: int | None = None,
         sampling: Mapping[str, Any] | None = None,
+        tie_break: str = "first",
+        own_prompts: bool | Sequence[int] = False,
         prompt_layout: str | None = None,
         prompts: Mapping[str, str] | str | Path | None = None,
     ) -> None:
@@ -66,9 +69,13 @@ class Untrained(StrategyNetwork):
                 "on recorded answers can afford: leave them out"
             )
         config, learning = configured(settings)
-        super().__init__(
-            NetworkState.fresh(config, WIDTH), _nothing, samples=samples, sampling=sampling
-        )
+        self._options: dict[str, Any] = {
+            "samples": samples,
+            "sampling": sampling,
+            "tie_break": tie_break,
+            "own_prompts": own_prompts,
+        }
+        super().__init__(NetworkState.fresh(config, WIDTH), _nothing, **self._options)
         self.word(prompts, prompt_layout)
         self.learning = learning
 
@@ -77,8 +84,10 @@ class Untrained(StrategyNetwork):
         are.
         """
         settings = {**self.state.config.to_dict(), **self.learning.to_dict()}
-        told = {"samples": self.samples, "sampling": self.sampling, **self.wording()}
-        return {"program": "network", **settings, **told}
+        options = {"samples": self.samples, "sampling": self.sampling, **self.wording()}
+        options |= {} if self.ties == Ties() else self.ties.described()
+        options |= {"own_prompts": self.own_prompts} if self.own_prompts else {}
+        return {"program": "network", **settings, **options}
 
     def training_turns(self) -> int:
         """The most turns that training takes for a question: nobody is asked the same twice."""
@@ -93,7 +102,7 @@ class Untrained(StrategyNetwork):
         config = self.state.config
         embed = embedder(config.embedding)
         state = NetworkState.fresh(config, embed.width)
-        made = StrategyNetwork(state, embed, samples=self.samples, sampling=self.sampling)
+        made = StrategyNetwork(state, embed, **self._options)
         made.word(self.prompts, self.prompt_layout)
         made.assign({name: seat.predict.lm for name, seat in self.seats().items()})
         return made

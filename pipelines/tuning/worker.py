@@ -279,7 +279,7 @@ class StudyWorker:
                 best = trial
         return None if best is None else scores_of(best)[:number]
 
-    # What a run tells about other settings ---------------------------------------------------------
+    # What a run tells about other settings --------------------------------------------------------
 
     def _add_replayed(self, place: int, others: list[Scored]) -> None:
         """Add finished trials for settings that are known without a call."""

@@ -375,12 +375,13 @@ def test_the_declared_space_holds_the_paper_and_all_of_it_can_be_built() -> None
     known = program.describe()
     for name, value in setting.items():
         # None, and left out, as the program is
-        if name not in ("sampling.temperature", "prompt_layout"):
+        if name not in ("sampling.temperature", "prompt_layout", "tie_break"):
             assert (
                 known[name]
                 == value
                 == json.loads(json.dumps(config.to_dict() | {"lr": 0.001}))[name]
             )
+    assert space.program({**setting, "tie_break": "weight"}).describe()["tie_break"] == "weight"
     assert setting == space_of("network", {"embedding": MODEL}).default()[0]
     three = [one for one in grid_settings(space.point) if one["agents"] == 3]
     assert three
