@@ -40,7 +40,7 @@ def confirm(
     both = set.intersection(*(set(lane.answers) for lane in lanes))
     if len(both) < FEWEST_ANSWERS:
         return None, stopped
-    return compare(*runs, names=[one.name for one in entrants]), stopped
+    return compare(*runs), stopped  # each is labelled with its name
 
 
 def confirmation_words(comparison: Comparison) -> str:

@@ -93,11 +93,11 @@ class Contest:
     @cached_property
     def confirmed(self) -> Comparison | None:
         """The winner and the reference on questions that the race had not used."""
-        names: Mapping[str, str] = self._result["confirmed"] or {}
-        if not names:
-            return None
-        return compare(
-            *(self.folder / CONFIRM / place for place in names.values()), names=list(names)
+        names: Mapping[str, str] | None = self._result["confirmed"]
+        return (
+            compare(*(self.folder / CONFIRM / place for place in names.values()))
+            if (names)
+            else None
         )
 
     @property
@@ -133,8 +133,7 @@ class Contest:
     def report(self, out: str | Path | None = None) -> Report:
         """Write one HTML page about the programs' runs, by default `report.html` in the folder."""
         page = self.folder / "report.html" if out is None else Path(out)
-        runs = list(self.runs.values())
-        return report(runs, out=page, names=list(self.runs), tracking=False)
+        return report(list(self.runs.values()), out=page, tracking=False)
 
     def resume(self, budget: str | None = None) -> Contest:
         """Go on with the contest, with another budget if one is given; nothing is paid twice.

@@ -94,16 +94,13 @@ def test_train_selector(how: str, tmp_path: Path) -> None:
 
 
 def test_demo(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
-    said = asked(how, "demo.py", scripted, "--limit", 4)
-    assert "Verdict" in said
-    for name in ("one agent, 4 examples", "panel of three", "two agents, judge"):
+    said = asked(how, "demo.py", scripted, "--limit", 6)
+    for name in ("step by step", "panel of three", "two who talk", "Take one prompt: "):
         assert name in said
-    assert said.count("The right answer is") == 2
-    assert len(list(tmp_path.glob("runs/demo/openai/**/results.jsonl"))) == 4
-    contest = said.partition("recorded\n")[2]
-    assert "one agent           56% [46, 65]" in contest
-    assert "two agents, judge   58% [48, 67]" in contest
-    assert "intuitive, round 1, blind: E (outdoors)" in contest.partition("changes their mind")[2]
+    assert (tmp_path / "runs/demo/6-scripted/winner/program.json").exists()
+    contest = said.partition("Recorded: ")[2]
+    assert "two who talk      58%" in contest
+    assert "23% against 56% on 100 questions" in contest
 
 
 def test_bad_input_is_one_line(how: str) -> None:
