@@ -9,7 +9,7 @@ MYPY_ROOT := $(VENV)/mypy-root
 # Else each process that the tests start would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-nightly test-slow test-ray test-qwen lint types pyright bench bench-fast api notebooks screenshots site samples clean
+.PHONY: demo test test-nightly test-slow test-ray test-qwen lint types pyright bench bench-fast test-frameworks api notebooks screenshots site samples clean
 
 $(VENV)/.installed-local: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -53,6 +53,10 @@ test-ray: $(VENV)/.installed-test
 test-qwen: $(VENV)/.installed-test
 	$(BIN)/folkmoot lms get qwen2.5-coder-1.5b qwen2.5-coder-0.5b
 	$(BIN)/python -m pytest -m "nightly and local_lm" -k "lms.md or one_program"
+
+# Teams of five frameworks, each in an environment of its own, against a server that counts.
+test-frameworks: $(VENV)/.installed-test
+	$(BIN)/python tools/frameworks.py
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

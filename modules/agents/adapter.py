@@ -32,8 +32,8 @@ SETTINGS = (*SAMPLING, *PASSED)
 
 def settings_of(lm: Any) -> dict[str, Any]:
     """How an LM is asked, but for what is not set; nothing of it is an address, header or key."""
-    known = {**lm.kwargs, **getattr(lm, "passed", {})}
-    return {name: known[name] for name in SETTINGS if known.get(name) is not None}
+    settings = {**lm.kwargs, **getattr(lm, "passed", {})}
+    return {name: settings[name] for name in SETTINGS if settings.get(name) is not None}
 
 
 class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
@@ -145,8 +145,8 @@ class Asked:
         return request_of(lm.model, system, messages, sampling, extra)
 
     def rollout(self) -> dict[str, Any]:
-        found = self.lm_kwargs.get("rollout_id")
-        return {} if found is None else {"rollout_id": found}
+        rollout = self.lm_kwargs.get("rollout_id")
+        return {} if rollout is None else {"rollout_id": rollout}
 
     def read(self, text: str | None) -> dict[str, Any]:
         """The fields of the reply. An option's text means this option, even if it is another's

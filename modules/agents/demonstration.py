@@ -27,14 +27,14 @@ def demo_of(worked: Worked, signature: type[Any], **more: Any) -> dspy.Example:
     `more` are notes and outputs that are this seat's own. Raises UserError when nothing is written
     for one of its outputs.
     """
-    said = {**worked.fields, "answer": worked.answer, **more}
-    missing = [name for name in signature.output_fields if name not in said]
+    fields = {**worked.fields, "answer": worked.answer, **more}
+    missing = [name for name in signature.output_fields if name not in fields]
     if missing:
         raise UserError(
             f"the worked demonstrations say nothing for the field {missing[0]!r}: use labelled "
             f"demos instead"
         )
-    outputs = {name: said[name] for name in signature.output_fields}
+    outputs = {name: fields[name] for name in signature.output_fields}
     notes = (
         {"notes": more["notes"]} if "notes" in more and "notes" in signature.input_fields else {}
     )

@@ -40,8 +40,9 @@ class JudgeMetric(Metric):
         return JudgeMetric, (self.lm,)
 
     def identity(self) -> dict[str, Any]:
-        known = getattr(self.lm, "kwargs", {})
-        asked = [Judging.instructions, str(self.lm.model), [known.get(name) for name in _SAMPLING]]
+        settings = getattr(self.lm, "kwargs", {})
+        sampling = [settings.get(name) for name in _SAMPLING]
+        asked = [Judging.instructions, str(self.lm.model), sampling]
         code = hashlib.sha256(repr(asked).encode()).hexdigest()[:16]
         return {"name": JUDGE, "spec": JUDGE, "code": code, "low": 0.0, "high": 1.0, "rate": True}
 

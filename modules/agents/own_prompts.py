@@ -31,17 +31,17 @@ def prompts_given(prompts: Any) -> dict[str, str]:
         raise UserError(
             f"prompts is {prompts!r}: give seats with their instructions, or a YAML file of such"
         )
-    for seat, told in (prompts or {}).items():
-        if not isinstance(told, str) or not told.strip():
+    for seat, instructions in (prompts or {}).items():
+        if not isinstance(instructions, str) or not instructions.strip():
             raise UserError(
                 f"{where}: the seat {str(seat)!r} has no instructions: write a text, or drop it"
             )
-    return {str(seat): told.strip() for seat, told in (prompts or {}).items()}
+    return {str(seat): instructions.strip() for seat, instructions in (prompts or {}).items()}
 
 
 def meant_for(seat: str, names: Iterable[str]) -> str | None:
     """Which of the names means a seat most closely: its own, that without numbers (`agent.cot` for
     `agent.0.cot`), or the last parts of it (`cot`); None if none does."""
     plain = _NUMBER.sub("", seat)
-    found = [name for name in names if name in (seat, plain) or plain.endswith(f".{name}")]
-    return max(found, key=lambda name: (name == seat, name == plain, len(name)), default=None)
+    fitting = [name for name in names if name in (seat, plain) or plain.endswith(f".{name}")]
+    return max(fitting, key=lambda name: (name == seat, name == plain, len(name)), default=None)

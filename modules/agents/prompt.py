@@ -40,14 +40,14 @@ def output_fields(
     grammar.
     """
     fields = []
-    known = fields_of(signature)
-    for name in known.outputs:
+    outputs = fields_of(signature)
+    for name in outputs.outputs:
         if name == "answer":
             fields.append({"name": name, **_answer_space(inputs, profile)})
         elif name == "action":
             fields.append({"name": name, "type": "action"})
-        elif name in known.options:
-            fields.append({"name": name, "type": "option", "options": list(known.options[name])})
+        elif name in outputs.options:
+            fields.append({"name": name, "type": "option", "options": list(outputs.options[name])})
         else:
             fields.append({"name": name, "type": "text"})
     return fields
@@ -148,16 +148,16 @@ def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
     if inputs.get("context"):
         yield fence(_passage(inputs["context"]), "passage", MAX_CONTEXT_CHARS)
     for turn in inputs.get("discussion") or ():
-        said = _with_answer(turn, inputs, profile, MAX_TURN_CHARS)
+        text = _with_answer(turn, inputs, profile, MAX_TURN_CHARS)
         yield fence(
-            said, f"{turn['agent']}, round {turn['round']}", MAX_TURN_CHARS + MAX_ANSWER_CHARS
+            text, f"{turn['agent']}, round {turn['round']}", MAX_TURN_CHARS + MAX_ANSWER_CHARS
         )
     if inputs.get("evidence") is not None:
-        found = [
+        passages = [
             fence(item["text"], f"found: {item['title']}", MAX_EVIDENCE_CHARS)
             for item in inputs["evidence"]
         ]
-        yield "\n\n".join(found) if found else frame.NO_EVIDENCE
+        yield "\n\n".join(passages) if passages else frame.NO_EVIDENCE
     for note in inputs.get("notes") or ():
         most = note.get("most", MAX_NOTE_CHARS)
         if note.get("advice"):  # the fence would say not to follow it
@@ -186,7 +186,7 @@ def _passage(context: str | Sequence[str]) -> str:
 
 
 def _with_answer(
-    said: Mapping[str, Any],
+    turn: Mapping[str, Any],
     inputs: Mapping[str, Any],
     profile: Profile,
     max_chars: int,
@@ -195,13 +195,13 @@ def _with_answer(
     """What somebody said, cut to `max_chars`, and the answer that goes with it as this LM is shown
     it.
     """
-    text = str(said["text"]).strip()
+    text = str(turn["text"]).strip()
     if len(text) > max_chars:
         # cleaned first: invisible padding could be long
         text = cut(disarm(text).strip(), max_chars)
-    if "answer" not in said:
+    if "answer" not in turn:
         return text
-    answer = f"Answer: {shown_answer(said['answer'], inputs.get('choices'), profile)}"[
+    answer = f"Answer: {shown_answer(turn['answer'], inputs.get('choices'), profile)}"[
         :MAX_ANSWER_CHARS
     ]
     return f"{text}{joined}{answer}" if text else answer
@@ -214,9 +214,9 @@ def _orders_of(signature: Any, instructions: str | None, wording: Wording) -> tu
 
     Cached by signature and instructions, since some optimizers change those of a class in place.
     """
-    told = signature.instructions
-    told = told.strip() if wording.verbatim else " ".join(told.split())
-    return told, frame.FIELDS.format(fields=fields_of(signature).named)
+    text = signature.instructions
+    text = text.strip() if wording.verbatim else " ".join(text.split())
+    return text, frame.FIELDS.format(fields=fields_of(signature).named)
 
 
 def _form(inputs: Mapping[str, Any], profile: Profile) -> str:
@@ -290,8 +290,8 @@ def _plain_material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str
 
 def _note_line(note: Mapping[str, Any], inputs: Mapping[str, Any], profile: Profile) -> str:
     """A note as one line, which it can neither end nor fill with marks of a fence or a speaker."""
-    said = _with_answer(note, inputs, profile, note.get("most", MAX_NOTE_CHARS), " ")
-    return f"{_one_line(note['title']).capitalize()}: {_one_line(said, len(said))}"
+    text = _with_answer(note, inputs, profile, note.get("most", MAX_NOTE_CHARS), " ")
+    return f"{_one_line(note['title']).capitalize()}: {_one_line(text, len(text))}"
 
 
 def _one_line(text: Any, max_chars: int | None = MAX_TURN_CHARS) -> str:

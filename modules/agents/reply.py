@@ -29,12 +29,13 @@ def parse_reply(signature: Any, text: str, profile: Profile) -> dict[str, Any]:
     names = fields_of(signature).outputs
     if profile.layout == "plain":
         return _parse_plain(names, text)
-    found = _named(_json_object(text), names) or _marked_fields(text) or _headed_fields(names, text)
-    if not found and len(text) > MAX_PROSE_CHARS:
+    fields = _named(_json_object(text), names) or _marked_fields(text)
+    fields = fields or _headed_fields(names, text)
+    if not fields and len(text) > MAX_PROSE_CHARS:
         return dict.fromkeys(names, "")
-    if not found:
+    if not fields:
         return dict.fromkeys(names, text.strip())
-    return {name: _as_text(found.get(name)) for name in names}
+    return {name: _as_text(fields.get(name)) for name in names}
 
 
 def _parse_plain(names: Sequence[str], text: str) -> dict[str, str]:
@@ -50,11 +51,11 @@ def _parse_plain(names: Sequence[str], text: str) -> dict[str, str]:
     return fields
 
 
-def _named(found: Mapping[str, Any] | None, names: Sequence[str]) -> dict[str, Any]:
+def _named(named: Mapping[str, Any] | None, names: Sequence[str]) -> dict[str, Any]:
     """The fields in an object, whatever the case of its keys; none in one that is about something
     else.
     """
-    alike = {str(key).strip().casefold(): value for key, value in (found or {}).items()}
+    alike = {str(key).strip().casefold(): value for key, value in (named or {}).items()}
     return {name: alike[name.casefold()] for name in names if name.casefold() in alike}
 
 
@@ -65,27 +66,27 @@ def _headed_fields(names: Sequence[str], text: str) -> dict[str, Any]:
     """
     if "answer" in names or len(text) > MAX_PROSE_CHARS:
         return {}
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     rest = text
     for name in reversed(names[1:]):
         heading = re.search(_HEADING % re.escape(name), rest, re.IGNORECASE | re.MULTILINE)
         if heading is not None:
-            found[name] = rest[heading.end() :].strip()
+            fields[name] = rest[heading.end() :].strip()
             rest = rest[: heading.start()]
-    if found:
+    if fields:
         first = re.match(_HEADING % re.escape(names[0]), rest.lstrip(), re.IGNORECASE)
-        found[names[0]] = rest.lstrip()[first.end() if first else 0 :].strip()
-    return found
+        fields[names[0]] = rest.lstrip()[first.end() if first else 0 :].strip()
+    return fields
 
 
 def _json_object(text: str) -> dict[str, Any] | None:
     for candidate in (text, *(match.group() for match in [_BLOCK.search(text)] if match)):
         try:
-            found = json.loads(candidate)
+            value = json.loads(candidate)
         except (ValueError, RecursionError):
             continue
-        if isinstance(found, dict):
-            return found
+        if isinstance(value, dict):
+            return value
     if text.lstrip().startswith("{") and len(text) <= MAX_PROSE_CHARS:
         try:
             repaired = json_repair.loads(text)

@@ -38,10 +38,10 @@ class Retrieval:
         """Passages as dicts with `title`, `text`, `source`; empty when nothing was found."""
         if self.environment is None:
             return []
-        found = await self.environment.evidence(query, passages=PASSAGES)
+        observations = await self.environment.evidence(query, passages=PASSAGES)
         return [
             {"title": item.title, "text": item.text, "source": item.source}
-            for item in found
+            for item in observations
             if item.found
         ]
 
@@ -80,15 +80,15 @@ async def informed(
     `fallback` set to `question`.
     """
     with metered() as usage:
-        said = await query.fill(task, discussion=discussion)
-        queries = [cut(one_line(part), MAX_QUERY_CHARS) for part in parts_of(said.queries, most)]
+        asked = await query.fill(task, discussion=discussion)
+        queries = [cut(one_line(part), MAX_QUERY_CHARS) for part in parts_of(asked.queries, most)]
         if not queries:
-            forget(said)
-        found = await together(retrieval.look_up(text) for text in queries)
+            forget(asked)
+        results = await together(retrieval.look_up(text) for text in queries)
         details: dict[str, Any] = {"queries": queries}
-        if not any(found):
-            found, details["fallback"] = [await retrieval.look_up(task.question)], "question"
-        passages = {(item["title"], item["text"]): item for items in found for item in items}
+        if not any(results):
+            results, details["fallback"] = [await retrieval.look_up(task.question)], "question"
+        passages = {(item["title"], item["text"]): item for items in results for item in items}
         turn = await agent.ask(
             task, round=round, discussion=discussion, evidence=list(passages.values())
         )
@@ -103,9 +103,9 @@ def retrieval_settings(retrieval: Retrieval | None, queries: int | None = None) 
         return {}
     if retrieval.environment is None:
         return {"environment": None}
-    told = {"environment": retrieval.environment.fingerprint}
+    settings = {"environment": retrieval.environment.fingerprint}
     if queries is None:
-        return told
-    return told | (
+        return settings
+    return settings | (
         {"retrieval": "queries", "max_queries": queries} if queries else {"retrieval": "question"}
     )

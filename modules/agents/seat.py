@@ -48,7 +48,7 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
         """DSPy's state: words and demos. The seat keeps its LM, unless a trusted file names
         another.
         """
-        known: dict[str, Any] = {
+        own: dict[str, Any] = {
             name: state[name] for name in ("traces", "train", "demos", "fields") if name in state
         }
         named, kept = state.get("lm"), self.lm
@@ -60,8 +60,8 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
                 stacklevel=2,
             )
             named = None
-        known |= {"signature": state["signature"], "lm": named}
-        super().load_state(known, allow_unsafe_lm_state=allow_unsafe_lm_state)
+        own |= {"signature": state["signature"], "lm": named}
+        super().load_state(own, allow_unsafe_lm_state=allow_unsafe_lm_state)
         self.lm = self.lm or kept
         return self
 
@@ -236,7 +236,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         question = (
             task.question if "choices" in fields else with_choices(task.question, task.choices)
         )
-        known: dict[str, Any] = {
+        values: dict[str, Any] = {
             "question": question,
             "choices": dict(task.choices) if task.choices else None,
             "context": task.context,
@@ -245,7 +245,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
             "evidence": None if evidence is None else [dict(item) for item in evidence],
             "notes": [dict(item) for item in notes or ()] or None,
         }
-        return {name: known[name] for name in fields if name in known}
+        return {name: values[name] for name in fields if name in values}
 
     def _corrected(self, inputs: Mapping[str, Any], problem: str) -> dict[str, Any]:
         """The inputs with what is wrong with the answer that they got."""

@@ -154,19 +154,19 @@ async def with_usage(answering: Awaitable[T]) -> tuple[T, Usage]:
 
 def meters() -> list[Usage]:
     """The usages that count the calls made here and now, the innermost first."""
-    found, meter = [], _METER.get()
+    usages, meter = [], _METER.get()
     while meter is not None:
-        found.append(meter.usage)
+        usages.append(meter.usage)
         meter = meter.outer
-    return found
+    return usages
 
 
 @contextmanager
 def transcribed() -> Iterator[Transcribed]:
     """Collect every usage that is written into a transcript inside the block, with its meter."""
-    found: Transcribed = []
-    with bound(_WRITTEN, found):
-        yield found
+    written: Transcribed = []
+    with bound(_WRITTEN, written):
+        yield written
 
 
 def note_transcribed(written: Mapping[str, Any], usage: Usage) -> None:

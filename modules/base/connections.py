@@ -26,13 +26,13 @@ words.
 def of_loop(held: WeakKeyDictionary[asyncio.AbstractEventLoop, T], make: Callable[[], T]) -> T:
     """The value that belongs to the running event loop, made when it is first asked for."""
     loop = asyncio.get_running_loop()
-    found = held.get(loop)
-    if found is None:
+    value = held.get(loop)
+    if value is None:
         for old in [old for old in held if old.is_closed()]:
             # what is held mostly refers to its loop, so a dead loop never leaves by itself
             del held[old]
-        found = held[loop] = make()
-    return found
+        value = held[loop] = make()
+    return value
 
 
 class SingleFlight:
@@ -57,9 +57,9 @@ class SingleFlight:
                 return flight.result(), False
         flight = self._flights[place] = loop.create_future()
         try:
-            found = await make()
-            flight.set_result(found)
-            return found, True
+            outcome = await make()
+            flight.set_result(outcome)
+            return outcome, True
         except BaseException as problem:
             if isinstance(problem, Exception) and not isinstance(problem, self._own):
                 flight.set_exception(problem)

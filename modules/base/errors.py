@@ -34,16 +34,16 @@ def said_by(problem: BaseException, otherwise: str | None = None) -> str:
     return text or (type(problem).__name__ if otherwise is None else otherwise)
 
 
-def did_you_mean(name: Any, known: Iterable[str]) -> str:
+def did_you_mean(name: Any, names: Iterable[str]) -> str:
     """` (did you mean 'NAME'?)` for what is close to a known name, in capitals or not, else
     nothing.
     """
-    close = closest(str(name), known)
+    close = closest(str(name), names)
     return "" if close is None else f" (did you mean {close!r}?)"
 
 
-def closest(name: str, known: Iterable[str]) -> str | None:
+def closest(name: str, names: Iterable[str]) -> str | None:
     """The known name that is most like this one, in capitals or not; None where none is."""
-    spelled = {one.casefold(): one for one in known}
+    spelled = {one.casefold(): one for one in names}
     close = difflib.get_close_matches(name.casefold(), spelled, n=1)
     return spelled[close[0]] if close else None

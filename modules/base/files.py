@@ -50,7 +50,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True) ->
         raise
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return file
 
 
@@ -60,12 +60,12 @@ def own_folder(path: Path) -> None:
     Raises OSError for a link, and for a folder that another user owns or may write to.
     """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = path.lstat()
-    if stat.S_ISLNK(found.st_mode):
+    state = path.lstat()
+    if stat.S_ISLNK(state.st_mode):
         raise OSError(errno.ELOOP, "it is a link to another place", str(path))
-    if found.st_uid != os.geteuid():
+    if state.st_uid != os.geteuid():
         raise OSError(errno.EPERM, "it belongs to another user", str(path))
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise OSError(errno.EPERM, "other users may write to it", str(path))
     path.chmod(0o700)
 

@@ -130,11 +130,11 @@ class KeyValue:
     def _warn(self, problem: Exception) -> None:
         if not self._warned:
             self._warned = True
-            said = (
+            text = (
                 f"the {self._what} {self.path} cannot be used ({problem}): {self._without}; "
-                f"mend or delete it"
+                f"fix or delete it"
             )
-            warnings.warn(said, RuntimeWarning, stacklevel=4)
+            warnings.warn(text, RuntimeWarning, stacklevel=4)
 
 
 def key_of_texts(*texts: str) -> bytes:

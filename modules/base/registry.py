@@ -147,9 +147,9 @@ class Registry(MutableMapping[str, T]):
         """
         name, _, rest = text.partition(":")
         name = name.strip()
-        found = self.find(name)
-        if found is not None:
-            return Found(name, found, rest)
+        thing = self.find(name)
+        if thing is not None:
+            return Found(name, thing, rest)
         place = _PLACE.fullmatch(text)
         if place is None:
             return None
@@ -193,17 +193,17 @@ class Registry(MutableMapping[str, T]):
         if not {here, ""} & set(sys.path):
             sys.path.append(here)
         try:
-            found = self._loaded(name, lambda: import_module(module))
+            imported = self._loaded(name, lambda: import_module(module))
         except UserError as problem:
             cause = problem.__cause__
             if isinstance(cause, ModuleNotFoundError) and f"{module}.".startswith(f"{cause.name}."):
                 return None
             raise
-        if not hasattr(found, attribute):
+        if not hasattr(imported, attribute):
             raise UserError(
                 f"the module {module} has no {attribute!r}: correct the {self.what} {name}"
             )
-        return getattr(found, attribute)
+        return getattr(imported, attribute)
 
     def _loaded(self, name: str, load: Callable[[], Any]) -> Any:
         try:
@@ -212,6 +212,6 @@ class Registry(MutableMapping[str, T]):
             reason = " ".join(str(problem).split())[:300]
             raise UserError(
                 f"the {self.what} {name} cannot be imported ({type(problem).__name__}: "
-                f"{reason}): mend its "
+                f"{reason}): fix its "
                 "package, or drop it"
             ) from problem

@@ -44,7 +44,7 @@ def read_document(folder: Path, file: str = FILE) -> dict[str, Any]:
         what = (
             "nested too deeply"
             if isinstance(problem, RecursionError)
-            else f"no valid JSON ({problem})"
+            else f"not valid JSON ({problem})"
         )
         raise UserError(f"{path} is {what}: save the program again") from None
     if not isinstance(document, dict):
@@ -54,19 +54,19 @@ def read_document(folder: Path, file: str = FILE) -> dict[str, Any]:
 
 
 def read_plain(path: Path, max_bytes: int) -> bytes:
-    """The bytes of a regular file of at most that size, which is no link to another place."""
+    """The bytes of a regular file of at most that size, which is not a link to another place."""
     try:
         if path.is_symlink():
             raise UserError(
                 f"{path} is a link that may leave its folder: copy the file itself there"
             )
         with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise UserError(f"{path} is no file: save the program again")
-            if found.st_size > max_bytes:
+            state = os.fstat(file.fileno())
+            if not stat.S_ISREG(state.st_mode):
+                raise UserError(f"{path} is not a file: save the program again")
+            if state.st_size > max_bytes:
                 raise UserError(
-                    f"{path} has {found.st_size:,} bytes: a saved program has {max_bytes:,} at most"
+                    f"{path} has {state.st_size:,} bytes: a saved program has {max_bytes:,} at most"
                 )
             return file.read(max_bytes + 1)
     except OSError as problem:
@@ -110,18 +110,18 @@ def check_document(document: Any, where: str) -> None:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    values = dict(pairs)
+    if len(values) < len(pairs):
         raise ValueError("a key stands twice")
-    return found
+    return values
 
 
 def versions_of(packages: Iterable[str]) -> dict[str, str | None]:
     """The versions of packages, None for one that is not installed."""
-    found: dict[str, str | None] = {}
+    versions: dict[str, str | None] = {}
     for package in packages:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
-            found[package] = None
-    return found
+            versions[package] = None
+    return versions

@@ -38,7 +38,7 @@ class Usage:
     cache and cost nothing. Tokens and `cost_usd` are those of the calls that were really made:
     `cached_prompt_tokens` of the `prompt_tokens` came from the provider's cache and
     `cache_write_tokens` went into it, and `reasoning_tokens` are those of the `completion_tokens`
-    that nobody sees. `truncated_calls` ended at a token limit. `finish_reason` is no part of the
+    that nobody sees. `truncated_calls` ended at a token limit. `finish_reason` is not part of the
     bill: how the calls ended, and of several ways the worst.
     """
 
@@ -54,12 +54,12 @@ class Usage:
     finish_reason: str | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Usage:
+    def of(cls, fields: Mapping[str, Any]) -> Usage:
         """The usage in a row or a ledger's line; of what an earlier version did not note, None."""
-        calls = found.get("calls", 0)
-        paid = calls is None or calls > found.get("cached_calls", 0)
-        known: dict[str, Any] = dict.fromkeys(DETAILS) if paid else {}
-        return cls(**known | {name: found[name] for name in _SUMS if name in found})
+        calls = fields.get("calls", 0)
+        paid = calls is None or calls > fields.get("cached_calls", 0)
+        unknown: dict[str, Any] = dict.fromkeys(DETAILS) if paid else {}
+        return cls(**unknown | {name: fields[name] for name in _SUMS if name in fields})
 
     @property
     def tokens(self) -> int | None:
@@ -84,17 +84,17 @@ class Usage:
     def to_dict(self) -> UsageFields:
         # Rounded to what no price resolves, so that sums are equal in whatever order calls ended.
         cost = None if self.cost_usd is None else round(self.cost_usd, 12)
-        known = {**vars(self), "cost_usd": cost}
-        del known["finish_reason"]
-        return cast(UsageFields, known)
+        fields = {**vars(self), "cost_usd": cost}
+        del fields["finish_reason"]
+        return cast(UsageFields, fields)
 
 
 def _badness(finish_reason: str | None) -> tuple[int, str]:
     """Sorts ways to end: none, the usual one, others, cut off; the same whatever the order of
     calls.
     """
-    known = (None, "stop").index(finish_reason) if finish_reason in (None, "stop") else 2
-    return (3 if finish_reason in CUT_OFF else known), finish_reason or ""
+    usual = (None, "stop").index(finish_reason) if finish_reason in (None, "stop") else 2
+    return (3 if finish_reason in CUT_OFF else usual), finish_reason or ""
 
 
 CUT_OFF = ("length", "max_tokens")

@@ -21,7 +21,7 @@ def read_yaml(path: Path, what: str, such: str) -> dict[str, Any]:
     else, `what` it does not hold, with `such` a line.
     """
     try:
-        found = yaml.load(read_regular(path, MOST_BYTES).decode("utf-8-sig"), Loader=StrictLoader)
+        content = yaml.load(read_regular(path, MOST_BYTES).decode("utf-8-sig"), Loader=StrictLoader)
     except OSError as problem:
         raise UserError(
             f"the file {path} cannot be read ({problem.strerror}): correct the path"
@@ -36,9 +36,9 @@ def read_yaml(path: Path, what: str, such: str) -> dict[str, Any]:
         ) from None
     except RecursionError:
         raise UserError(f"{path} is nested too deeply: write a flatter file") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise UserError(f"{path} holds no {what}: it needs a line such as {such!r}")
-    return found
+    return content
 
 
 class StrictLoader(yaml.SafeLoader):
@@ -65,20 +65,20 @@ class StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _unfolded(node: yaml.Node, known: dict[int, int]) -> int:
+def _unfolded(node: yaml.Node, sizes: dict[int, int]) -> int:
     """How many values a node holds, each of them as often as it is referred to; endless within
     itself.
     """
-    if id(node) not in known:
-        known[id(node)] = MOST_VALUES + 1  # of one that holds itself
+    if id(node) not in sizes:
+        sizes[id(node)] = MOST_VALUES + 1  # of one that holds itself
         parts = (
             [part for pair in node.value for part in pair]
             if isinstance(node, yaml.MappingNode)
             else node.value
         )
         inner = [] if isinstance(node, yaml.ScalarNode) else parts
-        known[id(node)] = 1 + sum(_unfolded(part, known) for part in inner)
-    return known[id(node)]
+        sizes[id(node)] = 1 + sum(_unfolded(part, sizes) for part in inner)
+    return sizes[id(node)]
 
 
 # YAML 1.1 reads 1e-3 as text, though whoever writes it means a number.

@@ -39,7 +39,7 @@ class Hosts:
         private: likewise, but for a wiki in one's own network: any address will do, and http as
         well.
 
-    Raises UserError for what is no host, and for a public one written as an address that is not
+    Raises UserError for what is not a host, and for a public one written as an address that is not
     public.
     """
 
@@ -86,11 +86,11 @@ class CheckedResolver(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         """Raises PrivateAddressError when no address is left, OSError when there is none at all."""
-        found = await self._inner.resolve(host, port, family)
+        addresses = await self._inner.resolve(host, port, family)
         if self._hosts.any_address(host, port):
-            return found
-        kept = [address for address in found if is_public(address["host"])]
-        if found and not kept:
+            return addresses
+        kept = [address for address in addresses if is_public(address["host"])]
+        if addresses and not kept:
             raise PrivateAddressError(f"{host} leads to a private, local or reserved address")
         return kept
 
@@ -103,21 +103,21 @@ def is_public(address: str) -> bool:
     inside.
 
     Loopback, link-local, private, shared, multicast, reserved and documentation ranges are not, nor
-    is anything that is no plain address ("127.1", "0x7f000001", "fe80::1%eth0").
+    is anything that is not a plain address ("127.1", "0x7f000001", "fe80::1%eth0").
     """
     try:
-        found = ip_address(address)
+        ip = ip_address(address)
     except ValueError:
         return False
-    if isinstance(found, IPv4Address):
-        return found.is_global and not found.is_multicast and not found.is_reserved
-    if found.scope_id is not None or any(found in network for network in _LOCAL):
+    if isinstance(ip, IPv4Address):
+        return ip.is_global and not ip.is_multicast and not ip.is_reserved
+    if ip.scope_id is not None or any(ip in network for network in _LOCAL):
         return False
-    inside = _carried(found)
+    inside = _carried(ip)
     if inside is not None:
         return is_public(str(inside))
-    return found.is_global and not (
-        found.is_multicast or found.is_reserved or found.is_site_local or found.teredo is not None
+    return ip.is_global and not (
+        ip.is_multicast or ip.is_reserved or ip.is_site_local or ip.teredo is not None
     )
 
 
@@ -136,9 +136,9 @@ def _place(text: str, default_port: int = 443) -> Place:
     """The host and port of `HOST`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`. Raises UserError for
     others.
     """
-    given = text.lower() if isinstance(text, str) else ""
+    lowered = text.lower() if isinstance(text, str) else ""
     form = re.fullmatch(
-        r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\\\s]+))(?::([0-9]{1,5}))?", given, re.ASCII
+        r"(?:\[([0-9a-f:.]+)\]|([^\[\]:/?#@\\\s]+))(?::([0-9]{1,5}))?", lowered, re.ASCII
     )
     name, port = (form[1] or form[2], int(form[3] or default_port)) if form else ("", 0)
     if form and form[1]:
@@ -148,7 +148,7 @@ def _place(text: str, default_port: int = 443) -> Place:
         usable = _is_address(name) if _is_literal(name) else _NAME.fullmatch(name) is not None
     if not usable or not 0 < port < 65536:
         raise UserError(
-            f"{text!r} is no host: give a name such as en.wikipedia.org, with :PORT if it has "
+            f"{text!r} is not a host: give a name such as en.wikipedia.org, with :PORT if it has "
             f"its own"
         )
     return name, port

@@ -152,13 +152,13 @@ class CorpusEnvironment(Environment):
     def _titled(self, title: str) -> Document | None:
         key = title_key(title)
         for wanted in dict.fromkeys((key, base_key(key))):
-            found = [
+            documents = [
                 document
                 for document in map(self._read, self._index.titled(wanted))
                 if title_key(document.title) == wanted
             ]
-            if found:
-                return next((document for document in found if document.title == title), found[0])
+            if documents:
+                return next((one for one in documents if one.title == title), documents[0])
         based = self._based(key)
         return based[0] if len(based) == 1 else None
 

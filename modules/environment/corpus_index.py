@@ -199,7 +199,7 @@ def read_jsonl(path: Path) -> Iterator[Document]:
     """The documents of a JSONL file of `{"id"?, "title", "text"}`, one a line; blank lines are
     passed over.
 
-    Raises UserError, naming file and line, for a line that is no such document.
+    Raises UserError, naming file and line, for a line that is not such a document.
     """
     start = 0
     with path.open("rb") as file:

@@ -152,8 +152,8 @@ class MediaWiki:
                     f"{self.name} is refused: {problem.os_error}; "  # type: ignore[union-attr]
                     "list it in private_hosts if it is a wiki of your own"
                 ) from None
-            said = cut(one_line(str(problem)), 200)
-            raise _PassingError(f"cannot be reached ({type(problem).__name__}: {said})") from None
+            reason = cut(one_line(str(problem)), 200)
+            raise _PassingError(f"cannot be reached ({type(problem).__name__}: {reason})") from None
         raise CallError(f"{self.name} redirects more than {MOST_REDIRECTS} times")
 
     async def _get(self, url: URL) -> _Answer | URL:
@@ -167,7 +167,9 @@ class MediaWiki:
                 try:
                     return url.join(_address(headers.get("Location", "")))
                 except ValueError:
-                    raise CallError(f"{self.name} redirects to what is no address") from None
+                    raise CallError(
+                        f"{self.name} redirects to something that is not an address"
+                    ) from None
             if status in (408, 429) or status >= 500:
                 raise _PassingError(f"answered {status}", seconds_to_wait(headers))
             if status in (401, 403):

@@ -77,7 +77,7 @@ class WikipediaEnvironment(Environment):
         resolver: makes a DNS resolver.
 
     `fetch` and `closest` raise CallError when the wiki cannot be asked, FatalCallError when it
-    never can. Raises UserError for what is no host, or a private one that is not listed.
+    never can. Raises UserError for what is not a host, or a private one that is not listed.
     """
 
     def __init__(
@@ -166,9 +166,9 @@ class WikipediaEnvironment(Environment):
         """
         if n < 1:
             return []
-        page, found = await asyncio.gather(self._page(query), self._search(query, n))
+        page, titles = await asyncio.gather(self._page(query), self._search(query, n))
         listed = await self._listed(page["title"]) if page is not None and page["ambiguous"] else []
-        return list(dict.fromkeys([*listed, *found]))[:n]
+        return list(dict.fromkeys([*listed, *titles]))[:n]
 
     async def close(self) -> None:
         """Close connections and cache; they are opened again if more is asked for."""
@@ -198,16 +198,16 @@ class WikipediaEnvironment(Environment):
         for text in dict.fromkeys((" ".join(words), " OR ".join(words))) if words else ():
             limit = str(min(n + SPARE, 50))
             asked = {**SEARCH, "gsrsearch": cut_words(text), "gsrlimit": limit}
-            found = await self._asked(asked, self._read_articles)
-            if found:
-                return [title for _, title in sorted(found)]
+            articles = await self._asked(asked, self._read_articles)
+            if articles:
+                return [title for _, title in sorted(articles)]
         return []
 
     async def _listed(self, title: str) -> list[str]:
         name = _PARENTHETICAL.sub("", title).casefold()
-        found = await self._asked({**LINKS, "titles": title}, self._read_articles)
+        articles = await self._asked({**LINKS, "titles": title}, self._read_articles)
         return sorted(
-            (listed for _, listed in found),
+            (listed for _, listed in articles),
             key=lambda one: (not one.casefold().startswith(name), one),
         )
 
@@ -219,10 +219,10 @@ class WikipediaEnvironment(Environment):
             return json.loads(kept)  # type: ignore[no-any-return]
 
         async def ask() -> T:
-            found = read(await self._client.ask(parameters))
+            answer = read(await self._client.ask(parameters))
             if self._pages is not None:
-                self._pages.put(place, json.dumps(found).encode())
-            return found
+                self._pages.put(place, json.dumps(answer).encode())
+            return answer
 
         return (await self._flights(key, ask))[0]
 
@@ -258,14 +258,14 @@ class WikipediaEnvironment(Environment):
     def _read_articles(self, answer: dict[str, Any]) -> list[tuple[int, str]]:
         """Place and title of the articles that a generator gave; none without a `query`."""
         pages = self._listed_pages(answer) if "query" in answer else []
-        found = []
+        articles = []
         for page in pages:
             title, place = page.get("title"), page.get("index", 0)
             if not isinstance(title, str) or not isinstance(place, int):
                 raise self._strange()
             if page.get("ns") == 0 and not page.get("missing") and not _ambiguous(page):
-                found.append((place, title))
-        return found
+                articles.append((place, title))
+        return articles
 
     def _listed_pages(self, answer: dict[str, Any]) -> list[dict[str, Any]]:
         query = answer.get("query")

@@ -28,6 +28,8 @@ SPACE: Space = {
     "k": Parameter(CategoricalDistribution((2, 4)), When("agents", above=3)),
     # From k = N - 1 on the graph is complete whatever p is.
     "p": Parameter(CategoricalDistribution((0.0, 0.1, 0.5)), When("agents", above=1, less="k")),
+    "top": Parameter(CategoricalDistribution((None, 1, 3)), When("agents", above=3)),
+    "tie_break": Parameter(CategoricalDistribution(("first", "weight", "random")), default="first"),
     "alpha": Parameter(CategoricalDistribution((0.1, 0.3)), When("gamma", above=0)),
     # Of three agents and fewer all are asked.
     "top": Parameter(CategoricalDistribution((None, 3)), When("agents", above=3)),

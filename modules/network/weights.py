@@ -46,6 +46,13 @@ class VoteWeights:
     slopes: Numbers | None = None
     centre: Numbers | None = None
 
+    def on(self, vectors: npt.NDArray[np.floating]) -> Numbers:
+        """The weights (Q, N) of agents without strategies for questions with embeddings (Q, D)."""
+        if self.slopes is None or self.centre is None:
+            return np.broadcast_to(self.base, (len(vectors), len(self.base)))
+        weights: Numbers = self.base + (vectors - self.centre) @ self.slopes.T
+        return weights
+
     def at(self, vector: npt.NDArray[np.floating]) -> Numbers:
         """The weights (N, S) for a question with this embedding (D,)."""
         if self.slopes is None or self.centre is None:
@@ -113,6 +120,7 @@ def fit_conditional(
     answers: Answers,
     correct: Right,
     *,
+    prior: Numbers | float = EQUAL,
     penalty: float = 10.0,
     slope_penalty: float = 1.0,
 ) -> VoteWeights:
@@ -120,8 +128,8 @@ def fit_conditional(
     c).
 
     A regularised multinomial logistic classifier of the right answer on the embedding, all agents
-    at once; c is the mean embedding. Penalties and errors are those of `logit_weights`, the slopes'
-    towards 0.
+    at once; c is the mean embedding. `penalty` holds the base weights to `prior`, one number or
+    (N,), and `slope_penalty` holds the slopes to 0. Errors are those of `logit_weights`.
     """
     if len(embeddings) != len(answers) or embeddings.ndim != 2 or not np.isfinite(embeddings).all():
         raise ValueError(
@@ -131,13 +139,13 @@ def fit_conditional(
     centre = wide.mean(axis=0) if len(wide) else np.zeros(wide.shape[1])
     features = np.hstack([np.ones((len(wide), 1)), wide - centre])
     strength = np.array([penalty] + [slope_penalty] * wide.shape[1])
-    found = _fit(answers, correct, features, strength)
+    found = _fit(answers, correct, features, strength, prior)
     return VoteWeights(found[:, 0], found[:, 1:], centre)
 
 
 def log_likelihood(answers: Answers, correct: Right, weights: Numbers) -> float:
-    """sum_q log P(right | q) of `logit_weights` with weights (N,), over questions with a right
-    answer.
+    """sum_q log P(right | q) of `logit_weights` with weights (N,) or, one row a question, (Q, N),
+    over questions with a right answer.
     """
     groups = _grouped(answers, correct)
     scores = groups.sums(np.broadcast_to(weights, answers.shape))
@@ -185,13 +193,21 @@ def _grouped(answers: Answers, correct: Right) -> _Groups:
     return _Groups(question, right, first, voted, of_vote)
 
 
-def _fit(answers: Answers, correct: Right, features: Numbers, penalty: Numbers) -> Numbers:
-    """The coefficients (N, P) of weights w_i(q) = features(q) . coefficients_i, features (Q, P)."""
+def _fit(
+    answers: Answers,
+    correct: Right,
+    features: Numbers,
+    penalty: Numbers,
+    prior: Numbers | float = EQUAL,
+) -> Numbers:
+    """The coefficients (N, P) of weights w_i(q) = features(q) . coefficients_i, features (Q, P);
+    without anything to learn from, `prior` and no slopes.
+    """
     if not (penalty > 0).all() or not np.isfinite(penalty).all():
         raise ValueError(f"a penalty must be finite and above 0, not {penalty.min()}")
     _grouped(answers, correct)  # its errors, for the questions that are about to be left out too
     start = np.zeros((answers.shape[1], features.shape[1]))
-    start[:, 0] = EQUAL
+    start[:, 0] = prior
     telling = correct.any(axis=1) & ((answers >= 0) & ~correct).any(axis=1)
     if not telling.any():
         return start

@@ -28,7 +28,7 @@ def declared(name: str, made_by: Any) -> Protocol:
     )
     if makes or not callable(made_by):
         raise UserError(
-            f"{name} is no program: name a dspy.Module, a class, or a function of a question"
+            f"{name} is not a program: name a dspy.Module, a class, or a function of a question"
         )
     if not isinstance(made_by, type) or not issubclass(made_by, Program):
         return Protocol(

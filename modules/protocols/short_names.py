@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 
@@ -72,10 +73,21 @@ def _named(described: Mapping[str, Any]) -> str:
         case "nearest":
             return f"{short_name(described['of'])}, {described['k']} near examples"
         case "command":
-            return str(described["command"])
+            return command_name(str(described["command"]))
         case "foreign":
             return str(described["class"]).rpartition(":")[2]
     return str(described["program"])
+
+
+def command_name(command: str) -> str:
+    """Name a command by the script that it starts, else by its program and what that is given."""
+    words = command.split()
+    if words and words[0] == "env":
+        words = [word for word in words[1:] if "=" not in word]
+    scripts = [word for word in words[1:] if Path(word).suffix and not word.startswith("-")]
+    if scripts:
+        return Path(scripts[0]).stem
+    return " ".join([Path(words[0]).name, *words[1:]]) if words else command
 
 
 def _details(described: Mapping[str, Any]) -> list[str]:

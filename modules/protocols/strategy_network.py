@@ -260,7 +260,7 @@ class StrategyNetwork(Program):
         return answer
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
-        return network_report(rows)
+        return network_report(rows, self.embed)
 
     async def _ask(self, task: Task, i: int, name: str) -> dspy.Prediction:
         """Agent i's answer with the strategy of that name."""

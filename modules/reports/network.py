@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from ..network.selector import Embed
 from ..network.verdict import Rivalry, verdict
 from ..reading.row import ResultRow
 from .counting import Figures, Reading
@@ -15,6 +20,9 @@ BINS = 10
 TOPICS = ("subject", "topic", "domain", "type", "grade")
 """The fields of `meta` that questions are grouped by, each where it has between 2 and 30 values."""
 
+CLUSTERS, FEWEST_CLUSTERED = 4, 16
+"""How many clusters of questions stand in for topics, and from how many questions on."""
+
 _MOST_TOPICS = 30
 _SURE = 1.96  # standard errors on each side of a 95 % interval
 
@@ -22,11 +30,13 @@ Use = dict[str, Counter[str]]
 """Counts of each strategy, by agent or by topic."""
 
 
-def network_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
+def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dict[str, Any]:
     """Sum up what the agents of a StrategyNetwork did (MARL-GAT, table 1, and more).
 
     Args:
         rows: rows of `results.jsonl`; read once, only counters are held.
+        embed: embeddings of questions, whose clusters are the topics where `meta` names none; the
+            texts of questions are then held, too.
 
     Returns nested dicts with text keys; rates are floats in 0 ... 1, counts are ints, and a rate
     over nothing is left out. Rows with an error count in `errors`; all else is about the others,
@@ -47,12 +57,14 @@ def network_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
       answers here, paired by question: `value`, `low` and `high` (95 %, of the normal
       distribution); `verdict`: the same in words. For two agents or more
     - `strategies_per_question`: how many different ones the agents chose, on average
-    - `use`: share of each strategy by agent; `use_by_topic`: the same by topic
+    - `use`: share of each strategy by agent; `use_by_topic`: the same by topic, a field of
+      `meta` or else `cluster`
     """
     figures, calibration = Figures(), Calibration()
     plain, rivals = _Difference(), defaultdict[str, _Difference](_Difference)
     use: Use = defaultdict(Counter)
     topics: dict[str, Use] = {}
+    texts: dict[str, Counter[str]] = {}
     for row in rows:
         if not figures.finished(row):
             continue
@@ -75,6 +87,8 @@ def network_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
         plain.add(consensus - vote)
         figures.mean(len({turn["strategy"] for turn in turns}), "strategies_per_question")
         meta = row.get("meta") or {}
+        if embed is not None:
+            texts.setdefault(row["question"], Counter()).update(str(t["strategy"]) for t in turns)
         for turn, is_right in zip(turns, right, strict=True):
             name, strategy = turn["agent"], str(turn["strategy"])
             rivals[name].add(consensus - is_right)
@@ -108,7 +122,28 @@ def network_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
         for topic, values in topics.items()
         if 1 < len(values) <= _MOST_TOPICS
     }
+    if embed is not None and not report["use_by_topic"] and len(texts) >= FEWEST_CLUSTERED:
+        by_cluster: Use = defaultdict(Counter)
+        names = clusters(embed(list(texts)), list(texts))
+        for name, counts in zip(names, texts.values(), strict=True):
+            by_cluster[name].update(counts)
+        shares = _shares(dict(sorted(by_cluster.items())), strategies)
+        report["use_by_topic"] = {"cluster": shares}
     return report
+
+
+def clusters(vectors: npt.NDArray[np.floating], texts: Sequence[str]) -> list[str]:
+    """The cluster of each question, named by the question nearest to its centre (k-means)."""
+    from scipy.cluster.vq import kmeans2  # takes half a second
+
+    wide = np.asarray(vectors, dtype=np.float64)
+    centres, places = kmeans2(wide, CLUSTERS, minit="++", seed=0)
+    names = {}
+    for place in np.unique(places):
+        members = np.flatnonzero(places == place)
+        nearest = members[np.linalg.norm(wide[members] - centres[place], axis=1).argmin()]
+        names[place] = f"like {textwrap.shorten(texts[nearest], 40, placeholder=' …')!r}"
+    return [names[place] for place in places]
 
 
 def plain_vote(keys: Sequence[str | None], right: Sequence[bool]) -> tuple[float, bool]:

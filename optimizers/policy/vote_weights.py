@@ -4,6 +4,9 @@ trust).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,7 +15,12 @@ from ...modules.network.config import NetworkConfig
 from ...modules.network.weights import VoteWeights
 from .known_answers import UNKNOWN, KnownAnswers
 
+Choice = TypeVar("Choice")
+_Rows = npt.NDArray[np.intp]
+
 _PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
+_SHRINKAGES = tuple((by_odds, slopes) for by_odds in (False, True) for slopes in (1.0, 10.0, 1e4))
+"""Whether conditional weights begin from the agents' log-odds, and the penalty of their slopes."""
 _FOLDS = 5
 
 
@@ -39,7 +47,7 @@ def fit_vote(
             _whole(weights.logit_weights(given, correct, penalty_for(given, correct)), shape)
         )
     if kind == "conditional":
-        model = weights.fit_conditional(vectors, given, correct)
+        model = conditional_weights(vectors, given, correct)
         slopes = None if model.slopes is None else _whole(model.slopes, (*shape, vectors.shape[1]))
         return VoteWeights(_whole(model.base, shape), slopes, model.centre)
     asked = [correct[codes[:, arm] != UNKNOWN, arm][:, None] for arm in range(codes.shape[1])]
@@ -52,21 +60,63 @@ def fit_vote(
 
 def penalty_for(given: weights.Answers, correct: weights.Right) -> float:
     """The penalty of `logit_weights`, which holds weights equal, under which the right answers to
-    held-out questions are likeliest, by cross-validation; the middle one where there is too little
-    to tell.
+    held-out questions are likeliest; the middle one where there is too little to tell.
+    """
+
+    def fit(rows: _Rows, penalty: float) -> VoteWeights:
+        return VoteWeights(weights.logit_weights(given[rows], correct[rows], penalty))
+
+    return _likeliest(_PENALTIES, fit, np.zeros((len(given), 0)), given, correct, _PENALTIES[2])
+
+
+def conditional_weights(
+    vectors: npt.NDArray[np.floating], given: weights.Answers, correct: weights.Right
+) -> VoteWeights:
+    """The weights of `fit_conditional`, held as closely to equal weights or to log-odds, and as
+    close to the same on all questions, as makes the right answers to held-out questions likeliest.
+
+    A few agents of unlike quality are weighed best by their accuracy alone, many answers of one LM
+    by the question.
+    """
+    wide = np.asarray(vectors, dtype=np.float64)
+
+    def fit(rows: _Rows, choice: tuple[bool, float]) -> VoteWeights:
+        by_odds, slope_penalty = choice
+        prior: npt.NDArray[np.float64] | float = weights.EQUAL
+        if by_odds:
+            # An agent that is worse than chance has no say, rather than one turned round.
+            odds = weights.log_odds_weights(correct[rows], _options(given[rows]))
+            prior = np.maximum(odds, 0.0)
+        table = (wide[rows], given[rows], correct[rows])
+        return weights.fit_conditional(*table, prior=prior, slope_penalty=slope_penalty)
+
+    best = _likeliest(_SHRINKAGES, fit, wide, given, correct, _SHRINKAGES[0])
+    return fit(np.arange(len(given)), best)
+
+
+def _likeliest(
+    choices: Sequence[Choice],
+    fit: Callable[[_Rows, Choice], VoteWeights],
+    vectors: npt.NDArray[np.float64],
+    given: weights.Answers,
+    correct: weights.Right,
+    unknown: Choice,
+) -> Choice:
+    """The choice with which the right answers to held-out questions are likeliest, by
+    cross-validation; `unknown` where there are too few questions that agents disagree on.
     """
     telling = np.flatnonzero(correct.any(axis=1) & ((given >= 0) & ~correct).any(axis=1))
     if len(telling) < 2 * _FOLDS:
-        return _PENALTIES[len(_PENALTIES) // 2]
+        return unknown
     totals = []
-    for penalty in _PENALTIES:
+    for choice in choices:
         total = 0.0
         for fold in range(_FOLDS):
             held, rest = telling[fold::_FOLDS], np.setdiff1d(telling, telling[fold::_FOLDS])
-            found = weights.logit_weights(given[rest], correct[rest], penalty)
-            total += weights.log_likelihood(given[held], correct[held], found)
+            on_held = fit(rest, choice).on(vectors[held])
+            total += weights.log_likelihood(given[held], correct[held], on_held)
         totals.append(total)
-    return _PENALTIES[int(np.argmax(totals))]
+    return choices[int(np.argmax(totals))]
 
 
 def _whole(found: npt.NDArray[np.float64], shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
@@ -94,7 +144,7 @@ def _by_strategy(
     return np.concatenate(codes), np.concatenate(correct), np.asarray(vectors)[questions]
 
 
-def _options(given: npt.NDArray[np.int32]) -> int:
+def _options(given: weights.Answers) -> int:
     """How many answers a question has to choose from: those given, and one more."""
     distinct = [len(set(row[row >= 0].tolist())) for row in given]
     return max(2, round(float(np.mean(distinct)) + 1)) if distinct else 2

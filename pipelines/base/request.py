@@ -29,7 +29,6 @@ from typer.models import ParameterInfo
 from typing_extensions import Doc
 
 from ...modules.base.errors import UserError
-from .completion import completed_programs
 
 if TYPE_CHECKING:
     import dspy
@@ -186,7 +185,6 @@ ProgramSpec = Annotated[
         "file; a folder of a run, or of a saved, compiled, tuned, distilled or trained program; "
         "in Python "
         "also a program, any dspy.Module, or a function of a question.",
-        autocompletion=completed_programs,
     ),
 ]
 Kind = Annotated[
@@ -331,7 +329,22 @@ class SharedByLMs(Request):
 
 
 @dataclass(kw_only=True)
-class LMs(SharedByLMs, Seats):
+class Commands(Request):
+    """What commands that are programs (`cmd:…`) may have."""
+
+    pass_env: Annotated[
+        Sequence[str],
+        list[str],
+        Option(
+            "--pass-env",
+            metavar="NAME",
+            help="Of a command (cmd:…): an environment variable with a key that it may have.",
+        ),
+    ] = ()
+
+
+@dataclass(kw_only=True)
+class LMs(SharedByLMs, Seats, Commands):
     """A program's own settings, and its LMs."""
 
     sets: Annotated[
@@ -349,15 +362,6 @@ class LMs(SharedByLMs, Seats):
         ),
     ] = None
     temperature: Temperature = None
-    pass_env: Annotated[
-        Sequence[str],
-        list[str],
-        Option(
-            "--pass-env",
-            metavar="NAME",
-            help="Of a command (cmd:…): an environment variable with a key that it may have.",
-        ),
-    ] = ()
 
     def parameters(self) -> list[str]:
         """`sets` as `KEY=VALUE`, with what a command may have of the environment."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...modules.reading.row import ResultRow
 from ...optimizers.statistics.statistics import minimum_detectable_difference
@@ -15,9 +15,7 @@ from .run_files import Counts, ScoreFields
 POWER = 0.8
 
 DISCORDANT = (0.1, 0.35)
-"""The shares of questions that two programs are apart on, where no run has shown how many those
-are.
-"""
+"""Shares of questions on which only one of two programs is right, where no run has shown it."""
 
 FEWEST, FEWEST_EXACT = 5, 6
 """With fewer questions McNemar's mid-p, or exact, test cannot reach p < 0.05, even if all go one
@@ -46,10 +44,13 @@ def points(difference: float, low: float, high: float) -> str:
 
 
 def money(cost: float | None) -> str:
-    """`0.0042 USD`, `12.50 USD`."""
+    """`0.000042 USD`, `0.0042 USD`, `12.50 USD`."""
     if cost is None:
         return "price unknown"
-    return f"{cost:.2f} USD" if cost >= 10 else f"{cost:.4f} USD" if cost else "0 USD"
+    if not cost:
+        return "0 USD"
+    places = 2 if cost >= 10 else 4 if cost >= 0.001 else 6
+    return f"{cost:.{places}f} USD"
 
 
 def rounded_money(cost: float) -> str:
@@ -107,13 +108,6 @@ def difference_unit(is_rate: bool, metric: str) -> str:
     return " points" if is_rate else f" in {metric}"
 
 
-class Apart(NamedTuple):
-    """The share of questions that two programs were apart on, and which two."""
-
-    share: float
-    seen: str
-
-
 def smallest_difference(n: int, discordant: float, fewest: int = FEWEST) -> float:
     """The smallest true difference (0 to 1) that n paired questions show with a power of 80%; 1 for
     none.
@@ -123,24 +117,20 @@ def smallest_difference(n: int, discordant: float, fewest: int = FEWEST) -> floa
     return minimum_detectable_difference(n, discordant, POWER) if n >= fewest else 1.0
 
 
-def smallest_differences(n: int, apart: Apart | None = None) -> tuple[float, float]:
-    """That of n questions if as many tell two programs apart as was seen; else for 10% and
-    for 35%.
-    """
-    low, high = DISCORDANT if apart is None else (apart.share, apart.share)
+def smallest_differences(n: int) -> tuple[float, float]:
+    """The smallest differences that n questions show where two programs differ on DISCORDANT."""
+    low, high = DISCORDANT
     return smallest_difference(n, low), smallest_difference(n, high)
 
 
-def shows(n: int, apart: Apart | None = None, *, is_rate: bool = True) -> str:
+def shows(n: int, *, is_rate: bool = True) -> str:
     """Say what so many questions can show, before anybody has answered them.
 
-    If no former run tells on how many of them two programs differ, the middle of DISCORDANT is
-    assumed.
+    Two programs are taken to differ on the middle of DISCORDANT.
     """
     if not is_rate:
         return f"what {counted(n, 'question')} can show depends on how far scores spread"
-    share = sum(DISCORDANT) / 2 if apart is None else apart.share
-    difference = smallest_difference(n, share)
+    difference = smallest_difference(n, sum(DISCORDANT) / 2)
     if difference >= 1:
         return f"{counted(n, 'question')} cannot show a difference between programs"
     return f"{counted(n, 'question')} show differences from about {100 * difference:.0f} points up"

@@ -12,8 +12,8 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
+from typer.models import OptionInfo
 
-from ..base.completion import offered
 from ..base.request import CommandOption, Request, command_options
 from ..comparison.request import CompareRequest
 from ..compilation.request import CompileRequest
@@ -54,6 +54,7 @@ COMMANDS = {
     "tune": Command(TuneRequest, of.Confirmed),
     "import": Command(of.ImportRequest, of.View),
     "export": Command(of.ExportRequest, of.View),
+    "show": Command(of.ShowRequest, of.Quietly),
     "runs": Command(of.RunsRequest, of.View),
     "datasets": Command(of.DatasetsRequest, of.View),
     "lms": Command(of.LmsRequest, of.View),
@@ -62,6 +63,20 @@ COMMANDS = {
     "ui": Command(of.UiRequest, of.View),
 }
 CHECK = Command(of.CheckRequest, of.View)
+MANY_OPTIONS = 20
+"""A command with so many options shows them in the groups of PANELS; what is in none is asking."""
+PANELS = {
+    "Data": (
+        *("questions", "split", "limit", "seed", "columns", "kind", "train", "train_split"),
+        *("train_limit", "validation", "validation_split", "validation_limit", "demos"),
+        *("demo_seed", "outcomes"),
+    ),
+    "Budget": ("budget", "price", "cache", "yes", "dry_run", "max_failures"),
+    "Output": (
+        *("metric", "judge_lm", "judge_sample", "out", "record", "tracking", "traces"),
+        *("as_json", "quiet", "verbose", "debug"),
+    ),
+}
 REQUESTS = {name: command.request for name, command in {**COMMANDS, "check": CHECK}.items()}
 OPTIONS = {name: command.options for name, command in {**COMMANDS, "check": CHECK}.items()}
 
@@ -116,8 +131,10 @@ def add(app: typer.Typer, name: str, command: Command, module: str | None = None
     a default is required.
     """
     options = command.options  # once: each look makes typer's descriptions anew
-    for option in options.values():
-        option.info.autocompletion = option.info.autocompletion or offered(option.info.metavar)
+    for field, option in options.items():
+        if len(options) >= MANY_OPTIONS and isinstance(option.info, OptionInfo):
+            panel = next((name for name, fields in PANELS.items() if field in fields), "Asking")
+            option.info.rich_help_panel = panel
 
     def callback(ctx: typer.Context, **values: Any) -> None:
         def on_line(field: str) -> bool:
@@ -163,7 +180,7 @@ def _of(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 for _name, _command in COMMANDS.items():
-    add(app, _name, _command)
+    add(app, _name, _command, ".dialogue" if _name == "show" else None)
 _data = typer.Typer(
     name="data",
     cls=Defaulted,

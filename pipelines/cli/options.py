@@ -169,6 +169,18 @@ class ReportRequest(Tested):
 
 
 @dataclass(kw_only=True)
+class ShowRequest(Request):
+    """Show the dialogue of a question in a run; without a question, which ones to look at."""
+
+    example: ClassVar[str] = "show runs/talk q17"
+
+    run: Annotated[str, Argument(metavar="RUN", help="Folder of a run.")]
+    question: Annotated[
+        str | None, Argument(metavar="[ID]", help="Id of the question, or its place from 1 on.")
+    ] = None
+
+
+@dataclass(kw_only=True)
 class RunsRequest(Request):
     """List runs: what ran, its score with its interval, calls and price, when, and how it ended.
 

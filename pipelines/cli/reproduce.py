@@ -11,6 +11,7 @@ from ..reproduction.lines import CELLS, Reproduction
 from ..reproduction.listing import RowInfo, TableInfo, listing
 from ..reproduction.plan import ReproductionPlan, plan_reproduction, range_words
 from ..reproduction.presets import models
+from ..reproduction.recorded import RecordedPlan, plan_recorded, reproduced_from_records
 from ..reproduction.reproduce import reproduce_as_planned, reproduced_so_far
 from ..reproduction.request import ReproduceRequest
 from .life import live
@@ -28,19 +29,31 @@ def reproduce(request: ReproduceRequest, view: ReproduceView) -> None:
         )
         return
     request.progress = view.progress
-    plan = plan_reproduction(request, keyless=view.dry_run)
+    plan: ReproductionPlan | RecordedPlan
+    if request.outcomes:
+        plan = plan_recorded(request)
+    else:
+        plan = plan_reproduction(request, keyless=view.dry_run)
     live(request, view, plan, _reproduced, _left, lambda done: _show(view, done, plan))
 
 
-def _reproduced(plan: ReproductionPlan, show: Callable[[Reproduction], None]) -> Reproduction:
+def _reproduced(
+    plan: ReproductionPlan | RecordedPlan, show: Callable[[Reproduction], None]
+) -> Reproduction:
+    if isinstance(plan, RecordedPlan):
+        return reproduced_from_records(plan)
     return reproduce_as_planned(plan)
 
 
-def _left(plan: ReproductionPlan) -> Reproduction | None:
+def _left(plan: ReproductionPlan | RecordedPlan) -> Reproduction | None:
+    if isinstance(plan, RecordedPlan):
+        return None
     return reproduced_so_far(plan) if plan.begun else None
 
 
-def _show(view: ReproduceView, found: Reproduction, planned: ReproductionPlan) -> None:
+def _show(
+    view: ReproduceView, found: Reproduction, planned: ReproductionPlan | RecordedPlan
+) -> None:
     """The figures side by side, then where everything is."""
     out = console()
     table = Table("row", "figure", *CELLS)

@@ -369,49 +369,67 @@ def _pairs(
 ) -> tuple[list[Pair], list[int]]:
     """Every pair, tested and corrected, and the places of those with different metrics."""
     places = [(a, b) for b, a in combinations(range(len(runs)), 2)]
-    metrics = [run.summary.run.get("metric") for run in runs]
+    metrics = [run.summary.run.get("metric") or None for run in runs]
+    unlike = [place for place, (a, b) in enumerate(places) if metrics[a] != metrics[b]]
     names = [run.name for run in compared]
     pairs = [test.pair(ids, (names[a], names[b]), answers[a], answers[b]) for a, b in places]
-    unlike = [
-        place for place, (a, b) in enumerate(places) if (metrics[a] or None) != (metrics[b] or None)
-    ]
     p_values = [pair.p for pair in pairs]
-    for place, ((a, b), adjusted) in enumerate(
-        zip(places, corrected(p_values, unlike), strict=True)
-    ):
+    adjusted = corrected(p_values, unlike)
+    for place, (a, b) in enumerate(places):
         both = runs[a], runs[b]
         judges = [judge for run in both if (judge := run.summary.run.get("judge"))]
+        reason = ""
+        if place in unlike:
+            names_of_metrics = [metric_name(run.summary.run) for run in both]
+            reason = say("metrics_reason", pairs[place], names_of_metrics)
         pairs[place] = replace(
             pairs[place],
-            p_adjusted=adjusted,
+            p_adjusted=adjusted[place],
             metric=compared[a].metric,
             failure="; ".join(filter(None, map(_failure, (compared[b], compared[a])))),
+            other_metric=reason,
             unchecked_judge=any(not judge.get("checked") for judge in judges),
             confounds=tuple(confounds((names[a], names[b]), both)),
         )
-        if place in unlike:
-            both_metrics = [metric_name(run.summary.run) for run in both]
-            reason = say("metrics_reason", pairs[place], both_metrics)
-            pairs[place] = replace(pairs[place], other_metric=reason)
+
+    def p_if(place: int, p: float) -> float:
+        """The corrected p of a pair if its own p were this one."""
+        return corrected([*p_values[:place], p, *p_values[place + 1 :]], unlike)[place]
+
     for place, (a, b) in enumerate(places):
-        causes = {one: unread_cause(compared[one], runs[one]) for one in (a, b)}
-        unread = "; ".join(causes[one] for one in (a, b) if compared[one].mostly_unread)
-        winner, loser = {A: (a, b), B: (b, a)}.get(pairs[place].outcome, (a, a))
-        if not unread and winner != loser and any(causes.values()):
-            worst, best = _limits(metrics[winner], answers)
-            turned = {
-                winner: scores_if_unread(answers[winner], worst),
-                loser: scores_if_unread(answers[loser], best),
-            }
-            undone = [*p_values]
-            undone[place] = test.p(turned[a], turned[b])
-            lost = turned[winner].mean() <= turned[loser].mean()
-            if lost or corrected(undone, unlike)[place] >= SURE:
-                difference = float(turned[a].mean() - turned[b].mean())
-                why = "; ".join(filter(None, causes.values()))
-                unread = f"{why}. {say('undone_reason', pairs[place], difference)}"
-        pairs[place] = replace(pairs[place], unread=unread)
+        causes = [unread_cause(compared[one], runs[one]) for one in (a, b)]
+        mostly = (compared[a].mostly_unread, compared[b].mostly_unread)
+        unread = [cause for cause, whole in zip(causes, mostly, strict=True) if whole]
+        if not unread and any(causes):
+            limits = _limits(metrics[a], answers)
+            turned = _other_way(pairs[place], answers[a], answers[b], limits)
+            if turned and (p_if(place, test.p(*turned)) >= SURE or _undone(pairs[place], *turned)):
+                worst = float((turned[0] - turned[1]).mean())
+                why = "; ".join(filter(None, causes))
+                unread = [f"{why}. {say('undone_reason', pairs[place], worst)}"]
+        pairs[place] = replace(pairs[place], unread="; ".join(unread))
     return pairs, unlike
+
+
+def _other_way(
+    pair: Pair,
+    a: Sequence[QuestionAnswers],
+    b: Sequence[QuestionAnswers],
+    limits: tuple[float, float],
+) -> tuple[Scores, Scores] | None:
+    """The scores of a and b if unread answers of the better one were as bad as they can be, and
+    those of the other as good; None where neither is better.
+    """
+    worst, best = limits
+    if pair.outcome not in (A, B):
+        return None
+    ends = (worst, best) if pair.outcome == A else (best, worst)
+    return scores_if_unread(a, ends[0]), scores_if_unread(b, ends[1])
+
+
+def _undone(pair: Pair, a: Scores, b: Scores) -> bool:
+    """Whether the better one is no longer ahead by these scores."""
+    return bool(a.mean() <= b.mean() if pair.outcome == A else b.mean() <= a.mean())
 
 
 def scores_if_unread(answers: Sequence[QuestionAnswers], score: float) -> Scores:

@@ -152,7 +152,7 @@ def run_match(plan: MatchPlan, request: MatchRequest) -> Evaluation:
             )
             if pilot.summary.stopped:
                 raise BudgetSpent(pilot.summary.stopped)
-            match = measured_match(arm.fewest, pilot)
+            match = measured_match(arm.match, pilot)
             if plan.budget is None and not match.fits:
                 continue
             label = {"label": _label(match, plan.name)}

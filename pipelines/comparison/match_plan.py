@@ -5,7 +5,7 @@ ceiling.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,11 @@ from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.budget import Account, Budget, open_account
+from ..base.run_files import LMFields
 from ..base.wording import counted, money
 from ..evaluation.check import check_folder
 from ..evaluation.earlier import Evaluation, earlier
-from ..evaluation.forecast import Forecast, forecast, left_of
+from ..evaluation.forecast import forecast, left_of
 from ..lms.foreign import billed_as
 from ..lms.ledger import read_ledger, usage_of
 from ..lms.prices import Prices
@@ -87,35 +88,25 @@ class Match:
 class Arm:
     """One LM alone: the folder of its pilot and its samples, and on how many questions both are
     still to be asked.
-
-    `fewest` and `most` are the least and the most samples that it may get; the same once the pilot
-    is asked.
     """
 
     lm: Any
-    identity: Mapping[str, Any]
+    identity: LMFields
     folder: Path
-    fewest: Match
-    most: Match
+    match: Match
     pilot_left: int
     left: int
 
     @property
-    def calls(self) -> tuple[int, int]:
-        low, high = (
-            self.pilot_left + match.samples * self.left for match in (self.fewest, self.most)
-        )
-        return low, high
+    def calls(self) -> int:
+        """How many calls are likely."""
+        return self.pilot_left + self.match.samples * self.left
 
     @property
-    def cost_usd(self) -> tuple[float, float] | None:
-        """From and to how many dollars those calls cost; None where the price is not known."""
-        few, many = self.fewest.cost_per_sample, self.most.cost_per_sample
-        if few is None or many is None:
-            return None
-        # the more a sample takes, the fewer there are
-        ends = (few * self.calls[0], many * self.calls[1])
-        return min(ends), max(ends)
+    def cost_usd(self) -> float | None:
+        """What those calls are likely to cost; None where the price is not known."""
+        per_sample = self.match.cost_per_sample
+        return None if per_sample is None else per_sample * self.calls
 
 
 @dataclass(frozen=True)
@@ -141,21 +132,19 @@ class MatchPlan:
         if self.budget is not None:
             return self.budget
         times = TOLERANCE * len(self.arms) * (len(self.questions) + len(self.pilot))
-        spent = self.arms[0].fewest
-        if spent.cost_per_question is not None:
-            return Budget(usd=float(f"{times * spent.cost_per_question:.3g}"))
-        return Budget(tokens=math.ceil(times * spent.tokens_per_question))
+        bill = self.arms[0].match
+        if bill.cost_per_question is not None:
+            return Budget(usd=float(f"{times * bill.cost_per_question:.3g}"))
+        return Budget(tokens=math.ceil(times * bill.tokens_per_question))
 
     @property
     def cost(self) -> tuple[float, float] | None:
-        """From and to how many dollars it is likely to cost; None where a price is not known."""
+        """What it is likely to cost in dollars, and at most; None where a price is not known."""
         costs = [arm.cost_usd for arm in self.arms if arm.cost_usd is not None]
         if len(costs) < len(self.arms):
             return None
-        low, high = (
-            min(sum(ends), self.ceiling.usd or math.inf) for ends in zip(*costs, strict=True)
-        )
-        return low, high
+        most = self.ceiling.usd or sum(costs)
+        return min(sum(costs), most), most if sum(costs) else 0.0
 
     def account(self) -> Account:
         """What earlier attempts left of the ceiling. Raises UserError for a budget that cannot be
@@ -173,24 +162,22 @@ class MatchPlan:
         return open_account(self.ceiling, [billed_as(arm.lm) for arm in self.arms], spent)
 
     def lines(self) -> list[str]:
-        """How often each LM is asked, what that takes, and the ceiling."""
+        """How often each LM is likely to be asked, what that takes, and the ceiling."""
         questions = counted(len(self.questions), "question")
         lines = [f"{questions} again, by 1 agent for the bill of {self.name}"]
         for arm in self.arms:
-            samples = _range((arm.fewest.samples, arm.most.samples), "sample")
-            line = (
-                f"{arm.identity['endpoint']}: {samples} per question, {_range(arm.calls, 'call')}"
-            )
+            samples, calls = counted(arm.match.samples, "sample"), counted(arm.calls, "call")
             pilot = f" (estimated: a pilot of {counted(len(self.pilot), 'question')} decides)"
-            lines.append(line + pilot * (not arm.most.pilot))
-        cost = money(self.cost and self.cost[1])
+            line = f"{arm.identity['endpoint']}: {samples} per question, {calls}"
+            lines.append(line + pilot * (not arm.match.pilot))
+        cost = money(self.cost and self.cost[0])
         why = ", as much as it took and a fifth more; --budget sets another one"
-        return [*lines, f"cost: {cost}; budget: {self.ceiling}{why * (self.budget is None)}"]
+        return [*lines, f"cost: {cost}; at most {self.ceiling}{why * (self.budget is None)}"]
 
     def to_dict(self) -> dict[str, Any]:
         arms = {
             arm.identity["name"]: {
-                "samples": [arm.fewest.samples, arm.most.samples],
+                "samples": arm.match.samples,
                 "calls": arm.calls,
                 "cost_usd": arm.cost_usd,
             }
@@ -200,8 +187,8 @@ class MatchPlan:
             "run": str(self.run.folder),
             "out": str(self.home),
             "questions": len(self.questions),
-            "tokens_per_question": self.arms[0].fewest.tokens_per_question,
-            "cost_per_question": self.arms[0].fewest.cost_per_question,
+            "tokens_per_question": self.arms[0].match.tokens_per_question,
+            "cost_per_question": self.arms[0].match.cost_per_question,
             "lms": arms,
             "cost_usd": self.cost,
             "budget": str(self.ceiling),
@@ -210,9 +197,9 @@ class MatchPlan:
 
 def arm_of(
     lm: Any,
-    identity: Mapping[str, Any],
+    identity: LMFields,
     folder: Path,
-    spent: Match,
+    bill: Match,
     questions: Sequence[Question],
     pilot: Sequence[Question],
     metric: Metric,
@@ -223,21 +210,19 @@ def arm_of(
     check_folder(folder / "pilot", sampling(1), pilot, lm, metric)
     pilot_left, _ = left_of(folder / "pilot", pilot)
     if not pilot_left:
-        match = measured_match(spent, earlier(folder / "pilot"))
+        match = measured_match(bill, earlier(folder / "pilot"))
         left, _ = left_of(folder / f"{match.samples}-samples", questions)
-        return Arm(lm, identity, folder, match, match, 0, len(left))
+        return Arm(lm, identity, folder, match, 0, len(left))
     sample = forecast(sampling(1), questions, lm, out=folder / "pilot")
-    fewest, most = (_estimated(spent, sample, end) for end in (1, 0))
-    return Arm(lm, identity, folder, fewest, most, len(pilot_left), len(questions))
+    tokens = sum(map(_likely, filter(None, (sample.prompt_tokens, sample.completion_tokens))))
+    cost = None if sample.cost_usd is None else _likely(sample.cost_usd) / len(questions)
+    match = replace(bill, tokens_per_sample=tokens / len(questions), cost_per_sample=cost)
+    return Arm(lm, identity, folder, match, len(pilot_left), len(questions))
 
 
-def _estimated(spent: Match, sample: Forecast, end: int) -> Match:
-    """The match if a sample takes what the low (0) or high (1) end of its forecast says."""
-    tokens = sum(
-        ends[end] for ends in (sample.prompt_tokens, sample.completion_tokens) if ends is not None
-    )
-    cost = None if sample.cost_usd is None else sample.cost_usd[end] / sample.questions
-    return replace(spent, tokens_per_sample=tokens / sample.questions, cost_per_sample=cost)
+def _likely(ends: tuple[float, float]) -> float:
+    """The middle of an estimate, as a factor from both ends."""
+    return math.sqrt(ends[0] * ends[1])
 
 
 def measured_match(spent: Match, pilot: Evaluation) -> Match:
@@ -248,9 +233,8 @@ def measured_match(spent: Match, pilot: Evaluation) -> Match:
     if tokens is None:
         raise UserError(
             f"what a sample takes is not known, since no question of the pilot in {pilot.folder} "
-            f"was "
-            "answered by an LM that counts tokens: see the errors in its rows, and delete it to "
-            "try again"
+            "was answered by an LM that counts tokens: see the errors in its rows, and delete it "
+            "to try again"
         )
     cost = cost_per_question(pilot.rows)
     return replace(spent, tokens_per_sample=tokens, pilot=asked, cost_per_sample=cost)
@@ -302,14 +286,9 @@ def _unknown_because(rows: Iterable[ResultRow]) -> str:
         return "all of its questions failed: run it again with --retry-errors"
     if any(usage["cached_calls"] for usage in usages):
         return "its answers came from a record or cache: match the run that paid for them"
-    if any(usage["calls"] is None for usage in usages):
-        return (
-            "calls in threads of its program's own are nobody's: let the program ask where it "
-            "is called"
-        )
-    if any(usage["calls"] for usage in usages):
-        return "its LM did not say how many tokens its calls took: take an LM that does"
-    return "no call of an LM was seen in it: match a run that asks one"
+    if not any(usage["calls"] for usage in usages):
+        return "no call of an LM was seen in it: match a run that asks one"
+    return "its LM did not say how many tokens its calls took: take an LM that does"
 
 
 def dollars_per_question(run: Evaluation, lms: Sequence[Any]) -> float | None:
@@ -324,8 +303,3 @@ def dollars_per_question(run: Evaluation, lms: Sequence[Any]) -> float | None:
     alone = len({lm["name"] for lm in run.summary.run["lms"].values()}) == 1
     own = prices[0] if alone and prices[0] is not None and not prices[0].steps else None
     return cost_per_question(run.rows, own)
-
-
-def _range(ends: tuple[int, int], thing: str) -> str:
-    low, high = ends
-    return f"{low:,} to {counted(high, thing)}" if low < high else counted(high, thing)

@@ -182,15 +182,6 @@ class Pair:
         return "right" if self.right_or_wrong else "answered better"
 
     @property
-    def ahead(self) -> str:
-        """The run with the higher score; of equals, a."""
-        return self.a if self.difference >= 0 else self.b
-
-    @property
-    def behind(self) -> str:
-        return self.b if self.difference >= 0 else self.a
-
-    @property
     def headline(self) -> str:
         """The outcome in a few words, without a full stop."""
         return say("pair_headline", self)

@@ -10,7 +10,6 @@ from typing import Annotated, Any, ClassVar
 from typer import Option
 from typing_extensions import Doc
 
-from ..base.completion import OPTIMIZERS, completed_optimizers
 from ..base.request import (
     AnyLM,
     AnyQuestions,
@@ -66,7 +65,9 @@ class CompileRequest(Columned, LMs, Spending):
     optimizer: Annotated[
         str,
         Option(
-            metavar="NAME", help=f"{', '.join(OPTIMIZERS)}.", autocompletion=completed_optimizers
+            metavar="NAME",
+            help="labeled_few_shot, bootstrap, bootstrap_rs, knn, copro, mipro, simba, gepa, "
+            "infer_rules or better_together.",
         ),
     ] = "mipro"
     preset: Annotated[str, Option(metavar="light|medium|heavy", help="How much is tried.")] = (

@@ -43,10 +43,15 @@ def confirm(
     return compare(*runs), stopped  # each is labelled with its name
 
 
-def confirmation_words(comparison: Comparison) -> str:
-    """Say in words what the confirmation has shown."""
-    (pair,) = comparison.against[:1]
-    first, second = comparison.runs[:2]
+def confirmation_words(comparison: Comparison, winner: str) -> str:
+    """Say in words what the confirmation has shown of the winner; nothing where it is the
+    reference.
+    """
+    first = comparison.runs[0]
+    second = next(run for run in comparison.runs if run.name == winner)
+    pair = next((one for one in comparison.against if one.a == winner), None)
+    if pair is None:
+        return ""
     ends = (pair.difference, *pair.interval)
     gap, low, high = (f"{100 * one:+.0f}".replace("-", "−") for one in ends)
     questions = f"{first.score['n']:,} unseen questions"

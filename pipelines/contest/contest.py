@@ -18,6 +18,8 @@ from ..base.display import displayed
 from ..base.journal import write_json
 from ..base.request import entry
 from ..lms.named import engine_of
+from ..meter.programs import Command
+from ..runs.lines import unmetered_line
 from ..runs.manifest import RunFolder
 from ..runs.rows import RESULTS, read_rows
 from ..tracking.context import from_caller
@@ -26,6 +28,7 @@ from ..tracking.uploads import ModelUpload
 from .confirm import confirm, confirmation_words, refuted
 from .entrants import Entrant
 from .free import free_entrants
+from .improve import cheapest_survivors, improve, improvement_words
 from .logged import contest_run, contest_uploads
 from .outcome import CONTEST, RESULT, WINNER, Contest
 from .plan import ContestPlan, plan_contest
@@ -100,6 +103,7 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
         if run.books.account is not None:
             run.books.account.strict = True
         race = Race(plan, run.folder, run.books, parent=parent)
+        race.reserve_share = plan.improve_share
         problem: BaseException | None = None
         try:
             with displayed(request.progress, "try", contest_line) as tell:
@@ -136,13 +140,25 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any], parent: str | None) -> 
     winner = entrants[verdict.winner]
     names: dict[str, str] = {}
     said, finished = "", race.ended in ("decided", "questions", "money")
-    if plan.unseen and plan.request.confirm and finished and winner is not reference:
-        comparison, stopped = confirm(plan, [reference, winner], run.folder, parent)
+    worth, improved, field = "", None, [reference, winner]
+    if plan.improve_share and finished:
+        improved = improve(plan, race, run.folder, plan.improve_share)
+        race.stopped = race.stopped or improved.stopped
+        asked = [reference, winner, *cheapest_survivors(race), *improved.entrants]
+        field = list({one.name: one for one in asked}.values())
+    if plan.unseen and finished and len({one.name for one in field}) > 1:
+        comparison, stopped = confirm(plan, field, run.folder, parent)
         race.stopped = race.stopped or stopped
         if comparison is not None:
-            names = {one.name: one.folder for one in (reference, winner)}
-            said = confirmation_words(comparison)
-            if refuted(comparison):
+            names = {one.name: one.folder for one in field}
+            if improved is not None and comparison.recommendation is not None:
+                taken = comparison.recommendation.run
+                worth = improvement_words(improved, comparison, taken, winner.name)
+                entrants |= {one.name: one for one in improved.entrants}
+                winner = entrants[taken]
+                verdict = replace(verdict, winner=taken)
+            said = confirmation_words(comparison, winner.name)
+            if improved is None and refuted(comparison):
                 verdict = replace(
                     verdict,
                     outcome="undecided",
@@ -168,9 +184,11 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any], parent: str | None) -> 
         "runs": {name: one.folder for name, one in entrants.items() if name in race.runs},
         "confirmed": names or None,
         "confirmation": said,
+        "improved": worth,
         "chosen_on_same": winner is not reference and not names,
         "paid": run.books.paid.to_dict(),
         "saved": saved.name,
+        "unmetered": _unmetered(race),
     }
     about = {**run.about, RESULT: result}
     write_json(run.folder / CONTEST, about)
@@ -191,6 +209,12 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any], parent: str | None) -> 
     )
 
 
+def _unmetered(race: Race) -> list[str]:
+    """For each program with questions on which it made no metered call, a sentence."""
+    silent = {name: unmetered_line(run.summary) for name, run in race.runs.items()}
+    return [f"{name}: {line}." for name, line in silent.items() if line]
+
+
 def _standings(race: Race) -> list[Place]:
     if not race.lanes:
         return []
@@ -206,7 +230,7 @@ def _standings(race: Race) -> list[Place]:
 
 def ready(entrant: Entrant) -> Any:
     """The program of an entrant with its LM in every seat, to be asked as it is."""
-    if isinstance(entrant.program, Foreign):
+    if isinstance(entrant.program, Foreign) and not isinstance(entrant.program, Command):
         return entrant.program.module
     program: Program = entrant.program.deepcopy()
     for seat in program.seats().values():
@@ -247,7 +271,7 @@ def _savable(entrant: Entrant) -> Program:
 def _log(run: Run[Any], found: Contest, race: Race, registered: str | None) -> None:
     """Send the contest to the tracking store: outcome, standings, and the winner as a model."""
     model = None
-    if isinstance(found.winner, Program):
+    if isinstance(found.winner, Program) and not isinstance(found.winner, Foreign):
         model = ModelUpload(found.winner, "winner", registered=registered)
     status = "FINISHED" if found.stopped is None else "KILLED"
     run.end(contest_uploads(found), status, model)

@@ -16,6 +16,7 @@ from ...modules.protocols.short_names import short_name
 from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
 from ...modules.reading.question import Question
 from ...optimizers.prompts.demos import labelled_demos
+from ..meter.programs import COMMAND
 from ..programs.build import MakeLM
 from ..programs.resolve import program_given, program_of
 
@@ -117,21 +118,29 @@ def lm_title(lm: Any) -> str:
 
 
 def own_programs(
-    given: Any, lm: Any, make_lm: MakeLM, inputs: Mapping[str, str] | None = None
+    given: Any, lm: Any, make_lm: MakeLM, pass_env: Sequence[str] = ()
 ) -> list[Entrant]:
-    """The entrants that a user gives: programs or specs, in a list or by name."""
+    """The entrants that a user gives: programs or specs, in a list or by name.
+
+    `pass_env` names environment variables with keys that commands among them may have.
+    """
     if isinstance(given, Mapping):
         named = {str(name): one for name, one in given.items()}
-        return [_own(one, lm, make_lm, name) for name, one in named.items()]
+        return [_own(one, lm, make_lm, pass_env, name) for name, one in named.items()]
     if isinstance(given, str | Path) or not isinstance(given, Sequence):
         given = [given]
-    return [_own(one, lm, make_lm) for one in given]
+    return [_own(one, lm, make_lm, pass_env) for one in given]
 
 
-def _own(given: Any, lm: Any, make_lm: MakeLM, name: str | None = None) -> Entrant:
+def _own(
+    given: Any, lm: Any, make_lm: MakeLM, pass_env: Sequence[str], name: str | None = None
+) -> Entrant:
     if isinstance(given, str | Path):
-        program = program_of(given, make_lm=make_lm)
-        name = name or (str(given) if ":" in str(given) else Path(given).name)
+        command = str(given).startswith(COMMAND)
+        sets = {"pass_env": list(pass_env)} if command and pass_env else None
+        program = program_of(given, sets, make_lm=make_lm)
+        if not command:
+            name = name or (str(given) if ":" in str(given) else Path(given).name)
     else:
         program = program_given(given)
     name = name or short_name(program.describe())

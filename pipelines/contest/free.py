@@ -31,14 +31,14 @@ def free_entrants(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> list
     for entrant in entrants:
         recorded = rows.get(entrant.name) or {}
         if isinstance(entrant.program, Deliberation):
-            found += _talks(entrant, entrant.program, recorded)
+            found += talks_of(entrant, entrant.program, recorded)
         elif entrant.fair and isinstance(entrant.program, SingleAgent):
             found += _fewer_samples(entrant.program, recorded)
     found += _where_two_differ(entrants, rows)
     return [one for one in found if one.scores]
 
 
-def _talks(entrant: Entrant, program: Deliberation, rows: Rows) -> Iterator[Free]:
+def talks_of(entrant: Entrant, program: Deliberation, rows: Rows) -> Iterator[Free]:
     """Fewer rounds, and a vote instead of the judge."""
     for rounds in range(1, program.max_rounds + 1):
         if rounds == program.max_rounds and program.judge is None:

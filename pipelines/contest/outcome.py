@@ -201,6 +201,7 @@ class Contest:
             lines.append(improved)
         return [
             *lines,
+            *self._result.get("unmetered", ()),
             f"Price: {price}{spent}.",
             "",
             f"winner  {where}",

@@ -29,6 +29,7 @@ from ..evaluation.forecast import account_of
 from ..evaluation.judging import metric_given
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
+from ..programs.build import MakeLM
 from ..programs.seats import Seating
 from ..runs.describe import lms_of
 from ..runs.manifest import made_with
@@ -116,6 +117,12 @@ class ContestPlan:
         return [engine for plan in self.plans.values() for engine in plan.engines]
 
     @property
+    def improve_share(self) -> float:
+        """The share of the budget that improving spends; 0 without it."""
+        given = self.request.improve
+        return self.request.improve_share if given is True else float(given or 0.0)
+
+    @property
     def budget(self) -> Budget | None:
         given = self.request.budget
         return Budget.parse(given) if isinstance(given, str) else given
@@ -151,7 +158,7 @@ class ContestPlan:
             low, high = self.cost
             likely = f"about {_usd((low * high) ** 0.5)} if nobody leaves early"
         ceiling = f"; at most {self.budget}" if self.budget else ""
-        low, high = smallest_differences(len(self.race), None)
+        low, high = smallest_differences(len(self.race))
         return [
             f"{counted(self.questions, 'question')} from {self.source}: {', '.join(parts)}",
             f"such as: {' '.join(example.split())[:140]}",
@@ -222,6 +229,11 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     field = _field(request, lms, demos, seating)
     if not any(one.program.predictors() and _shows(one) for one in field):
         race, demos = [*race, *demos], []
+    if request.improve and not unseen:
+        raise UserError(
+            f"--improve needs unseen questions to judge by: give at least {CONFIRMED_FROM}, and "
+            "drop --no-confirm"
+        )
     margin = _margin(request.margin, len(questions))
     out = None if request.out is None else Path(request.out).expanduser()
     spec = catalogue.find(source) or catalogue.of_file(Path(source))
@@ -324,12 +336,12 @@ def _field(
             entrants += paper_programs(first, make)
     else:
         standard = default_field(lms, [], request.seed)
-        own = own_programs(request.field, first, make)
+        own = own_programs(request.field, first, make, request.pass_env)
         entrants = [*own, *[one for one in standard if one.fair]]
         if request.baseline is None:
             entrants = [standard[0], *entrants]
-    entrants += own_programs(list(request.added), first, make)
-    baseline = _baseline(request.baseline, entrants, first, seating)
+    entrants += own_programs(list(request.added), first, make, request.pass_env)
+    baseline = _baseline(request, entrants, first, make)
     return field_of(
         entrants,
         baseline=baseline,
@@ -339,9 +351,10 @@ def _field(
 
 
 def _baseline(
-    given: Any, entrants: list[Entrant], lm: Any, seating: Seating
+    request: ContestRequest, entrants: list[Entrant], lm: Any, make_lm: MakeLM
 ) -> str | Entrant | None:
     """The reference: a program of the field by its name, or another one."""
+    given = request.baseline
     if given is None:
         return None
     if isinstance(given, str):
@@ -350,7 +363,7 @@ def _baseline(
         except UserError:
             if ":" not in given and not Path(given).exists():
                 raise
-    (own,) = own_programs([given], lm, seating.make)
+    (own,) = own_programs([given], lm, make_lm, request.pass_env)
     return own
 
 

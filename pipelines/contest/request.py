@@ -16,6 +16,7 @@ from ..base.request import (
     AnyProgram,
     AnyQuestions,
     Columned,
+    Commands,
     JudgeLM,
     ProgressOption,
     Scored,
@@ -30,7 +31,7 @@ IMPROVE_SHARE = 1 / 3
 
 
 @dataclass
-class ContestRequest(Columned, SharedByLMs, Seats, Spending):
+class ContestRequest(Columned, SharedByLMs, Seats, Commands, Spending):
     """Find out which program to take: one agent, one asked several times, or a team.
 
     All programs answer the same questions in rounds, in a random order. A program leaves when

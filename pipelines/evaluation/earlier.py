@@ -12,7 +12,14 @@ from ..base.html import html_result
 from ..base.journal import read_object
 from ..base.wording import common_error, counted, percent, used
 from ..runs.beside import rival_of
-from ..runs.lines import bill_line, flaky_line, judge_words, result_lines, score_line
+from ..runs.lines import (
+    bill_line,
+    flaky_line,
+    judge_words,
+    result_lines,
+    score_line,
+    unmetered_line,
+)
 from ..runs.manifest import IMPORT, name_of_run, read_run
 from ..runs.rows import RESULTS, Rows, read_rows
 from ..runs.summary import SUMMARY, Summary, summarise
@@ -81,14 +88,15 @@ class Evaluation:
         return bool(self.summary.counts["rows"] == self.summary.counts["errors"])
 
     def lines(self) -> list[str]:
-        """The result in two lines: what came out, and what it cost and where it is; a judge and
-        flaky questions have lines of their own.
+        """The result in two lines: what came out, and what it cost and where it is; a judge,
+        flaky questions, and questions without a metered call have lines of their own.
         """
         judge = self.summary.run.get("judge")
         return [
             score_line(self.summary),
             *([flaky] if (flaky := flaky_line(self.summary)) else []),
             *([f"the judge is {judge_words(judge)}"] if judge else []),
+            *([silent] if (silent := unmetered_line(self.summary)) else []),
             f"{bill_line(self.summary, self.seconds)}; rows in {self.folder}",
         ]
 

@@ -22,14 +22,14 @@ from ...modules.reading.question import Question
 from ...signatures.frame import SYSTEM
 from ..base.budget import Account, Budget, open_account
 from ..base.journal import records
-from ..base.wording import Apart, counted, duration, rounded_money, shows, smallest_differences
+from ..base.wording import counted, duration, rounded_money, shows, smallest_differences
 from ..lms.foreign import billed_as
 from ..lms.ledger import totals
 from ..lms.named import thinks
 from ..lms.prices import Prices
 from ..runs.beside import former_runs
 from ..runs.rows import RESULTS
-from .former import apart_of, pilot_of
+from .former import pilot_of
 
 CHARS_PER_TOKEN = 4  # of English text, roughly, with the tokenisers of today
 SAMPLE = 200  # questions whose requests are written out; more would say the same
@@ -45,18 +45,21 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class Forecast:
-    """What an evaluation would take, each as (low, high): an estimate, but for the calls.
+    """What an evaluation is estimated to take, each figure as (low, high).
 
-    `calls` is the least, when all agree at once, and the most, when nobody does; `most_calls` if,
-    on top, every answer had to be asked for twice. Of a program that does not say its turns both
-    are None, and so are tokens and costs unless a `pilot` tells them. `cost_usd` is None when a
-    price is unknown (`unpriced` names those LMs), `seconds` when nothing tells how long a call
-    takes. Tokens are what questions of the `pilot` took, an earlier run of the same program and
-    LMs; None: counted from the prompts. `smallest_difference` is the true difference in accuracy, 0
-    to 1, that so many paired questions show with a power of 80% when two programs are `apart` on as
-    many of them as in former runs, both ends alike; or, without any, on 10% and on 35%. 1 where
-    there are too few to show any. What records or the call cache answer costs nothing and is not
-    known to a plan.
+    Answers from records or the call cache cost nothing; a plan does not know them.
+
+    Attributes:
+        calls: when all agree at once, and when nobody does; None if the program does not tell.
+        most_calls: when, on top, every answer has to be asked for twice.
+        prompt_tokens, completion_tokens: counted from prompts, or from a pilot; None without both.
+        cost_usd: None when a price is unknown.
+        unpriced: the LMs whose price that is.
+        seconds: None when nothing tells how long a call takes.
+        smallest_difference: the difference in accuracy, 0 to 1, that so many paired questions show
+            with a power of 80% when only one of two programs is right on 10%, and on 35%, of them;
+            1 where they are too few to show any.
+        pilot: the former run of the same program and LMs that tells what a question takes.
     """
 
     questions: int
@@ -68,7 +71,6 @@ class Forecast:
     unpriced: tuple[str, ...]
     seconds: Range | None
     smallest_difference: Range
-    apart: Apart | None = None
     pilot: str | None = None
 
     @property
@@ -99,8 +101,7 @@ def forecast(
         the LM of every seat that has none of its own. asked: the questions that are still to be
         asked, where these are not `questions`. concurrency: most questions in flight.
         seconds_per_call: how long a call takes, where that is known. out: the folder of the run:
-        what is in it already and the runs beside it say what a question takes, and on how many two
-        programs are apart.
+        what is in it already and the runs beside it say what a question takes.
     """
     todo = questions if asked is None else asked
     turns = [(seat, low * len(todo), high * len(todo)) for seat, low, high in program.turns()]
@@ -137,7 +138,6 @@ def forecast(
             [some * n for n in times] for some in (pilot.prompt, pilot.completion)
         )
         costs = costs if pilot.cost is None else [pilot.cost * n for n in times]
-    apart = apart_of(runs, out, questions) if out is not None else None
     ours = bool(turns)
     told = ours or pilot is not None
     lanes = min(at_once, concurrency)
@@ -154,8 +154,7 @@ def forecast(
         seconds=None
         if seconds_per_call is None or not ours
         else (least * seconds_per_call / lanes, most * seconds_per_call / lanes),
-        smallest_difference=smallest_differences(len(questions), apart),
-        apart=apart,
+        smallest_difference=smallest_differences(len(questions)),
         pilot=None if pilot is None else pilot.seen,
     )
 
@@ -199,7 +198,7 @@ def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:
 
 def forecast_lines(plan: Forecast, budget: Any, *, is_rate: bool = True) -> list[str]:
     """Say in two lines what a run is likely to take and at most takes, and what it can show."""
-    return [_bill_line(plan, budget), shows(plan.questions, plan.apart, is_rate=is_rate)]
+    return [_bill_line(plan, budget), shows(plan.questions, is_rate=is_rate)]
 
 
 def _bill_line(plan: Forecast, budget: Any) -> str:

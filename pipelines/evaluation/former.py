@@ -1,13 +1,11 @@
-"""What runs made before tell a plan: what a question takes, and on how many two programs
-are apart.
-"""
+"""What former runs of a program tell a plan: how many tokens and dollars a question takes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import combinations, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,16 +13,10 @@ import numpy as np
 
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
-from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.journal import as_json, records
-from ..base.wording import Apart
-from ..data.load import fingerprint
 from ..runs.describe import lms_of
 from ..runs.rows import RESULTS
-
-FEWEST_SHARED = 30
-"""Of fewer shared questions the share on which two programs are apart says little."""
 
 MOST_ROWS = 2_000
 WIDEST = 3.0  # times less and times more, however few questions there are
@@ -65,40 +57,6 @@ def pilot_of(
         seen = f"{n:,} question{'s' if n > 1 else ''} of {folder}"
         return Pilot(prompt, completion, cost, min(WIDEST, 1.1 + 2 * error), seen)
     return None
-
-
-def apart_of(
-    runs: Sequence[tuple[Path, Mapping[str, Any]]], out: Path, questions: Sequence[Question]
-) -> Apart | None:
-    """On which share of the questions two runs of this data were apart: with the run itself, if it
-    has answered as many as it takes, else the mean over pairs of the others; None where there are
-    no two.
-    """
-    asked = fingerprint(questions) if runs else ""
-    right = {
-        folder: {
-            row["id"]: row["correct"]
-            for row in _rows(folder)
-            if row["correct"] is not None and not row.get("repeat")
-        }
-        for folder, run in runs
-        if run.get("data_fingerprint") == asked
-    }
-    shares = {}
-    for one, other in combinations(right, 2):
-        shared = right[one].keys() & right[other].keys()
-        if len(shared) >= FEWEST_SHARED:
-            shares[one, other] = sum(
-                right[one][name] != right[other][name] for name in shared
-            ) / len(shared)
-    own = {pair: share for pair, share in shares.items() if out in pair}
-    chosen = own or shares
-    if not chosen:
-        return None
-    between = " and ".join(str(folder) for folder in next(iter(chosen)))
-    more = f" and {len(chosen) - 1} more pairs" if len(chosen) > 1 else ""
-    # Two runs that never part still say no more than that the share is small.
-    return Apart(max(sum(chosen.values()) / len(chosen), 0.01), f"{between}{more} were")
 
 
 def _rows(folder: Path) -> Iterator[ResultRow]:

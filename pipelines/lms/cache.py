@@ -93,11 +93,11 @@ def open_cache(wanted: bool = True) -> Iterator[CallCache | None]:
 
     Warns, and gives None, where the folder is a link or somebody else may have filled it.
     """
-    known = settings()
-    if not wanted or not known.calls_mb:
+    limits = settings()
+    if not wanted or not limits.calls_mb:
         yield None
         return
-    folder = known.cache / "calls"
+    folder = limits.cache / "calls"
     try:
         own_folder(folder)
     except OSError as problem:
@@ -110,7 +110,7 @@ def open_cache(wanted: bool = True) -> Iterator[CallCache | None]:
         )
         yield None
         return
-    cache = CallCache(folder, known.calls_mb * 2**20)
+    cache = CallCache(folder, limits.calls_mb * 2**20)
     try:
         yield cache
     finally:

@@ -35,6 +35,7 @@ from .endpoint import (
     origin,
     plain_address,
     read_completion,
+    read_embeddings,
 )
 from .secrets import hiding
 
@@ -51,7 +52,7 @@ class HttpEndpoint:
         key_hint: the environment variable to name when the key is refused.
         timeout: seconds that one attempt may take.
 
-    Raises UserError when `base_url` is no http or https address.
+    Raises UserError when `base_url` is not an http or https address.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class HttpEndpoint:
         self._keyed = bool(api_key)
         self._headers = {"Content-Type": "application/json"}
         parts = urlsplit(base_url)
-        self._url = f"{self.name}/chat/completions" + (f"?{parts.query}" if parts.query else "")
+        self._query = f"?{parts.query}" if parts.query else ""
         # what stands in the address is meant for it, a key may be another's
         if parts.username is not None:
             user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -93,7 +94,12 @@ class HttpEndpoint:
         return _made_again, (self.base_url, self.model, self._keyed, self._key_hint, self.timeout)
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
-        """One attempt. Raises TransientError, CallError or FatalCallError."""
+        """One attempt, at `/embeddings` for a payload without messages.
+
+        Raises TransientError, CallError or FatalCallError.
+        """
+        if "messages" not in payload:
+            return await self._embed({"model": self.model, **payload})
         body = {"model": self.model, **payload, **payload.get("extra_body", {})}
         body.pop("extra_body", None)
         asked = body.get("response_format") or {}
@@ -111,7 +117,16 @@ class HttpEndpoint:
             return read_completion(text, self.name)
         if status == 404 and "model" not in text.casefold() and (meant := self._meant()):
             raise FatalCallError(f"404 at /chat/completions: did you mean {meant}?")
-        raise failure_of(
+        raise self._failure(status, headers, text)
+
+    async def _embed(self, body: Mapping[str, Any]) -> Reply:
+        status, headers, text = await self._post(body, "embeddings")
+        if status != 200:
+            raise self._failure(status, headers, text)
+        return read_embeddings(text, self.name)
+
+    def _failure(self, status: int, headers: Mapping[str, str], text: str) -> Exception:
+        return failure_of(
             status,
             text,
             name=self.name,
@@ -130,17 +145,20 @@ class HttpEndpoint:
         """Close this event loop's connections; a loop run by `asyncio.run` does so when it ends."""
         await self._sessions.close()
 
-    async def _post(self, body: Mapping[str, Any]) -> tuple[int, Mapping[str, str], str]:
+    async def _post(
+        self, body: Mapping[str, Any], path: str = "chat/completions"
+    ) -> tuple[int, Mapping[str, str], str]:
+        url = f"{self.name}/{path}{self._query}"
         try:
             session = await self._sessions.session()
             async with session.post(
-                self._url, data=to_json(body), headers=self._headers, allow_redirects=False
+                url, data=to_json(body), headers=self._headers, allow_redirects=False
             ) as response:
-                said = await read_body(response, self._most_bytes)
+                content = await read_body(response, self._most_bytes)
                 return (
                     response.status,
                     response.headers,
-                    self._hide(said.decode("utf-8", "replace")),
+                    self._hide(content.decode("utf-8", "replace")),
                 )
         except (aiohttp.ConnectionTimeoutError, aiohttp.ClientConnectorError) as problem:
             raise self._broken(problem, "unreachable") from None
@@ -157,17 +175,17 @@ class HttpEndpoint:
             ValueError
         ):  # what aiohttp says of a host or user info that cannot stand in an address
             raise FatalCallError(
-                f"{self.name} is no address: give --api-base as http://HOST:PORT/v1"
+                f"{self.name} is not an address: give --api-base as http://HOST:PORT/v1"
             ) from None
         except (aiohttp.ClientError, OSError) as problem:
             raise self._broken(problem, "cut off") from None
 
     def _broken(self, problem: Exception, kind: Trouble) -> TransientError:
         number = getattr(problem, "errno", None) or 0
-        said = (
+        reason = (
             os.strerror(number) if number > 0 else one_line(f"{type(problem).__name__}: {problem}")
         )
-        return TransientError(f"no connection to {self.name} ({said})", kind)
+        return TransientError(f"no connection to {self.name} ({reason})", kind)
 
 
 def _made_again(

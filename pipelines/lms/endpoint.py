@@ -13,7 +13,7 @@ from ...modules.base.address import read_address
 from ...modules.base.calls import CUT_OFF, CallError, FatalCallError
 from ...modules.base.fence import one_line
 
-MOST_TOKENS = 10**9  # no reply has more: a larger count is no count
+MOST_TOKENS = 10**9  # no reply has more: a larger count is a mistake
 OUR_SCHEMA = "reply"
 """The name of the JSON schemas that seats ask with."""
 
@@ -93,8 +93,8 @@ class Reply:
     @property
     def complete(self) -> bool:
         """Whether it was neither cut off nor refused nor empty, and so may be given again."""
-        said = self.text.strip() or self.finish_reason == TOOL_CALLS
-        return self.finish_reason in KEEPABLE and bool(said)
+        answered = self.text.strip() or self.finish_reason == TOOL_CALLS
+        return self.finish_reason in KEEPABLE and bool(answered)
 
     @property
     def tokens(self) -> TokenCounts:
@@ -125,7 +125,9 @@ class Transport(Protocol):
         """Seconds that one attempt may take."""
         ...
 
-    async def send(self, payload: Mapping[str, Any]) -> Reply: ...
+    async def send(self, payload: Mapping[str, Any]) -> Reply:
+        """One attempt at a chat completion, or at embeddings for a payload without messages."""
+        ...
 
     async def aclose(self) -> None: ...
 
@@ -134,25 +136,25 @@ def failure_of(
     status: int, text: str, *, name: str, model: str, key: str, retry_after: float | None
 ) -> Exception:
     """What an answer with this HTTP status means for the call; `key` names the key to correct."""
-    said = error_in(text)
+    reason = error_in(text)
     if status == 429 and "insufficient_quota" not in text:
-        return TransientError(f"{name} answered 429 ({said})", "refused", retry_after=retry_after)
+        return TransientError(f"{name} answered 429 ({reason})", "refused", retry_after=retry_after)
     if status >= 500 or status == 408:
         kind: Trouble = "down" if status in (502, 503, 504) else "failed"
-        return TransientError(f"{name} answered {status} ({said})", kind, retry_after=retry_after)
+        return TransientError(f"{name} answered {status} ({reason})", kind, retry_after=retry_after)
     if status in (401, 403):
         return FatalCallError(
-            f"{name} refused the key ({status}: {said}): set {key} to a valid key"
+            f"{name} refused the key ({status}: {reason}): set {key} to a valid key"
         )
     if status == 404 or (status == 400 and any(mark in text.casefold() for mark in _NO_MODEL)):
         return FatalCallError(
-            f"{name} does not know the model {model!r} ({said}): check --lm and --api-base"
+            f"{name} does not know the model {model!r} ({reason}): check --lm and --api-base"
         )
     if status == 429:
         return FatalCallError(
-            f"{name} has no quota left for this key ({said}): top it up or use another"
+            f"{name} has no quota left for this key ({reason}): top it up or use another"
         )
-    return CallError(f"{name} refused the request ({status}: {said})")
+    return CallError(f"{name} refused the request ({status}: {reason})")
 
 
 def read_completion(text: str, name: str) -> Reply:
@@ -169,7 +171,21 @@ def read_completion(text: str, name: str) -> Reply:
         return Reply(said, reason, **tokens_in(body.get("usage"), said), body=body)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise TransientError(
-            f"{name} answered 200 with something that is no chat completion ({error_in(text)})",
+            f"{name} answered 200 with something that is not a chat completion ({error_in(text)})",
+            "unreadable",
+        ) from None
+
+
+def read_embeddings(text: str, name: str) -> Reply:
+    """Embeddings in OpenAI's JSON form. Raises TransientError when `text` holds none."""
+    try:
+        body = json.loads(text)
+        number = len(body["data"])
+        prompt = _tokens((body.get("usage") or {}).get("prompt_tokens"))
+        return Reply(f"{number} embeddings", "stop", prompt, 0, 0, 0, 0, body)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise TransientError(
+            f"{name} answered 200 with something that holds no embeddings ({error_in(text)})",
             "unreadable",
         ) from None
 
@@ -244,14 +260,14 @@ def _first(usage: dict[str, Any], places: Iterable[tuple[str | None, str]]) -> i
     """The first of the counts that is there and could be one."""
     for part, name in places:
         within = usage if part is None else usage.get(part)
-        if isinstance(within, dict) and (found := _tokens(within.get(name))) is not None:
-            return found
+        if isinstance(within, dict) and (count := _tokens(within.get(name))) is not None:
+            return count
     return None
 
 
-def _tokens(found: Any) -> int | None:
-    whole = isinstance(found, int) and not isinstance(found, bool)
-    return found if whole and 0 <= found <= MOST_TOKENS else None
+def _tokens(count: Any) -> int | None:
+    whole = isinstance(count, int) and not isinstance(count, bool)
+    return count if whole and 0 <= count <= MOST_TOKENS else None
 
 
 def plain_address(base_url: str) -> str:
@@ -272,7 +288,7 @@ def error_in(text: str) -> str:
     try:
         body = json.loads(text)
         error = body.get("error", body)
-        said = error.get("message", error) if isinstance(error, dict) else error
+        message = error.get("message", error) if isinstance(error, dict) else error
     except (ValueError, AttributeError, RecursionError):
-        said = text
-    return one_line(str(said))[:200] or "no message"
+        message = text
+    return one_line(str(message))[:200] or "no message"

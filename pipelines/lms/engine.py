@@ -174,6 +174,16 @@ class Engine:
             reply = await self._reply({**self.settings, **fields}, rollout, whole=True)
         return dict(reply.body or {}), usage
 
+    async def embed(self, body: Mapping[str, Any], *, n: int = 1) -> tuple[dict[str, Any], Usage]:
+        """The embeddings for a raw request, and what they took: as `chat`, at `/embeddings`."""
+        fields = {name: value for name, value in body.items() if name != "model"}
+        if refused := sorted((ADDRESSES | {"extra_body", "messages"}) & fields.keys()):
+            raise CallError(f"{self.model} cannot be asked by this request: {refused[0]!r} is set")
+        with metered() as usage:
+            rollout = f"{ASKER.get().question or ''}#{n}"
+            reply = await self._reply(fields, rollout, whole=True)
+        return dict(reply.body or {}), usage
+
     async def aclose(self) -> None:
         if self.endpoint is not None:
             await self.endpoint.aclose()
@@ -194,10 +204,10 @@ class Engine:
 
     def _embedded(self) -> dict[str, int]:
         """What a saved LM in this process keeps: threads are the machine's affair."""
-        given = self.endpoint.settings if isinstance(self.endpoint, LocalEndpoint) else {}
+        settings = self.endpoint.settings if isinstance(self.endpoint, LocalEndpoint) else {}
         return {
             key: value
-            for key, value in given.items()
+            for key, value in settings.items()
             if key != "threads" and value not in (None, 1)
         }
 
@@ -513,6 +523,8 @@ class Engine:
         """What a call without a known end is booked as: a token for three bytes, and as long as it
         may be.
         """
+        if "messages" not in payload:  # embeddings, which complete nothing
+            return Reply("", "", len(to_json(payload["input"])) // 3 + 1, 0, 0, 0, 0)
         prompt = len(to_json(payload["messages"]))
         limits = (payload.get(name) for name in ("max_tokens", "max_completion_tokens"))
         most = next((most for most in limits if most), LONGEST_REPLY)
@@ -591,11 +603,11 @@ class SyncEngine:
         return cls(Engine.load_state(state))
 
 
-def checked_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def checked_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that are sent as they are. Raises UserError for what is none, or could lead a
     request away.
     """
-    for key, value in given.items():
+    for key, value in settings.items():
         kinds = _KINDS.get(key)
         if kinds is None or name.startswith("local/"):
             raise UserError(f"{name} takes no {key}: leave it out")
@@ -604,16 +616,16 @@ def checked_settings(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         )
         if not right or (isinstance(value, int) and kinds == (int,) and value < 1):
             raise UserError(f"{key} of {name} is {value!r}: give {_WORDS[kinds[0]]}")
-    taken = sorted(_OURS & set(given.get("extra_body", ())))
+    taken = sorted(_OURS & set(settings.get("extra_body", ())))
     if taken:
         raise UserError(f"extra_body of {name} has {taken[0]!r}, which folkmoot sets: leave it out")
     try:
-        _KEY_TEXT(given)
+        _KEY_TEXT(settings)
     except (TypeError, ValueError, RecursionError):
         raise UserError(
-            f"the settings of {name} are no JSON: give text, numbers, lists and objects"
+            f"the settings of {name} are not JSON: give text, numbers, lists and objects"
         ) from None
-    return dict(given)
+    return dict(settings)
 
 
 def _seconds_left(grace: float = 0.0) -> list[float]:

@@ -275,8 +275,8 @@ def _enter_run(run: Mapping[ContextVar[Any], Any]) -> Restored:
     """In a thread that does not know its run, set what belongs to the run and, in a thread of
     DSPy's, to the question, which DSPy's settings carry there.
     """
-    known: Mapping[ContextVar[Any], Any] = dspy.settings.get(CARRIED) or run
-    ours = [(one, value) for one, value in known.items() if one.name.startswith("folkmoot_")]
+    context: Mapping[ContextVar[Any], Any] = dspy.settings.get(CARRIED) or run
+    ours = [(one, value) for one, value in context.items() if one.name.startswith("folkmoot_")]
     return [(one, one.set(value)) for one, value in ours]
 
 

@@ -68,7 +68,7 @@ def choice_rule(sequences: Iterable[Sequence[int]]) -> str:
 
 
 def text_rule(max_chars: int) -> str:
-    """A space, then 1 to `max_chars` characters on one line, the first of which is no space.
+    """A space, then 1 to `max_chars` characters on one line, the first of which is not a space.
 
     Raises ValueError outside 1 … 1000 (llama.cpp refuses repetitions not far above).
     """
@@ -102,5 +102,5 @@ def _field_rule(
 
 def _label(name: str) -> str:
     if not name.isidentifier():
-        raise ValueError(f"{name!r} is no name of a field")
+        raise ValueError(f"{name!r} is not a name of a field")
     return name.capitalize()

@@ -88,7 +88,7 @@ def _origin(location: str) -> str:
     try:
         parts = httpx.URL(location)
     except httpx.InvalidURL:
-        return "what is no address"
+        return "something that is not an address"
     return (
         one_line(f"{parts.scheme}://{parts.netloc.decode('ascii', 'replace')}")[:100]
         if parts.host
@@ -117,13 +117,13 @@ def guard_clients(litellm: Any) -> None:
         return
     create, mounts = handler.create_async_transport, handler.create_httpx_proxy_mounts
 
-    def create_async_transport(*given: Any, **options: Any) -> GuardedTransport:
-        return GuardedTransport(create(*given, **options) or httpx.AsyncHTTPTransport())
+    def create_async_transport(*arguments: Any, **options: Any) -> GuardedTransport:
+        return GuardedTransport(create(*arguments, **options) or httpx.AsyncHTTPTransport())
 
-    def create_httpx_proxy_mounts(transport: Any, *given: Any, **options: Any) -> Any:
+    def create_httpx_proxy_mounts(transport: Any, *arguments: Any, **options: Any) -> Any:
         inner = transport.inner if isinstance(transport, GuardedTransport) else transport
-        found = mounts(inner, *given, **options)
-        return found and {place: one and GuardedTransport(one) for place, one in found.items()}
+        mounted = mounts(inner, *arguments, **options)
+        return mounted and {place: one and GuardedTransport(one) for place, one in mounted.items()}
 
     create_async_transport.guarded = True  # type: ignore[attr-defined]
     handler.create_async_transport = staticmethod(create_async_transport)

@@ -96,10 +96,10 @@ class LiteLLMEndpoint:
         if missing["missing_keys"] and not api_base and not api_key:
             raise UserError(f"{model} needs a key: set {' and '.join(missing['missing_keys'])}")
 
-    def check_settings(self, given: Iterable[str]) -> None:
+    def check_settings(self, settings: Iterable[str]) -> None:
         """Raise UserError for a setting that LiteLLM would leave out without a word."""
         supported = litellm_quiet().get_supported_openai_params(model=self.model) or ()
-        for key in given:
+        for key in settings:
             if supported and key != "extra_body" and key not in supported:
                 raise UserError(
                     f"{self.model} takes no {key}: leave it out, or send it in extra_body"
@@ -123,6 +123,10 @@ class LiteLLMEndpoint:
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
         """One attempt. Raises TransientError, CallError or FatalCallError."""
+        if "messages" not in payload:
+            raise CallError(
+                f"{self.model} makes no embeddings here: give an openai/… model, with its address"
+            )
         if unknown := sorted(payload.keys() - FIELDS):  # LiteLLM reads addresses from such fields
             raise CallError(
                 f"{self.model} takes no field {unknown[0]!r} in a request: leave it out"
@@ -139,8 +143,8 @@ class LiteLLMEndpoint:
             if guard.problem is not None:
                 raise guard.problem from None
             raise self._failure(problem, guard) from None
-        said = json.dumps(reply.model_dump(), default=str, ensure_ascii=False)
-        return read_completion(self._hide(said), self.model)
+        text = json.dumps(reply.model_dump(), default=str, ensure_ascii=False)
+        return read_completion(self._hide(text), self.model)
 
     def _unanswered(self) -> TransientError:
         return TransientError(f"no answer from {self.model} within {self.timeout:g} s", "timed out")
@@ -150,18 +154,18 @@ class LiteLLMEndpoint:
         answers.
         """
         errors = litellm_quiet().exceptions
-        said = one_line(self._hide(str(problem)))
+        reason = one_line(self._hide(str(problem)))
         if guard.answered:
-            said = f"{self.model} answered with something that is no chat completion ({said[:200]})"
-            return TransientError(said, "unreadable")
+            unread = f"{self.model} answered with something that is not a chat completion"
+            return TransientError(f"{unread} ({reason[:200]})", "unreadable")
         if guard.connected and isinstance(problem, errors.Timeout):
             return self._unanswered()
         if guard.cut_off or isinstance(problem, errors.APIConnectionError):
             kind: Trouble = "cut off" if guard.connected else "unreachable"
-            return TransientError(f"no connection to {self.model} ({said[:200]})", kind)
+            return TransientError(f"no connection to {self.model} ({reason[:200]})", kind)
         return failure_of(
             getattr(problem, "status_code", None) or 500,
-            said,
+            reason,
             name=self.model,
             model=self.model,
             key="the provider's key",

@@ -27,7 +27,7 @@ REST_SECONDS = 30.0
 WORD_SECONDS = 2.5
 # for so long an address that nobody calls any more keeps its connections, at most
 LINGER_SECONDS = 30.0
-SPARE_FILES = 128  # descriptors for all that is no connection to an LM
+SPARE_FILES = 128  # descriptors for everything but connections to LMs
 
 _LOG = logging.getLogger("folkmoot")
 
@@ -256,8 +256,8 @@ def gate_to(address: str, concurrency: int) -> Gate:
 
 
 def try_all_again() -> None:
-    """Give every address that was given up another chance: a run has begun, perhaps since it is
-    mended.
+    """Give every address that was given up another chance: a run has begun, perhaps since it
+    works again.
     """
     for gates in list(_GATES.values()):
         for gate in list(gates.values()):

@@ -130,11 +130,11 @@ def default_lm() -> str:
     return settings_now().lm or DEFAULT_LM
 
 
-def lm_given(given: Any) -> Any:
+def lm_given(lm_or_name: Any) -> Any:
     """The LM that a user gives: one as it is, or the name of one; None takes the one that DSPy is
     set to.
     """
-    return lm(given) if isinstance(given, str) else given or dspy.settings.lm
+    return lm(lm_or_name) if isinstance(lm_or_name, str) else lm_or_name or dspy.settings.lm
 
 
 def replayed(folder: Path, seat: str) -> dspy.LM:
@@ -142,22 +142,22 @@ def replayed(folder: Path, seat: str) -> dspy.LM:
     names.
     """
     recorded = read_lms(folder)
-    known = recorded.get(seat) or recorded.get("*")
-    if known is None:
+    identity = recorded.get(seat) or recorded.get("*")
+    if identity is None:
         raise UserError(
             f"{folder} has no record for the seat {seat!r}: it has {', '.join(recorded)}"
         )
     engine = Engine(
-        known["name"],
+        identity["name"],
         None,
-        Profile(**known["profile"]),
-        identity=known["endpoint"],
+        Profile(**identity["profile"]),
+        identity=identity["endpoint"],
         store=CallStore(folder, readonly=True),
         cached=False,
-        settings={key: value for key, value in known["settings"].items() if key in PASSED},
+        settings={key: value for key, value in identity["settings"].items() if key in PASSED},
     )
-    sampling = {key: value for key, value in known["settings"].items() if key not in PASSED}
-    made = _dspy_lm(known["name"], engine, sampling)
+    sampling = {key: value for key, value in identity["settings"].items() if key not in PASSED}
+    made = _dspy_lm(identity["name"], engine, sampling)
     made.temperature_unset = sampling.get("temperature") == 0
     made.recorded = folder
     return made
@@ -182,20 +182,20 @@ def lm_identity(language_model: Any) -> LMFields | None:
     )
 
 
-def _prices(name: str, given: Sequence[float | None]) -> Prices:
-    each = given[:-1] if isinstance(given, Prices) else given
-    known = [usd for usd in each if usd is not None]
+def _prices(name: str, price: Sequence[float | None]) -> Prices:
+    each = price[:-1] if isinstance(price, Prices) else price
+    prices = [usd for usd in each if usd is not None]
     if None in each[:2] or not 2 <= len(each) < len(Prices._fields):
-        known = []
-    if not known or not all(0 <= usd < float("inf") for usd in known):
+        prices = []
+    if not prices or not all(0 <= usd < float("inf") for usd in prices):
         raise UserError(
-            f"the price of {name} is {given!r}: give USD per prompt token and per completion token"
+            f"the price of {name} is {price!r}: give USD per prompt token and per completion token"
         )
-    return given if isinstance(given, Prices) else Prices(known[0], known[1], *given[2:])  # type: ignore[arg-type]
+    return price if isinstance(price, Prices) else Prices(prices[0], prices[1], *price[2:])  # type: ignore[arg-type]
 
 
-def _check_embedded(name: str, given: Mapping[str, int | None]) -> None:
-    for key, value in given.items():
+def _check_embedded(name: str, settings: Mapping[str, int | None]) -> None:
+    for key, value in settings.items():
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:

@@ -94,7 +94,7 @@ def known_model(model: str) -> dict[str, Any]:
     there.
     """
     return next(
-        (found for name in (model, model.partition("/")[2]) if (found := _table().get(name))), {}
+        (rates for name in (model, model.partition("/")[2]) if (rates := _table().get(name))), {}
     )
 
 
@@ -112,16 +112,16 @@ def price_per_token(model: str) -> Prices | None:
     """The prices of a LiteLLM name such as `openai/gpt-4o-mini`; None when the table does not price
     it.
     """
-    found = known_model(model)
-    tiers = found.get("tiered_pricing") or ()
-    known = _prices(tiers[0] if tiers else found)
-    steps = ((tier["range"][0], _prices(tier)) for tier in tiers[1:]) if tiers else _steps(found)
-    return known and known._replace(steps=tuple((above, step) for above, step in steps if step))
+    rates = known_model(model)
+    tiers = rates.get("tiered_pricing") or ()
+    prices = _prices(tiers[0] if tiers else rates)
+    steps = ((tier["range"][0], _prices(tier)) for tier in tiers[1:]) if tiers else _steps(rates)
+    return prices and prices._replace(steps=tuple((above, step) for above, step in steps if step))
 
 
 def _prices(rates: Mapping[str, Any]) -> Prices | None:
-    found = [None if rates.get(name) is None else float(rates[name]) for name in _NAMES]
-    return None if None in found[:2] else Prices(*found)  # type: ignore[arg-type]
+    prices = [None if rates.get(name) is None else float(rates[name]) for name in _NAMES]
+    return None if None in prices[:2] else Prices(*prices)  # type: ignore[arg-type]
 
 
 def _steps(rates: Mapping[str, Any]) -> Iterable[tuple[float, Prices | None]]:

@@ -41,13 +41,10 @@ def hiding(keys: Iterable[str | None], address: str | None = None) -> Callable[[
     return lambda text: pattern.sub("…", text)
 
 
-def without_keys(said: str, lms: Iterable[Any]) -> str:
-    """What went wrong with LMs that are not ours, without the keys that they were given or
-    found.
-    """
+def without_keys(text: str, lms: Iterable[Any]) -> str:
+    """A text about LMs that are not ours, without their keys and those of the environment."""
     for lm in lms:
-        given = getattr(lm, "kwargs", {})
-        said = hiding([given.get("api_key"), *settings().provider_keys()], given.get("api_base"))(
-            said
-        )
-    return said
+        own = getattr(lm, "kwargs", {})
+        hide = hiding([own.get("api_key"), *settings().provider_keys()], own.get("api_base"))
+        text = hide(text)
+    return text

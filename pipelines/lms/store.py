@@ -148,9 +148,9 @@ class CallStore:
         self._places[name] = place
 
 
-def is_reply(found: Any) -> bool:
+def is_reply(value: Any) -> bool:
     """Whether it has the fields of a `Reply`, of which those with a default may be missing."""
-    return isinstance(found, dict) and _NEEDED <= found.keys() <= _FIELDS
+    return isinstance(value, dict) and _NEEDED <= value.keys() <= _FIELDS
 
 
 def write_lms(folder: Path, lms: Mapping[str, Mapping[str, Any]]) -> None:
@@ -174,7 +174,7 @@ def read_lms(folder: Path) -> dict[str, dict[str, Any]]:
             Profile(**identity["profile"])
     except OSError:
         raise UserError(
-            f"{folder} is no recorded run ({LMS} is missing): name a folder written by --record"
+            f"{folder} is not a recorded run ({LMS} is missing): name a folder written by --record"
         ) from None
     except (ValueError, TypeError, KeyError, AttributeError) as problem:
         raise UserError(

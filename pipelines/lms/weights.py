@@ -101,9 +101,9 @@ def weights_of(model: str, cache_dir: Path) -> Weights:
 
     Raises UserError: an unknown name, a missing or broken file, or a hub that cannot be reached.
     """
-    if known := KNOWN.get(model):
-        layout = Layout(has_template=known.tuned, untuned=not known.tuned)
-        return Weights(model, f"q4_k_m {known.sha256[:12]}", layout)
+    if packed := KNOWN.get(model):
+        layout = Layout(has_template=packed.tuned, untuned=not packed.tuned)
+        return Weights(model, f"q4_k_m {packed.sha256[:12]}", layout)
     if place := _HUB.fullmatch(model):
         file = _fetched(place)
     elif model.endswith(".gguf") and not model.startswith("hf:"):
@@ -126,15 +126,15 @@ def weights_of(model: str, cache_dir: Path) -> Weights:
 def list_weights(cache_dir: Path) -> list[Listed]:
     """The LMs that can be embedded by name, and the GGUF files that the hub's cache holds."""
     listed: list[Listed] = []
-    for name, known in KNOWN.items():
-        joined = cache_dir.expanduser() / "weights" / known.file
+    for name, packed in KNOWN.items():
+        joined = cache_dir.expanduser() / "weights" / packed.file
         listed.append(
             {
                 "name": f"local/{name}",
-                "bytes": known.size,
-                "sha256": known.sha256,
-                "licence": known.licence,
-                "here": str(joined) if joined.exists() else "packages" if known.parts else None,
+                "bytes": packed.size,
+                "sha256": packed.sha256,
+                "licence": packed.licence,
+                "here": str(joined) if joined.exists() else "packages" if packed.parts else None,
                 "get": f"folkmoot lms get {name}",
             }
         )

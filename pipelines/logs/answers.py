@@ -130,14 +130,14 @@ def log_repeat(fields: Mapping[str, Any], where: str) -> int | str:
 def log_object(value: Any, what: str, where: str) -> Mapping[str, Any]:
     """An object; an empty one for null. Raises UserError for anything else."""
     if value is not None and not isinstance(value, Mapping):
-        raise log_fault(where, f"{what!r} is no JSON object; export the log again")
+        raise log_fault(where, f"{what!r} is not a JSON object; export the log again")
     return value or {}
 
 
 def log_list(value: Any, what: str, where: str) -> list[Any]:
     """A list; an empty one for null. Raises UserError for anything else."""
     if value is not None and not isinstance(value, list):
-        raise log_fault(where, f"{what!r} is no list; export the log again")
+        raise log_fault(where, f"{what!r} is not a list; export the log again")
     return value or []
 
 
@@ -178,7 +178,7 @@ def json_object(raw: bytes, where: str) -> dict[str, Any]:
     """The object that bytes hold. Raises UserError for anything else."""
     found = json_value(raw, where)
     if not isinstance(found, dict):
-        raise log_fault(where, "no JSON object; export the log again")
+        raise log_fault(where, "not a JSON object; export the log again")
     return found
 
 

@@ -24,7 +24,7 @@ def dialogues(path: Path) -> Iterator[LogAnswer]:
         turns = row.get("turns")
         if not isinstance(turns, list) or not turns:
             raise log_fault(
-                where, "'turns' is no list of turns; give [round, agent, answer] for each"
+                where, "'turns' is not a list of turns; give [round, agent, answer] for each"
             )
         yield LogAnswer(
             where,

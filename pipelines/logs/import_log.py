@@ -55,18 +55,16 @@ class Imported:
         """Of each agent that is a team: how often one first answer is right, what a vote of first
         answers gains over it, and what the talk gains over that vote; see `Gains`.
         """
-        found = {
+        summaries = {
             name: read_object(self.folder / of / SUMMARY) or {} for name, of in self.agents.items()
         }
-        return {name: told["report"] for name, told in found.items() if told.get("report")}
+        return {name: one["report"] for name, one in summaries.items() if one.get("report")}
 
     @cached_property
     def runs(self) -> dict[str, Evaluation]:
         """Each agent's run, as `fm.compare` and `fm.report` take it."""
-        found = {name: earlier(self.folder / of) for name, of in self.agents.items()}
-        return {
-            name: Evaluation(run.folder, run.summary, self._keep) for name, run in found.items()
-        }
+        runs = {name: earlier(self.folder / of) for name, of in self.agents.items()}
+        return {name: Evaluation(run.folder, run.summary, self._keep) for name, run in runs.items()}
 
 
 def import_log(log: str | Path | Sequence[str | Path], out: str | Path | None = None) -> Imported:
@@ -85,8 +83,8 @@ def import_log(log: str | Path | Sequence[str | Path], out: str | Path | None = 
     Raises: UserError: no log, a damaged or unknown one, the same answer twice, an answer neither
         right nor wrong, a folder that holds something else; with file and line.
     """
-    given = [log] if isinstance(log, str | Path) else list(log)
-    paths = list(dict.fromkeys(path for one in given for path in logs_in(Path(one).expanduser())))
+    logs = [log] if isinstance(log, str | Path) else list(log)
+    paths = list(dict.fromkeys(path for one in logs for path in logs_in(Path(one).expanduser())))
     if not paths:
         raise UserError("no log is given: name at least one file")
     formats = [format_of(path) for path in paths]
@@ -95,42 +93,42 @@ def import_log(log: str | Path | Sequence[str | Path], out: str | Path | None = 
             {"name": path.name, "format": kind.name, "sha256": _digest(path)}
             for path, kind in zip(paths, formats, strict=True)
         ]
-        known = _known(folder, sources)
-        if known is None:
+        result = _earlier_import(folder, sources)
+        if result is None:
             try:
                 answers = (
                     one
                     for path, kind in zip(paths, formats, strict=True)
                     for one in kind.read(path)
                 )
-                known = _written(folder, answers, sources)
+                result = _written(folder, answers, sources)
             except OSError as problem:
                 raise unwritable(problem, folder) from None
             finally:
-                # else it is whole, and the next import puts it in place
+                # With the file, what is staged is whole, and the next import puts it in place.
                 if not (folder / IMPORT).exists():
                     shutil.rmtree(folder / _STAGE, ignore_errors=True)
-    return Imported(folder, known["agents"], known["answers"], known["questions"], keep)
+    return Imported(folder, result["agents"], result["answers"], result["questions"], keep)
 
 
-def _known(folder: Path, sources: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """What the folder says of an earlier import of the same; None for a new folder.
+def _earlier_import(folder: Path, sources: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Read the result of an earlier import of the same logs; None for a new folder.
 
     An import that was killed while its files were put in place is finished: they were whole by
     then.
     """
-    stage, found = folder / _STAGE, read_object(folder / IMPORT)
-    if found is None:
+    stage, result = folder / _STAGE, read_object(folder / IMPORT)
+    if result is None:
         if others := [one.name for one in folder.iterdir() if one.name != _STAGE]:
             raise UserError(f"{folder} holds {others[0]} and no import: choose another --out")
         shutil.rmtree(stage, ignore_errors=True)
         return None
-    if found.get("sources") != sources:
+    if result.get("sources") != sources:
         raise UserError(
             f"{folder} holds another import (its logs differ): choose another --out, or delete it"
         )
     _put_in_place(folder)
-    return found
+    return result
 
 
 def _put_in_place(folder: Path) -> None:
@@ -274,16 +272,16 @@ def _written(
     table.flush()
     for run in runs.values():
         run.finish(sources)
-    known = {
+    result = {
         "agents": {" ".join(filter(None, key)): run.folder.name for key, run in runs.items()},
         "answers": total,
         "questions": len(questions),
         "sources": list(sources),
     }
-    write_json(stage / IMPORT, known)
+    write_json(stage / IMPORT, result)
     os.replace(stage / IMPORT, folder / IMPORT)
     _put_in_place(folder)
-    return known
+    return result
 
 
 class _Folders:
@@ -296,15 +294,16 @@ class _Folders:
         wanted = re.sub(r"[^\w.+@-]+", "_", ".".join(filter(None, (agent, strategy)))).strip("._")
         wanted = wanted.encode()[:100].decode(errors="ignore") or "agent"
         if wanted.casefold() in self._taken:
-            told = json.dumps([agent, strategy]).encode()
-            wanted += f"-{hashlib.sha256(told).hexdigest()[:8]}"
+            key = json.dumps([agent, strategy]).encode()
+            wanted += f"-{hashlib.sha256(key).hexdigest()[:8]}"
         self._taken.add(wanted.casefold())
         return wanted
 
 
 def _asked(row: ResultRow, answered: LogAnswer) -> int:
-    told = [row["id"], row["question"], row["choices"], row["gold"], answered.group]
-    return int.from_bytes(hashlib.sha256(to_json(told)).digest(), "big")
+    """A hash of all that makes the question what it is, the same in every process."""
+    content = [row["id"], row["question"], row["choices"], row["gold"], answered.group]
+    return int.from_bytes(hashlib.sha256(to_json(content)).digest(), "big")
 
 
 def _row(answered: LogAnswer, name: str) -> ResultRow:
@@ -379,14 +378,14 @@ def _gained(report: Mapping[str, Mapping[str, float]]) -> str:
     )
 
 
-def imported_lines(found: Imported) -> dict[str, str]:
+def imported_lines(result: Imported) -> dict[str, str]:
     """The figures of an import that are worth a line each."""
     return {
-        "answers": f"{found.answers:,} of {counted(len(found.agents), 'agent')} to "
-        f"{counted(found.questions, 'question')}",
-        **{name: _gained(report) for name, report in found.gains.items()},
-        "runs": ", ".join(list(found.agents.values())[:8])
-        + (", …" if len(found.agents) > 8 else ""),
-        "outcomes": str(found.outcomes),
-        "folder": str(found.folder),
+        "answers": f"{result.answers:,} of {counted(len(result.agents), 'agent')} to "
+        f"{counted(result.questions, 'question')}",
+        **{name: _gained(report) for name, report in result.gains.items()},
+        "runs": ", ".join(list(result.agents.values())[:8])
+        + (", …" if len(result.agents) > 8 else ""),
+        "outcomes": str(result.outcomes),
+        "folder": str(result.folder),
     }

@@ -103,7 +103,7 @@ class _Packed:
         if name not in self.names:
             raise log_fault(
                 str(self._path),
-                f"there is no {name} in it, so it is no log of Inspect; name another file",
+                f"there is no {name} in it, so it is not a log of Inspect; name another file",
             )
         with self._packed.open(name) as opened:
             return self.unpacked.read_json(opened), f"{self._path}, {name}"
@@ -128,7 +128,7 @@ class _Packed:
 def _sample(
     row: Mapping[str, Any], header: Mapping[str, Any], where: str, unpacked: Unpacked
 ) -> LogAnswer:
-    told = log_object(header.get("eval"), "eval", where)
+    about = log_object(header.get("eval"), "eval", where)
     attached = log_object(row.get("attachments"), "attachments", where)
 
     def text_of(value: Any) -> str | None:
@@ -137,7 +137,7 @@ def _sample(
         unpacked.hold(4 * len(text or ""))  # many parts may refer to one long text
         return text
 
-    named = log_list(told.get("scorers"), "scorers", where)
+    named = log_list(about.get("scorers"), "scorers", where)
     scorers = [one.get("name") for one in named if isinstance(one, Mapping)]
     scores = log_object(row.get("scores"), "scores", where)
     problem = row.get("error")
@@ -149,10 +149,10 @@ def _sample(
         )
     score = log_object(scores.get(str(scorer)), "scores", where)
     output = log_object(row.get("output"), "output", where)
-    said = text_of(output.get("completion"))
+    reply = text_of(output.get("completion"))
     options, target = lettered(row.get("choices")), row.get("target")
     answer = text_of(score.get("answer"))
-    answer = said if answer is None and score.get("value") != NO_ANSWER else answer
+    answer = reply if answer is None and score.get("value") != NO_ANSWER else answer
     usages = [
         log_object(one, "model_usage", where)
         for one in log_object(row.get("model_usage"), "model_usage", where).values()
@@ -161,18 +161,18 @@ def _sample(
     epoch = log_count(row.get("epoch"), "epoch", where) or 1
     value = None if error else _graded(score.get("value"), scorer, where)
     between = value not in (None, 0.0, 1.0)
-    solver = told.get("solver")
+    solver = about.get("solver")
     return LogAnswer(
         where,
         log_name(row.get("id"), "id", where),
-        log_name(told.get("model"), "model", where),
+        log_name(about.get("model"), "model", where),
         None if error else answer,
         None if between else value == 1.0 and answer is not None,
         question=_asked(row.get("input"), text_of),
         gold=log_text(target[0] if isinstance(target, list) and target else target or None),
         choices=options if options and answer in (None, *options) else None,
-        task=log_name(told.get("task"), "task", where),
-        text=said,
+        task=log_name(about.get("task"), "task", where),
+        text=reply,
         prompt_tokens=_sum(usages, "input_tokens", where),
         completion_tokens=_sum(usages, "output_tokens", where),
         cost=math.fsum(log_amount(one, "total_cost", where) or 0.0 for one in costs)
@@ -189,14 +189,14 @@ def _sample(
 
 def _graded(value: Any, scorer: Any, where: str) -> float:
     """A score as Inspect's own metrics count it."""
-    found = _GRADES.get(value, value) if isinstance(value, str) else value
-    if not isinstance(found, int | float) or not 0 <= found < math.inf:
+    grade = _GRADES.get(value, value) if isinstance(value, str) else value
+    if not isinstance(grade, int | float) or not 0 <= grade < math.inf:
         shown = shortened(repr(value), 60)
         raise log_fault(
             where,
-            f"the score {shown} of {scorer!r} is no number of at least 0; score the log again",
+            f"the score {shown} of {scorer!r} is not a number of at least 0; score the log again",
         )
-    return float(found)
+    return float(grade)
 
 
 def _asked(asked: Any, text_of: Callable[[Any], str | None]) -> str | None:
@@ -208,11 +208,10 @@ def _asked(asked: Any, text_of: Callable[[Any], str | None]) -> str | None:
         for content in contents
         for part in (content if isinstance(content, list) else [content])
     ]
-    said = [text_of(part.get("text") if isinstance(part, Mapping) else part) for part in parts]
-    return "\n".join(filter(None, said)) or None
+    texts = [text_of(part.get("text") if isinstance(part, Mapping) else part) for part in parts]
+    return "\n".join(filter(None, texts)) or None
 
 
 def _sum(usages: list[Mapping[str, Any]], name: str, where: str) -> int | None:
     counts = [log_count(one.get(name), name, where) for one in usages]
-    known = [count for count in counts if count is not None]
-    return sum(known) if known and len(known) == len(counts) else None
+    return sum(filter(None, counts)) if counts and None not in counts else None

@@ -59,7 +59,7 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
                 question=next(
                     (doc[name] for name in _QUESTIONS if isinstance(doc.get(name), str)), None
                 )
-                or _prompt(row),
+                or _argument(row, 0, 0),
                 gold=log_text(target),
                 choices=options,
                 task=log_name(task, "task", where),
@@ -105,27 +105,19 @@ def _said(
         return log_text(found[0]), None
     options = lettered(doc.get("choices"))
     if options is None or len(options) != len(scores):
-        options = lettered([_continuation(row, place) for place in range(len(scores))])
+        texts = [_argument(row, place, 1) or str(place) for place in range(len(scores))]
+        options = lettered([text.strip() for text in texts])
     label = chr(ord("A") + max(range(len(scores)), key=scores.__getitem__))
     return label if len(scores) <= 26 else log_text(scores.index(max(scores))), options
 
 
-def _continuation(row: Mapping[str, Any], place: int) -> str:
+def _argument(row: Mapping[str, Any], place: int, part: int) -> str | None:
+    """The prompt (part 0) or the continuation (part 1) of a request; None where none is noted."""
     arguments = row.get("arguments")
     if isinstance(arguments, Mapping):
         arguments = [list(one.values()) for one in arguments.values() if isinstance(one, Mapping)]
     try:
-        return str(arguments[place][1]).strip()  # type: ignore[index]
-    except (TypeError, IndexError, KeyError):
-        return str(place)
-
-
-def _prompt(row: Mapping[str, Any]) -> str | None:
-    arguments = row.get("arguments")
-    if isinstance(arguments, Mapping):
-        arguments = [list(one.values()) for one in arguments.values() if isinstance(one, Mapping)]
-    try:
-        return log_text(arguments[0][0])  # type: ignore[index]
+        return log_text(arguments[place][part])  # type: ignore[index]
     except (TypeError, IndexError, KeyError):
         return None
 

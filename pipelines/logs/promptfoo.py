@@ -41,7 +41,7 @@ def promptfoo(path: Path) -> Iterator[LogAnswer]:
         found = found.get("results") if isinstance(found, dict) else found
     if not isinstance(found, list):
         raise log_fault(
-            str(path), "there is no list of 'results'; write it with promptfoo eval --output"
+            str(path), "there is not a list of 'results'; write it with promptfoo eval --output"
         )
     yield from _results(
         lambda: (

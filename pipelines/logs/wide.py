@@ -32,7 +32,9 @@ def wide(path: Path) -> Iterator[LogAnswer]:
             )
         gold, marks = log_text(row.get("gold")), row.get("correct")
         if marks is not None and (not isinstance(marks, str) or len(marks) != len(names)):
-            raise log_fault(where, "'correct' is no text with 0, 1 or - for each agent; correct it")
+            raise log_fault(
+                where, "'correct' is not a text with 0, 1 or - for each agent; correct it"
+            )
         if marks is None and gold is None:
             raise log_fault(where, "there is neither 'gold' nor 'correct'; give one")
         for place, (name, said) in enumerate(zip(names, answers, strict=True)):

@@ -221,9 +221,15 @@ class Start:
     def _environment(self, endpoint: Endpoint) -> dict[str, str]:
         """This process's environment with the meter in place of keys and addresses."""
         known = settings()
+        environment = known.environment_without(known.key_names() - set(self.pass_env))
+        # A proxy of this machine's would not find the meter.
+        direct = [environment.get(name) for name in ("NO_PROXY", "no_proxy")]
+        no_proxy = ",".join([*dict.fromkeys(filter(None, direct)), "127.0.0.1"])
         return {
-            **known.environment_without(known.key_names() - set(self.pass_env)),
+            **environment,
             **QUIET,
+            "NO_PROXY": no_proxy,
+            "no_proxy": no_proxy,
             "OPENAI_BASE_URL": endpoint.base_url,
             "OPENAI_API_BASE": endpoint.base_url,
             "ANTHROPIC_BASE_URL": endpoint.anthropic_url,

@@ -81,35 +81,42 @@ class MeteredQuestion:
         known = [*([self.rest] if self.rest else []), *self.lms.values()]
         return str(known[0].model) if known else ""
 
-    async def chat(self, body: Json) -> Json:
-        """The chat completion for a request. Raises CallError as the engine does."""
-        task = asyncio.get_running_loop().create_task(self._chat(body), context=self.context.copy())
+    async def ask(self, body: Json) -> Json:
+        """The reply to a request for a chat completion, or for embeddings where it has no messages.
+
+        Raises BadRequest, and CallError as the engine does.
+        """
+        task = asyncio.get_running_loop().create_task(self._call(body), context=self.context.copy())
         self.under_way.add(task)
         task.add_done_callback(self.under_way.discard)
         return await task
 
-    async def _chat(self, body: Json) -> Json:
+    async def _call(self, body: Json) -> Json:
         name = str(body.get("model") or "")
-        lm = self.lms.get(name) or self.lms.get(name.rpartition("/")[2]) or self.rest
-        engine = engine_of(lm)
+        embeds = "messages" not in body
+        lm = self.lms.get(name) or self.lms.get(name.rpartition("/")[2])
+        if lm is None and embeds:
+            raise BadRequest(
+                f"embeddings need a model of their own: give --lm {name or 'MODEL'}=openai/MODEL"
+            )
+        engine = engine_of(lm or self.rest)
         if engine is None:
             raise FatalCallError(
                 "the meter asks an LM that folkmoot made: give --lm NAME, or lm=fm.lm('NAME')"
             )
         # A request that is streamed is equal to one that is not: both get the whole reply.
-        told_apart = {key: value for key, value in body.items() if not key.startswith("stream")}
-        text = json.dumps({**told_apart, "model": engine.model}, sort_keys=True)
+        compared = {key: value for key, value in body.items() if not key.startswith("stream")}
+        text = json.dumps({**compared, "model": engine.model}, sort_keys=True)
         self._equal[text] += 1
+        ask = engine.embed if embeds else engine.chat
         try:
             with asking(seat=name or None):
-                completion, usage = await engine.chat(body, n=self._equal[text])
+                reply, usage = await ask(body, n=self._equal[text])
         except FatalCallError as problem:
             self.ended = self.ended or problem
             raise
-        message = (completion.get("choices") or [{}])[0].get("message") or {}
-        said = message.get("content") or json.dumps(message.get("tool_calls") or "")
-        self.calls.append(MeteredCall(name or engine.model, str(said), usage.to_dict()))
-        return completion
+        self.calls.append(MeteredCall(name or engine.model, _text_of(reply), usage.to_dict()))
+        return reply
 
     async def settle(self) -> None:
         """Wait for calls under way, which are paid anyway, and drop those that take too long."""
@@ -119,6 +126,14 @@ class MeteredQuestion:
             for task in late:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
+
+
+def _text_of(reply: Json) -> str:
+    """What a transcript shows of a reply: its text, its tool calls, or how many vectors it has."""
+    if "data" in reply:
+        return f"({len(reply['data'])} embeddings)"
+    message = (reply.get("choices") or [{}])[0].get("message") or {}
+    return str(message.get("content") or json.dumps(message.get("tool_calls") or ""))
 
 
 class _Server:
@@ -175,7 +190,7 @@ class _Server:
         if not isinstance(body, dict):
             return _problem(400, "the request's body is not a JSON object")
         try:
-            reply, events = await protocol(body, session.chat)
+            reply, events = await protocol(body, session.ask)
         except BadRequest as problem:
             return _problem(400, str(problem))
         except BudgetSpent as problem:
@@ -219,7 +234,10 @@ async def _in_a_sentence(
 
 def _problem(status: int, sentence: str) -> web.Response:
     error = {"message": sentence, "type": "folkmoot", "code": status}
-    return web.json_response({"type": "error", "error": error}, status=status)
+    # OpenAI's and Anthropic's clients would send a request again that the engine has given up,
+    # and that would be a new call.
+    headers = {"x-should-retry": "false"}
+    return web.json_response({"type": "error", "error": error}, status=status, headers=headers)
 
 
 _SERVERS: dict[asyncio.AbstractEventLoop, _Server] = {}

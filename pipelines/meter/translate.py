@@ -20,7 +20,7 @@ Events: TypeAlias = list[tuple[str | None, Any]]
 """Server-sent events: each one's name, None where the protocol has none, and its data."""
 
 Ask: TypeAlias = Callable[[Json], Awaitable[Json]]
-"""Asks for the chat completion of a request."""
+"""Asks for the chat completion of a request, or for embeddings."""
 
 
 class BadRequest(ValueError):  # noqa: N818
@@ -29,8 +29,17 @@ class BadRequest(ValueError):  # noqa: N818
 
 async def chat_completions(body: Json, ask: Ask) -> tuple[Json, Events]:
     """OpenAI's chat completions: passed on as they are."""
+    if not isinstance(body.get("messages"), list):
+        raise BadRequest("the request has no list of 'messages'")
     completion = await ask(body)
     return completion, list(_chunks(completion, body)) if body.get("stream") else []
+
+
+async def embeddings(body: Json, ask: Ask) -> tuple[Json, Events]:
+    """OpenAI's embeddings: passed on as they are."""
+    if not body.get("input") or "messages" in body:
+        raise BadRequest("the request has no 'input' to embed")
+    return await ask(body), []
 
 
 def _chunks(completion: Json, body: Json) -> Iterator[tuple[str | None, Any]]:
@@ -181,5 +190,6 @@ PROTOCOLS: dict[str, Callable[[Json, Ask], Awaitable[tuple[Json, Events]]]] = {
     "chat/completions": chat_completions,
     "responses": responses,
     "messages": messages,
+    "embeddings": embeddings,
 }
 """The paths that are served below `/v1/`."""

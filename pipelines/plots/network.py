@@ -1,5 +1,5 @@
-"""Plots of a strategy network as PNG files: how sure and how right, who used what, trust, graph,
-rewards.
+"""Plots of a strategy network as PNG files: accuracies, calibration, use of strategies, trust,
+graph and rewards.
 """
 
 from __future__ import annotations
@@ -19,98 +19,127 @@ MOST_GRAPHS = 6
 
 _SMOOTH = 20  # batches in the moving mean of the curves
 
+MOST_NUMBERS = 12
+"""Agents up to which a map of trust shows its numbers."""
+
 Numbers = npt.NDArray[np.float64]
+Moment = tuple[int, npt.NDArray[np.bool_], Numbers]
+"""Questions seen so far, adjacency (N, N) and trust (N, N)."""
 
 
 def network_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> bool:
-    """Draw a `network_report`: confidence against accuracy, and each agent's use of strategies.
+    """Draw a `network_report`, or the scores of recorded answers: who was how often right,
+    confidence against accuracy, and the use of strategies by agent and by topic.
 
     Returns False, and writes nothing, when no agent has answered.
     """
     if not report.get("use"):
         return False
-    figure, (reliability, use) = two_axes(tall=tall)
-    _reliability(reliability, report.get("reliability") or {}, report.get("ece"))
-    _use_bars(use, report["use"])
+    by_topic = next(iter(report.get("use_by_topic", {}).values()), None)
+    topics: Mapping[str, Any] = report.get("use_by_group") or by_topic or {}
+    count = 4 if topics else 3
+    columns = 1 if tall else 2
+    rows = -(-count // columns)
+    figure, axes = new_figure(5 * columns, 4 * rows, rows=rows, columns=columns)
+    for left in axes[count:]:
+        left.axis("off")
+    _score_bars(axes[0], report)
+    _reliability(axes[1], report.get("reliability") or {}, report.get("ece"))
+    _use_bars(axes[2], report["use"], "Strategies by agent")
+    if topics:
+        _use_bars(axes[3], topics, "Strategies by topic")
     figure.savefig(path)
     return True
 
 
-def rewards_plot(curve: Sequence[Mapping[str, float]], path: Path) -> bool:
-    """Draw how a training went: reward and accuracy, then entropy and mean trust, a point for each
-    batch.
+def rewards_plot(curve: Sequence[Mapping[str, Any]], path: Path) -> bool:
+    """Draw how a training went: reward, accuracy of single agents and of the group, then entropy
+    and mean trust, a point for each batch.
 
-    `curve` has `questions` seen so far, `reward`, `individual`, `entropy` and `trust`; a name may
-    be missing. Returns False, and writes nothing, without a point.
+    `curve` has `questions` seen so far, `reward`, `individual`, `consensus`, `entropy` and `trust`;
+    a name may be missing. Returns False, and writes nothing, without a point.
     """
     if not curve:
         return False
     figure, (gains, state) = two_axes()
-    for axes, names in ((gains, ("reward", "individual")), (state, ("entropy", "trust"))):
-        for name, colour in zip(names, (BLUE, ORANGE), strict=True):
-            points = [(point["questions"], point[name]) for point in curve if name in point]
-            if not points:
-                continue
-            steps, values = zip(*points, strict=True)
-            axes.plot(steps, values, color=colour, alpha=0.25, linewidth=1)
-            axes.plot(
-                steps,
-                smoothed(values),
-                color=colour,
-                marker="o" if len(steps) == 1 else "",
-                label=name,
-            )
-        axes.set(xlabel="questions seen")
-        if axes.has_data():
-            axes.legend(frameon=False)
-    gains.set(title="Reward and accuracy of single agents")
+    _curves(gains, curve, {"reward": "reward", "individual": "one agent", "consensus": "the group"})
+    _curves(state, curve, {"entropy": "entropy", "trust": "trust"})
+    gains.set(title="Reward, and accuracy of one agent and of the group")
     state.set(title="Entropy of choices, and mean trust")
     figure.savefig(path)
     return True
 
 
-def trust_plot(trust: Numbers, agents: Sequence[str], path: Path) -> None:
-    """Draw trust (N, N) as a heat map, each agent by its name."""
-    figure, [place] = new_figure(5, 5)
-    place.spines[["top", "right"]].set_visible(True)
-    image = place.imshow(np.asarray(trust), vmin=0, vmax=1, cmap="Blues")
-    figure.colorbar(image, ax=place, shrink=0.8, label="trust")
-    ticks = range(len(agents))
-    place.set_xticks(ticks, agents, rotation=90, fontsize=7)
-    place.set_yticks(ticks, agents, fontsize=7)
-    if len(agents) <= 12:
-        for i, j in np.ndindex(*np.shape(trust)):
-            colour = "white" if trust[i, j] > 0.6 else "black"
-            place.text(
-                j, i, f"{trust[i, j]:.2f}", ha="center", va="center", fontsize=7, color=colour
-            )
-    place.set(title="Trust between agents")
+def strategies_plot(curve: Sequence[Mapping[str, Any]], path: Path) -> bool:
+    """Draw the share of each strategy among the choices over a training, as `strategies` of the
+    batches has it. Returns False, and writes nothing, where there is none.
+    """
+    points = [point for point in curve if point.get("strategies")]
+    if not points:
+        return False
+    figure, [axes] = new_figure(7, 4)
+    names = list(points[0]["strategies"])
+    shares = [smoothed([point["strategies"].get(name, 0.0) for point in points]) for name in names]
+    seen = [point["questions"] for point in points]
+    axes.stackplot(seen, shares, labels=names, colors=COLOURS)
+    axes.set(xlabel="questions seen", ylabel="share of choices", ylim=(0, 1))
+    axes.set(title="Strategies over the training")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=4, frameon=False, fontsize=8)
     figure.savefig(path)
+    return True
 
 
-def graphs_plot(moments: Sequence[tuple[int, npt.NDArray[np.bool_], Numbers]], path: Path) -> bool:
-    """Draw who is connected to whom at several moments: (questions seen, adjacency (N, N), trust
-    (N, N)).
+def trust_plot(moments: Sequence[Moment], agents: Sequence[str], path: Path) -> bool:
+    """Draw trust (N, N) at several moments as heat maps, each agent by its name.
 
-    Thicker lines mean more trust. Of many moments the first, the last and some between are drawn.
-    Returns False, and writes nothing, when there is none.
+    Of many moments the first, the last and some between are drawn. Returns False, and writes
+    nothing, when there is none.
     """
     if not moments:
         return False
-    places = np.unique(
-        np.linspace(0, len(moments) - 1, min(MOST_GRAPHS, len(moments))).round().astype(int)
-    )
-    columns = min(len(places), 3)
-    rows = math.ceil(len(places) / columns)
-    figure, axes = new_figure(3 * columns, 3 * rows, rows=rows, columns=columns)
-    for left in axes[len(places) :]:
-        left.axis("off")
-    for drawn, place in zip(axes, places, strict=False):
-        questions, adjacency, trust = moments[place]
-        _graph(drawn, np.asarray(adjacency, dtype=bool), np.asarray(trust))
-        drawn.set_title(f"after {questions:,} questions", fontsize=9)
+    figure, axes, drawn = _moments(moments, 3.5)
+    ticks = range(len(agents))
+    for place, (questions, _, trust) in zip(axes, drawn, strict=False):
+        place.spines[["top", "right"]].set_visible(True)
+        image = place.imshow(np.asarray(trust), vmin=0, vmax=1, cmap="Blues")
+        place.set_xticks(ticks, agents, rotation=90, fontsize=7)
+        place.set_yticks(ticks, agents, fontsize=7)
+        place.set_title(f"after {questions:,} questions", fontsize=9)
+        for i, j in np.ndindex(*np.shape(trust)) if len(agents) <= MOST_NUMBERS else ():
+            colour = "white" if trust[i, j] > 0.6 else "black"
+            text = f"{trust[i, j]:.2f}"
+            place.text(j, i, text, ha="center", va="center", fontsize=6, color=colour)
+    figure.colorbar(image, ax=list(axes), shrink=0.8, label="trust")
     figure.savefig(path)
     return True
+
+
+def graphs_plot(moments: Sequence[Moment], path: Path) -> bool:
+    """Draw who is connected to whom at several moments. Thicker lines mean more trust.
+
+    Of many moments the first, the last and some between are drawn. Returns False, and writes
+    nothing, when there is none.
+    """
+    if not moments:
+        return False
+    figure, axes, drawn = _moments(moments, 3)
+    for place, (questions, adjacency, trust) in zip(axes, drawn, strict=False):
+        _graph(place, np.asarray(adjacency, dtype=bool), np.asarray(trust))
+        place.set_title(f"after {questions:,} questions", fontsize=9)
+    figure.savefig(path)
+    return True
+
+
+def _moments(moments: Sequence[Moment], size: float) -> tuple[Any, list[Any], list[Moment]]:
+    """A figure with axes of that size for each moment that is drawn, and these moments."""
+    count = min(MOST_GRAPHS, len(moments))
+    places = np.unique(np.linspace(0, len(moments) - 1, count).round().astype(int))
+    columns = min(len(places), 3)
+    rows = math.ceil(len(places) / columns)
+    figure, axes = new_figure(size * columns, size * rows, rows=rows, columns=columns)
+    for left in axes[len(places) :]:
+        left.axis("off")
+    return figure, axes, [moments[place] for place in places]
 
 
 def smoothed(values: Sequence[float]) -> list[float]:
@@ -118,6 +147,38 @@ def smoothed(values: Sequence[float]) -> list[float]:
     return [
         float(np.mean(values[max(0, end - _SMOOTH) : end])) for end in range(1, len(values) + 1)
     ]
+
+
+def _curves(axes: Any, curve: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> None:
+    """Figures of the batches by the questions seen so far, each with its moving mean."""
+    for (name, label), colour in zip(names.items(), COLOURS, strict=False):
+        points = [(point["questions"], point[name]) for point in curve if name in point]
+        if not points:
+            continue
+        seen, values = zip(*points, strict=True)
+        axes.plot(seen, values, color=colour, alpha=0.25, linewidth=1)
+        marker = "o" if len(seen) == 1 else ""
+        axes.plot(seen, smoothed(values), color=colour, marker=marker, label=label)
+    axes.set(xlabel="questions seen")
+    if axes.has_data():
+        axes.legend(frameon=False)
+
+
+def _score_bars(axes: Any, report: Mapping[str, Any]) -> None:
+    """Accuracies: zero-shot, the mean of single agents, a plain vote, the group, and its gain."""
+    zero_shot = report.get("strategy", {}).get("zero_shot", {}).get("accuracy")
+    scores = {"zero-shot": zero_shot, "one agent (mean)": report.get("individual")}
+    scores |= {"plain vote": report.get("majority"), "the group": report.get("consensus")}
+    values = {
+        name: value["value"] if isinstance(value, Mapping) else float(value)
+        for name, value in scores.items()
+        if value is not None
+    }
+    bars = axes.barh(list(values), list(values.values()), color=(GREY, BLUE, GREY, ORANGE))
+    axes.bar_label(bars, labels=[f"{value:.1%}" for value in values.values()], fontsize=8)
+    axes.invert_yaxis()
+    gain = values.get("the group", 0.0) - values.get("one agent (mean)", 0.0)
+    axes.set(xlabel="share right", xlim=(0, 1.1), title=f"Gain of the group: {100 * gain:+.1f}")
 
 
 def _reliability(axes: Any, bins: Mapping[str, Mapping[str, float]], ece: float | None) -> None:
@@ -137,7 +198,7 @@ def _reliability(axes: Any, bins: Mapping[str, Mapping[str, float]], ece: float 
     )
 
 
-def _use_bars(axes: Any, use: Mapping[str, Mapping[str, float]]) -> None:
+def _use_bars(axes: Any, use: Mapping[str, Mapping[str, float]], title: str) -> None:
     names = list(use)
     strategies = list(dict.fromkeys(strategy for shares in use.values() for strategy in shares))
     below = np.zeros(len(names))
@@ -147,7 +208,7 @@ def _use_bars(axes: Any, use: Mapping[str, Mapping[str, float]]) -> None:
         below += shares
     axes.invert_yaxis()
     axes.tick_params(axis="y", labelsize=8)
-    axes.set(xlabel="share of questions", xlim=(0, 1), title="Strategies by agent")
+    axes.set(xlabel="share of questions", xlim=(0, 1), title=title)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=4, frameon=False, fontsize=8)
 
 

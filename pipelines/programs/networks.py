@@ -17,7 +17,6 @@ from ...modules.network.config import NetworkConfig
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.program import LAYOUT
 from ...modules.protocols.strategy_network import StrategyNetwork, network_title
-from ...modules.reading.voting import Ties
 from ...optimizers.policy.settings import AUTO, TrainingSettings, configured
 from ..data.embeddings import MINILM, MPNET, Embedder, fetched
 from .build import embedder
@@ -42,52 +41,31 @@ class Untrained(StrategyNetwork):
 
     Args:
         settings: of network and training, by the names of `NetworkConfig` and `TrainingSettings`.
-        samples: how many answers the strategies that draw several draw; None is their own number.
-        sampling: LM settings of all agents.
-        tie_break, own_prompts, prompt_layout, prompts: as a network has them.
+        options: those of `StrategyNetwork` in `OF_PROGRAM`.
 
     Raises UserError for settings that cannot be, and training with full information.
     """
 
-    def __init__(
-        self,
-        settings: Mapping[str, Any],
-        *,
-        samples: int | None = None,
-        sampling: Mapping[str, Any] | None = None,
-        tie_break: str = "first",
-        own_prompts: bool | Sequence[int] = False,
-        prompt_layout: str | None = None,
-        prompts: Mapping[str, str] | str | Path | None = None,
-    ) -> None:
+    def __init__(self, settings: Mapping[str, Any], **options: Any) -> None:
         from ...modules.network.state import NetworkState
 
         if settings.get("full_information") or settings.get("epochs") == AUTO:
             raise UserError(
                 "full_information and epochs auto ask every agent for every strategy, which only "
-                "a training "
-                "on recorded answers can afford: leave them out"
+                "a training on recorded answers can afford: leave them out"
             )
         config, learning = configured(settings)
-        self._options: dict[str, Any] = {
-            "samples": samples,
-            "sampling": sampling,
-            "tie_break": tie_break,
-            "own_prompts": own_prompts,
-        }
-        super().__init__(NetworkState.fresh(config, WIDTH), _nothing, **self._options)
-        self.word(prompts, prompt_layout)
-        self.learning = learning
+        super().__init__(NetworkState.fresh(config, WIDTH), _nothing, **options)
+        self.learning, self.options = learning, options
 
     def describe(self) -> dict[str, Any]:
         """All settings, of training too: two trainings on the same questions are equal when these
         are.
         """
+        known = super().describe()
         settings = {**self.state.config.to_dict(), **self.learning.to_dict()}
-        options = {"samples": self.samples, "sampling": self.sampling, **self.wording()}
-        options |= {} if self.ties == Ties() else self.ties.described()
-        options |= {"own_prompts": self.own_prompts} if self.own_prompts else {}
-        return {"program": "network", **settings, **options}
+        of_program = {name: known[name] for name in OF_PROGRAM if name in known}
+        return {"program": "network", **settings, **of_program}
 
     def training_turns(self) -> int:
         """The most turns that training takes for a question: nobody is asked the same twice."""
@@ -101,11 +79,9 @@ class Untrained(StrategyNetwork):
 
         config = self.state.config
         embed = embedder(config.embedding)
-        state = NetworkState.fresh(config, embed.width)
-        made = StrategyNetwork(state, embed, **self._options)
-        made.word(self.prompts, self.prompt_layout)
-        made.assign({name: seat.predict.lm for name, seat in self.seats().items()})
-        return made
+        network = StrategyNetwork(NetworkState.fresh(config, embed.width), embed, **self.options)
+        network.assign({name: seat.predict.lm for name, seat in self.seats().items()})
+        return network
 
 
 def _nothing(texts: Sequence[str]) -> npt.NDArray[np.floating]:
@@ -135,8 +111,8 @@ class _ToTrain:
 
     def __call__(self, **settings: Any) -> Untrained:
         """Raises UserError for impossible settings."""
-        program = {name: settings.pop(name) for name in OF_PROGRAM if name in settings}
-        return Untrained(settings, **program)
+        options = {name: settings.pop(name) for name in OF_PROGRAM if name in settings}
+        return Untrained(settings, **{n: one for n, one in options.items() if one is not None})
 
 
 TO_TRAIN = Protocol(

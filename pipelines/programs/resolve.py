@@ -101,9 +101,9 @@ def program_given(program: Any, inputs: Mapping[str, str] | None = None) -> Prog
         raise UserError(f"{program.__name__} is a class: give an instance, {program.__name__}()")
     if not callable(program):
         raise UserError(
-            f"a {type(program).__name__} is no program: give one such as fm.SingleAgent(), a "
-            f"dspy.Module, a "
-            "function of a question, or a spec such as 'single:cot'"
+            f"{type(program).__name__} is not a program: give one such as fm.SingleAgent(), a "
+            "dspy.Module, a function of a question, a spec such as 'single:cot', or a result's "
+            ".program"
         )
     return own_program(program, inputs)
 

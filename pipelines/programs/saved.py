@@ -26,6 +26,7 @@ from ...modules.protocols.saved import SavedLM, SavedProgram, read_saved, restor
 from ..base.journal import read_object
 from ..base.settings import settings as read_settings
 from ..lms.named import lm
+from ..meter.programs import COMMAND
 from .build import MakeLM, environment_of, made
 
 LEARNED = re.compile(r"[0-9a-f]{16}")
@@ -165,9 +166,25 @@ def program_folder(folder: Path) -> Path:
                 )
             place = kept if kept in ("single", "router") else "single"
         if not (folder / place).is_dir():
-            raise UserError(f"{folder} has no program yet: run its folkmoot {command} to the end")
+            raise UserError(
+                named_again(folder)
+                or f"{folder} has no program yet: run its folkmoot {command} to the end"
+            )
         return folder / place
     return folder
+
+
+def named_again(folder: Path) -> str:
+    """How to name the program of a run again, which is code and in no file; empty for others."""
+    described = (read_object(folder / "run.json") or {}).get("program")
+    match described:
+        case {"program": "command", "command": str(command)}:
+            what, spec = "a command", f"'{COMMAND}{command}'"
+        case {"program": "foreign", "class": str(own), **rest}:
+            what, spec = "code of your own", str(rest.get("spec") or own)
+        case _:
+            return ""
+    return f"the program of {folder} is {what}, which no file holds: name it again, as {spec}"
 
 
 def saved_module(

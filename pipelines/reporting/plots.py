@@ -9,14 +9,14 @@ import math
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...modules.base.errors import UserError
+from ..base.journal import read_object
 from ..comparison.compared import Compared
 from ..comparison.verdict import Verdict
 from ..plots.figure import COLOURS, GREY, new_figure
-from ..plots.network import trust_plot
 from ..plots.protocols import plot_of
 
 _COLOURS = (GREY, *COLOURS[:-1])
@@ -231,31 +231,40 @@ def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Pi
         tall = _png(lambda path: bool(draw(report, path, tall=True))) if wide else None
         if wide:
             found.append(Picture(wide, plot.caption, plot.caption, tall))
-    return found + (_trust(run) if kind == "network" else [])
+    return found + (_of_training(run) if kind == "network" else [])
 
 
-def _trust(run: Mapping[str, Any]) -> list[Picture]:
-    """The trust map, where the trained network is still where the run found it."""
+def _of_training(run: Mapping[str, Any]) -> list[Picture]:
+    """The pictures of a network's training, where the network is still where the run found it."""
     folder = str(run["settings"].get("program_spec", "")).partition("network:")[2]
-    if not folder or not Path(folder).expanduser().is_dir():
+    place = Path(folder).expanduser()
+    if not folder or (read_object(place / "network.json") or {}).get("learned") != (
+        run["program"].get("learned")
+    ):
         return []
-    try:
-        from ...modules.network.state import NetworkState
+    pictures = []
+    for name, caption in _TRAINING.items():
+        file = place / "plots" / f"{name}.png"
+        with suppress(OSError):
+            image = file.read_bytes()
+            if image.startswith(_PNG) and len(image) <= _MOST_BYTES:
+                pictures.append(Picture(_uri(image), caption, caption))
+    return pictures
 
-        state = NetworkState.load(Path(folder).expanduser())
-    except UserError:
-        return []
-    if state.identity != run["program"].get("learned"):
-        return []
-    names = [f"agent.{place}" for place in range(state.config.agents)]
-    caption = "How much each agent (row) trusts each other agent (column), from 0 to 1."
 
-    def draw(path: Path) -> bool:
-        trust_plot(state.voting_trust, names, path)
-        return True
+_PNG, _MOST_BYTES = b"\x89PNG", 2**22
+_TRAINING = {
+    "trust": "How much each agent (row) trusts each other agent (column), from 0 to 1, over the "
+    "training and at its end.",
+    "graphs": "Who is connected to whom over the training; thicker lines mean more trust.",
+    "rewards": "Reward and accuracy of one agent and of the group over the training, and how sure "
+    "choices were.",
+    "strategies": "The share of each strategy among the choices over the training.",
+}
 
-    uri = _png(draw)
-    return [Picture(uri, caption, caption)] if uri else []
+
+def _uri(image: bytes) -> str:
+    return "data:image/png;base64," + base64.b64encode(image).decode("ascii")
 
 
 def _png(draw: Callable[[Path], bool]) -> str | None:
@@ -264,7 +273,7 @@ def _png(draw: Callable[[Path], bool]) -> str | None:
         path = Path(scratch) / "plot.png"
         if not draw(path):
             return None
-        return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode("ascii")
+        return _uri(path.read_bytes())
 
 
 def _plain(text: str) -> str:

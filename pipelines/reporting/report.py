@@ -23,6 +23,7 @@ from ..comparison.pairs import Pair
 from ..comparison.panel import MOST_MEMBERS
 from ..comparison.questions import asked_in
 from ..evaluation.earlier import Evaluation, earlier, imported_runs
+from ..runs.lines import unmetered_line
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS
 from ..runs.summary import score_words
@@ -278,6 +279,8 @@ def _warnings(group: RunGroup) -> list[str]:
                 f"could not be "
                 f"read and {'counts' if counts['unreadable'] == 1 else 'count'} as wrong."
             )
+        if silent := unmetered_line(run.summary):
+            found.append(f"{name}: {silent}.")
         if run.summary.stopped:
             found.append(f"{name} was stopped: {run.summary.stopped}.")
     for what, key in (("folkmoot", "folkmoot"), ("DSPy", "dspy")):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,28 @@ class Line:
 
     def to_dict(self) -> dict[str, Any]:
         return dict(vars(self))
+
+    def without(self, why: str) -> Line:
+        """The line with the reason why nothing was measured, or nothing compared."""
+        return replace(self, why=why)
+
+    def measured_as(self, value: float, low: float, high: float, n: int) -> Line:
+        """The line with what was measured over n questions, in shares of 1, beside the published
+        figure.
+        """
+        value, low, high = 100 * value, 100 * low, 100 * high
+        line = replace(self, measured=value, low=low, high=high, n=n)
+        if line.failed:
+            return line.without(
+                "no difference while so many questions fail: --retry-errors asks them again"
+            )
+        if self.published is None:
+            return line
+        # Published with two digits at most: one on the interval's end is not outside for its
+        # rounding.
+        reached = self.published <= high + 0.005
+        inside = reached and (self.above or low - 0.005 <= self.published)
+        return replace(line, difference=value - self.published, inside=inside)
 
     @property
     def failed(self) -> bool:

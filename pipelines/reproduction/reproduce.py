@@ -26,6 +26,7 @@ from .measures import derived, lost_counts, measured
 from .plan import PlannedRun, ReproductionPlan, has_rows, plan_reproduction
 from .plots import plots
 from .presets import Figure, PublishedRow
+from .recorded import plan_recorded, reproduced_from_records
 from .request import ReproduceRequest
 
 TABLE = "table.json"
@@ -43,6 +44,8 @@ def reproduce(request: ReproduceRequest) -> Reproduction:
         then; also when not even the first row could be asked.
         KeyboardInterrupt: after the table so far has been written.
     """
+    if request.outcomes is not None:
+        return reproduced_from_records(plan_recorded(request))
     return reproduce_as_planned(plan_reproduction(request))
 
 
@@ -144,18 +147,7 @@ def _line(row: PublishedRow, figure: Figure, runs: Sequence[Evaluation], missing
     value = derived(row.derive, figure.name, runs) if row.derive else measured(figure.name, runs[0])
     if value is None:
         return replace(line, why="nothing to measure it on in these questions")
-    now, low, high = (100 * part for part in value[:3])
-    line = replace(line, measured=now, low=low, high=high, n=value.n)
-    if line.failed:
-        return replace(
-            line, why="no difference while so many questions fail: --retry-errors asks them again"
-        )
-    published = figure.value
-    if published is None:
-        return line
-    # Published with two digits at most: one on the interval's end is not outside for its rounding.
-    inside = published <= high + 0.005 and (figure.above or low - 0.005 <= published)
-    return replace(line, difference=now - published, inside=inside)
+    return line.measured_as(*value)
 
 
 def _evaluated(one: PlannedRun, request: ReproduceRequest, parent: str | None) -> Evaluation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from typer import Argument, Option
 
@@ -50,6 +50,16 @@ class ReproduceRequest(SharedByLMs, Spending):
         list[str],
         Option(
             "--api-base", metavar="[MODEL=]URL", help="Address of an OpenAI-compatible endpoint."
+        ),
+    ] = None
+    outcomes: Annotated[
+        Any,
+        list[str],
+        Option(
+            "--outcomes",
+            metavar="FILE",
+            help="Recorded answers to run the tables of strategy networks on, without any LM call "
+            "(repeat it).",
         ),
     ] = None
     limit: Annotated[

@@ -55,6 +55,18 @@ def flaky_line(summary: Summary) -> str:
     return f"{counted(number, 'question')} {flip} in {share:.0%} of their repeats: {names}{more}"
 
 
+def unmetered_line(summary: Summary) -> str:
+    """On how many questions a program with the meter made no call through it; empty if on none."""
+    silent = summary.report.get("unmetered")
+    if not silent:
+        return ""
+    questions = counted(summary.counts["rows"], "question")
+    return (
+        f"no call came through the meter on {silent:,} of {questions}: "
+        "calls around it are not on the bill"
+    )
+
+
 def bill_line(summary: Summary, seconds: float | None = None) -> str:
     """What was paid, and what the run takes per 1,000 questions, whoever paid for it."""
     usage, rows = summary.paid or summary.usage, summary.counts["rows"]
@@ -62,7 +74,7 @@ def bill_line(summary: Summary, seconds: float | None = None) -> str:
     if cached := summary.usage["cached_calls"]:
         parts[0] += f" ({cached:,} more from records or the cache)"
     takes = summary.takes
-    if takes and rows:
+    if takes and summary.counts["errors"] < rows:
         tokens = tokens_of(takes)
         if takes["cost_usd"]:
             parts.append(f"{rounded_money(1000 * takes['cost_usd'] / rows)} for 1,000 questions")

@@ -74,7 +74,7 @@ class ScriptedServer(LoopbackServer):
     api_base=server.url)`.
 
     Args: reply: gets a request's body and returns the text of the completion, or (status, headers,
-        JSON body) for anything else.
+        JSON body) for anything else, such as embeddings.
         delay: seconds that an answer takes, or a function that says so for each answer.
 
     `requests` holds `{"body", "headers"}` in order of arrival, `bodies` the bodies alone;
@@ -85,7 +85,8 @@ class ScriptedServer(LoopbackServer):
     def __init__(
         self, reply: Reply = first_option, delay: float | Callable[[], float] = 0.0
     ) -> None:
-        super().__init__(web.post("/v1/chat/completions", self._complete))
+        paths = ("/v1/chat/completions", "/v1/embeddings")
+        super().__init__(*(web.post(path, self._complete) for path in paths))
         self.reply = reply
         self.delay = delay
         self.requests: list[dict[str, Any]] = []

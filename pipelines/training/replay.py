@@ -17,6 +17,7 @@ from ...modules.base.errors import UserError
 from ...modules.network.config import NetworkConfig
 from ...modules.network.selector import Embed
 from ...modules.protocols.strategy_network import StrategyNetwork, embedding_of
+from ...modules.reports.network import FEWEST_CLUSTERED, clusters
 from ...optimizers.policy.known_answers import TrainingQuestion
 from ...optimizers.policy.settings import STANDING, TrainingSettings
 from ..base.journal import write_json
@@ -142,12 +143,15 @@ def score_state(
     """`network_scores` of a network on outcomes with the agents and strategies that it was trained
     on.
     """
-    drawn = draws(state, test.ids, embed(test.questions))
+    vectors, groups = embed(test.questions), test.groups
+    drawn = draws(state, test.ids, vectors)
     fixed = Fixed.from_dict(about["fixed"])
     table = (test.answers, test.correct, test.given, test.groups)
     scores = network_scores(*table, drawn, fixed, seed=state.config.seed)
     scores["verdict"] = verdict_of(scores, fixed, test.agents, test.strategies)
-    return scores | network_use(test.answers, test.correct, test.groups, drawn, test.strategies)
+    if len({*groups} - {None}) < 2 and len(test) >= FEWEST_CLUSTERED:
+        groups = tuple(clusters(vectors, test.questions))
+    return scores | network_use(test.answers, test.correct, groups, drawn, test.strategies)
 
 
 def draws(state: NetworkState, ids: Sequence[str], vectors: npt.NDArray[Any]) -> NetworkDraws:

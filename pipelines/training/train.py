@@ -20,7 +20,7 @@ from ..base.display import ProgressLine, displayed
 from ..base.journal import read_object, write_json
 from ..base.wording import counted
 from ..evaluation.earlier import Evaluation
-from ..plots.network import graphs_plot, rewards_plot, trust_plot
+from ..plots.network import graphs_plot, rewards_plot, strategies_plot, trust_plot
 from ..runs.manifest import RunFolder, made_with
 from ..tracking.context import caller_place
 from ..tracking.tracker import start_tracking
@@ -164,13 +164,14 @@ def learn(
     plots = folder / "plots"
     plots.mkdir(exist_ok=True)
     names = [f"agent {i}" for i in range(state.config.agents)]
-    trust_plot(state.voting_trust, names, plots / "trust.png")
     moments = [
         (int(at["questions"]), np.asarray(at["adjacency"], dtype=bool), np.asarray(at["trust"]))
         for at in log.graphs
     ]
+    trust_plot(moments, names, plots / "trust.png")
     graphs_plot(moments, plots / "graphs.png")
     rewards_plot(log.steps, plots / "rewards.png")
+    strategies_plot(log.steps, plots / "strategies.png")
     return log
 
 

@@ -219,9 +219,9 @@ def test_a_record_is_read_from_a_plain_file_only(tmp_path: Path, what: str) -> N
     corpus = CorpusEnvironment(
         write(tmp_path / "corpus.jsonl", {"title": "A", "text": "b"}), index_dir=None
     )
-    with within(SECONDS), pytest.raises(fm.UserError, match="it is no regular file"):
+    with within(SECONDS), pytest.raises(fm.UserError, match="it is not a regular file"):
         ReplayEnvironment(path)
-    with within(SECONDS), pytest.raises(fm.UserError, match="it is no regular file"):
+    with within(SECONDS), pytest.raises(fm.UserError, match="it is not a regular file"):
         RecordingEnvironment(corpus, path)
 
 

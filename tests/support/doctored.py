@@ -40,7 +40,7 @@ def whole_files() -> dict[str, Doctor]:
     """What can be wrong with any file."""
     return {
         "empty": lambda path: path.write_bytes(b"") and None,
-        "no JSON": lambda path: path.write_bytes(b"hello\n") and None,
+        "not JSON": lambda path: path.write_bytes(b"hello\n") and None,
         "a list": lambda path: path.write_bytes(b"[]\n") and None,
         "a text": lambda path: path.write_bytes(b'"x"\n') and None,
         "null": lambda path: path.write_bytes(b"null\n") and None,

@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import fcntl
 import json
 import multiprocessing
 import os
 import pickle
 import time
 from collections.abc import Awaitable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -94,17 +92,6 @@ def test_a_replay_observes_what_was_recorded(record: Path) -> None:
     assert run(observed(ReplayEnvironment(record))) == first
 
 
-def test_a_wiki_is_replayed_after_it_is_gone(record: Path) -> None:
-    with MediaWikiServer(DOCUMENTS[:2], disambiguations={"Engine": ["Charles Babbage"]}) as server:
-        wiki = WikipediaEnvironment(f"http://{server.host}", private_hosts={server.host})
-        first = run(observed(RecordingEnvironment(wiki, record)))
-        asked = len(server.log)
-        again = run(observed(RecordingEnvironment(wiki, record)))
-        assert len(server.log) == asked  # what is on record is not asked for again
-    assert first == again == run(observed(ReplayEnvironment(record)))
-    assert "wikipedia:127.0.0.1" in first[3].source
-
-
 def test_what_is_not_on_record_is_named(record: Path) -> None:
     run(RecordingEnvironment(CorpusEnvironment(DOCUMENTS), record).fetch("Ada Lovelace"))
     replay = ReplayEnvironment(record)
@@ -118,37 +105,6 @@ def test_what_is_not_on_record_is_named(record: Path) -> None:
         assert str(caught.value).startswith(f"{record} has no answer to ")
         assert len(str(caught.value)) < 600
         assert str(caught.value).isprintable()
-
-
-def test_every_agent_sees_what_the_record_says(record: Path) -> None:
-    live = Counting()
-
-    async def work() -> None:
-        recording = RecordingEnvironment(live, record)
-        pages = await asyncio.gather(*(recording.fetch("A") for _ in range(5)))
-        assert len(set(pages)) == 1  # asked for five times, of which one went on record
-        assert await recording.fetch("A") == pages[0]
-        assert await recording.fetch("none") is await recording.fetch("none") is None
-        titles = await recording.closest("A", 2)
-        assert await recording.closest("A", 2) == titles != await recording.closest("A", 3)
-        assert live.asked == 8
-        replay = ReplayEnvironment(record)
-        assert [await replay.fetch("A"), await replay.fetch("none")] == [pages[0], None]
-        assert await replay.closest("A", 2) == titles
-
-    run(work())
-
-
-def test_one_process_takes_what_another_put_on_record_first(record: Path) -> None:
-    first, second = (
-        RecordingEnvironment(Counting(), record),
-        RecordingEnvironment(Counting(), record),
-    )
-    run(first.fetch("B"))
-    page = run(first.fetch("A"))
-    assert page is not None
-    assert run(second.fetch("A")) == page
-    assert len(record.read_text().splitlines()) == 3
 
 
 def write_many(path: Path, mine: str) -> list[Page | None]:
@@ -168,21 +124,6 @@ def test_processes_that_record_at_once_agree_on_every_page(record: Path) -> None
     replay = ReplayEnvironment(record)
     assert [run(replay.fetch(f"Page {i}")) for i in range(60)] == seen[0]
     assert len(record.read_bytes().splitlines()) == 61
-
-
-def test_a_line_is_written_when_nobody_else_is_writing(record: Path) -> None:
-    recording = RecordingEnvironment(Counting(), record)
-    before = record.read_bytes()
-    with record.open("rb") as other, ThreadPoolExecutor(1) as pool:
-        fcntl.flock(other, fcntl.LOCK_EX)
-        writing = pool.submit(run, recording.fetch("A"))
-        try:
-            with pytest.raises(TimeoutError):
-                writing.result(timeout=0.3)
-            assert record.read_bytes() == before
-        finally:
-            fcntl.flock(other, fcntl.LOCK_UN)
-        assert writing.result(timeout=30) is not None
 
 
 CHILD = """
@@ -313,17 +254,6 @@ def test_copies_share_and_another_process_opens_the_file(
     replay = ReplayEnvironment(record)
     assert copy.deepcopy(replay) is replay
     assert run(pickle.loads(pickle.dumps(replay)).fetch("Ada Lovelace")) is not None
-
-
-def test_a_closed_record_answers_no_more(record: Path) -> None:
-    recording = RecordingEnvironment(Counting(), record)
-    run(recording.fetch("A"))
-    replay = ReplayEnvironment(record)
-    for environment in (recording, replay):
-        run(environment.close())
-        run(environment.close())
-        with pytest.raises(ValueError, match="closed"):
-            run(environment.fetch("A"))
 
 
 def test_a_full_disk_is_named_and_leaves_whole_lines(record: Path) -> None:

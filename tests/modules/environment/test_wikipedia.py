@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import os
 import pickle
-import re
-import subprocess
-import sys
-import threading
 import warnings
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
@@ -22,9 +17,7 @@ from mediawiki_server import MediaWikiServer, body, drip, error, reset, status, 
 
 import folkmoot as fm
 from folkmoot.modules.base.calls import CallError, FatalCallError
-from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.base.fence import one_line
-from folkmoot.modules.base.sync import run_sync
 from folkmoot.modules.environment import Page, WikipediaEnvironment, mediawiki
 from folkmoot.modules.environment.wikipedia import article_title, cut_words, search_words
 
@@ -97,17 +90,6 @@ def test_search_and_lookup_read_the_article(server: MediaWikiServer) -> None:
     assert query["explaintext"] == query["redirects"] == query["exlimit"] == "1"
 
 
-def test_the_client_says_who_asks(server: MediaWikiServer) -> None:
-    run(wiki(server).fetch("Café"))
-    run(wiki(server, user_agent="Study of tea/1 (tea@uni.example)").fetch("Café"))
-    first, second = (headers["User-Agent"] for headers in server.headers)
-    assert re.fullmatch(r"folkmoot/\d\S+( \(\S+\))?", first)
-    assert second == "Study of tea/1 (tea@uni.example)"
-    for agent in ("", " ", "a\r\nX: y", "ü"):
-        with pytest.raises(UserError, match="user_agent"):
-            wiki(server, user_agent=agent)
-
-
 def test_redirects_are_followed_by_the_wiki(server: MediaWikiServer) -> None:
     page = run(wiki(server).fetch("Countess of Lovelace"))
     assert page is not None
@@ -148,11 +130,6 @@ def test_closest_finds_articles_that_have_all_words_else_any(server: MediaWikiSe
         assert await environment.closest("?!", 5) == await environment.closest("engine", 0) == []
 
     run(work())
-
-
-def test_evidence_reads_the_articles_that_fit_a_question(server: MediaWikiServer) -> None:
-    found = run(wiki(server).evidence("Who designed the analytical engine?", passages=2))
-    assert [quote.title for quote in found] == ["Charles Babbage", "Ada Lovelace"]
 
 
 @pytest.mark.parametrize(
@@ -225,26 +202,12 @@ def test_any_text_is_a_safe_title_or_none_and_safe_words(text: str) -> None:
         assert not set(words) & set('"~*:!/\\()<>|?{}+')
 
 
-def test_search_operators_are_only_words() -> None:
-    query = 'insource:/a.*b/ -cat "x y" File:z AND NOT OR prefix:~q* intitle:Wi-Fi'
-    said = "insource a b cat x y File z and not or prefix q intitle Wi-Fi"
-    assert " ".join(search_words(query)) == said
-    assert cut_words("word " * 100).split() == ["word"] * 56
-    assert not cut_words(" OR ".join(["word"] * 100)).endswith("OR")
-
-
 def test_a_long_page_is_cut(server: MediaWikiServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("folkmoot.modules.environment.wikipedia.PAGE_CHARS", 50)
     server.pages["Long"] = "word " * 1000
     page = run(wiki(server).fetch("Long"))
     assert page is not None
     assert len(page.text) <= 50
-
-
-def test_a_wiki_without_plain_text_is_named(server: MediaWikiServer) -> None:
-    server.extracts = False
-    with pytest.raises(FatalCallError, match=rf"{server.host} .*TextExtracts"):
-        run(wiki(server).fetch("Café"))
 
 
 # --- troubles
@@ -275,16 +238,6 @@ def test_what_passes_is_tried_again(server: MediaWikiServer, fault: Any) -> None
         "Café", "A place for coffee.", f"{server.host} revision 7"
     )
     assert len(server.log) == 3
-
-
-def test_retry_after_is_waited_for(server: MediaWikiServer) -> None:
-    async def work() -> float:
-        start = asyncio.get_running_loop().time()
-        assert await wiki(server).fetch("Café") is not None
-        return asyncio.get_running_loop().time() - start
-
-    server.faults = [status(429, Retry_After="1")]
-    assert 1 <= run(work()) < 3
 
 
 @pytest.mark.parametrize(
@@ -327,23 +280,6 @@ def test_what_does_not_pass_is_an_error_in_one_sentence(
     assert len(server.log) == tries
 
 
-@pytest.mark.parametrize("code", [401, 403, 404])
-def test_what_every_request_would_meet_stops_the_run(server: MediaWikiServer, code: int) -> None:
-    server.faults = [status(code)]
-    with pytest.raises(FatalCallError, match=server.host):
-        run(wiki(server).fetch("Café"))
-    assert len(server.log) == 1
-
-
-def test_nobody_listening_is_an_error_never_no_page() -> None:
-    with MediaWikiServer([]) as server:
-        pass
-    environment = wiki(server)
-    for work in (environment.fetch("Ada"), environment.closest("Ada", 3)):
-        with pytest.raises(CallError, match=rf"{server.host} cannot be reached"):
-            run(work)
-
-
 def test_a_slow_drip_ends_at_the_deadline(server: MediaWikiServer) -> None:
     async def work() -> float:
         start = asyncio.get_running_loop().time()
@@ -375,20 +311,6 @@ def test_concurrent_requests_for_the_same_are_made_once_and_few_at_a_time(
     assert 2 <= server.most_at_once <= mediawiki.CONNECTIONS
 
 
-def test_when_the_one_who_asks_is_stopped_another_asks(server: MediaWikiServer) -> None:
-    server.delay = 0.2
-    environment = wiki(server)
-
-    async def work() -> None:
-        first = asyncio.create_task(environment.fetch("Café"))
-        second = asyncio.create_task(environment.fetch("Café"))
-        await asyncio.sleep(0.05)
-        first.cancel()
-        assert await second is not None
-
-    run(work())
-
-
 def test_a_failure_is_shared_and_not_kept(server: MediaWikiServer, tmp_path: Path) -> None:
     environment = wiki(server, cache_dir=tmp_path)
     server.faults = [status(400)]
@@ -404,60 +326,12 @@ def test_a_failure_is_shared_and_not_kept(server: MediaWikiServer, tmp_path: Pat
     run(work())
 
 
-def test_one_environment_serves_several_event_loops(server: MediaWikiServer) -> None:
-    environment = wiki(server)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # an unclosed session or connection would warn
-        for _ in range(3):
-            assert run(environment.fetch("Café")) is not None
-        assert run_sync(environment.fetch, "Café") is not None
-        found: list[Page | None] = []
-        threads = [
-            threading.Thread(target=lambda: found.append(run(environment.fetch("Café"))))
-            for _ in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(found) == 4
-        run_sync(environment.close)
-        run_sync(environment.close)
-        assert run_sync(environment.fetch, "Café") is not None  # connections are made again
-        run_sync(environment.close)
-
-
-CHILD = """
-import asyncio, sys
-from folkmoot.modules.environment import WikipediaEnvironment
-environment = WikipediaEnvironment(f"http://{sys.argv[1]}", private_hosts={sys.argv[1]})
-async def work():
-    print((await environment.fetch("Café")).title)
-asyncio.run(work())
-"""
-
-
-def test_a_process_ends_without_a_word_about_open_connections(server: MediaWikiServer) -> None:
-    command = [sys.executable, "-X", "dev", "-c", CHILD, server.host]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.stdout == "Café\n"
-    assert "nclosed" not in done.stderr
-
-
 def test_copies_share_and_another_process_gets_its_own(server: MediaWikiServer) -> None:
     environment = wiki(server, timeout=5.0)
     assert copy.deepcopy(environment) is environment
     arrived = pickle.loads(pickle.dumps(environment))
     assert arrived.fingerprint == environment.fingerprint
     assert run(arrived.fetch("Café")) is not None
-
-
-def test_the_fingerprint_names_host_and_parameters(server: MediaWikiServer) -> None:
-    assert WikipediaEnvironment().source == "wikipedia:en.wikipedia.org"
-    fingerprint = WikipediaEnvironment().fingerprint
-    assert fingerprint.startswith("wikipedia:en.wikipedia.org/w/api.php?")
-    assert "explaintext=1" in fingerprint
-    assert fingerprint != WikipediaEnvironment("de.wikipedia.org").fingerprint
 
 
 # --- the disk cache
@@ -488,13 +362,6 @@ def test_answers_are_kept_also_that_there_is_no_page(
         page = run(wiki(other, cache_dir=tmp_path).fetch("Ada Lovelace"))
         assert page is not None
         assert page.text == "Another wiki."
-
-
-def test_without_a_folder_nothing_is_kept(server: MediaWikiServer) -> None:
-    environment = wiki(server)
-    run(environment.fetch("Café"))
-    run(environment.fetch("Café"))
-    assert len(server.log) == 2
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "other", "folder"])
@@ -528,29 +395,6 @@ def test_a_damaged_cache_is_asked_for_again(
             assert len(server.log) == 2
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_takes_nothing_costs_the_cache_only(
-    server: MediaWikiServer, tmp_path: Path
-) -> None:
-    tmp_path.chmod(0o500)
-    environment = wiki(server, cache_dir=tmp_path)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        assert run(environment.fetch("Café")) is not None
-        assert run(environment.fetch("Ada Lovelace")) is not None
-    assert ["the page cache" in str(one.message) for one in said] == [True]
-    tmp_path.chmod(0o700)
-
-
-def test_a_file_in_the_place_of_the_cache_folder_costs_the_cache_only(
-    server: MediaWikiServer, tmp_path: Path
-) -> None:
-    place = tmp_path / "file"
-    place.write_text("x")
-    with pytest.warns(RuntimeWarning, match="the page cache .* pages will be asked for again"):
-        assert run(wiki(server, cache_dir=place).fetch("Café")) is not None
-
-
 # --- in a program
 # ----------------------------------------------------------------------------------------------
 
@@ -573,16 +417,3 @@ def test_the_retriever_of_a_deliberation_reads_the_wiki(
     ]
     assert "He designed the analytical engine in England." in prompts[0]
     assert not any("in England" in prompt for prompt in prompts if "go by instinct" in prompt)
-
-
-def test_a_wiki_that_cannot_be_asked_fails_the_question(
-    server: MediaWikiServer, scripted: Any
-) -> None:
-    program = fm.Deliberation(
-        ["retriever", "intuitive"], environment=wiki(server), retrieval="question"
-    )
-    program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
-    server.faults = [status(400)] * 2
-    with pytest.raises(CallError, match=server.host):
-        program(question="Who designed the engine?", choices={"A": "Babbage", "B": "Byron"})
-    assert not scripted.bodies

@@ -29,9 +29,7 @@ from folkmoot.modules.base.calls import CallError, FatalCallError
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.environment import WikipediaEnvironment, addresses, mediawiki
 from folkmoot.modules.environment.addresses import (
-    CheckedResolver,
     Hosts,
-    PrivateAddressError,
     is_public,
 )
 
@@ -197,11 +195,6 @@ def test_an_address_inside_another_is_no_more_public_than_itself(address: Any) -
     assert not is_public(f"::{address}")
 
 
-@given(st.ip_addresses(v=6, network="fc00::/7") | st.ip_addresses(v=6, network="fe80::/10"))
-def test_local_ipv6_is_never_public(address: Any) -> None:
-    assert not is_public(str(address))
-
-
 # --- hosts
 # --------------------------------------------------------------------------------------------------
 
@@ -251,7 +244,7 @@ def test_local_ipv6_is_never_public(address: Any) -> None:
     ],
 )
 def test_what_is_no_host_is_refused_at_once(host: str) -> None:
-    with pytest.raises(UserError, match=r"no host|cannot be asked"):
+    with pytest.raises(UserError, match=r"not a host|cannot be asked"):
         WikipediaEnvironment(host)
     with pytest.raises(UserError):
         WikipediaEnvironment(hosts=[host])
@@ -267,18 +260,6 @@ def test_a_private_address_needs_to_be_listed(host: str) -> None:
         WikipediaEnvironment(given_host, private_hosts=[host])
     with pytest.raises(UserError, match="private_hosts"):
         WikipediaEnvironment(hosts=[host])
-
-
-def test_http_is_for_private_hosts_only() -> None:
-    for host in (
-        "http://en.wikipedia.org",
-        "http://en.wikipedia.org:443",
-        "ftp://en.wikipedia.org",
-    ):
-        with pytest.raises(UserError, match="https"):
-            WikipediaEnvironment(host)
-    with pytest.raises(UserError, match="private_hosts"):
-        WikipediaEnvironment("http://127.0.0.1:80", private_hosts={"127.0.0.1:81"})
 
 
 @pytest.mark.parametrize(
@@ -326,39 +307,6 @@ def test_a_public_name_at_a_private_address_is_never_connected_to(address: str) 
     with pytest.raises(FatalCallError, match=r"wiki\.example\.org .*private, local or reserved"):
         run(environment.fetch("Tea"))
     assert names.asked == ["wiki.example.org"]
-
-
-def test_names_of_this_machine_are_refused() -> None:
-    with pytest.raises(FatalCallError, match="localhost"):
-        run(WikipediaEnvironment("localhost").fetch("Tea"))
-
-
-def test_of_several_addresses_only_the_public_ones_are_kept() -> None:
-    names = Answers(["127.0.0.1", "1.1.1.1", "::1", "2620:0:863:ed1a::1"], ["10.0.0.1"], [])
-    resolver = CheckedResolver(Hosts(["w.example"], ["w.mine:80"]), names)
-
-    async def work() -> None:
-        assert [one["host"] for one in await resolver.resolve("w.example", 443)] == [
-            "1.1.1.1",
-            "2620:0:863:ed1a::1",
-        ]
-        with pytest.raises(PrivateAddressError):
-            await resolver.resolve("w.example", 443)
-        assert await resolver.resolve("w.example", 443) == []
-
-    run(work())
-
-
-def test_a_private_host_is_private_by_its_name_and_port_only() -> None:
-    resolver = CheckedResolver(Hosts(["w.example"], ["w.mine:80"]), Answers(["10.0.0.1"]))
-
-    async def work() -> None:
-        assert await resolver.resolve("w.mine", 80)
-        for name, port in (("w.mine", 81), ("w.example", 80), ("x.w.mine", 80)):
-            with pytest.raises(PrivateAddressError):
-                await resolver.resolve(name, port)
-
-    run(work())
 
 
 def test_a_name_that_turns_private_is_never_followed_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -416,14 +364,6 @@ def test_a_redirect_elsewhere_is_refused(server: MediaWikiServer, location: str,
     assert len(server.log) == 1
     assert str(caught.value).isprintable()
     assert "hush" not in str(caught.value)
-
-
-def test_a_redirect_to_another_port_of_the_machine_is_not_followed(server: MediaWikiServer) -> None:
-    with listening("127.0.0.1") as (port, callers):
-        server.faults = [redirect(f"http://127.0.0.1:{port}/w/api.php")]
-        with pytest.raises(CallError, match="not on the list"):
-            run(wiki(server).fetch("Tea"))
-        assert not callers
 
 
 def test_a_redirect_from_https_to_http_is_refused() -> None:

@@ -19,6 +19,7 @@ from folkmoot.pipelines.plots.network import (
     network_plot,
     rewards_plot,
     smoothed,
+    strategies_plot,
     trust_plot,
 )
 
@@ -200,27 +201,53 @@ def picture(path: Path) -> bool:
 @pytest.mark.plots
 def test_plots_are_drawn(tmp_path: Path) -> None:
     assert network_plot(network_report(TABLE), tmp_path / "network.png")
+    bare = [{**each, "meta": {}} for each in TABLE]
+    assert network_plot(network_report(bare), tmp_path / "bare.png", tall=True)
+    shares = {"cot": 0.25, "simple": 0.75}
     curve = [
-        {"questions": 8 * i, "reward": 0.1 * i, "individual": 0.5, "entropy": 1.0, "trust": 0.5}
+        {"questions": 8 * i, "reward": 0.1 * i, "individual": 0.5, "consensus": 0.6}
+        | {"entropy": 1.0, "trust": 0.5, "strategies": shares}
         for i in range(30)
     ]
     assert rewards_plot(curve, tmp_path / "rewards.png")
     assert rewards_plot([{"questions": 8, "reward": 0.5}], tmp_path / "one.png")
+    assert strategies_plot(curve, tmp_path / "strategies.png")
     trust = np.full((4, 4), 0.5)
-    trust_plot(trust, ["a"] * 4, tmp_path / "trust.png")
     moments = [(20 * i, ~np.eye(4, dtype=bool), trust) for i in range(9)]
+    assert trust_plot(moments, ["a"] * 4, tmp_path / "trust.png")
     assert graphs_plot(moments, tmp_path / "graphs.png")
-    assert graphs_plot(
-        [(0, np.zeros((1, 1), dtype=bool), np.zeros((1, 1)))], tmp_path / "alone.png"
-    )
-    for name in ("network", "rewards", "one", "trust", "graphs", "alone"):
-        assert picture(tmp_path / f"{name}.png"), name
+    alone = [(0, np.zeros((1, 1), dtype=bool), np.zeros((1, 1)))]
+    assert graphs_plot(alone, tmp_path / "alone.png")
+    for path in tmp_path.iterdir():
+        assert picture(path), path.name
+    assert len(list(tmp_path.iterdir())) == 8
+
+
+def test_clusters_of_questions_stand_in_for_topics() -> None:
+    words = {"sum": [1.0, 0.0], "river": [0.0, 1.0], "word": [1.0, 1.0], "map": [-1.0, 0.0]}
+    rows = []
+    for place in range(24):
+        name = list(words)[place % 4]
+        way = "cot" if name == "sum" else "simple"
+        rows.append(row([("A", way, 0.5)], "A", id=str(place), question=f"{name} {place}"))
+
+    def embed(texts: Sequence[str]) -> Any:
+        return np.array([words[text.split()[0]] for text in texts])
+
+    by_cluster = network_report(rows, embed)["use_by_topic"]["cluster"]
+    assert len(by_cluster) == 4
+    assert {name: use["cot"] for name, use in by_cluster.items() if "sum" in name} == {
+        next(name for name in by_cluster if "sum" in name): 1.0
+    }
+    assert network_report(rows)["use_by_topic"] == {}
 
 
 def test_nothing_is_drawn_of_nothing(tmp_path: Path) -> None:
     assert not network_plot(network_report([]), tmp_path / "x.png")
     assert not rewards_plot([], tmp_path / "x.png")
-    assert not graphs_plot([], tmp_path / "x.png")
+    for draw in (graphs_plot, strategies_plot):
+        assert not draw([], tmp_path / "x.png")
+    assert not trust_plot([], [], tmp_path / "x.png")
     assert not (tmp_path / "x.png").exists()
 
 

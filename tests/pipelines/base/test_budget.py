@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,8 +18,8 @@ from hypothesis import strategies as st
 from mortal import questions
 
 import folkmoot as fm
-from folkmoot.modules.base.calls import Usage, bound
-from folkmoot.pipelines.base.budget import ACCOUNTS, Account, Budget, BudgetSpent
+from folkmoot.modules.base.calls import bound
+from folkmoot.pipelines.base.budget import ACCOUNTS, Account, Budget
 from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms.ledger import totals
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
@@ -230,40 +229,6 @@ def test_where_the_budget_is_short_questions_are_finished_before_others_begin(
         assert finished_and_wasted(again) == (rows + 20, 0)
 
 
-def test_an_lm_of_somebody_else_finishes_questions_first_too() -> None:
-    lm = DummyLM([{"reasoning": "so", "explanation": "so", "answer": "A"}] * 99)
-    program = fm.Deliberation(["intuitive", "reasoner"])
-    result = fm.evaluate(program, questions(60), lm=lm, tracking=False, budget="60 calls")
-    assert finished_and_wasted(result) == (30, 0)
-
-
-def test_quick_questions_do_not_stand_for_all() -> None:
-    """Every second question takes two rounds more: those that finish first say too little of the
-    others.
-    """
-
-    def reply(body: dict[str, Any]) -> str:
-        fields = body["response_format"]["json_schema"]["schema"]["properties"]
-        number = int(str(body["messages"]).split("Question ")[1].split("?")[0])
-        answer = "B" if number % 2 and "explanation" in fields else "A"
-        return json.dumps({**dict.fromkeys(fields, "so"), "answer": answer})
-
-    with ScriptedServer(reply, delay=0.005) as server:
-        result = run(server, None, n=200, budget="300 calls")
-        assert len(server.bodies) == 300
-        assert finished_and_wasted(result)[1] <= 20
-
-
-def test_an_ensemble_loses_no_call_that_was_under_way(tmp_path: Path) -> None:
-    with ScriptedServer(delay=0.02) as server:
-        program = fm.Ensemble(["simple", "cot"])
-        run(server, tmp_path, program=program, budget="31 calls")
-        assert len(server.bodies) == 31
-        assert (
-            totals(tmp_path).calls == len((tmp_path / "calls.jsonl").read_text().splitlines()) == 31
-        )
-
-
 def test_two_runs_that_share_an_lm_have_budgets_of_their_own(tmp_path: Path) -> None:
     with ScriptedServer(delay=0.02) as server:
         used = fm.lm("openai/scripted", api_base=server.url)
@@ -299,50 +264,6 @@ def test_an_outer_account_holds_over_several_evaluations(
         second = run(scripted, tmp_path / "b", n=5, program=fm.SingleAgent("cot"))
     assert (first.summary.stopped, account.spent.calls, len(scripted.bodies)) == (None, 7, 7)
     assert second.summary.stopped
-
-
-def test_a_spent_account_is_told_only_when_nothing_is_in_flight() -> None:
-    async def scene() -> list[str]:
-        account, told = Account(Budget(calls=1)), []
-
-        async def ask() -> None:
-            try:
-                await account.admit()
-            except BudgetSpent:
-                told.append("spent")
-                return
-            await asyncio.sleep(0.05)
-            account.charge(Usage(1), "m")
-            told.append("answered")
-            account.leave()
-
-        await asyncio.gather(ask(), ask(), ask())
-        return told
-
-    assert asyncio.run(scene()) == ["answered", "spent", "spent"]
-
-
-def test_who_is_told_that_tokens_are_spent_may_stop_the_others() -> None:
-    async def scene() -> list[str]:
-        account, told = Account(Budget(tokens=1)), []
-
-        async def ask(seconds: float) -> None:
-            await account.admit()
-            await asyncio.sleep(seconds)
-            account.charge(Usage(1, 5, 5), "m")
-            told.append("answered")
-            account.leave()
-
-        async def late() -> None:
-            await asyncio.sleep(0.05)
-            with pytest.raises(BudgetSpent, match="20 tokens"):
-                await account.admit()
-            told.append("spent")
-
-        await asyncio.gather(ask(0.01), ask(0.15), late())
-        return told
-
-    assert asyncio.run(scene()) == ["answered", "answered", "spent"]
 
 
 # What cannot be held

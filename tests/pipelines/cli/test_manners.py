@@ -12,18 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import KEY, evaluate, folkmoot, isolate, lm, question, ten_questions, write
+from cli_helpers import KEY, evaluate, folkmoot, isolate, lm, ten_questions
 from recorded import unpack
 from typer.testing import CliRunner
 
 import folkmoot as fm
-from folkmoot.modules.protocols.registry import written
-from folkmoot.modules.protocols.strategies import STRATEGIES
-from folkmoot.optimizers.prompts.optimizers import OPTIMIZERS
-from folkmoot.pipelines.base import completion
 from folkmoot.pipelines.cli import app as cli
 from folkmoot.pipelines.cli.guard import leave_quietly
-from folkmoot.pipelines.data.catalogue import SPECS
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 
@@ -45,29 +40,9 @@ def completed(words: str) -> list[str]:
     return [line.partition("\t")[0] for line in done.stdout.splitlines()]
 
 
-def test_names_that_are_offered_are_those_there_are() -> None:
-    assert [*completion.PROGRAMS] == sorted(written())
-    assert {*completion.STRATEGIES} == {*STRATEGIES}
-    assert {*completion.OPTIMIZERS} == {*OPTIMIZERS}
-    assert {*completion.completed_sources("")} >= {spec.name for spec in SPECS}
-
-
-def test_commands_options_and_values_are_completed(home: Path) -> None:
-    write(home / "mine.jsonl", question(1))
+def test_commands_and_options_are_completed() -> None:
     assert {"evaluate", "compare", "runs"} <= {*completed("folkmoot ")}
     assert "--concurrency" in completed("folkmoot evaluate --con")
-    assert completed("folkmoot evaluate deli") == ["deliberation"]
-    assert completed("folkmoot evaluate single:se") == [
-        "single:self_consistency",
-        "single:self_ask",
-    ]
-    assert completed("folkmoot evaluate single:cot --data sample-ch") == ["sample-choice"]
-    assert completed("folkmoot evaluate single:cot --data mi") == ["mine.jsonl"]
-    assert completed("folkmoot compile single:cot --optimizer boot") == [
-        "bootstrap",
-        "bootstrap_rs",
-    ]
-    assert completed("folkmoot tune single --sampler n") == ["nsga2"]
 
 
 def test_a_misspelt_command_program_or_data_set_is_corrected() -> None:

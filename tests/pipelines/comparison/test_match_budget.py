@@ -266,10 +266,10 @@ def test_the_plan_has_the_price_that_the_run_was_made_with(
     plan = json.loads(done.stdout)
     assert plan["cost_per_question"] == pytest.approx(paid / 10)
     assert 0 < plan["cost_usd"][0] <= plan["cost_usd"][1]
-    assert plan["lms"]["openai/scripted"]["calls"][1] > 10
+    assert plan["lms"]["openai/scripted"]["calls"] > 10
     assert plan["budget"] == f"{TOLERANCE * paid / 10 * 18:.3g} USD"
     assert "price unknown" not in done.stderr
-    assert f"budget: {plan['budget']}, as much as it took" in done.stderr
+    assert f"at most {plan['budget']}, as much as it took" in done.stderr
     assert len(scripted.bodies) == asked
     assert not Path("talk/match-budget").exists()
     other = json.loads(
@@ -294,7 +294,7 @@ def test_it_asks_before_it_spends_much(
     baseline, talk = json.loads(done.stdout)["runs"]
     assert 0 < baseline["usage"]["cost_usd"] <= talk["usage"]["cost_usd"]
     assert len(scripted.bodies) - asked == 8 + baseline["usage"]["calls"]
-    assert "per question, 0 calls\ncost: 0 USD" in folkmoot(*priced, "--dry-run").stderr
+    assert "per question, 0 calls\ncost: 0 USD; at most" in folkmoot(*priced, "--dry-run").stderr
 
 
 def test_a_budget_that_ends_it_leaves_a_comparison_of_what_was_asked(

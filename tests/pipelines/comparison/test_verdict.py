@@ -12,47 +12,21 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-import dspy
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from repeats import row, write_run
 
 import folkmoot as fm
-from folkmoot.modules.agents.transcript import Task
-from folkmoot.modules.protocols.program import Program, prediction_of
 
 N = 100
 
 
-class Yes(Program):
-    """Answers yes to everything; makes no call."""
-
-    def describe(self) -> dict[str, Any]:
-        return {"program": "yes"}
-
-    async def solve(self, task: Task) -> dspy.Prediction:
-        return prediction_of(task, "A", "single", [])
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
-    """A run of N questions, whose rows the tests below rewrite."""
-    folder = tmp_path_factory.mktemp("recorded") / "run"
-    choices = {"A": "yes", "B": "no"}
-    questions = [
-        fm.Question(id=str(i), question=f"Is it {i}", choices=choices, answer="A") for i in range(N)
-    ]
-    fm.evaluate(Yes(), questions, lm=dspy.LM("openai/none"), out=folder, tracking=False)
-    return folder, [
-        json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()
-    ]
-
-
 class Made:
-    """Writes runs with given answers and prices beside a recorded one."""
+    """Writes runs with given answers and prices."""
 
-    def __init__(self, recorded: tuple[Path, list[dict[str, Any]]], home: Path) -> None:
-        (self.template, self.rows), self.home = recorded, home
+    def __init__(self, home: Path) -> None:
+        self.home = home
 
     def __call__(
         self,
@@ -67,36 +41,21 @@ class Made:
         """A run that is right, wrong or (None) silent on each question, at this price per
         question.
         """
-        folder = self.home / name
-        folder.mkdir(exist_ok=True, parents=True)
-        about = json.loads((self.template / "run.json").read_text())
-        about["program"] = program or {"program": name}
-        about["lms"] = {
-            "*": {"name": endpoint, "endpoint": endpoint, "profile": {}, "settings": {}}
-        }
-        (folder / "run.json").write_text(json.dumps(about))
-        usage = {
-            "calls": calls,
-            "prompt_tokens": tokens,
-            "completion_tokens": 0 if tokens else None,
-        }
-        lines = [
-            {
-                **row,
-                "answer": {True: "A", False: "B", None: None}[value],
-                "correct": bool(value),
-                "score": float(bool(value)),
-                "usage": {**row["usage"], **usage, "cost_usd": usd},
-            }
-            for row, value in zip(self.rows, right, strict=False)
+        amounts = {"calls": calls, "prompt_tokens": tokens, "cost_usd": usd, "cached_calls": 0}
+        usage = {**amounts, "completion_tokens": 0 if tokens else None}
+        silent = {"answer": None}
+        rows = [
+            row(q, 0, bool(value), usage=usage, **(silent if value is None else {}))
+            for q, value in enumerate(right)
         ]
-        (folder / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        return folder
+        lm = {"name": endpoint, "endpoint": endpoint, "profile": {}, "settings": {}}
+        about = {"program": program or {"program": name}, "lms": {"*": lm}}
+        return write_run(self.home / name, rows, **about)
 
 
 @pytest.fixture
-def made(recorded: tuple[Path, list[dict[str, Any]]], tmp_path: Path) -> Made:
-    return Made(recorded, tmp_path)
+def made(tmp_path: Path) -> Made:
+    return Made(tmp_path)
 
 
 def first(count: int, of: int = N) -> list[bool]:

@@ -308,3 +308,18 @@ def test_every_question_is_told(tmp_path: Path) -> None:
     seen: list[int] = []
     hold({"crew": team("crew", 60)}, questions(24), on_question=lambda race: seen.append(race.seen))
     assert len(seen) >= 24
+
+
+def test_improving_is_judged_on_unseen_questions(tmp_path: Path) -> None:
+    asked = questions(300)
+    contest = hold({"crew": team("crew", 90)}, asked, out=tmp_path, budget="5 USD", improve=True)
+    confirmed = contest.confirmed
+    assert confirmed is not None
+    assert "crew, compiled" in confirmed.names
+    assert contest.winner_name in confirmed.names
+    assert "Improving cost" in " ".join(contest.lines())
+    race = {row["id"] for run in contest.runs.values() for row in run.rows}
+    for path in (tmp_path / "confirm").glob("*/results.jsonl"):
+        assert not race & {row["id"] for row in read_rows(path)}
+    with pytest.raises(fm.UserError, match="at least 300"):
+        hold({"crew": team("crew", 90)}, questions(60), improve=True)

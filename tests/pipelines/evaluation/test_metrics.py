@@ -255,22 +255,6 @@ def test_scores_are_compared_by_means_and_a_paired_t_test(run: Any, scripted: An
     json.dumps(found.to_dict(), allow_nan=False)
 
 
-def test_zeros_and_ones_are_tested_as_right_and_wrong(run: Any, scripted: Any) -> None:
-    def whole(example: Any, prediction: Any, trace: Any = None) -> float:
-        return float("apples" in prediction.answer)
-
-    good = run(whole)
-    # a number, which only all of them together show to be 0 or 1
-    assert good.rows[0]["correct"] is None
-    scripted.reply = says(lambda _: "none")
-    bad = run(whole, fm.SingleAgent("zero_shot"), cache=False)
-    (pair,) = fm.compare(bad, good)
-    assert pair.test == "McNemar's mid-p"
-    assert pair.right_or_wrong
-    assert pair.outcome == "a"
-    assert pair.accuracy_a == 8 / 12
-
-
 def test_runs_with_other_metrics_are_not_compared(run: Any) -> None:
     found = fm.compare(
         run("f1"), run("contains"), run("f1", fm.SingleAgent("zero_shot")), names=("a", "b", "c")
@@ -347,21 +331,6 @@ def test_a_compilation_goes_by_the_metric(scripted: Any, tmp_path: Path) -> None
         )
 
 
-def test_a_metric_that_breaks_ends_a_compilation_with_its_sentence(
-    scripted: Any, tmp_path: Path
-) -> None:
-    scripted.reply = says(lambda i: f"since {i} apples fell")
-    lm = fm.lm("openai/scripted", api_base=scripted.url)
-
-    def lame(example: Any, prediction: Any, trace: Any = None) -> Any:
-        return None
-
-    with pytest.raises(fm.UserError, match="the metric lame returned None"):
-        fm.compile(
-            fm.SingleAgent(), asked(8), optimizer="bootstrap", metric=lame, lm=lm, tracking=False
-        )
-
-
 def test_a_study_goes_by_the_metric(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = says(lambda i: f"since {i} apples fell" if i % 2 else f"since {i}")
     lm = fm.lm("openai/scripted", api_base=scripted.url)
@@ -388,19 +357,3 @@ def test_a_study_goes_by_the_metric(scripted: Any, tmp_path: Path) -> None:
             lm=lm,
             tracking=False,
         )
-
-
-def test_a_report_shows_scores_as_what_they_are(run: Any, scripted: Any, tmp_path: Path) -> None:
-    good = run(overlap, out=tmp_path / "good")
-    scripted.reply = says(lambda i: f"since {i}")
-    other = run(overlap, fm.SingleAgent("zero_shot"), out=tmp_path / "other", cache=False)
-    page = fm.report([good, other], out=tmp_path / "r.html", tracking=False).path.read_text()
-    assert "has overlap 0.381" in page or "in overlap" in page
-    assert "paired t-test" in page
-    assert "✗ Wrong" not in page
-    assert ('alt="overlap against price' in page, "Accuracy against" in page) == (True, False)
-    alone = fm.report(good, out=tmp_path / "alone.html", tracking=False).path.read_text()
-    assert "has overlap 0.381" in alone
-    both = run("contains", out=tmp_path / "third")
-    mixed = fm.report([good, both], out=tmp_path / "mixed.html", tracking=False).path.read_text()
-    assert "scored by different metrics" in mixed

@@ -4,10 +4,8 @@ workers.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -19,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mortal import Constant, questions
+from mortal import questions
 
 import folkmoot as fm
-from folkmoot.modules.agents.transcript import Task
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed: make test-ray")
@@ -161,21 +158,6 @@ def test_a_killed_worker_loses_nothing(cluster: Any, tmp_path: Path) -> None:
     assert server.most_at_once <= in_flight + in_flight // 2  # those of the dead end on their own
 
 
-def die_at_3(task: Task) -> None:
-    if task.question == "Question 3?":
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_a_question_that_kills_its_workers_is_an_error(
-    cluster: Any, scripted: ScriptedServer
-) -> None:
-    result = run(scripted, questions(9), Constant(die_at_3), concurrency=4)
-    rows = list(result.rows)
-    assert [row["id"] for row in rows if row["error"]] == ["q3"]
-    assert "3 worker processes died" in rows[3]["error"]
-    assert len(rows) == 9
-
-
 def test_concurrency_is_shared_among_the_workers(cluster: Any) -> None:
     with ScriptedServer(delay=0.05) as server:
         run(server, questions(24), fm.SingleAgent(), concurrency=5)
@@ -210,16 +192,6 @@ def test_a_fatal_failure_stops_the_run_in_one_sentence(cluster: Any, tmp_path: P
             run(server, questions(8), out=tmp_path, max_failures=2)
     time.sleep(0.5)
     assert not worker_pids()
-
-
-def broken(task: Task) -> None:
-    raise ZeroDivisionError("a bug of the program")
-
-
-def test_a_bug_is_shown_with_its_place(cluster: Any, scripted: ScriptedServer) -> None:
-    with pytest.raises(RuntimeError, match="ZeroDivisionError: a bug of the program") as caught:
-        run(scripted, questions(2), Constant(broken))
-    assert "in broken" in "".join(caught.value.__notes__)
 
 
 def test_an_interrupt_keeps_what_is_finished(cluster: Any, tmp_path: Path) -> None:
@@ -261,20 +233,6 @@ def test_settings_that_cannot_be_used(
     assert not scripted.requests
 
 
-def test_what_cannot_travel_is_refused(
-    cluster: Any, scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    locked = Constant()
-    locked.lock = threading.Lock()  # type: ignore[attr-defined]
-    with pytest.raises(fm.UserError, match="cannot be sent to Ray's workers"):
-        run(scripted, questions(3), locked, out=tmp_path / "run")
-    secret = fm.lm("openai/m", api_base="http://user:password@127.0.0.1:9/v1")
-    with pytest.raises(fm.UserError, match="holds a password") as caught:
-        fm.evaluate(deliberation(), questions(3), lm=secret, engine="ray", tracking=False)
-    assert "user:password" not in str(caught.value)
-    assert not (tmp_path / "run").exists()
-
-
 def test_the_missing_extra_is_named(
     monkeypatch: pytest.MonkeyPatch, scripted: ScriptedServer
 ) -> None:
@@ -308,20 +266,3 @@ def test_the_command_line_starts_a_cluster_of_its_own_and_stops_it(
     assert json.loads(done.stdout)["counts"]["rows"] == 6
     assert CANARY.encode() not in done.stdout + done.stderr
     assert not worker_pids()
-
-
-def test_a_corpus_is_opened_again_where_it_arrives(tmp_path: Path) -> None:
-    pages = [
-        {"title": "Flask", "text": "A flask keeps soup warm."},
-        {"title": "Sieve", "text": "It leaks."},
-    ]
-    (tmp_path / "pages.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
-    for corpus in (
-        fm.CorpusEnvironment(tmp_path / "pages.jsonl", index_dir=tmp_path / "index"),
-        fm.CorpusEnvironment(pages),
-    ):
-        arrived = pickle.loads(ray.cloudpickle.dumps(corpus))
-        asyncio.run(corpus.close())  # what arrived stands on its own
-        page = asyncio.run(arrived.fetch("flask"))
-        assert page is not None
-        assert page.text == "A flask keeps soup warm."

@@ -115,17 +115,6 @@ def server(cache: Path) -> Iterator[EmbeddedServer]:
         yield running
 
 
-@pytest.mark.nightly
-@pytest.mark.local_lm
-def test_it_listens_on_the_loopback_only(server: EmbeddedServer) -> None:
-    parts = urlsplit(server.base_url)
-    assert (parts.scheme, parts.hostname, parts.path) == ("http", "127.0.0.1", "/v1")
-    connection = HTTPConnection(parts.netloc, timeout=10)
-    connection.request("GET", "/health")
-    assert connection.getresponse().status == 200
-    connection.close()
-
-
 @pytest.mark.local_lm
 def test_another_key_is_refused_and_the_key_is_not_shown(server: EmbeddedServer) -> None:
     for path in ("/v1/chat/completions", "/completion", "/tokenize", "/apply-template"):
@@ -201,13 +190,6 @@ def test_llama_cpp_takes_the_grammar_of_every_kind_of_field(server: EmbeddedServ
     assert (
         ask(server, "Reasoning:", grammar=longest, max_tokens=4)["usage"]["completion_tokens"] == 4
     )
-
-
-@pytest.mark.local_lm
-def test_a_prompt_reaches_the_model_as_it_is_after_one_start_token(server: EmbeddedServer) -> None:
-    prompt = "  Two  blanks\n\nand a line end\n"
-    reply = ask(server, prompt, max_tokens=1)
-    assert reply["usage"]["prompt_tokens"] == len(server.tokenize([prompt])[0]) + 1
 
 
 @pytest.mark.local_lm
@@ -292,30 +274,6 @@ def test_a_process_ends_soon_and_quietly_even_with_a_reply_under_way(
         for child in children:
             child.kill()
             child.wait()
-
-
-@pytest.mark.local_lm
-def test_weights_are_put_together_once_and_again_when_damaged(cache: Path) -> None:
-    weights = weights_of("gemma-3-270m", cache)
-    path = weights.path(cache)
-    made = path.stat().st_mtime_ns
-    started = time.monotonic()
-    assert weights.path(cache) == path
-    assert time.monotonic() - started < 0.3
-    assert path.stat().st_mtime_ns == made
-    with path.open("r+b") as file:
-        file.write(b"damaged")
-    weights.path(cache)
-    with path.open("rb") as file:
-        assert file.read(4) == b"GGUF"
-    assert sorted(child.suffix for child in path.parent.iterdir()) == [".gguf", ".sha256"]
-
-
-@pytest.mark.local_lm
-def test_a_cache_that_cannot_hold_the_weights_is_said(cache: Path, tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("a file")
-    with pytest.raises(UserError, match="FOLKMOOT_CACHE"):
-        weights_of("gemma-3-270m", cache).path(tmp_path / "taken")
 
 
 @pytest.mark.nightly

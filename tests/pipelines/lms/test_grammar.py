@@ -73,22 +73,10 @@ def test_an_option_may_begin_another_one() -> None:
     assert not accepts(grammar, "<[6]>\n")
 
 
-@pytest.mark.parametrize("sequences", [[], [[]], [[1], []]])
-def test_a_choice_without_tokens_is_refused(sequences: list[list[int]]) -> None:
-    with pytest.raises(ValueError, match="at least one token"):
-        choice_rule(sequences)
-
-
 @given(st.integers(1, 1000), st.text(max_size=40))
 def test_text_is_one_line_of_bounded_length_and_never_empty(most: int, text: str) -> None:
     good = 1 <= len(text) <= most and not set(text) & set("\t\r\n<") and not text.startswith(" ")
     assert accepts(text_rule(most), " " + text) == good
-
-
-@pytest.mark.parametrize("most", [0, -1, 1001])
-def test_a_bound_that_llama_cpp_would_refuse_is_refused_here(most: int) -> None:
-    with pytest.raises(ValueError, match="1 to 1000"):
-        text_rule(most)
 
 
 def test_several_fields_follow_each_other_under_their_names() -> None:
@@ -99,13 +87,6 @@ def test_several_fields_follow_each_other_under_their_names() -> None:
     assert not accepts(grammar, "\nAnswer:<[8]>\n")
     assert not accepts(grammar, " Cats like warmth.<[8]>\n")
     assert not accepts(grammar, " " + 21 * "x" + "\nAnswer:<[8]>\n")
-
-
-def test_a_free_last_field_may_end_with_a_blank_line() -> None:
-    grammar = reply_grammar([option("mat"), {"name": "because", "type": "text"}], {"mat": [8]})
-    assert accepts(grammar, "<[8]>\nBecause: it is warm\n\n")
-    assert accepts(grammar, "<[8]>\nBecause: it is warm\n")
-    assert not accepts(grammar, "<[8]>\nBecause: it is warm")
 
 
 @pytest.mark.parametrize(
@@ -133,5 +114,5 @@ def test_what_cannot_be_bounded_is_refused() -> None:
         reply_grammar([option("mat", "hat")], {"mat": [8]})
     with pytest.raises(ValueError, match="'colour'"):
         reply_grammar([{"name": "answer", "type": "colour"}], {})
-    with pytest.raises(ValueError, match="no name"):
+    with pytest.raises(ValueError, match="not a name"):
         reply_grammar([option("mat"), {"name": 'x" | "', "type": "text"}], {"mat": [8]})

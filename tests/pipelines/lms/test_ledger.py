@@ -30,7 +30,6 @@ from folkmoot.pipelines.lms.prices import Prices, known_model, price_per_token
 from folkmoot.pipelines.lms.store import CallStore
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 
-KEY = "sk-canary-51f0aa93c7"
 FIELDS = {
     *("time", "endpoint", "model", "key", "prompt_tokens", "completion_tokens", "cost_usd"),
     *("seat", "question", "attempts", "kept", "finish_reason"),
@@ -84,13 +83,6 @@ def test_a_line_says_who_asked_whom_what_and_for_how_much(
     price = first["prompt_tokens"] * 1e-6 + first["completion_tokens"] * 2e-6
     assert first["cost_usd"] == pytest.approx(price)
     assert result.summary.paid == totals(tmp_path).to_dict() == result.summary.usage
-
-
-def test_an_unknown_price_is_null_and_never_zero(scripted: ScriptedServer, tmp_path: Path) -> None:
-    result = run(scripted, tmp_path)
-    assert [line["cost_usd"] for line in read_ledger(tmp_path)] == [None] * 4
-    assert result.summary.paid["cost_usd"] is None
-    assert result.summary.paid["prompt_tokens"] > 0
 
 
 def test_cached_prompts_cache_writes_and_reasoning_cost_what_the_table_says(
@@ -172,17 +164,6 @@ def test_providers_call_their_tokens_by_different_names(
     assert tuple(tokens_in(usage).values()) == tokens
 
 
-def test_prices_of_their_own_hold_for_writes_and_reasoning() -> None:
-    prices = Prices(2.0, 8.0, 0.5, 2.5, 10.0)
-    assert (
-        prices.cost(Usage(1, 100, 50, 0, None, 60, 30, 20))
-        == 10 * 2 + 60 * 0.5 + 30 * 2.5 + 30 * 8 + 20 * 10
-    )
-    assert Prices(2.0, 8.0).cost(Usage(1, 100, 50, 0, None, 60, 30, 20)) == 100 * 2 + 50 * 8
-    assert Prices(0.0, 0.0).cost(Usage(1, None, None)) == 0
-    assert Prices(0.0, 1.0).cost(Usage(1, 5, None)) is None
-
-
 @pytest.mark.parametrize(
     ("model", "step"),
     [("gemini/gemini-2.5-pro", 200), ("gpt-5.4", 272), ("minimax/MiniMax-M3", 512)],
@@ -249,14 +230,6 @@ def test_tokens_that_nobody_counted_are_unknown_and_not_zero(
         fm.match_budget(result, questions(6), lm=fm.lm("openai/scripted", api_base=scripted.url))
 
 
-def test_a_price_of_nothing_needs_no_count_of_tokens(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    scripted.reply = lambda _: said('{"answer": "A"}', usage=None)
-    assert run(scripted, tmp_path, price=(0.0, 0.0)).summary.paid["cost_usd"] == 0
-    assert run(scripted, tmp_path / "b", price=(1e-6, 0.0)).summary.paid["cost_usd"] is None
-
-
 def test_replies_that_are_not_kept_were_paid_for_too(
     scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,14 +274,6 @@ def test_failures_and_recorded_answers_cost_nothing(
         tracking=False,
     )
     assert replayed.summary.paid == Usage().to_dict()
-
-
-def test_an_equal_request_at_the_same_time_is_paid_for_once(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    scripted.delay = 0.1
-    run(scripted, tmp_path, fm.Ensemble(["cot", "cot", "cot"]), n=2)
-    assert len(scripted.bodies) == totals(tmp_path).calls == 2
 
 
 def test_a_program_called_without_an_evaluation_names_its_question_by_its_key(
@@ -411,20 +376,3 @@ def test_killed_at_random_points_the_bill_stays_exact(tmp_path: Path) -> None:
         assert sum(count - 1 for count in keys.values()) <= sum(
             count - 1 for count in asked.values()
         )
-
-
-def test_the_key_is_nowhere(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("FOLKMOOT_CALLS_MB", "10")
-    scripted.reply = lambda body: (
-        (200, {}, {"echo": KEY}) if len(scripted.bodies) == 1 else first_option(body)
-    )
-    monkeypatch.setattr(engine_module, "back_off", lambda *_: 0.001)
-    run(scripted, tmp_path / "out")
-    assert KEY in scripted.requests[0]["headers"]["Authorization"]
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert {path.name for path in files} >= {LEDGER, "calls.sqlite", "calls.jsonl", "summary.json"}
-    assert not [path for path in files if KEY.encode() in path.read_bytes()]

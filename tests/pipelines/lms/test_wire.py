@@ -233,29 +233,12 @@ def test_an_endpoint_that_is_given_up_is_not_asked_for_every_question() -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_another_run_tries_an_endpoint_that_was_given_up_again() -> None:
-    answer = [(503, {}, b"")]
-    with Server(lambda _: answer[0]) as server:
-        assert run(server.url, n=3).summary.counts["errors"] == 3
-        answer[0] = good()
-        assert run(server.url, n=3).summary.counts["errors"] == 0
-
-
-@pytest.mark.usefixtures("quick")
 def test_an_endpoint_that_comes_back_is_asked_again() -> None:
     down = 12
     with Server(lambda _: (503, {}, b"") if len(server.arrivals) <= down else good()) as server:
         result = run(server.url, n=100, concurrency=10)
         assert result.summary.counts["errors"] == 0
         assert len(server.arrivals) == 100 + down
-
-
-@pytest.mark.usefixtures("quick")
-def test_an_outage_in_the_middle_of_a_run_costs_the_calls_that_try_alone() -> None:
-    with Server(lambda _: (503, {}, b"") if 50 < len(server.arrivals) <= 80 else good()) as server:
-        result = run(server.url, n=200, concurrency=10)
-        assert result.summary.counts["errors"] <= 3
-        assert result.summary.counts["rows"] == 200
 
 
 @pytest.mark.usefixtures("quick")
@@ -363,14 +346,6 @@ def test_tries_that_were_surely_not_billed_cost_nothing(status: int, tmp_path: P
     with nobody_there() as url:
         run(url, tmp_path / "dead", n=1, budget="1 calls")
         assert totals(tmp_path / "dead").calls == 0
-
-
-@pytest.mark.usefixtures("quick")
-def test_an_unreadable_answer_is_billed_and_asked_for_three_times_at_most(tmp_path: Path) -> None:
-    with Server(lambda _: (200, {}, b"<html>")) as server:
-        result = run(server.url, tmp_path, n=1)
-        assert len(server.arrivals) == totals(tmp_path).calls == 3
-        assert "given up after 3 attempts" in next(iter(result.rows))["error"]
 
 
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGINT])
@@ -507,22 +482,6 @@ def test_control_characters_of_a_server_reach_no_message() -> None:
     assert "]0;title[2Jback line1m end" in said
 
 
-def test_a_run_that_a_refused_key_stops_leaves_no_file_open(tmp_path: Path) -> None:
-    with Server(lambda _: (401, {}, b"")) as server, pytest.raises(fm.UserError) as stopped:
-        run(server.url, tmp_path)
-    held = [path for path in Path("/dev/fd").iterdir() if str(tmp_path) in os.path.realpath(path)]
-    assert held == []
-    assert "refused the key" in str(stopped.value)
-
-
-def test_a_command_says_what_the_wire_says(capsys: pytest.CaptureFixture[str]) -> None:
-    from folkmoot.pipelines.cli.guard import guarded
-
-    with guarded(debug=False):
-        logging.getLogger("folkmoot").warning("no answer from %s\n\x1b[2J, retrying", "http://x")
-    assert capsys.readouterr().err == "folkmoot: no answer from http://x [2J, retrying\n"
-
-
 # Settings
 # ---------------------------------------------------------------------------------------------
 
@@ -547,15 +506,6 @@ def test_settings_of_todays_lms_are_sent_as_they_are(scripted: ScriptedServer) -
     assert "max_tokens" not in body
 
 
-def test_dspys_own_modules_send_the_settings_too(scripted: ScriptedServer) -> None:
-    import dspy
-
-    scripted.reply = lambda _: "[[ ## answer ## ]]\nyes"
-    with dspy.context(lm=fm.lm("openai/x", api_base=scripted.url, reasoning_effort="high")):
-        dspy.Predict("question -> answer")(question="Why?")
-    assert scripted.bodies[-1]["reasoning_effort"] == "high"
-
-
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [
@@ -566,7 +516,7 @@ def test_dspys_own_modules_send_the_settings_too(scripted: ScriptedServer) -> No
         ("openai/x", {"extra_body": "low"}, "give an object"),
         ("openai/x", {"extra_body": {"model": "y"}}, "'model', which folkmoot sets"),
         ("openai/x", {"extra_body": {"api_base": "http://y"}}, "'api_base', which folkmoot sets"),
-        ("openai/x", {"extra_body": {"x": object()}}, "no JSON"),
+        ("openai/x", {"extra_body": {"x": object()}}, "not JSON"),
         ("openai/x", {"seed": "x"}, "seed is 'x'"),
         ("openai/gpt-5", {"max_tokens": 5}, "give max_completion_tokens"),
         ("openai/x", {"timeout": 0}, "timeout is 0"),
@@ -749,7 +699,7 @@ def test_troubles_of_a_provider(hosted: Any, tmp_path: Path) -> None:
         assert totals(tmp_path / "slow").calls == len(server.arrivals) == 3
     with Server(lambda _: (200, {}, b"<html>")) as server:
         (row,) = asked(hosted(name, server.url), tmp_path / "odd").rows
-        assert "no chat completion" in row["error"]
+        assert "not a chat completion" in row["error"]
         assert totals(tmp_path / "odd").calls == len(server.arrivals) == 3
     evil = json.dumps({"error": {"message": "\x1b]0;t\x07no\u202e\nway"}}).encode()
     with Server(lambda _: (400, {}, evil)) as server:
@@ -771,7 +721,7 @@ def test_litellms_clients_still_take_their_transport_from_where_it_is_guarded() 
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
     from folkmoot.pipelines.lms.guarded import GuardedTransport
-    from folkmoot.pipelines.lms.hosted import _litellm
+    from folkmoot.pipelines.lms.hosted import litellm_quiet
 
-    _litellm()
+    litellm_quiet()
     assert isinstance(AsyncHTTPHandler().client._transport, GuardedTransport)

@@ -226,7 +226,7 @@ def test_hostile_zips_are_refused(tmp_path: Path) -> None:
     torn.write_bytes((SAVED / "alpha.eval").read_bytes()[:2000])
     with zipfile.ZipFile(other, "w") as packed:
         packed.writestr("../../evil", "x")
-    for path, said in ((torn, "not readable"), (other, "no log of Inspect")):
+    for path, said in ((torn, "not readable"), (other, "not a log of Inspect")):
         with pytest.raises(fm.UserError, match=said):
             fm.import_log(path)
 

@@ -14,6 +14,7 @@ import pytest
 from openai import AsyncOpenAI
 
 import folkmoot as fm
+from folkmoot.modules.protocols.short_names import short_name
 from folkmoot.pipelines.lms.ledger import totals
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -138,6 +139,35 @@ def test_responses_and_messages_are_translated(server: ScriptedServer) -> None:
     assert len(server.bodies) == result.summary.usage["calls"] == 8
 
 
+def test_embeddings_are_billed_at_their_own_price(tmp_path: Path) -> None:
+    def reply(body: dict[str, Any]) -> Any:
+        if "messages" in body:
+            return right(body)
+        data = [{"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}]
+        usage = {"prompt_tokens": 7, "total_tokens": 7}
+        return 200, {}, {"object": "list", "data": data, "model": body["model"], "usage": usage}
+
+    async def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        async with AsyncOpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key) as client:
+            made = await client.embeddings.create(model="small", input=f"{question.id}: hi")
+            assert made.data[0].embedding == [0.5, 0.25]
+            said = await client.chat.completions.create(
+                model="any", messages=[{"role": "user", "content": f"{question.id}: hi"}]
+            )
+        return said.choices[0].message.content or ""
+
+    with ScriptedServer(reply) as server:
+        lms = {
+            "*": fm.lm("openai/m", api_base=server.url, price=PRICE),
+            "small": fm.lm("openai/embeds", api_base=server.url, price=(1e-3, 0.0)),
+        }
+        result = run(crew, server, 2, lm=lms, out=tmp_path)
+        assert [row["error"] for row in result.rows] == [None, None]
+        assert sorted(body["model"] for body in server.bodies) == ["embeds", "embeds", "m", "m"]
+    assert result.summary.usage["cost_usd"] == pytest.approx(2 * (7e-3 + 10 * 1e-6 + 2 * 1e-5))
+    assert [turn["text"] for turn in result.rows[0]["transcript"]] == ["(1 embeddings)", "A"]
+
+
 def post(address: str, body: Any, *, raw: bool = False, method: str = "POST") -> Any:
     data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
     request = urllib.request.Request(address, data, method=method)
@@ -146,7 +176,7 @@ def post(address: str, body: Any, *, raw: bool = False, method: str = "POST") ->
     return text if raw else json.loads(text)
 
 
-def test_what_the_endpoint_refuses(server: ScriptedServer) -> None:
+def test_what_the_endpoint_refuses(server: ScriptedServer, tmp_path: Path) -> None:
     seen: dict[str, Any] = {}
     asked = {"model": "m", "messages": [{"role": "user", "content": "q0: hi"}]}
 
@@ -167,6 +197,7 @@ def test_what_the_endpoint_refuses(server: ScriptedServer) -> None:
         seen["state"] = refused(
             f"{base}/responses", {"input": "hi", "previous_response_id": "resp_1"}
         )
+        seen["embeddings"] = refused(f"{base}/embeddings", {"model": "small", "input": "hi"})
         seen["address"] = f"{base}/chat/completions"
         return "A"
 
@@ -176,14 +207,19 @@ def test_what_the_endpoint_refuses(server: ScriptedServer) -> None:
         "path": 404,
         "token": 401,
         "body": 400,
-        "form": 502,
+        "form": 400,
         "state": 400,
     }
+    assert seen["embeddings"][0] == 400
+    assert "--lm small=openai/MODEL" in seen["embeddings"][1]
     assert [model["id"] for model in seen["models"]["data"]] == ["openai/m"]
     with pytest.raises(urllib.error.URLError):  # the address went with its question
         post(seen["address"], asked)
     assert server.bodies == []
     assert result.summary.report == {"unmetered": 1}
+    assert "no call came through the meter on 1 of 1 question" in "".join(result.lines())
+    page = fm.report(result, out=tmp_path / "page.html", tracking=False).path.read_text()
+    assert "no call came through the meter" in page
 
 
 @pytest.mark.parametrize(
@@ -254,7 +290,12 @@ def test_names_of_models_are_seats_and_a_run_is_replayed(
     assert len(server.bodies) == 12
 
 
-def test_a_file_names_no_command(tmp_path: Path) -> None:
+def test_a_file_names_no_command(server: ScriptedServer, tmp_path: Path) -> None:
+    command = f"{sys.executable} {CREW}"
+    result = run(fm.Command(command), server, 1, out=tmp_path / "run")
+    with pytest.raises(fm.UserError, match="is a command, which no file holds: name it again"):
+        fm.load_program(result.folder)
+    assert short_name(fm.Command(command).describe()) == "crew"
     (tmp_path / "program.yaml").write_text("program: 'cmd:touch planted'\n")
     with pytest.raises(fm.UserError, match="names the command"):
         fm.evaluate(str(tmp_path / "program.yaml"), questions(), tracking=False)

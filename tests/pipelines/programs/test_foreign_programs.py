@@ -7,13 +7,11 @@ from __future__ import annotations
 import asyncio
 import enum
 import json
-import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import dspy
 import pytest
@@ -192,39 +190,6 @@ def test_what_it_returns_is_read_as_the_kind_of_question_asks(
     assert result.summary.counts["unreadable"] == (read is None)
 
 
-@pytest.mark.parametrize(("kind", "typed"), [("choice", Literal["A", "B"]), ("boolean", bool)])
-def test_a_typed_field_that_the_lm_does_not_fill_is_unreadable(
-    server: ScriptedServer, kind: str, typed: Any
-) -> None:
-    choices = CHOICES if kind == "choice" else None
-    asked = questions(2, kind=kind, choices=choices, answer="A" if choices else "yes")
-    signature = dspy.Signature(
-        {"question": (str, dspy.InputField()), "answer": (typed, dspy.OutputField())}
-    )
-    server.reply = lambda body: said(answer="perhaps")
-    result = run(dspy.Predict(signature), asked, lm=plain(server))
-    assert result.summary.counts["unreadable"] == 2
-    assert "perhaps" in next(iter(result.rows))["raw"]
-    server.reply = lambda body: said(answer="A" if choices else "True")
-    assert run(dspy.Predict(signature), asked, lm=plain(server)).accuracy == 1
-
-
-def test_an_error_inside_is_a_row_with_its_sentence() -> None:
-    def failing(question: fm.Question) -> str:
-        if question.id == "q1":
-            raise KeyError("no such page")
-        if question.id == "q2":
-            return next(iter(()))
-        return "A" if question.id == "q0" else {"one": "A", "other": "B"}  # type: ignore[return-value]
-
-    rows = list(run(failing).rows)
-    assert [row["correct"] for row in rows] == [True, False, False, False]
-    assert [row["decided_by"] for row in rows] == [None, "error", "error", "error"]
-    assert "no such page" in rows[1]["error"]
-    assert "StopIteration" in rows[2]["error"]
-    assert "returned one, other and no 'answer'" in rows[3]["error"]
-
-
 class MuteError(Exception):
     def __str__(self) -> str:
         raise GeneratorExit("no text")
@@ -262,70 +227,6 @@ def test_whatever_a_program_raises_is_an_error_row(name: str) -> None:
         assert name in rows[1]["error"]
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_whatever_a_metric_raises_is_an_error_row(name: str) -> None:
-    def leaving(example: Any, prediction: Any, trace: Any = None) -> bool:
-        raise ODD[name]
-
-    async def waiting(example: Any, prediction: Any, trace: Any = None) -> bool:
-        raise ODD[name]
-
-    for metric in (leaving, waiting):
-        found = run(lambda question: "A", lm=None, metric=metric)
-        assert found.summary.counts["errors"] == 4
-        assert (
-            name.split()[0] in found.rows[0]["error"] or "CancelledError" in found.rows[0]["error"]
-        )
-
-
-class Torn(float):
-    """A number that is none."""
-
-    def __float__(self) -> float:
-        raise BaseExceptionGroup("two", [GeneratorExit()])
-
-
-@pytest.mark.parametrize(
-    "score",
-    [
-        10**400,
-        -(10**400),
-        1e308,
-        -1e308,
-        float("nan"),
-        1.1e18,
-        Decimal("sNaN"),
-        Torn(),
-        {"score": 10**400},
-    ],
-    ids=str,
-)
-def test_a_score_that_no_row_can_hold_is_an_error_row_and_the_others_are_read_again(
-    score: Any, tmp_path: Path
-) -> None:
-    def metric(example: Any, prediction: Any, trace: Any = None) -> Any:
-        return score if example.id == "q1" else 0.5
-
-    found = run(lambda question: "A", lm=None, metric=fm.Metric(metric, low=-1e18), out=tmp_path)
-    rows = list(found.rows)  # each is checked as it is read
-    assert [row["score"] for row in rows] == [0.5, None, 0.5, 0.5]
-    assert rows[1]["answer"] == "A"
-    assert "the metric metric re" in rows[1]["error"] or "raised" in rows[1]["error"]
-    assert found.summary.main["value"] == pytest.approx(-2.5e17)  # an error counts as the least
-    assert run(
-        lambda question: "A", lm=None, metric=fm.Metric(metric, low=-1e18), out=tmp_path
-    ).rows[0]
-
-
-def test_an_interrupt_in_a_group_ends_the_run(tmp_path: Path) -> None:
-    def grouped(question: fm.Question) -> str:
-        raise BaseExceptionGroup("two", [ValueError("x"), KeyboardInterrupt()])
-
-    with pytest.raises(KeyboardInterrupt):
-        run(grouped, lm=None, concurrency=1, out=tmp_path)
-    assert json.loads((tmp_path / "summary.json").read_text())["stopped"] == "interrupted"
-
-
 @pytest.mark.parametrize("inside", [False, True])
 def test_an_interrupt_ends_the_run_and_nothing_else(inside: bool, tmp_path: Path) -> None:
     async def waiting(question: fm.Question) -> str:
@@ -359,7 +260,7 @@ def test_what_only_protocols_have_is_absent() -> None:
 
 @pytest.mark.parametrize("given", [Rag, 3, None, ["single:cot"]])
 def test_what_is_no_program_is_refused(given: Any) -> None:
-    with pytest.raises(fm.UserError, match=r"is a class: give an instance, Rag\(\)|is no program"):
+    with pytest.raises(fm.UserError, match=r"is a class: give an instance|is not a program"):
         run(given)
 
 
@@ -639,42 +540,6 @@ def test_what_cannot_be_compiled_or_loaded_says_so(tmp_path: Path, server: Scrip
 # Comparing, and the command line
 
 
-def test_it_is_compared_with_a_note_on_the_layout_and_matched(
-    server: ScriptedServer, tmp_path: Path
-) -> None:
-    lm = plain(server)
-    runs = [
-        run(one, lm=lm, out=tmp_path / str(n))
-        for n, one in enumerate((Rag(), fm.SingleAgent("cot")))
-    ]
-    found = fm.compare(*runs, names=["mine", "cot"])
-    assert found.pairs[0].confounds == (
-        "prompt layout (cot: folkmoot's; mine: DSPy's own, or the program's)",
-    )
-    matched = fm.match_budget(runs[0], questions(), lm=lm, tracking=False)
-    assert matched.accuracy == 1
-    (tmp_path / "again").mkdir()
-    # the address of DSPy's own LM nobody has noted
-    ours = fm.lm("openai/scripted", api_base=server.url)
-    assert (
-        fm.match_budget(
-            runs[0], questions(), lm=ours, out=tmp_path / "again", tracking=False
-        ).accuracy
-        == 1
-    )
-    silent = run(lambda question: "A", out=tmp_path / "silent")
-    with pytest.raises(fm.UserError, match=r"not an LM of|no call of an LM was seen"):
-        fm.match_budget(silent, questions(), lm=lm)
-    page = Path(
-        fm.report(
-            [*(one.folder for one in runs), silent.folder],
-            out=tmp_path / "report.html",
-            tracking=False,
-        ).path
-    )
-    assert re.search(r">\s*Rag\s*<", page.read_text())
-
-
 MODULE = """
 import dspy
 
@@ -715,7 +580,10 @@ def test_a_module_of_the_working_folder_is_named_on_the_command_line(
     done = folkmoot("evaluate", "herrag:always", "--data", "q.jsonl", "--no-track", "--json")
     assert (done.exit_code, json.loads(done.stdout)["usage"]["calls"]) == (0, 0)
     done = folkmoot("evaluate", "herrag:number", "--data", "q.jsonl", *lm)
-    assert (done.exit_code, "herrag:number is no program" in f"{done.output}{done.exception}") == (
+    assert (
+        done.exit_code,
+        "herrag:number is not a program" in f"{done.output}{done.exception}",
+    ) == (
         2,
         True,
     )

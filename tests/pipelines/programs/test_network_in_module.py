@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,11 @@ import dspy
 import numpy as np
 import pytest
 from cli_helpers import isolate, question
-from dspy.predict.parameter import Parameter
 from outcome_tables import WORDS, planted, words_of
 
 import folkmoot as fm
-from folkmoot.modules.protocols import foreign
 from folkmoot.modules.protocols.program import Program
-from folkmoot.pipelines.programs.resolve import program_given, program_of
+from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 CONFIG = fm.NetworkConfig(agents=2, strategies=("cot", "zero_shot"), hidden=4, heads=2, k=0)
@@ -175,30 +172,6 @@ def test_a_module_with_a_network_is_compiled_and_loaded(
     check_same(by_file(better).network, better.network)
 
 
-def test_what_dspy_would_leave_out_is_not_saved(
-    trained: fm.StrategyNetwork, tmp_path: Path
-) -> None:
-    trained._compiled = True
-    ensemble, module = fm.Ensemble([trained, "cot"]), Careful()
-    module.network = trained
-    for save in (partial(ensemble.save, "e.json"), partial(program_given(module).save, "module")):
-        with pytest.raises(fm.UserError, match=r"DSPy's state leaves out \S+, since a part"):
-            save()
-    assert not (tmp_path / "e.json").exists()
-    assert not (tmp_path / "module").exists()
-    ensemble.save("folder")  # which keeps it
-    check_same(fm.load_program("folder", embedding=words_of).members[0], trained)
-
-
-def test_a_state_that_no_folder_could_give_back_is_not_saved(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(foreign, "MAX_BYTES", 1000)
-    with pytest.raises(fm.UserError, match="and a saved program has 1,000 at most"):
-        program_given(Careful()).save("module")
-    assert not Path("module").exists()
-
-
 def test_a_network_alone_is_saved_and_loaded_by_either_way(
     trained: fm.StrategyNetwork, lm: Any
 ) -> None:
@@ -247,53 +220,6 @@ def test_a_state_of_other_agents_or_strategies_is_refused(
     ):
         module.load("module.json")
     assert network.state.identity == before
-
-
-def test_a_state_that_is_none_is_refused(trained: fm.StrategyNetwork) -> None:
-    whole, network = trained.state.dump_state(), untrained()
-    before = network.state.identity
-    other = {**whole, "tensors": network.state.dump_state()["tensors"]}
-    for state in (
-        {},
-        {**whole, "tensors": "no base64"},
-        {**whole, "tensors": whole["tensors"][:4000]},
-        {**whole, "config": {**whole["config"], "hidden": 10**12}},
-        other,
-    ):
-        with pytest.raises(fm.UserError, match=r"holds no network|cannot be loaded"):
-            network.state.load_state(state)
-    assert network.state.identity == before
-
-
-def test_what_dspy_does_with_parameters() -> None:
-    """DSPy's `Parameter`, which its documentation does not describe; checked with DSPy 3.4.1."""
-
-    class Noted(Parameter):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self.calls: list[Any] = []
-
-        def dump_state(self, json_mode: bool = True) -> Any:
-            return {"json": json_mode}
-
-        def load_state(self, state: Any) -> None:
-            self.calls.append(state)
-
-        def reset(self) -> None:
-            self.calls.append("reset")
-
-        def __deepcopy__(self, memo: Any) -> Noted:
-            return self
-
-    inner, outer = dspy.Module(), dspy.Module()
-    inner.noted, outer.parts = Noted(), {"one": inner}
-    assert outer.dump_state() == {"parts['one'].noted": {"json": True}}
-    assert outer.predictors() == []
-    outer.load_state({"parts['one'].noted": 1})
-    assert inner.noted.calls == [1, 1]  # on a copy first
-    outer.reset_copy()
-    assert inner.noted.calls[2:] == ["reset"]
-    inner._compiled = True
-    assert outer.dump_state() == {}
 
 
 @pytest.mark.nightly

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
 from hypothesis import strategies as st
 from outcome_tables import embed_words
 
@@ -181,16 +180,6 @@ def test_a_network_says_all_that_makes_it(network: Path) -> None:
     assert run_name({"program": described, "settings": {}}) == "network 2 agents · simple, cot"
 
 
-def test_a_corpus_is_an_environment(corpus: Path) -> None:
-    program = program_of("single:role=retriever", {"environment": f"corpus:{corpus}"})
-    assert program.describe()["environment"].startswith("corpus:")
-
-
-def test_an_environment_that_nobody_uses_is_refused(corpus: Path) -> None:
-    with pytest.raises(fm.UserError, match="no retriever"):
-        program_of("deliberation:intuitive", {"environment": f"corpus:{corpus}"})
-
-
 # YAML
 # ------------------------------------------------------------------------------------------------
 
@@ -210,14 +199,6 @@ def test_yaml_says_what_a_short_spec_says(tmp_path: Path) -> None:
     same = program_of("deliberation:intuitive,reasoner:strongest=reasoner", {"max_rounds": 2})
     assert program_of(path).describe() == program_of(str(path)).describe() == same.describe()
     assert program_of(path, {"max_rounds": 1}).describe()["max_rounds"] == 1
-
-
-def test_yaml_may_start_from_a_short_spec(tmp_path: Path) -> None:
-    path = write(tmp_path, "program: deliberation:intuitive,reasoner\nmax_rounds: 1\n")
-    assert (
-        program_of(path).describe()
-        == fm.Deliberation(["intuitive", "reasoner"], max_rounds=1).describe()
-    )
 
 
 def test_members_are_specs_of_any_form(tmp_path: Path) -> None:
@@ -288,19 +269,6 @@ def test_what_is_wrong_with_a_yaml_file_is_named(
     assert not (tmp_path / "made").exists()
 
 
-def test_a_seat_that_a_yaml_file_invents_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, "program: single:cot\nlms: {judge: openai/x}\n")
-    with pytest.raises(fm.UserError, match=r"no seat 'judge'.*cot"):
-        program_of(path, make_lm=lambda *_, **__: None)
-
-
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "program.yaml"
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(fm.UserError, match="not UTF-8"):
-        program_of(path)
-
-
 # --set
 # -----------------------------------------------------------------------------------------------
 
@@ -308,15 +276,6 @@ scalars = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 )
 values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3), max_leaves=6)
-
-
-@given(values)
-@example(1e-5)
-@example([1e22, -1e-7])
-def test_set_values_have_their_types(value: Any) -> None:
-    found = parse_sets([f"key={json.dumps(value)}"])["key"]
-    assert found == value
-    assert type(found) is type(value)
 
 
 def test_set_values_as_people_write_them() -> None:

@@ -196,21 +196,6 @@ def test_an_installed_package_adds_one_of_each() -> None:
     assert optimizer_of("first_demo", "heavy").presets["heavy"] == {}
 
 
-@pytest.mark.usefixtures("installed")
-def test_they_are_named_where_names_are_listed() -> None:
-    for wrong, near in (("queeu:critic", "'queue'"), ("single:doubr", "doubting")):
-        with pytest.raises(fm.UserError, match=near):
-            program_of(wrong)
-    with pytest.raises(fm.UserError, match="'shelf'"):
-        environment_of("shelff:a")
-    with pytest.raises(fm.UserError, match="'first_demo'"):
-        optimizer_of("first_dem", "light")
-    with pytest.raises(
-        fm.UserError, match=r"the program broken cannot be imported \(AttributeError"
-    ):
-        program_of("broken")
-
-
 @pytest.mark.usefixtures("here")
 def test_what_nobody_registers_is_named_by_module_and_name() -> None:
     program = program_of("extra_mine:Queue:critic,reasoner")
@@ -230,7 +215,7 @@ def test_what_nobody_registers_is_named_by_module_and_name() -> None:
     ("spec", "words"),
     [
         ("extra_mine:Nobody", "has no 'Nobody'"),
-        ("extra_mine:Doubt", "is no program"),
+        ("extra_mine:Doubt", "is not a program"),
         ("extra_nowhere:Queue", "no program or file 'extra_nowhere:Queue'"),
         ("single:extra_mine:Queue", "is no strategy"),
         ("deliberation:intuitive,reasoner:nobody", "no tie-break 'nobody': choose judge, majority"),
@@ -331,36 +316,6 @@ def test_a_registered_tie_break_is_known_by_its_name_and_saved_with_it(tmp_path:
     assert fm.load_program(tmp_path / "inside").members[0].tie_break == "last_word"
 
 
-@pytest.mark.usefixtures("here")
-def test_a_tie_break_that_nobody_registers_is_named_by_whoever_wants_it(tmp_path: Path) -> None:
-    program = program_of("deliberation:intuitive,reasoner", {"tie_break": "extra_mine:last_word"})
-    assert quarrel(program).decided_by == "extra_mine:last_word"
-    program.save(tmp_path)
-    del TIE_BREAKS["extra_mine:last_word"], sys.modules["extra_mine"]
-    with pytest.raises(
-        fm.UserError, match=r"no tie-break 'extra_mine:last_word'.*folkmoot\.tie_breaks"
-    ):
-        fm.load_program(tmp_path)  # a file imports nothing
-    assert "extra_mine" not in sys.modules
-    again = program_of(str(tmp_path), {"tie_break": "extra_mine:last_word"})
-    assert again.tie_break == "extra_mine:last_word"
-
-
-def test_a_function_that_cannot_be_imported_is_not_saved(tmp_path: Path) -> None:
-    def inner(turns: list[dict[str, Any]]) -> None:
-        """Found by no name."""
-
-    for function in (inner, lambda turns: None):
-        program = fm.Deliberation(TALK, tie_break=function)
-        for one in (program, fm.Ensemble([program, "cot"])):
-            with pytest.raises(
-                fm.UserError, match=r"cannot be imported, and code is not saved"
-            ) as caught:
-                one.save(tmp_path / "folder")
-            assert "\n" not in str(caught.value)
-    assert not (tmp_path / "folder").exists()
-
-
 @pytest.mark.usefixtures("installed")
 def test_a_class_that_inherits_its_protocol_is_saved_under_its_own_name(tmp_path: Path) -> None:
     """It was saved as its parent, and loaded as that without a word."""
@@ -374,29 +329,6 @@ def test_a_class_that_inherits_its_protocol_is_saved_under_its_own_name(tmp_path
         "Quiet",
         "SingleAgent",
     ]
-
-
-class Hasty(fm.SingleAgent):
-    """Known to no package."""
-
-
-def test_a_class_that_no_package_registers_is_given_when_loading(tmp_path: Path) -> None:
-    Hasty("cot").save(tmp_path)
-    name = f"{__name__}:Hasty"
-    with pytest.raises(fm.UserError, match=f"the program '{name}', which nobody here knows"):
-        fm.load_program(tmp_path)
-    assert type(fm.load_program(tmp_path, protocols={name: Hasty})) is Hasty
-
-
-def test_a_saved_one_loads_by_its_registered_name_alone(
-    installed: Path, here: Path, tmp_path: Path
-) -> None:
-    program_of("queue:critic").save(tmp_path / "queue")
-    assert type(fm.load_program(tmp_path / "queue")).__module__ == "extra_moot"
-    program_of("extra_mine:Queue:critic").save(tmp_path / "mine")
-    with pytest.raises(fm.UserError, match="'mine', which nobody here knows") as caught:
-        fm.load_program(tmp_path / "mine")
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.usefixtures("here")

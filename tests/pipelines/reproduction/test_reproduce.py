@@ -21,7 +21,7 @@ from cli_helpers import KEY, folkmoot, isolate, lm, rows_of
 from stores import new_store
 
 import folkmoot as fm
-from folkmoot.modules.network.config import PAPER_STRATEGIES, NetworkConfig
+from folkmoot.modules.network.config import PAPER_STRATEGIES
 from folkmoot.optimizers.policy.settings import PRESETS, TrainingSettings
 from folkmoot.pipelines.data import catalogue
 from folkmoot.pipelines.programs.resolve import program_of
@@ -471,7 +471,7 @@ def test_the_networks_of_the_presets_are_the_papers() -> None:
     networks = [row.preset.program for row in RUNNABLE if row.preset and row.preset.is_network]
     assert networks
     for told in networks:
-        assert told["agents"] == NetworkConfig().agents
+        assert told["agents"] == 10
         assert tuple(told["strategies"]) == PAPER_STRATEGIES
         assert told["epochs"] == TrainingSettings().epochs
 
@@ -903,8 +903,8 @@ def test_a_network_is_trained_and_tested(
     words = ["--limit", 2, "--out", "out", "--embedding", "all-MiniLM-L6-v2", "--json"]
     spec = "marl-gat/table-1/arc-challenge.gpt-4.1-nano.network"
     told = json.loads(reproduce(scripted, spec, *words, "--dry-run").stdout)
-    # 2 questions to train on, at most once in seven ways, 2 to test; 5 agents of 1 to 10 samples.
-    assert told["runs"][0]["calls"] == [(2 + 2) * 5, (2 * 7 + 2) * 5 * 10]
+    # 2 questions to train on, at most once in seven ways, 2 to test; 10 agents of 1 to 10 samples.
+    assert told["runs"][0]["calls"] == [(2 + 2) * 10, (2 * 7 + 2) * 10 * 10]
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri := new_store(home))
     done = reproduce(scripted, spec, *words, "--track")
     assert done.exit_code == 0, done.stderr

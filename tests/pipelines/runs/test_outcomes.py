@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from cli_helpers import evaluate, isolate, question, write
 from hypothesis import given
@@ -106,40 +105,6 @@ def test_a_bad_row_is_refused_by_file_and_line(
     assert "\n" not in str(told.value)
 
 
-@pytest.mark.parametrize("text", ["[1]\n", "{\n", "null\n", "[" * 100_000 + "\n", "\x00\n"])
-def test_a_line_that_is_no_object_is_refused(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "t.jsonl"
-    path.write_text(json.dumps(row()) + "\n" + text)
-    with pytest.raises(UserError, match=r"t\.jsonl, line 2, is no JSON object"):
-        read_outcomes(path)
-
-
-def test_files_that_hold_nothing_are_refused(tmp_path: Path) -> None:
-    empty = tmp_path / "empty.jsonl"
-    empty.write_text("\n\n")
-    with pytest.raises(UserError, match="holds no outcomes"):
-        read_outcomes(empty)
-    with pytest.raises(UserError, match="there is no file"):
-        read_outcomes(tmp_path / "nowhere.jsonl")
-    with pytest.raises(UserError, match="there is no file"):
-        read_outcomes(tmp_path)
-    with pytest.raises(UserError, match="no file with outcomes"):
-        read_outcomes([])
-    (tmp_path / "table.csv").write_text("question_id,agent,answer,correct\n")
-    with pytest.raises(
-        UserError, match=r"`folkmoot import .*table\.csv --out DIR` makes outcomes of it"
-    ):
-        read_outcomes(tmp_path / "table.csv")
-
-
-def test_several_files_make_one_table(tmp_path: Path) -> None:
-    one = write(tmp_path / "1.jsonl", row())
-    two = write(tmp_path / "2.jsonl", row(agent="bob"))
-    assert read_outcomes([one, two]).agents == ("ann", "bob")
-    with pytest.raises(UserError, match=r"1\.jsonl, line 1: 'ann' has answered"):
-        read_outcomes([one, one])
-
-
 @given(
     st.lists(
         st.tuples(st.integers(0, 3), st.integers(0, 2), st.sampled_from("ab"), st.text()),
@@ -182,15 +147,6 @@ def test_a_table_takes_the_shape_of_another(tmp_path: Path) -> None:
         outcomes_from(outcome_of(one, "") for one in planted(2, 1, strategies=False)).like(
             ["cot", "self_ask", "zero_shot"], ["cot"]
         )
-
-
-def test_strategies_can_be_chosen() -> None:
-    table = outcomes_from(outcome_of(one, "") for one in planted(6, 1))
-    some = table.only(["zero_shot", "cot"])
-    assert some.strategies == ("zero_shot", "cot")
-    assert np.array_equal(some.correct, table.correct[:, :, [2, 0]])
-    with pytest.raises(UserError, match="have no strategy 'tot'"):
-        table.only(["tot"])
 
 
 def result(turns: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
@@ -284,31 +240,6 @@ def test_failed_rows_are_left_out_and_counted(tmp_path: Path) -> None:
     assert (len(table), table.errors) == (1, 1)
 
 
-def test_runs_that_group_a_question_differently_are_told_by_its_own_id_and_both_files(
-    tmp_path: Path,
-) -> None:
-    paths = []
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "run.json").write_text(
-            json.dumps({"settings": {"data": f"{name}.jsonl"}})
-        )
-        paths.append(write(tmp_path / name / "results.jsonl", result([turn(name, "A")], meta={})))
-    with pytest.raises(UserError) as told:
-        read_outcomes([path.parent for path in paths])
-    assert str(told.value) == (
-        f"{paths[1]}, line 1: the question 'q1' has the group 'two' here, but the group 'one' at "
-        f"{paths[0]}, "
-        "line 1; evaluate both runs on the same data file"
-    )
-
-
-def test_equal_ids_of_different_questions_stay_apart(tmp_path: Path) -> None:
-    one = write(tmp_path / "1.jsonl", result([turn("cot", "A")]))
-    two = write(tmp_path / "2.jsonl", result([turn("cot", "A")], question="Where else?"))
-    assert len(read_outcomes([one, two])) == 2
-
-
 def test_of_repeats_the_first_counts_and_the_others_are_counted(tmp_path: Path) -> None:
     rows = [row(repeat=2), row(repeat=1, answer="B", correct=False), row(agent="bob", repeat=3)]
     table = read_outcomes(write(tmp_path / "t.jsonl", *rows))
@@ -322,16 +253,6 @@ def test_of_repeats_the_first_counts_and_the_others_are_counted(tmp_path: Path) 
             read_outcomes(write(tmp_path / "t.jsonl", row(repeat=repeat)))
     with pytest.raises(UserError, match="line 2: 'ann' has answered 'q1' with 'cot' before"):
         read_outcomes(write(tmp_path / "t.jsonl", row(repeat=1), row(repeat=1)))
-
-
-@pytest.mark.parametrize(
-    "broken", [{"gold": None}, {"transcript": [{"answer": "A"}]}, {"transcript": 3}]
-)
-def test_a_damaged_result_row_is_refused(tmp_path: Path, broken: dict[str, Any]) -> None:
-    rows = result([turn("cot", "A")]), result([turn("cot", "A")], id="q2") | broken
-    path = write(tmp_path / "results.jsonl", *rows)
-    with pytest.raises(UserError, match=r"line 2,? is no (whole )?result row"):
-        read_outcomes(path)
 
 
 def test_an_evaluation_of_ours_becomes_a_table(

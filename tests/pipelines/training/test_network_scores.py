@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from folkmoot.modules.network.verdict import Contest
+from folkmoot.modules.network.verdict import Rivalry
 from folkmoot.pipelines.training.scores import (
     Fixed,
     NetworkDraws,
@@ -173,7 +173,7 @@ def test_no_figure_is_above_the_oracle_and_equal_weights_are_the_majority(
     ],
 )
 def test_a_contest_in_words(value: float, low: float, high: float, words: str) -> None:
-    assert Contest("it", "that", {"value": value, "low": low, "high": high}).sentence() == words
+    assert Rivalry("it", "that", {"value": value, "low": low, "high": high}).sentence() == words
 
 
 def test_one_dominant_agent_is_named() -> None:

@@ -100,6 +100,7 @@ def test_a_planted_rule_is_learned_and_the_json_has_the_fixed_names(
     assert {path.name for path in (tmp_path / "net" / "plots").iterdir()} == {
         "graphs.png",
         "rewards.png",
+        "strategies.png",
         "test.png",
         "trust.png",
     }
@@ -464,7 +465,9 @@ def test_a_training_is_one_run_in_mlflow_with_figures_plots_and_network(
     assert run.data.metrics["test_consensus"] == pytest.approx(scores["consensus"]["value"])
     assert "difference/consensus_over_majority" in run.data.metrics
     pictures = {item.path for item in client.list_artifacts(run.info.run_id, "plots")}
-    assert pictures == {f"plots/{name}.png" for name in ("graphs", "rewards", "test", "trust")}
+    assert pictures == {
+        f"plots/{name}.png" for name in ("graphs", "rewards", "strategies", "test", "trust")
+    }
     assert run.data.metrics["test_ece"] == pytest.approx(scores["ece"])
     network = {item.path for item in client.list_artifacts(run.info.run_id, "network")}
     assert network >= {"network/network.json", "network/tensors.safetensors"}

@@ -1,0 +1,154 @@
+"""Between race and confirmation: the two cheapest that are left are compiled, and teams tuned by
+replay, on questions that the race has used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...modules.base.calls import EndpointDown
+from ...modules.base.errors import UserError
+from ...modules.protocols.deliberation import Deliberation
+from ...modules.protocols.foreign import Foreign
+from ...modules.reading.question import Question
+from ..base.budget import Budget, BudgetSpent
+from ..base.wording import counted, money
+from ..comparison.comparison import Comparison
+from ..compilation.compile import compile as compile_program
+from ..runs.rows import RESULTS, read_rows
+from .entrants import Entrant
+from .free import talks_of
+from .plan import ContestPlan
+from .race import Race
+
+IMPROVE = "improve"
+SURVIVORS = 2
+
+
+class Improved(NamedTuple):
+    """What the search has made: new programs, each with the one that it was made of, and its
+    bill.
+    """
+
+    entrants: list[Entrant]
+    made_of: dict[str, str]
+    usd: float | None
+    stopped: str | None = None
+
+
+def improve(plan: ContestPlan, race: Race, folder: Path, share: float) -> Improved:
+    """Compile the two cheapest survivors, and tune the rounds and the tie-break of a team.
+
+    `share` of the budget is spent at most. The race's questions are all that is learned from.
+    """
+    survivors = cheapest_survivors(race)
+    used = plan.race[: race.seen]
+    before = race.paid.cost_usd
+    entrants: list[Entrant] = []
+    made_of: dict[str, str] = {}
+    stopped = None
+    for one in survivors:
+        for made in _made(plan, race, one, used, folder, share / len(survivors)):
+            if isinstance(made, str):
+                stopped = made
+                continue
+            entrants.append(made)
+            made_of[made.name] = one.name
+    after = race.paid.cost_usd
+    usd = None if before is None or after is None else after - before
+    return Improved(entrants, made_of, usd, stopped)
+
+
+def cheapest_survivors(race: Race) -> list[Entrant]:
+    """The two cheapest programs that are still racing and that an optimizer can change."""
+    watch = race.watch
+    if watch is None:
+        return []
+    left = sorted(watch.racing, key=lambda one: (watch.prices[one], one))
+    entrants = [race.lanes[race.order[one]].entrant for one in left]
+    return [one for one in entrants if not isinstance(one.program, Foreign)][:SURVIVORS]
+
+
+def _made(
+    plan: ContestPlan,
+    race: Race,
+    entrant: Entrant,
+    used: Sequence[Question],
+    folder: Path,
+    share: float,
+) -> list[Entrant | str]:
+    """The programs that come out of one, or why there is none."""
+    found: list[Entrant | str] = []
+    if isinstance(entrant.program, Deliberation):
+        found += _tuned(entrant, entrant.program, race)
+    try:
+        compiled = compile_program(
+            entrant.program,
+            list(used),
+            lm=entrant.lm,
+            metric=plan.metric,
+            optimizer="bootstrap_rs",
+            budget=part_of(plan.budget, share),
+            seed=plan.request.seed,
+            out=folder / IMPROVE / entrant.folder,
+            concurrency=plan.request.concurrency,
+            tracking=False,
+            progress=False,
+        )
+    except (BudgetSpent, EndpointDown) as problem:
+        return [*found, str(problem)]
+    except UserError as problem:  # such as a program without a prompt to change
+        return [*found, f"{entrant.name} was not compiled ({problem})"]
+    name = f"{entrant.name}, compiled"
+    return [*found, replace(entrant, name=name, program=compiled, reference=False, fair=False)]
+
+
+def _tuned(entrant: Entrant, program: Deliberation, race: Race) -> list[Entrant]:
+    """The team with other rounds or a vote for its judge, where replay was right more often."""
+    rows = {row["id"]: row for row in read_rows(race.runs[entrant.name].folder / RESULTS)}
+    own = sum(bool(row["correct"]) for row in rows.values())
+    best = max(talks_of(entrant, program, rows), key=lambda one: sum(one.scores.values()))
+    if sum(best.scores.values()) <= own:
+        return []
+    rounds = int(best.name.split(", ")[1].split()[0])
+    other = Deliberation(
+        program.roles, "majority", rounds, opening=program.opening, seed=program.seed
+    )
+    return [replace(entrant, name=best.name, program=other)]
+
+
+def part_of(budget: Budget | None, share: float) -> Budget | None:
+    """That share of every ceiling but time."""
+    if budget is None:
+        return None
+    part = Budget(
+        usd=budget.usd and budget.usd * share,
+        calls=budget.calls and max(1, int(budget.calls * share)),
+        tokens=budget.tokens and max(1, int(budget.tokens * share)),
+    )
+    return None if part == Budget() else part
+
+
+def improvement_words(improved: Improved, comparison: Comparison, winner: str, before: str) -> str:
+    """Say what the search was worth: its gain on unseen questions, its bill, and when it pays."""
+    prices: Mapping[str, Any] = {run.name: run for run in comparison.runs}
+    gains = []
+    for name, of in improved.made_of.items():
+        if name in prices and of in prices:
+            gain = 100 * (prices[name].score["value"] - prices[of].score["value"])
+            gains.append(f"{name}: {gain:+.0f} points".replace("-", "−"))
+    said = [f"Improving cost {money(improved.usd)}; on unseen questions {'; '.join(gains)}"]
+    if winner in improved.made_of and improved.usd and winner in prices and before in prices:
+        own, other = (_usd(prices[name]) for name in (winner, before))
+        if own is not None and other is not None and own < other:
+            pays = counted(round(improved.usd / (other - own)), "question")
+            said.append(f"it pays after {pays}")
+    return "; ".join(said) + "."
+
+
+def _usd(run: Any) -> float | None:
+    cost = run.takes["cost_usd"]
+    return None if cost is None else float(cost) / max(1, run.answers)

@@ -1,0 +1,57 @@
+"""`folkmoot show`, and how the options of a large command are grouped."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from cli_helpers import SPEC, evaluate, folkmoot, isolate, ten_questions
+
+from folkmoot.pipelines.testing.server import ScriptedServer
+
+
+@pytest.fixture(autouse=True)
+def ten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    isolate(tmp_path, monkeypatch)
+    return ten_questions(tmp_path)
+
+
+def test_a_dialogue_is_shown_by_id_or_place(scripted: ScriptedServer, ten: Path) -> None:
+    scripted.reply = lambda _: json.dumps({"reasoning": "it is tight", "answer": "A"})
+    evaluate(scripted, ten, "--out", "run", program=SPEC)
+    shown = folkmoot("show", "run", "q1")
+    assert shown.exit_code == 0, shown.output
+    for text in (
+        "What holds soup 1?",
+        "A. a flask",
+        "reasoner, round 1",
+        "✗  right is B (a sieve)",
+    ):
+        assert text in shown.stdout
+    assert folkmoot("show", "run", "2").stdout == shown.stdout
+    (row,) = json.loads(folkmoot("show", "run", "q1", "--json").stdout)
+    assert (row["id"], row["correct"]) == ("q1", False)
+    refused = folkmoot("show", "run", "q99")
+    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1)
+
+
+def test_without_an_id_what_went_wrong_stands_first(scripted: ScriptedServer, ten: Path) -> None:
+    scripted.reply = lambda body: (
+        (400, {}, {"error": {"message": "too hot"}})
+        if "soup 8" in body["messages"][-1]["content"]
+        else json.dumps({"answer": "A"})
+    )
+    evaluate(scripted, ten, "--out", "run")
+    lines = folkmoot("show", "run").stdout.splitlines()
+    assert lines[0].endswith("on 10 questions, 1 error")
+    assert re.match(r"q8 +failed .*too hot", lines[2])
+    assert re.match(r"q1 +✗ +A +B +What holds soup 1", lines[3])
+    assert lines[-1] == "next: folkmoot show run q8"
+
+
+def test_the_options_of_evaluate_stand_in_groups() -> None:
+    panels = re.findall(r"╭─ (\w+) ─", folkmoot("evaluate", "--help").stdout)
+    assert panels[0] == "Arguments"
+    assert {"Data", "Asking", "Budget", "Output"} <= {*panels}

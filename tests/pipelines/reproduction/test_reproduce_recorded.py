@@ -1,0 +1,49 @@
+"""Tables of strategy networks on recorded answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_helpers import folkmoot, isolate, write
+from outcome_tables import embed_words, planted
+
+import folkmoot as fm
+
+
+def test_a_table_and_its_ablations_run_on_recorded_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate(tmp_path, monkeypatch)
+    embed_words(monkeypatch)
+    rows = planted(30, 1, agents=["small", "large"])
+    table = write(tmp_path / "answers.jsonl", *rows)
+    words = ["--outcomes", table, "--embedding", "all-MiniLM-L6-v2", "--no-track", "--out", "out"]
+    shown = folkmoot("reproduce", "marl-gat/table-4", *words)
+    assert shown.exit_code == 0, shown.output
+    assert "learned from 12 and tested on 18 of 30 questions" in shown.stderr
+    found = json.loads(folkmoot("reproduce", "marl-gat/table-4", *words, "--json").stdout)
+    assert [(line["row"], line["figure"], line["n"]) for line in found["rows"]] == [
+        (f"gamma-{gamma}", figure, 18)
+        for gamma in ("0.0", "0.1", "0.7")
+        for figure in ("consensus", "individual")
+    ]
+    assert all(
+        0 <= line["low"] <= line["measured"] <= line["high"] <= 100 for line in found["rows"]
+    )
+    assert all(Path(plot).exists() for plot in found["plots"])
+    trained = json.loads(Path("out/marl-gat/trained/gamma_0/training.json").read_text())
+    assert (trained["network"]["agents"], trained["network"]["gamma"]) == (2, 0.0)
+    first = fm.reproduce("marl-gat/table-1/gsm1k.gpt-4.1-nano", outcomes=rows, tracking=False)
+    measured = {(line.row.rpartition(".")[2], line.figure): line for line in first.lines}
+    right = [row["correct"] for row in rows if row["strategy"] == "zero_shot"]
+    assert measured["zero-shot", "accuracy"].measured == pytest.approx(
+        100 * sum(right) / len(right), abs=25
+    )
+    gain = measured["network", "consensus"].measured - measured["network", "individual"].measured
+    assert measured["network", "improvement"].measured == pytest.approx(gain)
+    with pytest.raises(fm.UserError, match="--outcomes is for strategy networks"):
+        fm.reproduce("causalgpt-caco-cot/table-1", outcomes=rows)
+    with pytest.raises(fm.UserError, match="--lm is for asking LMs"):
+        fm.reproduce("marl-gat/table-4", outcomes=rows, lm="openai/gpt-4o-mini")
