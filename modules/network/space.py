@@ -31,9 +31,6 @@ SPACE: Space = {
     "top": Parameter(CategoricalDistribution((None, 1, 3)), When("agents", above=3)),
     "tie_break": Parameter(CategoricalDistribution(("first", "weight", "random")), default="first"),
     "alpha": Parameter(CategoricalDistribution((0.1, 0.3)), When("gamma", above=0)),
-    # Of three agents and fewer all are asked.
-    "top": Parameter(CategoricalDistribution((None, 3)), When("agents", above=3)),
-    "tie_break": Parameter(CategoricalDistribution(("first", "weight")), default="first"),
     "choice": Parameter(CategoricalDistribution(("sample", "argmax"))),
     "weight": Parameter(
         CategoricalDistribution(("mean_trust", "accuracy", "log_odds", "fitted", "conditional"))

@@ -405,7 +405,7 @@ def test_the_embedding_is_chosen_once_and_said(monkeypatch: pytest.MonkeyPatch) 
         ({"agents": [3, 0]}, "network: agents: agents is 0"),
         ({"strategies": [["cot"], ["telepathy"]]}, "there is no strategy 'telepathy'"),
         ({"gamma": "much"}, "gamma is 'much'"),
-        ({"p": {"from": 0.5, "to": 1.5}, "agents": 5}, "p 1.5"),
+        ({"p": {"from": 0.5, "to": 1.5}, "agents": 5}, "p is 1.5"),
         ({"epochs": [2, "auto"]}, "epochs auto ask every agent"),
         ({"full_information": True}, "full_information and epochs auto ask every agent"),
         ({"lr": {"from": 0.1}}, "lr is"),
