@@ -107,8 +107,7 @@ class Job:
     own: optuna.Study | None = None  # the user's, as an object
     pruner: BasePruner | None = None
     callbacks: Sequence[Callable[[optuna.Study, FrozenTrial], None]] = ()
-    # the study's in the tracking store, which those of trainings are shown under
-    run_id: str | None = None
+    tracking: bool = False
 
     def checked(self, validation: Sequence[Question], workers: int) -> Job:
         """The study with its objectives in order, the one to be made large first.

@@ -214,8 +214,8 @@ class StudyWorker:
         )
         for number in planned:
             own, others = self.scorer.measured(setting, number, scored_already)
-            if number == planned[0] and (run_id := self.scorer.training_run(setting)):
-                trial.set_user_attr("training", run_id)
+            if number == planned[0] and (network := self.scorer.network_of(setting)):
+                trial.set_user_attr("training", network)
             for name in objectives[1:]:
                 if all(map(math.isnan, own.took.get(name, (0.0,)))):
                     raise UserError(

@@ -343,7 +343,8 @@ def test_trainings_are_runs_under_the_study_with_curves_and_models(
         r.info.run_id: r for r in runs if r.data.tags.get("folkmoot.program") == "network training"
     }
     trials = [run for run in runs if run.data.tags.get("folkmoot.kind") == "trial"]
-    assert sorted(run.data.tags["folkmoot.training_run"] for run in trials) == sorted(trainings)
+    networks = {path.name for path in (tmp_path / "out" / "networks").iterdir() if path.is_dir()}
+    assert {run.data.tags["folkmoot.network"] for run in trials} == networks
     assert len(trainings) == 2
     for run_id, run in trainings.items():
         assert run.info.status == "FINISHED"
