@@ -147,7 +147,7 @@ class Attempt:
         if self.before is not None and 0 < counts["rows"] == counts["errors"]:
             error = self.before.rows[0]["error"]
             raise UserError(
-                f"every held-out question failed, the first because {error}: mend the cause"
+                f"every held-out question failed, the first because {error}: fix the cause"
             )
         if total is not None and self._share is not None:
             spent_after = Usage()

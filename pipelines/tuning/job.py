@@ -180,15 +180,15 @@ class Job:
         """Raise UserError for a study, sampler, pruner or callbacks of the user's that cannot be
         used.
         """
-        for what, given, kind in (
+        for what, passed, kind in (
             ("pruner", self.pruner, BasePruner),
             ("study", self.own, optuna.Study),
         ):
-            if given is not None and not isinstance(given, kind):
-                raise UserError(f"the {what} is a {type(given).__name__}: pass one of Optuna's")
+            if passed is not None and not isinstance(passed, kind):
+                raise UserError(f"the {what} is a {type(passed).__name__}: pass one of Optuna's")
         for one in self.callbacks:
             if not callable(one):
-                raise UserError(f"{one!r} is no callback: pass functions of a study and a trial")
+                raise UserError(f"{one!r} is not a callback: pass functions of a study and a trial")
         if self.own is not None:
             wanted = [DIRECTIONS.get(name, "maximize") for name in self.objectives]
             has = [direction.name.lower() for direction in self.own.directions]

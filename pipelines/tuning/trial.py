@@ -57,8 +57,8 @@ LATENCY = "latency"
 
 @dataclass(frozen=True)
 class Scored:
-    """A setting with its score a question so far, None where it failed, and what each took by
-    objective.
+    """A setting with its score on each question so far, None where that failed, and what each
+    question took by objective.
 
     Scores are what the metric gives, or F1, `least` the worst; `cost` is in USD (NaN where a price
     is unknown), `latency` in seconds, `calls` (always there) and `tokens` are counts, each of what

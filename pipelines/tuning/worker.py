@@ -189,7 +189,7 @@ class StudyWorker:
     def _scored(self, trial: Trial, setting: Setting) -> tuple[list[float], list[Scored]]:
         """Score a setting on ever more questions, until it is done or behind.
 
-        Returns its values by objective, and what the same run says of other settings. Raises
+        Returns its values by objective, and what the same run tells about other settings. Raises
         TrialPruned.
         """
         finished = self._finished()
@@ -279,7 +279,7 @@ class StudyWorker:
                 best = trial
         return None if best is None else scores_of(best)[:number]
 
-    # What a run says of other settings ------------------------------------------------------------
+    # What a run tells about other settings --------------------------------------------------------
 
     def _add_replayed(self, place: int, others: list[Scored]) -> None:
         """Add finished trials for settings that are known without a call."""
@@ -316,7 +316,7 @@ class StudyWorker:
 
 
 def scores_of(trial: FrozenTrial) -> list[float | None]:
-    """A trial's score a question, None for one that failed."""
+    """The score of a trial on each question, None where that failed."""
     noted = trial.user_attrs["scores"]
     if isinstance(noted, str):
         return [None if score == "x" else float(score) for score in noted]
