@@ -24,7 +24,7 @@ from .waiting import note_pushed
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-MANY_BYTES = 5_000_000
+MANY_BYTES = 250_000
 """Traces beyond this size are sent after the command has heard that its run is in the store."""
 THE_RUN = "the run"
 

@@ -71,6 +71,13 @@ def missing_store() -> Path | None:
     return path if path is not None and not path.exists() else None
 
 
+def push_words() -> str:
+    """What a command says when its result is there and its run is to be sent."""
+    if path := missing_store():
+        return f"making a new MLflow store in {path}, which takes some seconds, and logging to it"
+    return "logging to MLflow"
+
+
 def store_uri() -> str:
     """Where tracking writes: MLFLOW_TRACKING_URI, else MLflow's default in this folder."""
     for name, value in ENVIRONMENT.items():

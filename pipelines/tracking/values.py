@@ -171,33 +171,39 @@ def tags_of(run: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value)[:LONGEST_TAG] for name, value in known.items() if value}
 
 
-def params_of(run: Mapping[str, Any]) -> dict[str, str]:
-    """Every setting that runs can be compared by, under a dotted name, cut at MLflow's limit.
-
-    Settings without a value are left out, and so are hashes, versions and what an LM's endpoint is
-    like, which are one artifact.
-    """
+def settings_of_run(run: Mapping[str, Any]) -> dict[str, str]:
+    """All that a manifest says, by dotted names; what has no value is left out."""
     settings = dict(run["settings"])
     data = {
         "name": experiment_name(run),
+        "fingerprint": run["data_fingerprint"],
         "questions": run["questions"],
     }
     data |= {"source" if key == "data" else key: settings.pop(key, None) for key in DATA_SETTINGS}
-    lms = {
-        seat: {name: value for name, value in lm.items() if name not in ("endpoint", "profile")}
-        for seat, lm in run["lms"].items()
-    }
+    lms = {seat: lm for seat, lm in run["lms"].items() if seat != "*"}
     tree = {
         "program": run["program"],
-        "lm": lms | lms.pop("*", {}),
+        "lm": {**lms, **run["lms"].get("*", {})},
         "data": data,
         "settings": settings,
+        "versions": run.get("versions") or {},
     }
     return {
         _name(path): as_param(value)[:LONGEST_PARAM]
         for path, value in leaves(tree)
         if as_param(value)
     }
+
+
+def params_of(run: Mapping[str, Any]) -> dict[str, str]:
+    """The settings that runs can be compared by; hashes, versions and endpoints are an artifact."""
+    lms = {
+        seat: {name: value for name, value in lm.items() if name not in ("endpoint", "profile")}
+        for seat, lm in run["lms"].items()
+    }
+    settings = settings_of_run({**run, "lms": lms, "versions": {}})
+    settings.pop("data.fingerprint", None)
+    return settings
 
 
 def named(figures: Mapping[str, float]) -> dict[str, float]:

@@ -297,3 +297,14 @@ def test_a_run_whose_id_was_not_noted_is_found_again(
         found.run_id
     ]
     assert client.get_run(found.run_id).info.status == "FINISHED"
+
+
+def test_a_run_enters_its_program_into_the_registry_once(
+    client: mlflow.MlflowClient, lm: Any, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        found = evaluated(lm, out=tmp_path / "out", register="bank")
+    (version,) = client.search_model_versions("name = 'bank'")
+    assert version.run_id == found.run_id
+    with pytest.raises(fm.UserError, match="drop --no-track"):
+        evaluated(lm, register="bank", tracking=False)
