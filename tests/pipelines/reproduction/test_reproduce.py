@@ -1206,9 +1206,9 @@ def test_the_list_says_what_there_is_and_whether_its_data_is_here(home: Path) ->
     assert told["models"] == {"*": ["gpt-4o-mini", "openai/gpt-4o-mini"]}
     network = tables["marl-gat/table-2"]["rows"][0]
     assert network["missing"] == ["gsm1k (test)", "gsm8k (train)"]
-    # 300 test and 200 training questions, 5 agents; at most ten samples, and each of seven
+    # 300 test and 200 training questions, 10 agents; at most ten samples, and each of seven
     # strategies once.
-    assert network["calls"] == [(300 + 200) * 5, (300 + 200 * 7) * 5 * 10]
+    assert network["calls"] == [(300 + 200) * 10, (300 + 200 * 7) * 10 * 10]
     text = folkmoot("reproduce", "--list").stdout
     assert "causalgpt-caco-cot/table-3" in text
     assert "missing: boolq (validation)" in " ".join(text.split())
