@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from .pipelines.reproduction.reproduce import reproduce as reproduce
     from .pipelines.runs.rows import Rows as Rows
     from .pipelines.runs.summary import Summary as Summary
+    from .pipelines.tracking.models import log_program as log_program
     from .pipelines.training.fit import StrategyNetwork as StrategyNetwork
     from .pipelines.training.fit import StrategySelector as StrategySelector
     from .pipelines.training.fit import train as train
@@ -117,6 +118,7 @@ _WHERE = {
     "load": ".pipelines.data.load",
     "load_program": ".pipelines.programs.saved",
     "load_run": ".pipelines.evaluation.earlier",
+    "log_program": ".pipelines.tracking.models",
     "match_budget": ".pipelines.comparison.match_budget",
     "replay": ".modules.protocols.deliberation",
     "report": ".pipelines.reporting.report",

@@ -83,7 +83,7 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
         asked = Asked(lm, lm_kwargs, signature, demos, inputs, self.wording)
         if unobserved(lm, dspy.settings.config):
             # DSPy's own way hands every call to two threads, for nothing that is wanted here.
-            return [asked.read((await lm.direct.complete(asked.request())).text)]
+            return [await asked.directly()]
         return [asked.read((await lm.acall(asked.request(), **asked.rollout())).text)]
 
     def format(
@@ -126,6 +126,10 @@ class Asked:
     demos: Sequence[Any]
     inputs: Mapping[str, Any]
     wording: Wording
+
+    async def directly(self) -> dict[str, Any]:
+        """The fields of the reply of an LM made by `lm`, without DSPy's threads in between."""
+        return self.read((await self.lm.direct.complete(self.request())).text)
 
     def request(self) -> Request:
         """System prompt, messages, sampling, and what only folkmoot's engine understands."""

@@ -10,29 +10,48 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, get_args, get_origin
 
+from pydantic_core import PydanticUndefined
+
 
 @dataclass(frozen=True)
 class Fields:
     """The fields of a signature.
 
-    `inputs` and `outputs` are their names in order; `options` are the values that an output field
-    is limited to; `named` is what a request calls the outputs.
+    `inputs` and `outputs` are their names in order; `defaults` holds the values of input fields
+    that have one; `options` those that an output field is limited to; `named` is what a request
+    calls the outputs; `plain` says whether all outputs are text or options, so that no type of
+    DSPy's own needs to be decoded.
     """
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    defaults: dict[str, Any]
     options: dict[str, tuple[str, ...]]
     named: str
+    plain: bool
 
 
 @lru_cache(maxsize=256)
 def fields_of(signature: Any) -> Fields:
     inputs, outputs = signature.input_fields, signature.output_fields
-    named, options = [], {}
+    named, options, plain = [], {}, True
     for name, info in outputs.items():
         described = (info.json_schema_extra or {}).get("desc", "")
         hint = "" if name == "answer" or described.startswith("${") else f" ({described})"
         named.append(f'"{name}"{hint}')
         if get_origin(info.annotation) is Literal:
             options[name] = tuple(str(option) for option in get_args(info.annotation))
-    return Fields(tuple(inputs), tuple(outputs), options, ", ".join(named))
+        elif info.annotation is not str:
+            plain = False
+    return Fields(
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        defaults={
+            name: info.default
+            for name, info in inputs.items()
+            if info.default is not PydanticUndefined
+        },
+        options=options,
+        named=", ".join(named),
+        plain=plain and not any(info.metadata for info in outputs.values()),
+    )

@@ -17,6 +17,7 @@ from ..base.fence import disarm, one_line
 from ..reading.answers import read_vote
 from ..reading.question import with_choices
 from .adapter import SAMPLING
+from .direct import predict_directly
 from .fields import fields_of
 from .transcript import Task, Turn
 
@@ -74,7 +75,8 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
                     return await super().acall(*args, **kwargs)
             except AdapterParseError:  # the seat asks once more
                 return dspy.Prediction(**dict.fromkeys(self.signature.output_fields, ""))
-        return await super().acall(*args, **kwargs)
+        prediction = None if args else await predict_directly(self, kwargs)
+        return await super().acall(*args, **kwargs) if prediction is None else prediction
 
 
 class Seat(dspy.Module):  # type: ignore[misc]

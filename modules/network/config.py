@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, TypeVar, get_args
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal, TypeVar
 
-from ..base.errors import UserError, checked_whole
+from pydantic import Field
+
+from ..base.errors import UserError
 from .graph import Limits
+from .settings import Chance, Natural, Share, Whole, check_fields, from_settings
 from .space import PAPER_STRATEGIES as PAPER_STRATEGIES
 from .tracker import TrackerSettings
 from .trust import TrustRates
@@ -36,24 +38,16 @@ class PolicyConfig:
     a dropout outside 0 to 1, or other features.
     """
 
-    strategies: int
-    inputs: int = 768
-    hidden: int = 64
-    heads: int = 4
-    dropout: float = 0.0
+    strategies: Whole
+    inputs: Whole = 768
+    hidden: Whole = 64
+    heads: Whole = 4
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     features: Features = "question+standing"
     trust_edges: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("strategies", "inputs", "hidden", "heads"):
-            checked_whole(name, getattr(self, name))
-        if not 0 <= self.dropout < 1:
-            raise UserError(f"dropout is {self.dropout}: give a share from 0 up to but not 1.")
-        if self.features not in get_args(Features):
-            raise UserError(
-                f"there are no node features {self.features!r}: choose "
-                f"{' or '.join(get_args(Features))}."
-            )
+        check_fields(self)
 
     @property
     def width(self) -> int:
@@ -87,26 +81,26 @@ class NetworkConfig:
     Raises UserError for a value that cannot be.
     """
 
-    agents: int = 5
-    strategies: tuple[str, ...] = PAPER_STRATEGIES
+    agents: Whole = 5
+    strategies: Annotated[tuple[str, ...], Field(min_length=1)] = PAPER_STRATEGIES
     alike: bool = False
     gamma: float = 0.1
     choice: Choice = "sample"
     distinct: bool = False
-    top: int | None = None
+    top: Whole | None = None
     weight: Weight = "mean_trust"
     trust_rule: TrustRule = "pairwise"
     delta_t: float = TrustRates.delta_t
     delta_d: float = TrustRates.delta_d
     delta_p: float = TrustRates.delta_p
-    recent: float = 0.05
-    k: int = 2
-    p: float = 0.1
+    recent: Share = 0.05
+    k: Natural = 2
+    p: Chance = 0.1
     min_degree: int = Limits.min_degree
     max_degree: int = Limits.max_degree
     drop: float = Limits.drop
     add: float = Limits.add
-    evolve_every: int = 20
+    evolve_every: Whole = 20
     alpha: float = TrackerSettings.alpha
     similar: float = TrackerSettings.similar
     top_k: int = TrackerSettings.top_k
@@ -117,34 +111,18 @@ class NetworkConfig:
     features: Features = PolicyConfig.features
     trust_edges: bool = PolicyConfig.trust_edges
     centred: bool = True
-    copies_temperature: float | None = 0.7
-    seed: int = 0
+    copies_temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.7
+    seed: Natural = 0
     embedding: str = "all-mpnet-base-v2"
 
     def __post_init__(self) -> None:
         names = self.strategies
-        if (
-            not isinstance(names, list | tuple)
-            or not names
-            or not all(isinstance(n, str) for n in names)
-        ):
+        if not isinstance(names, list | tuple) or not all(isinstance(n, str) for n in names):
             raise UserError(f"strategies is {names!r}: give a list of at least one name.")
         object.__setattr__(self, "strategies", tuple(names))
         if len(set(names)) < len(names):
             raise UserError(f"a strategy is named twice in {', '.join(names)}: name each once.")
-        check_types(self)
-        check_options(self, choice=Choice, trust_rule=TrustRule, weight=Weight, features=Features)
-        for name, least in (("agents", 1), ("evolve_every", 1), ("top", 1), ("seed", 0)):
-            if getattr(self, name) is not None:
-                checked_whole(name, getattr(self, name), least)
-        if not 0 < self.recent <= 1:
-            raise UserError(f"recent is {self.recent}: give a share above 0 and up to 1.")
-        if not 0 <= self.p <= 1 or self.k < 0:
-            raise UserError(f"k is {self.k} and p {self.p}: give k >= 0 and p between 0 and 1.")
-        if self.copies_temperature is not None and not 0 <= self.copies_temperature <= 2:
-            raise UserError(
-                f"copies_temperature is {self.copies_temperature}: give a number from 0 to 2."
-            )
+        check_fields(self)
         _ = self.limits, self.rates, self.tracker, self.policy(1)  # their own checks
 
     @property
@@ -197,48 +175,3 @@ class NetworkConfig:
     def _part(self, kind: type[T], **more: int) -> T:
         own = vars(self).keys() & kind.__annotations__.keys()
         return kind(**{name: getattr(self, name) for name in own} | more)
-
-
-def from_settings(kind: type[T], settings: Mapping[str, Any]) -> T:
-    """A record of settings from names and values. Raises UserError for a name it does not have."""
-    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    for name in settings:
-        if name not in known:
-            raise UserError(f"there is no setting {name!r}: choose among {', '.join(known)}.")
-    return kind(**settings)
-
-
-def check_types(record: Any) -> None:
-    """Raise UserError unless every number, truth value and text of a record of settings is one."""
-    for field in fields(record):
-        value, wanted = getattr(record, field.name), str(field.type).removesuffix(" | None")
-        if value is None and wanted != field.type:
-            continue
-        if wanted in _KINDS and not _fits(value, wanted):
-            raise UserError(f"{field.name} is {value!r}: give {_KINDS[wanted]}.")
-
-
-def check_options(record: Any, **options: Any) -> None:
-    """Raise UserError unless each named field holds one of its `Literal`'s values."""
-    for name, literal in options.items():
-        if getattr(record, name) not in get_args(literal):
-            raise UserError(
-                f"there is no {name} {getattr(record, name)!r}: choose one of "
-                f"{', '.join(get_args(literal))}."
-            )
-
-
-_KINDS = {
-    "int": "a whole number",
-    "float": "a finite number",
-    "bool": "true or false",
-    "str": "text",
-}
-
-
-def _fits(value: Any, wanted: str) -> bool:
-    if isinstance(value, bool | str):
-        return type(value).__name__ == wanted
-    if wanted == "float":
-        return isinstance(value, int | float) and math.isfinite(value)
-    return wanted == "int" and isinstance(value, int)

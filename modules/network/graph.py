@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import UserError
+from .settings import Chance, Whole, check_fields
 from .trust import Trust
 
 Adjacency = npt.NDArray[np.bool_]
@@ -19,18 +20,19 @@ class Limits:
     Raises UserError unless 1 <= min_degree <= max_degree and 0 <= drop <= add <= 1.
     """
 
-    min_degree: int = 1
-    max_degree: int = 6
-    drop: float = 0.3
-    add: float = 0.8
+    min_degree: Whole = 1
+    max_degree: Whole = 6
+    drop: Chance = 0.3
+    add: Chance = 0.8
 
     def __post_init__(self) -> None:
-        if not 1 <= self.min_degree <= self.max_degree:
+        check_fields(self)
+        if self.min_degree > self.max_degree:
             raise UserError(
                 f"degrees from {self.min_degree} to {self.max_degree} cannot be kept: "
                 "give 1 <= min_degree <= max_degree."
             )
-        if not 0 <= self.drop <= self.add <= 1:
+        if self.drop > self.add:
             raise UserError(
                 f"edges cannot go below trust {self.drop} and come above {self.add}: "
                 "give 0 <= drop <= add <= 1."

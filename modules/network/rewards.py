@@ -4,12 +4,11 @@ Answers of N agents are coded as whole numbers, equal for equal answers, -1 for 
 `correct` says whether each is right. An abstention is wrong.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..base.errors import UserError
+from .settings import Size, check_fields
 from .weights import Answers, Numbers, Right, expected_votes
 
 RIGHT, WRONG = 1.0, -0.5
@@ -22,14 +21,12 @@ class ConsensusBonus:
     Raises UserError for a negative or infinite one.
     """
 
-    delta_plus: float = 0.2
-    delta_minus: float = 0.2
-    delta_minor: float = 0.1
+    delta_plus: Size = 0.2
+    delta_minus: Size = 0.2
+    delta_minor: Size = 0.1
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not (math.isfinite(value) and value >= 0):
-                raise UserError(f"{name} is {value}: give a size of at least 0.")
+        check_fields(self)
 
 
 def individual(correct: Right) -> Numbers:

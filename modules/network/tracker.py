@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..base.errors import UserError, checked_whole
+from ..base.errors import UserError
+from .settings import Share, Whole, check_fields
 
 NEUTRAL = 0.5
 """The score of a strategy that was never tried on a question like this one."""
@@ -30,19 +31,17 @@ class TrackerSettings:
     <= 1 and top_k >= 1.
     """
 
-    alpha: float = 0.1
-    similar: float = 0.6
-    top_k: int = 10
-    merge: float = 0.95
+    alpha: Share = 0.1
+    similar: Share = 0.6
+    top_k: Whole = 10
+    merge: Share = 0.95
 
     def __post_init__(self) -> None:
-        if not 0 < self.alpha <= 1:
-            raise UserError(f"alpha is {self.alpha}: give a share above 0 and up to 1.")
-        if not 0 < self.similar <= self.merge <= 1:
+        check_fields(self)
+        if self.similar > self.merge:
             raise UserError(
                 f"similar is {self.similar} and merge {self.merge}: give 0 < similar <= merge <= 1."
             )
-        checked_whole("top_k", self.top_k)
 
 
 class StrategyTracker:

@@ -2,7 +2,6 @@
 4.8).
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy.typing as npt
 
 from ..base.errors import UserError
 from ..reading.voting import LOWEST_TRUST
+from .settings import Size, check_fields
 
 HIGHEST_TRUST = 0.95
 """The upper bound of trust."""
@@ -30,14 +30,12 @@ class TrustRates:
     delta_p.
     """
 
-    delta_t: float = 0.05
-    delta_d: float = 0.02
-    delta_p: float = 0.05
+    delta_t: Size = 0.05
+    delta_d: Size = 0.02
+    delta_p: Size = 0.05
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not (math.isfinite(value) and value >= 0):
-                raise UserError(f"{name} is {value}: give a trust rate of at least 0.")
+        check_fields(self)
         if self.delta_d >= self.delta_p:
             raise UserError(
                 f"delta_d ({self.delta_d}) must be below delta_p ({self.delta_p}): "

@@ -189,7 +189,7 @@ def _checked(name: str, found: Any) -> Strategy:
     if isinstance(found, type) and issubclass(found, dspy.Signature):
         found = Strategy(found)
     if not isinstance(found, Strategy):
-        raise UserError(f"{name} is no strategy: name an fm.Strategy, or a signature")
+        raise UserError(f"{name} is not a strategy: name an fm.Strategy, or a signature")
     return found
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from ...modules.base.errors import UserError, checked_whole
-from ...modules.network.config import NetworkConfig, check_options, check_types, from_settings
+from pydantic import Field
+
+from ...modules.base.errors import UserError
+from ...modules.network.config import NetworkConfig
 from ...modules.network.rewards import ConsensusBonus
+from ...modules.network.settings import Positive, Size, Whole, check_fields, from_settings
 
 Learning = Literal["reinforce", "supervised"]
 Reward = Literal["base", "consensus_aware", "difference"]
@@ -47,46 +50,23 @@ class TrainingSettings:
     reward: Reward = "base"
     baseline: Baseline = "none"
     full_information: bool = False
-    entropy: float = 0.0
-    clip: float | None = 1.0
-    lr: float = 1e-3
-    weight_decay: float = 0.0
-    batch: int = 8
-    buffer: int | None = None
-    epochs: int | Literal["auto"] = 10
-    max_epochs: int = 30
-    folds: int = 5
-    patience: int = 5
-    delta_plus: float = ConsensusBonus.delta_plus
-    delta_minus: float = ConsensusBonus.delta_minus
-    delta_minor: float = ConsensusBonus.delta_minor
-    checkpoint_every: int = 10
+    entropy: Size = 0.0
+    clip: Positive | None = 1.0
+    lr: Positive = 1e-3
+    weight_decay: Size = 0.0
+    batch: Whole = 8
+    buffer: Whole | None = None
+    epochs: Whole | Literal["auto"] = 10
+    max_epochs: Whole = 30
+    folds: Annotated[int, Field(ge=2)] = 5
+    patience: Whole = 5
+    delta_plus: Size = ConsensusBonus.delta_plus
+    delta_minus: Size = ConsensusBonus.delta_minus
+    delta_minor: Size = ConsensusBonus.delta_minor
+    checkpoint_every: Whole = 10
 
     def __post_init__(self) -> None:
-        check_types(self)
-        check_options(self, learning=Learning, reward=Reward, baseline=Baseline)
-        if self.epochs != AUTO and (
-            isinstance(self.epochs, bool | str) or not isinstance(self.epochs, int)
-        ):
-            raise UserError(f"epochs is {self.epochs!r}: give a whole number or 'auto'.")
-        for name in (
-            "batch",
-            "buffer",
-            "max_epochs",
-            "folds",
-            "patience",
-            "epochs",
-            "checkpoint_every",
-        ):
-            if getattr(self, name) not in (AUTO, None):
-                checked_whole(name, getattr(self, name), 2 if name == "folds" else 1)
-        for name in ("lr", "clip"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise UserError(f"{name} is {value}: give a number above 0.")
-        for name in ("entropy", "weight_decay"):
-            if getattr(self, name) < 0:
-                raise UserError(f"{name} is {getattr(self, name)}: give a number of at least 0.")
+        check_fields(self)
         if self.learning == "supervised" and (self.reward != "base" or self.baseline != "none"):
             raise UserError("supervised learning has neither reward nor baseline: leave them out.")
         if self.epochs == AUTO and not self.full_information:
@@ -94,7 +74,6 @@ class TrainingSettings:
                 "epochs 'auto' needs held-out questions with the answers of all strategies: "
                 "set full_information, or give a number of epochs."
             )
-        _ = self.bonus  # its own checks
 
     @property
     def bonus(self) -> ConsensusBonus:

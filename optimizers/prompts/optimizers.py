@@ -115,7 +115,7 @@ def _checked(name: str, found: Any) -> PromptOptimizer:
     """An optimizer as it was imported; a preset that it does not have is without settings."""
     if not isinstance(found, PromptOptimizer):
         raise UserError(
-            f"{name} is no optimizer: name a PromptOptimizer of folkmoot.optimizers.prompts"
+            f"{name} is not an optimizer: name a PromptOptimizer of folkmoot.optimizers.prompts"
         )
     return replace(
         found, name=name, presets={preset: found.presets.get(preset, {}) for preset in PRESETS}

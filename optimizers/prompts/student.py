@@ -110,7 +110,7 @@ class CallControl:
             self.halt(
                 UserError(
                     f"stopped after {MOST_FAILURES} failed calls in a row, the last because "
-                    f"{why}; mend the "
+                    f"{why}; fix the "
                     "cause and run the same command again: what was answered is kept"
                 )
             )

@@ -11,7 +11,7 @@ SHARE = 8  # the first rung is one eighth of the questions, each next twice as m
 ALPHA = 0.05
 
 Scores = Sequence[float | None]
-"""A score of 0 to 1 a question, in the study's order; None for a question that failed."""
+"""A score of 0 to 1 for each question, in the study's order; None where it failed."""
 
 
 def rungs(questions: int) -> list[int]:

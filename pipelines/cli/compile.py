@@ -18,7 +18,7 @@ def compile(request: CompileRequest, view: Confirmed) -> None:
 
 
 def _compiled(plan: CompilationPlan, show: Callable[[Compilation], None]) -> Compilation:
-    compilation: Compilation = compile_as_planned(plan).compilation
+    compilation: Compilation = compile_as_planned(plan, show).compilation
     return compilation
 
 

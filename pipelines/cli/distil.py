@@ -36,7 +36,7 @@ def distil(request: DistilRequest, view: Planned) -> None:
 
 
 def _distilled(plan: DistillationPlan, show: Callable[[Distilled], None]) -> Distilled:
-    return distil_as_planned(plan)
+    return distil_as_planned(plan, show)
 
 
 def _nothing_left(plan: DistillationPlan) -> None:

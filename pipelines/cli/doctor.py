@@ -37,8 +37,8 @@ from ..programs.seats import EVERY, Seating
 from ..tracking.otlp import otlp_endpoint, otlp_problem
 from ..tracking.store import store_uri
 from ..tracking.ui_server import check_port
-from ..tracking.unsent import waiting
 from ..tracking.values import masked
+from ..tracking.waiting import waiting
 from .config import default_lines, held
 from .guard import STOPPED
 from .options import DoctorRequest, View

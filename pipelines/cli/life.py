@@ -11,6 +11,7 @@ from ...modules.base.errors import UserError
 from ..base.budget import BudgetSpent
 from ..base.life import Outcome, Plan
 from ..base.request import Spending
+from ..tracking.store import push_words
 from .guard import INTERRUPTED, STOPPED, say
 from .options import Planned
 from .show import confirm, console, leave, present, show_result
@@ -50,10 +51,15 @@ def live(
             shown.append(outcome)
             present(view, outcome.to_dict(), lambda: (show or lines)(outcome))
 
+    def before_push(outcome: OutcomeType) -> None:
+        once(outcome)
+        if getattr(request, "tracking", False):
+            say(push_words())
+
     outcome: OutcomeType | None = None
     stopped, code = None, 0
     try:
-        outcome = run(plan, once)
+        outcome = run(plan, before_push)
         stopped, code = outcome.stopped, STOPPED if outcome.empty else code_of(outcome)
     except KeyboardInterrupt:
         outcome, code = left(plan), INTERRUPTED

@@ -42,7 +42,7 @@ def _reproduced(
 ) -> Reproduction:
     if isinstance(plan, RecordedPlan):
         return reproduced_from_records(plan)
-    return reproduce_as_planned(plan)
+    return reproduce_as_planned(plan, show)
 
 
 def _left(plan: ReproductionPlan | RecordedPlan) -> Reproduction | None:

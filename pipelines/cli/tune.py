@@ -19,7 +19,7 @@ def tune(request: TuneRequest, view: Confirmed) -> None:
 
 
 def _tuned(plan: StudyPlan, show: Callable[[Study], None]) -> Study:
-    return tune_as_planned(plan)
+    return tune_as_planned(plan, show)
 
 
 def _left(plan: StudyPlan) -> Study | None:

@@ -286,6 +286,8 @@ def _unknown_because(rows: Iterable[ResultRow]) -> str:
         return "all of its questions failed: run it again with --retry-errors"
     if any(usage["cached_calls"] for usage in usages):
         return "its answers came from a record or cache: match the run that paid for them"
+    if any(usage["calls"] is None for usage in usages):
+        return "calls in threads of its program's own are nobody's: match another run"
     if not any(usage["calls"] for usage in usages):
         return "no call of an LM was seen in it: match a run that asks one"
     return "its LM did not say how many tokens its calls took: take an LM that does"

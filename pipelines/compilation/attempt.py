@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import dspy
@@ -33,10 +34,9 @@ from ..evaluation.evaluate import evaluate
 from ..lms.foreign import metering
 from ..lms.ledger import totals
 from ..runs.progress import Progress, evaluation_line
+from ..tracking.context import ABOVE
 from ..tracking.run import Run
-from ..tracking.uploads import ModelUpload
 from .budget import first_share, kept_back, without_reserve
-from .logged import candidates_of, compilation_uploads
 from .outcome import COMPILE, PROGRAM, Compilation, compared, summed, verdict_on
 from .plan import CompilationPlan
 from .record import CANDIDATES, PROMPTS, Lines, Proposals, logged, prompts_page
@@ -102,7 +102,7 @@ class Attempt:
             self.plan.chosen,
         )
         self.folder, self.books = self.under_way.folder, self.under_way.books
-        self.about, self.tracker = self.under_way.about, self.under_way.tracker
+        self.about = self.under_way.about
         self.usage = Usage()
         self._lock = threading.Lock()
         self._rows: list[dict[str, Any]] = []
@@ -147,7 +147,7 @@ class Attempt:
         if self.before is not None and 0 < counts["rows"] == counts["errors"]:
             error = self.before.rows[0]["error"]
             raise UserError(
-                f"every held-out question failed, the first because {error}: mend the cause"
+                f"every held-out question failed, the first because {error}: fix the cause"
             )
         if total is not None and self._share is not None:
             spent_after = Usage()
@@ -201,7 +201,7 @@ class Attempt:
                 out=self.folder / phase / candidate,
                 cache=self.books.cache is not None,
                 tracking=self.plan.request.tracking,
-                parent=self.tracker.run_id,
+                parent=ABOVE,
                 settings={**self.about["settings"], **same, **named},
                 progress=show,
             )
@@ -313,7 +313,10 @@ class Attempt:
         )
         self._lines.add(row)
         self._rows.append(row)
-        self.tracker.live(lambda: candidates_of(self._rows, self.about))
+        best = max(known["score"] for known in self._rows)
+        self.under_way.tracking.show(
+            len(self._rows), {"candidates": float(len(self._rows)), "best": best}
+        )
         self._show()
 
     def _show(self) -> None:
@@ -327,7 +330,7 @@ class Attempt:
             )
         )
 
-    def finish(self) -> Program:
+    def finish(self, show: Callable[[Compilation], None] | None = None) -> Program:
         """Save the best program and all there is to say of it, and log the end; the program is
         returned.
         """
@@ -373,24 +376,16 @@ class Attempt:
             settings={**self.chosen.presets[preset], "seed": about["seed"], **about["questions"]},
             seconds=round(time.monotonic() - self.began, 3),
             stopped=self.stopped,
-            mlflow_run_id=self.tracker.run_id,
+            mlflow_run_id=self.under_way.tracking.run_id,
         )
-        prompts, given = prompts_of(program), prompts_of(self.program)
-        changed = {name: one for name, one in prompts.items() if one != given.get(name)}
+        prompts = prompts_of(program)
         page = prompts_page(f"{self.chosen.name} {preset}: {result.winner} program", prompts)
         (self.folder / PROMPTS).write_text(page, encoding="utf-8", errors="backslashreplace")
         write_json(self.folder / "prompts.json", prompts)
         program.save(self.folder / PROGRAM)
-        document = {**about, "mlflow_run_id": self.tracker.run_id, "result": result.to_dict()}
-        write_json(self.folder / COMPILE, document)
-        found = self.problem is None and result.selection["winner"] is not None
-        status = "FINISHED" if self.stopped is None or found else "KILLED"
-        uploads, model = (
-            compilation_uploads(result, self._rows, about, changed),
-            None if isinstance(program, Foreign) else ModelUpload(program, lm=self.plan.lm),
-        )
-        self.under_way.end(uploads, status, model)
-        result.mlflow_run_id = self.tracker.run_id
+        write_json(self.folder / COMPILE, {**about, "result": result.to_dict()})
+        self.under_way.end(None if show is None else partial(show, result))
+        result.mlflow_run_id = self.under_way.tracking.run_id
         program.compilation = result
         return program
 

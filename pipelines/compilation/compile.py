@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from ...modules.protocols.foreign import Foreign
@@ -16,8 +17,7 @@ from ..base.request import entry
 from ..runs.manifest import RunFolder
 from ..tracking.run import disk_errors, running
 from .attempt import Attempt, compiling_line
-from .logged import compilation_run
-from .outcome import COMPILE
+from .outcome import COMPILE, Compilation
 from .plan import CompilationPlan, plan_compilation
 from .request import CompileRequest
 
@@ -72,8 +72,13 @@ def compile(request: CompileRequest) -> Any:
     return best
 
 
-def compile_as_planned(plan: CompilationPlan) -> Program:
-    """Do what was planned; returns the best program, with its `compilation`."""
+def compile_as_planned(
+    plan: CompilationPlan, show: Callable[[Compilation], None] | None = None
+) -> Program:
+    """Do what was planned; returns the best program, with its `compilation`.
+
+    `show` gets a result that ended well before it is sent to the tracking store.
+    """
     request, about, began = plan.request, plan.about(), time.monotonic()
     asks: Any = {"cache": request.cache, "budget": request.budget, "engines": plan.engines}
     with (
@@ -83,11 +88,10 @@ def compile_as_planned(plan: CompilationPlan) -> Program:
     ):
         write_json(run.folder / COMPILE, {**about, "result": None})
         if request.tracking:
-            about["mlflow_run_id"] = run.track(compilation_run(about)) or about["mlflow_run_id"]
-        write_json(run.folder / COMPILE, {**about, "result": None})
+            run.track(COMPILE, lm=plan.lm)
         attempt = Attempt(plan, run, tell, began)
         attempt.run()
-        best = attempt.finish()
+        best = attempt.finish(None if attempt.problem else show)
         if attempt.problem is not None:
             raise attempt.problem
     best.compilation.keep = run.keep

@@ -20,7 +20,7 @@ FEWEST_ANSWERS = 20
 
 
 def confirm(
-    plan: ContestPlan, entrants: Sequence[Entrant], folder: Path, parent: str | None = None
+    plan: ContestPlan, entrants: Sequence[Entrant], folder: Path
 ) -> tuple[Comparison | None, str | None]:
     """Ask these programs the questions that were kept, and compare them, the first as reference.
 
@@ -31,7 +31,7 @@ def confirm(
     try:
         for one in entrants:
             out = folder / CONFIRM / one.folder
-            lanes.append(Lane.opened(one, plan.evaluation(one, plan.unseen, out), parent))
+            lanes.append(Lane.opened(one, plan.evaluation(one, plan.unseen, out)))
         ask_all(lanes, plan.unseen, plan.request.concurrency)
     except (BudgetSpent, EndpointDown) as problem:
         stopped = str(problem)

@@ -6,6 +6,7 @@ import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,10 @@ from ..runs.manifest import RunFolder
 from ..runs.rows import RESULTS, read_rows
 from ..tracking.context import from_caller
 from ..tracking.run import Run, disk_errors, running
-from ..tracking.uploads import ModelUpload
 from .confirm import confirm, confirmation_words, refuted
 from .entrants import Entrant
 from .free import free_entrants
 from .improve import cheapest_survivors, improve, improvement_words
-from .logged import contest_run, contest_uploads
 from .outcome import CONTEST, RESULT, WINNER, Contest
 from .plan import ContestPlan, plan_contest
 from .race import Race
@@ -95,14 +94,11 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
         disk_errors(run.folder),
     ):
         write_json(run.folder / CONTEST, {**about, RESULT: None})
-        parent = None
         if request.tracking:
-            parent = run.track(contest_run(about, plan)) or about["mlflow_run_id"]
-            about["mlflow_run_id"] = parent
-        write_json(run.folder / CONTEST, {**about, RESULT: None})
+            run.track(CONTEST, registered=request.register)
         if run.books.account is not None:
             run.books.account.strict = True
-        race = Race(plan, run.folder, run.books, parent=parent)
+        race = Race(plan, run.folder, run.books)
         race.reserve_share = plan.improve_share
         problem: BaseException | None = None
         try:
@@ -113,10 +109,9 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
             raise
         except BaseException as ending:  # what there is is kept first
             problem = ending
-        found = _ended(plan, race, run, parent)
-        if show is not None and problem is None:
-            show(found)
-        _log(run, found, race, request.register)
+        found = _ended(plan, race, run)
+        run.end(partial(show, found) if show is not None and problem is None else None)
+        found.run_id = run.tracking.run_id
         if problem is not None:
             raise problem
     return found
@@ -131,7 +126,7 @@ def _told(request: ContestRequest, tell: Callable[[Race], None]) -> Callable[[Ra
     return told
 
 
-def _ended(plan: ContestPlan, race: Race, run: Run[Any], parent: str | None) -> Contest:
+def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     """The result of a race, confirmed where that is due, and written down with the winner."""
     verdict = race_verdict(race)
     entrants = {lane.entrant.name: lane.entrant for lane in race.lanes.values()}
@@ -147,7 +142,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any], parent: str | None) -> 
         asked = [reference, winner, *cheapest_survivors(race), *improved.entrants]
         field = list({one.name: one for one in asked}.values())
     if plan.unseen and finished and len({one.name for one in field}) > 1:
-        comparison, stopped = confirm(plan, field, run.folder, parent)
+        comparison, stopped = confirm(plan, field, run.folder)
         race.stopped = race.stopped or stopped
         if comparison is not None:
             names = {one.name: one.folder for one in field}
@@ -205,7 +200,6 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any], parent: str | None) -> 
         winner=ready(winner),
         keep=run.keep,
         again=again,
-        run_id=parent,
     )
 
 
@@ -266,12 +260,3 @@ def _savable(entrant: Entrant) -> Program:
     if addressed or isinstance(program, Foreign) or getattr(entrant.lm, "recorded", None):
         return program
     return ready(entrant)  # type: ignore[no-any-return]
-
-
-def _log(run: Run[Any], found: Contest, race: Race, registered: str | None) -> None:
-    """Send the contest to the tracking store: outcome, standings, and the winner as a model."""
-    model = None
-    if isinstance(found.winner, Program) and not isinstance(found.winner, Foreign):
-        model = ModelUpload(found.winner, "winner", registered=registered)
-    status = "FINISHED" if found.stopped is None else "KILLED"
-    run.end(contest_uploads(found), status, model)

@@ -193,12 +193,14 @@ def paper_programs(lm: Any, make_lm: MakeLM) -> list[Entrant]:
 
 
 def entrant_named(name: str, entrants: Sequence[Entrant]) -> Entrant:
-    """The entrant of a name, or of the beginning of it. Raises UserError where none has it."""
+    """The entrant of a name, or of a part that no other has. Raises UserError where none has it."""
     wanted = " ".join(re.split(r"[\s_-]+", name.casefold()))
     exact = [one for one in entrants if one.name.casefold() == name.casefold()]
-    alike = [one for one in entrants if one.name.casefold().replace("-", " ").startswith(wanted)]
-    if len(found := exact or alike) >= 1:
-        return found[0]
+    alike = [one for one in entrants if wanted in one.name.casefold().replace("-", " ")]
+    first = [one for one in alike if one.name.casefold().startswith(wanted)]
+    for matches in (exact, first, alike):
+        if len(matches) == 1 or (matches and matches is not alike):
+            return matches[0]
     names = [one.name for one in entrants]
     raise UserError(
         f"there is no program {name!r} in the contest{did_you_mean(name, names)}: there are "

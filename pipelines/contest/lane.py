@@ -20,14 +20,13 @@ from ..base.run_files import Manifest
 from ..evaluation.answering import each_in_turn, useful_concurrency
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import EvaluationJob, run_files
-from ..evaluation.logged import evaluation_uploads
 from ..evaluation.plan import EvaluationPlan
 from ..evaluation.repeats import Ask
-from ..runs.manifest import RUN
+from ..runs.manifest import MANIFEST, RUN
 from ..runs.rows import read_rows
 from ..runs.summary import Summary
 from ..runs.traces import traced_ids
-from ..tracking.context import caller_place
+from ..tracking.context import ABOVE
 from ..tracking.run import Run, running
 from .entrants import Entrant
 
@@ -67,15 +66,15 @@ class Lane:
     """Why it left the race; None while it is in."""
 
     @classmethod
-    def opened(cls, entrant: Entrant, plan: EvaluationPlan, parent: str | None = None) -> Lane:
+    def opened(cls, entrant: Entrant, plan: EvaluationPlan) -> Lane:
         """Open the folder for this process alone, and read what earlier attempts have answered."""
         lane = cls(entrant, plan, copy_context())
-        lane.context.run(lane._open, parent)
+        lane.context.run(lane._open)
         return lane
 
-    def _open(self, parent: str | None) -> None:
+    def _open(self) -> None:
         plan, request = self.plan, self.plan.request
-        manifest: Manifest = {**plan.manifest(), **caller_place(parent)}
+        manifest: Manifest = plan.manifest()
         self._folder, self._asking = ExitStack(), ExitStack()
         try:
             self._run: Run[Manifest] = self._folder.enter_context(
@@ -93,8 +92,8 @@ class Lane:
                 wanted = traced_ids([question.id for question in plan.questions], request.traces)
             rows, traced = self._asking.enter_context(run_files(self._run, wanted, plan))
             if request.tracking:
-                self._run.track(manifest, parent, traces=len(wanted))
-            self.job = EvaluationJob(plan, manifest, rows, traced, self._run.tracker, pauses=True)
+                self._run.track(MANIFEST, parent=ABOVE, lm=plan.lm)
+            self.job = EvaluationJob(plan, manifest, rows, traced, self._run.tracking, pauses=True)
             for row in read_rows(rows.path):
                 self.answers[row["id"]] = Answer.of(row, plan)
             self._asking.enter_context(self.job.asks())
@@ -108,20 +107,20 @@ class Lane:
         row = await self.job.answer(Ask(question, 0))
         self.answers[question.id] = Answer.of(row, self.plan)
 
-    def close(self, why: str | None = None, status: str = "FINISHED") -> Evaluation:
-        """Sum the run up, end its tracked run, and give the folder free."""
-        return self.context.run(self._close, why, status)
+    def close(self, why: str | None = None) -> Evaluation:
+        """Sum the run up, and give the folder free."""
+        return self.context.run(self._close, why)
 
-    def _close(self, why: str | None, status: str) -> Evaluation:
+    def _close(self, why: str | None) -> Evaluation:
         run = self._run
         try:
             with self._asking:
                 self.job.stopped = why
                 summary: Summary = self.job.summed_up(run, None)
-            run.end(evaluation_uploads(summary, run.folder, run.tracker), status)
+            run.end()
         finally:
             self._folder.close()
-        return Evaluation(run.folder, summary, run.keep, run.tracker, program=self.entrant.program)
+        return Evaluation(run.folder, summary, run.keep, run.tracking, program=self.entrant.program)
 
     @property
     def folder(self) -> Path:

@@ -184,9 +184,11 @@ class Contest:
     def lines(self) -> list[str]:
         """The ending: table, sentences, price, and what to do next, at most 24 lines."""
         place = next((one for one in self.places if one.name == self.winner_name), None)
-        price = "price not known"
+        price = "not known in dollars"
         if place is not None and place.usd is not None:
-            price = f"{1000 * place.usd:.2f} USD per 1,000 questions"
+            price = f"{1000 * place.usd:.3g} USD per 1,000 questions"
+        if place is not None and not place.usd and place.tokens is not None:
+            price = f"{place.tokens:,.0f} tokens per question"
         where = self.folder / WINNER
         paid = self.paid["cost_usd"]
         spent = "" if paid is None else f"; the contest paid {money(paid)}"

@@ -31,7 +31,7 @@ from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
 from ..programs.build import MakeLM
 from ..programs.seats import Seating
-from ..runs.describe import lms_of
+from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import made_with
 from .entrants import (
     DEMOS,
@@ -186,8 +186,24 @@ class ContestPlan:
             "early_stop": self.request.early_stop,
             "metric": None if self.metric.default else self.metric.identity(),
             "source": self.source,
+            "manifest": self._manifest(),
             **made_with(),
         }
+
+    def _manifest(self) -> dict[str, Any]:
+        """The contest in the form of a run's manifest: the reference's program, all questions."""
+        reference = self.field[0]
+        settings = {
+            "command": "contest",
+            "label": f"contest of {counted(len(self.field), 'program')}",
+            "data": self.source,
+            "margin": self.margin,
+            "seed": self.request.seed,
+            "budget": self.request.budget and str(self.request.budget),
+            "programs": ", ".join(one.name for one in self.field),
+        }
+        manifest = manifest_of(reference.program, self.race, reference.lm, {}, self.metric)
+        return {**manifest, "settings": settings}
 
     def to_dict(self) -> dict[str, Any]:
         return {

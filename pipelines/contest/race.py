@@ -18,6 +18,7 @@ from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import none_readable
 from ..runs.books import Books
 from ..runs.rows import read_rows
+from ..tracking.described import LEFT_CONTEST
 from .entrants import FIRST_SAMPLES, Entrant, fair_opponent, lm_title
 from .lane import Lane, ask_all
 from .money import UNITS, Purse, amount, price_unit, samples_for
@@ -34,14 +35,13 @@ prices were known.
 class Race:
     """The programs at work, and what is decided so far.
 
-    `tell` is called after every answer, `parent` is the tracked run of the contest.
+    `tell` is called after every answer.
     """
 
     plan: ContestPlan
     folder: Path
     books: Books
     tell: Callable[[Race], None] = lambda _: None
-    parent: str | None = None
     lanes: dict[str, Lane] = field(default_factory=dict)
     runs: dict[str, Evaluation] = field(default_factory=dict)
     watch: FieldWatch | None = None
@@ -100,7 +100,7 @@ class Race:
             self.ended, self.stopped = "money", str(problem)
         except EndpointDown as problem:
             if not any(lane.answers for lane in self.lanes.values()):
-                self._close_all("KILLED")
+                self._close_all()
                 raise UserError(f"no LM has answered: {problem}") from None
             self.ended = "open"
             self.stopped = (
@@ -111,10 +111,10 @@ class Race:
             if not isinstance(problem, UserError):
                 self.stopped = "interrupted"
             with suppress(Exception):
-                self._close_all("KILLED")
+                self._close_all()
             raise
         self._watch_what_there_is()
-        self._close_all("FINISHED" if self.ended != "open" else "KILLED")
+        self._close_all()
 
     # Opening, asking, closing
     # ------------------------------------------------------------------------------
@@ -124,16 +124,16 @@ class Race:
         if where == FIRST:
             plan = replace(plan, request=replace(plan.request, tracking=False))
         home = plan.kept_in(self.folder / where / entrant.folder)
-        self.lanes[entrant.name] = lane = Lane.opened(entrant, home, self.parent)
+        self.lanes[entrant.name] = lane = Lane.opened(entrant, home)
         return lane
 
     def _ask(self, lanes: Sequence[Lane], questions: Iterable[Question]) -> None:
         ask_all(lanes, questions, self.plan.request.concurrency, lambda: self.tell(self))
 
-    def _close_all(self, status: str) -> None:
+    def _close_all(self) -> None:
         for name, lane in self.lanes.items():
-            left = self.stopped or (None if self._complete(lane) else "the contest is over")
-            self.runs[name] = lane.close(lane.out or left, status)
+            left = None if self._complete(lane) else f"{LEFT_CONTEST}: {lane.out or 'it was over'}"
+            self.runs[name] = lane.close(self.stopped or left)
 
     def _complete(self, lane: Lane) -> bool:
         return len(lane.answers) == len(self.questions)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,15 +27,16 @@ from ..lms.named import engine_of
 from ..lms.store import CALLS
 from ..runs.manifest import RunFolder
 from ..runs.progress import Progress, evaluation_line
+from ..tracking.context import ABOVE
 from ..tracking.run import Run, running
 from .candidates import Candidate
-from .logged import REPORT, distillation_run, distillation_uploads
 from .plan import DISTIL, DistillationPlan, plan_distil
 from .price import price_of_run
 from .report import Search, last_test, selection_report, sentences_of
 from .request import DistilRequest
 from .team import seat_cheap
 
+REPORT = "distil.json"
 SELECTION, HELD_OUT = "selection", "held-out"  # sub-folders of the evaluations
 _FIELDS = {
     "program_hash": "team",
@@ -129,8 +131,10 @@ def distil(request: DistilRequest) -> Distilled:
     return distil_as_planned(plan_distil(request))
 
 
-def distil_as_planned(plan: DistillationPlan) -> Distilled:
-    """Do what was planned."""
+def distil_as_planned(
+    plan: DistillationPlan, show: Callable[[Distilled], None] | None = None
+) -> Distilled:
+    """Do what was planned. `show` gets the result before it is sent to the tracking store."""
     request, team, about = plan.request, plan.run.folder, plan.report.to_dict()
     asks: Any = {
         "budget": request.budget,
@@ -143,15 +147,14 @@ def distil_as_planned(plan: DistillationPlan) -> Distilled:
         running(DISTILLATION, about, plan.out, parts=True, **asks) as run,
         displayed(request.progress, "distil", distilling_line) as tell,
     ):
-        if request.tracking:
-            described = plan.run.summary.run["settings"]
-            write_json(plan.out / REPORT, about)
-            about["mlflow_run_id"] = run.track(distillation_run(about, plan.report.name, described))
         if request.tracking or not (plan.out / REPORT).exists():
             write_json(plan.out / REPORT, about)
-        plan.report.mlflow_run_id = about["mlflow_run_id"]
+        if request.tracking:
+            run.track(REPORT)
+        plan.report.mlflow_run_id = run.tracking.run_id
         found = _distilled(plan, lambda *asked: _evaluated(plan, run, tell, *asked))
-        run.end(distillation_uploads(found.report, plan.out), "FINISHED")
+        run.end(None if show is None else partial(show, found))
+        found.report["mlflow_run_id"] = run.tracking.run_id
     return found
 
 
@@ -177,7 +180,7 @@ def _evaluated(
         retry_errors=True,
         cache=request.cache,
         tracking=request.tracking,
-        parent=run.tracker.run_id,
+        parent=ABOVE,
         settings={
             "command": DISTIL,
             **{key: value for key, value in known.items() if value is not None},

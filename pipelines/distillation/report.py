@@ -95,6 +95,7 @@ class DistilReport:
 
     run: str
     name: str
+    data: dict[str, Any]
     team: dict[str, Any]
     program_hash: str
     data_fingerprint: str
@@ -264,6 +265,7 @@ def opening(
     return DistilReport(
         run=str(run.folder),
         name=run_name(described),
+        data={name: described["settings"].get(name) for name in ("data", "split")},
         team=described["program"],
         program_hash=described["program_hash"],
         data_fingerprint=described["data_fingerprint"],

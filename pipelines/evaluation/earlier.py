@@ -27,7 +27,7 @@ from ..runs.summary import SUMMARY, Summary, summarise
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..tracking.uploads import Tracker
+    from ..tracking.live import Tracking
 
 DAMAGED_REPORT = (
     "the protocol's report in it is damaged; the same evaluation, run again, writes it anew"
@@ -53,7 +53,7 @@ class Evaluation:
         folder: Path,
         summary: Summary,
         keep: Any = None,
-        tracker: Tracker | None = None,
+        tracking: Tracking | None = None,
         *,
         program: Any = None,
         seconds: float | None = None,
@@ -63,7 +63,7 @@ class Evaluation:
         self.summary = summary
         self.rows = Rows(folder / RESULTS, keep)
         self.seconds, self.training = seconds, training
-        self._tracker, self._program = tracker, program
+        self._tracking, self._program = tracking, program
 
     @property
     def program(self) -> Any:
@@ -145,7 +145,7 @@ class Evaluation:
         """Wait until the tracking store has the traces, and say whether it does. Many are still on
         their way when an evaluation ends; a process waits for them before it ends.
         """
-        return self._tracker is None or self._tracker.wait(seconds)
+        return self._tracking is None or self._tracking.wait(seconds)
 
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a DataFrame; `usage` and `meta` become columns such as `usage.calls`."""
@@ -154,7 +154,7 @@ class Evaluation:
     @property
     def run_id(self) -> str | None:
         """The evaluation's run in MLflow; None when it has none."""
-        found = self._tracker.run_id if self._tracker else None
+        found = self._tracking.run_id if self._tracking else None
         return found or self.summary.run.get("mlflow_run_id")
 
     @property

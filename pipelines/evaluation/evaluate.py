@@ -43,15 +43,13 @@ from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
 from ..runs.summary import SUMMARY, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
 from ..tracking.context import caller_place, from_caller, without_autolog
+from ..tracking.live import Tracking
 from ..tracking.run import Run, running
-from ..tracking.uploads import ModelUpload, Tracker
 from .answering import CONCURRENCY, answer_row, each_in_turn, useful_concurrency
 from .check import RAY
 from .earlier import Evaluation
 from .judging import agreement_with_people, unchecked
-from .logged import evaluation_uploads, standing
 from .plan import WEIGHTS, EvaluationPlan, plan_evaluation
-from .push import push_others
 from .ray_engine import answer_on_ray
 from .repeats import Ask, asks_of, fresh, in_another_order, with_own_labels, without_cache
 from .request import EvaluateRequest
@@ -155,31 +153,27 @@ def _evaluated(
             wanted = traced_ids([question.id for question in plan.questions], request.traces)
         with run_files(run, wanted, plan) as (rows, traced):
             if request.tracking:
-                run.track(manifest, request.parent, traces=len(wanted))
-            job = EvaluationJob(plan, manifest, rows, traced, run.tracker, alone)
+                run.track(
+                    MANIFEST,
+                    parent=request.parent,
+                    model=request.parent is None,  # of candidates and trials, only the winner's
+                    lm=plan.lm,
+                    registered=request.register,
+                )
+            job = EvaluationJob(plan, manifest, rows, traced, run.tracking, alone)
             stopped = job.do()
             summary = job.summed_up(run, stopped)
-            status = job.status(stopped)  # of the run itself, whoever reads its result or does not
         result = Evaluation(
             run.folder,
             summary,
             run.keep,
-            run.tracker,
+            run.tracking,
             program=plan.program.module if isinstance(plan.program, Foreign) else plan.program,
             seconds=time.monotonic() - began,
             training=training,
         )
-        if show is not None and stopped is None and not result.stopped:
-            try:
-                show(result)
-            except BaseException as problem:  # the run is tracked first
-                stopped = problem
-        # Of candidates and trials, only the winner is worth a model.
-        keeps_model = request.parent is None and not isinstance(plan.program, Foreign)
-        model = ModelUpload(plan.program, lm=plan.lm) if keeps_model else None
-        missing = run.end(evaluation_uploads(summary, run.folder, run.tracker), status, model)
-        if request.tracking and not missing:
-            push_others(run.folder)
+        shows = show is not None and stopped is None and not result.stopped
+        run.end(partial(show, result) if show is not None and shows else None)
         if stopped is not None:
             raise stopped
     return result
@@ -215,7 +209,7 @@ class EvaluationJob:
     manifest: Manifest
     rows: RowFile
     traced: TraceFile
-    tracker: Tracker
+    tracking: Tracking
     alone: bool = False  # not part of another run, such as the trial of a study
     pauses: bool = False  # an endpoint that fails ends the run, and is no question's error
     progress: Callable[[Progress], None] = lambda _: None
@@ -344,7 +338,14 @@ class EvaluationJob:
             self.traced.keep(row, seen)
         self.rows.append(row)
         self.state.count(row)
-        self.tracker.live(lambda: standing(self.state))
+        self.tracking.show(
+            self.state.done,
+            {
+                self.state.metric: self.state.score / self.state.done,
+                "errors": float(self.state.errors),
+                "rows": float(self.state.done),
+            },
+        )
         self.tell()
         if self.alone and UNREADABLE <= self.state.done == self.state.unreadable:
             raise UserError(none_readable(row, self.state.done))
@@ -380,12 +381,6 @@ class EvaluationJob:
         except OSError as full:
             raise problem or unwritable(full, run.folder, "make room and run it again") from None
         return summary
-
-    def status(self, problem: BaseException | None) -> str:
-        """How the tracked run ends."""
-        if self.stopped or isinstance(problem, KeyboardInterrupt | CancelledError | UserError):
-            return "KILLED"
-        return "FAILED" if problem else "FINISHED"
 
 
 def none_readable(row: ResultRow, rows: int) -> str:

@@ -217,6 +217,10 @@ def plan_evaluation(request: EvaluateRequest, *, stored: bool = False) -> Evalua
     check_concurrency(request.concurrency)
     seating, sets = Seating(request), parse_sets(request.parameters())
     program = _program(request, seating, sets)
+    if request.register and not request.tracking:
+        raise UserError("--register needs MLflow: drop --no-track")
+    if request.register and isinstance(program, Foreign):
+        raise UserError("--register needs a program that can be saved: this one is your own code")
     questions = _questions(request)
     train = _train(request, program)
     warnings = check_train(train, questions)

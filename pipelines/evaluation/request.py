@@ -119,6 +119,10 @@ class EvaluateRequest(Columned, LMs, Spending):
             help="Share of the questions that MLflow gets as traces. Default: 20 questions.",
         ),
     ] = None
+    register: Annotated[
+        str | None,
+        Option(metavar="NAME", help="Enter the program into MLflow's model registry."),
+    ] = None
     parent: Annotated[str | None, Doc("id of the MLflow run that this one is shown under.")] = None
     settings: Annotated[
         Mapping[str, Any] | None, Doc("what to note beside the run (data set, split, seed, …).")

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import optuna
-
 from .figure import BLUE, GREY, ORANGE, new_figure
 
 MOST_BARS = 15
@@ -80,19 +78,11 @@ def front_plot(report: Mapping[str, Any], path: Path) -> bool:
     return True
 
 
-def importance_plot(study: optuna.Study, path: Path) -> bool:
-    """How much of the variation in the first objective each parameter explains. False with too few
-    trials.
+def importance_plot(report: Mapping[str, Any], path: Path) -> bool:
+    """How much of the variation in the first objective each parameter explains. False if nothing
+    is known of that.
     """
-    goals = len(study.directions)
-    try:
-        found = optuna.importance.get_param_importances(
-            study,
-            evaluator=optuna.importance.FanovaImportanceEvaluator(seed=0),
-            target=(lambda trial: float(trial.values[0])) if goals > 1 else None,
-        )
-    except (ValueError, RuntimeError, ImportError):  # nothing varies, or nothing is finished
-        return False
+    found = report["importances"]
     if not found:
         return False
     named = list(found.items())[:MOST_BARS][::-1]

@@ -74,7 +74,10 @@ def takes(protocol: Protocol) -> list[str]:
 def takes_list(protocol: Protocol, name: str) -> bool:
     """Whether a parameter is a list itself, as its annotation says."""
     known = _signature(protocol).get(name)
-    return known is not None and str(known.annotation).startswith(("Sequence[", "list[", "tuple["))
+    if known is None:
+        return False
+    annotation = str(known.annotation).removeprefix("Annotated[")
+    return annotation.startswith(("Sequence[", "list[", "tuple["))
 
 
 def check_names(protocol: Protocol, parameters: Mapping[str, Any]) -> None:

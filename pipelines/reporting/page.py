@@ -32,7 +32,7 @@ from ..evaluation.earlier import DAMAGED_REPORT, Evaluation
 from ..runs.lines import judge_words
 from ..runs.summary import SUMMARY
 from ..tracking.tracker import LOCAL_UI
-from ..tracking.values import params_of, scrubbed
+from ..tracking.values import scrubbed, settings_of_run
 from .dialogues import FEW, MOST, Picked, ShownDialogue, shown
 from .plots import BOTTOM, HEIGHT, LEFT, RIGHT, Picture, price_chart, protocol_plots
 from .questions import json_in_page, table_of
@@ -290,7 +290,7 @@ def _settings(runs: Sequence[ShownRun]) -> list[tuple[str, list[str], bool]]:
     """Every setting with its value in each run, and whether they differ; those that differ
     first.
     """
-    settings = [params_of(scrubbed(run.evaluation.summary.run)) for run in runs]
+    settings = [settings_of_run(scrubbed(run.evaluation.summary.run)) for run in runs]
     names = list(dict.fromkeys(name for params in settings for name in params))
     found = []
     for name in names:

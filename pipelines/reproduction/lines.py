@@ -134,3 +134,13 @@ class Reproduction:
             "plots": [str(picture) for picture in self.pictures],
             "stopped": self.stopped,
         }
+
+
+def table_page(found: Reproduction) -> str:
+    """The table side by side, in Markdown."""
+    head = ["row", "figure", *CELLS]
+    body = [[line.row, line.figure, *line.cells] for line in found.lines]
+    rows = [f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *body]]
+    return "\n".join(
+        [f"**{found.name}**, published and measured, in per cent", "", *rows, "", *found.notes]
+    )

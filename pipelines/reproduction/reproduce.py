@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ...modules.base.calls import FatalCallError
 from ...modules.base.errors import UserError
 from ..base.budget import BudgetSpent
-from ..base.journal import read_object, write_json
+from ..base.journal import write_json
 from ..base.request import entry
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.evaluate import evaluate
 from ..programs.saved import saved_program
 from ..runs.books import open_books
 from ..runs.folder import claimed
+from ..runs.manifest import made_with
 from ..runs.summary import SUMMARY
-from ..tracking.uploads import Tracker
+from ..tracking.context import ABOVE
+from ..tracking.live import Tracking
 from ..training.live import live
-from .lines import Line, Reproduction
-from .logged import start_tables, table_uploads
+from .lines import Line, Reproduction, table_page
 from .measures import derived, lost_counts, measured
 from .plan import PlannedRun, ReproductionPlan, has_rows, plan_reproduction
 from .plots import plots
@@ -29,7 +31,7 @@ from .presets import Figure, PublishedRow
 from .recorded import plan_recorded, reproduced_from_records
 from .request import ReproduceRequest
 
-TABLE = "table.json"
+TABLE, TABLE_RUN = "table.json", "table_run.json"
 
 
 @entry(ReproduceRequest)
@@ -49,17 +51,24 @@ def reproduce(request: ReproduceRequest) -> Reproduction:
     return reproduce_as_planned(plan_reproduction(request))
 
 
-def reproduce_as_planned(planned: ReproductionPlan) -> Reproduction:
-    """Do what was planned, row by row."""
+def reproduce_as_planned(
+    planned: ReproductionPlan, show: Callable[[Reproduction], None] | None = None
+) -> Reproduction:
+    """Do what was planned, row by row.
+
+    `show` gets a result that ended well before it is sent to the tracking store.
+    """
     request = planned.request
     stopped, answered, failed = None, False, None
     interrupt: KeyboardInterrupt | None = None
     with claimed(planned.folder), open_books(account=planned.account()):
-        trackers = start_tables(planned) if request.tracking and planned.runs else {}
+        tracking = Tracking()
+        if planned.runs:
+            write_json(planned.folder / TABLE_RUN, about_tables(planned))
+            tracking = Tracking(planned.folder if request.tracking else None, TABLE_RUN)
         try:
             for one in planned.runs:
-                parent = trackers.get(str(one.settings["data"]))
-                result = _evaluated(one, request, parent.run_id if parent else None)
+                result = _evaluated(one, request)
                 answered = True
                 if result.empty and result.summary.counts["rows"]:
                     failed = f"{one.row.name}: {result.stopped}"
@@ -73,16 +82,14 @@ def reproduce_as_planned(planned: ReproductionPlan) -> Reproduction:
         except UserError as problem:
             kept = planned.begun
             if not answered and (isinstance(problem, FatalCallError) or not kept):
-                _stop(trackers)
+                tracking.stop("FAILED")
                 raise
             stopped = failed = str(problem)
         except BaseException:
-            _stop(trackers)
+            tracking.stop("FAILED")
             raise
         found = reproduced_so_far(planned, stopped or failed, failed is not None)
-        status = "KILLED" if stopped else "FAILED" if failed else "FINISHED"
-        for tracker in trackers.values():
-            tracker.end(table_uploads(found, planned.folder), status, planned.folder)
+        tracking.end(partial(show, found) if show is not None and interrupt is None else None)
         if interrupt is not None:
             raise interrupt
     return found
@@ -102,7 +109,8 @@ def reproduced_so_far(
     found = Reproduction(
         selection.table.name, planned.out, shown, planned.notes, pictures, stopped, empty
     )
-    write_json(folder / TABLE, {**found.to_dict(), "rows": [line.to_dict() for line in everything]})
+    shown_as = {"page": table_page(found), "rows": [line.to_dict() for line in everything]}
+    write_json(folder / TABLE, {**found.to_dict(), **shown_as})
     return found
 
 
@@ -150,7 +158,37 @@ def _line(row: PublishedRow, figure: Figure, runs: Sequence[Evaluation], missing
     return line.measured_as(*value)
 
 
-def _evaluated(one: PlannedRun, request: ReproduceRequest, parent: str | None) -> Evaluation:
+def about_tables(planned: ReproductionPlan) -> dict[str, Any]:
+    """What `table_run.json` says: the rows asked for, and by data set the form of a manifest."""
+    table, tables = planned.selection.table, dict[str, Any]()
+    for source in dict.fromkeys(str(run.settings["data"]) for run in planned.runs):
+        runs = [run for run in planned.runs if str(run.settings["data"]) == source]
+        lms = {
+            model: {"name": planned.lms.name(model)}
+            for run in runs
+            for model in run.preset.models.values()
+        }
+        tables[source] = {
+            "program": {"program": "reproduction", "paper": table.paper, "table": table.id},
+            "program_hash": "",
+            "prompt_hash": "",
+            "lms": lms,
+            "data_fingerprint": "",
+            "questions": max(len(run.questions) for run in runs),
+            "settings": {
+                "command": "reproduce",
+                "label": f"reproduce {table.name}",
+                "data": source,
+                "split": runs[0].settings.get("split"),
+                "limit": planned.request.limit,
+                "environment": planned.request.environment,
+            },
+            **made_with(),
+        }
+    return {"rows": [row.id for row in planned.selection.rows], "tables": tables}
+
+
+def _evaluated(one: PlannedRun, request: ReproduceRequest) -> Evaluation:
     shared: dict[str, Any] = {"lm": one.lm, "cache": request.cache, "tracking": request.tracking}
     if one.training is not None and not (one.folder / SUMMARY).exists():
         live(
@@ -161,7 +199,7 @@ def _evaluated(one: PlannedRun, request: ReproduceRequest, parent: str | None) -
             preset=one.training.preset,
             options=one.training.given,
             data=one.training.source,
-            parent=parent,
+            parent=ABOVE,
             **shared,
         )
     elif one.training is not None:
@@ -169,21 +207,14 @@ def _evaluated(one: PlannedRun, request: ReproduceRequest, parent: str | None) -
         for name, seat in trained.seats().items():
             seat.predict.lm = one.program.seats()[name].predict.lm
         one.program = trained
-    training = read_object(one.folder / "training.json") if one.training is not None else None
-    linked = {"training_run": training["mlflow_run_id"]} if training else {}
     return evaluate(
         one.program,
         one.questions,
         out=one.folder,
         concurrency=request.concurrency,
         retry_errors=request.retry_errors,
-        parent=parent,
-        settings={**one.settings, **linked},
+        parent=ABOVE,
+        settings=one.settings,
         progress=request.progress,
         **shared,
     )
-
-
-def _stop(trackers: Mapping[str, Tracker]) -> None:
-    for tracker in trackers.values():
-        tracker.stop("FAILED")

@@ -26,6 +26,11 @@ class CallerPlace(TypedDict):
 _CALLER: ContextVar[CallerPlace | None] = ContextVar("_CALLER", default=None)
 
 
+ABOVE = ".."
+"""As the `parent` of a run: it is part of a run whose folder lies above, which pushes it."""
+NOWHERE = CallerPlace(mlflow_parent_id=None, mlflow_experiment_id=None, mlflow_experiment=None)
+
+
 def caller_place(parent: str | None = None) -> CallerPlace:
     """The fields of a run that say where it goes in MLflow: under `parent`, else where the caller
     is.
@@ -33,6 +38,8 @@ def caller_place(parent: str | None = None) -> CallerPlace:
     That is her active run, of this thread, and the experiment that she set (`mlflow.set_experiment`
     notes it as MLFLOW_EXPERIMENT_ID) or the environment names. Nothing of hers is changed.
     """
+    if parent == ABOVE:
+        return NOWHERE
     here = _CALLER.get() or _here()
     if parent is not None:
         here = {**here, "mlflow_parent_id": parent}

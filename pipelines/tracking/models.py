@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 from mlflow import MlflowClient, MlflowException, pyfunc
-from mlflow.entities import LoggedModelOutput, LoggedModelStatus
-from mlflow.models import Model, ModelSignature
+from mlflow.entities import LoggedModelOutput, LoggedModelStatus, Run
+from mlflow.models import Model as MlflowModel
+from mlflow.models import ModelSignature
 from mlflow.types.schema import AnyType, ColSpec, DataType, Schema
 
 from ...modules.base.calls import CallError, FatalCallError
@@ -24,12 +26,16 @@ from ...modules.protocols.program import Program
 from ...modules.protocols.saved import SavedLM, saved_lm
 from ...modules.reading.question import INPUTS
 from ..lms.named import lm as make_lm
-from ..programs.saved import check_address, lm_of, saved_program
-from .store import check_place, open_client, quiet
+from ..programs.saved import LEARNED, check_address, lm_of, program_folder, saved_program
+from .context import caller_place
+from .entry import ModelEntry
+from .store import check_place, experiment_of, open_client, quiet
+from .values import FOLKMOOT
 
 CODE = Path(__file__).with_name("saved_model.py")
 PROGRAM = "program"
 EVERY = "*"
+FILES = ("program.json", "network.json", "tensors.safetensors")
 AT_ONCE = 16
 REQUIRED = ("folkmoot", "dspy", "mlflow")
 EXAMPLE = {
@@ -70,66 +76,86 @@ else:
 
 
 def log_program(
-    program: Program,
-    run_id: str,
-    *,
-    name: str = PROGRAM,
-    lm: Any = None,
-    example: Mapping[str, Any] | None = None,
-    registered: str | None = None,
+    program: Program | str | Path, name: str, *, run_id: str | None = None, lm: Any = None
 ) -> str:
-    """Log a program to an MLflow run as a model that `mlflow.pyfunc.load_model` loads; returns its
-    address.
+    """Log a program to MLflow as a model that `mlflow.pyfunc.load_model` loads, and register it.
 
     Args:
-        program: saved as `program.save` does: without addresses and keys, and without pickle.
-        run_id: a run of the store that MLflow uses here.
-        name: what the model is called in the run.
+        program: a program, or the folder of a saved one.
+        name: what the model is called, and the name under which a version of it is registered.
+        run_id: a run of the store that MLflow uses here; by default your active run, else a new
+            one.
         lm: the LM of seats that have none of their own, kept by name and sampling.
-        example: question, choices, context, kind of the input example; None takes one of our own.
-        registered: the name under which a version of it enters the model registry.
 
-    A run that has a whole model of that name keeps it. Calls no LM. Raises UserError for a program
-    that cannot be saved, and what MLflow raises.
+    Returns the model's address. Calls no LM. Raises UserError for a program that cannot be saved,
+    and what MLflow raises.
     """
-    wanted = {key: (example or EXAMPLE).get(key) for key in INPUTS}
-    client = open_client()
-    experiment = client.get_run(run_id).info.experiment_id
-    mine = f"source_run_id = '{run_id}' AND name = '{name}'"
-    for known in client.search_logged_models([experiment], mine):
-        if known.status == LoggedModelStatus.READY:
-            return _registered(client, run_id, known.model_id, registered)
+    saved = None if lm is None else saved_lm(lm).model_dump(exclude_unset=True)
     with quiet(), tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
+        folder = Path(scratch) / PROGRAM
+        if isinstance(program, Program):
+            program.save(folder)
+        else:
+            folder = program_folder(Path(program))
+        client = open_client()
+        run_id = run_id or caller_place()["mlflow_parent_id"]
+        if run_id is None:
+            experiment = experiment_of(client, FOLKMOOT)
+            run_id = client.create_run(experiment, run_name=name).info.run_id
+            client.set_terminated(run_id)
+        return log_model(client, client.get_run(run_id), ModelEntry(folder, name, saved, name))
+
+
+def log_model(client: MlflowClient, run: Run, model: ModelEntry, *, asks: bool = True) -> str:
+    """Log a saved program to a run as a model; returns its address.
+
+    A run that has a whole model of that name keeps it, if the store is asked. The model holds no
+    pickle: JSON, safetensors, and four lines of code.
+    """
+    experiment, run_id = run.info.experiment_id, run.info.run_id
+    mine = f"source_run_id = '{run_id}' AND name = '{model.name}'"
+    for known in client.search_logged_models([experiment], mine) if asks else ():
+        if known.status == LoggedModelStatus.READY:
+            return _registered(client, run_id, known.model_id, model.registered)
+        client.delete_logged_model(known.model_id)  # left by an attempt that failed
+    with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
         folder, local = Path(scratch) / PROGRAM, Path(scratch) / "model"
-        program.save(folder)
-        kept = None if lm is None else saved_lm(lm).model_dump(exclude_unset=True)
-        model = client.create_logged_model(
-            experiment, name=name, source_run_id=run_id, model_type="folkmoot"
+        _copy_program(model.folder, folder)
+        made = client.create_logged_model(
+            experiment, name=model.name, source_run_id=run_id, model_type="folkmoot"
         )
-        check_place(model.artifact_location)
-        # What attempts that failed have left, and the double of a request that MLflow repeated, go.
-        for other in client.search_logged_models([experiment], mine):
-            if other.model_id != model.model_id:
-                client.delete_logged_model(other.model_id)
+        check_place(made.artifact_location)
         try:
             pyfunc.save_model(
                 str(local),
-                mlflow_model=Model(
-                    run_id=run_id, model_uuid=model.model_id, model_id=model.model_id
+                mlflow_model=MlflowModel(
+                    run_id=run_id, model_uuid=made.model_id, model_id=made.model_id
                 ),
                 python_model=str(CODE),
                 artifacts={PROGRAM: str(folder)},
-                model_config={"lm": kept, "api_base": {}, "environment": None},
+                model_config={"lm": model.lm, "api_base": {}, "environment": None},
                 signature=SIGNATURE,
-                input_example=[{key: value for key, value in wanted.items() if value is not None}],
+                input_example=[{key: value for key, value in EXAMPLE.items() if value is not None}],
                 pip_requirements=requirements(),
             )
-            client.log_model_artifacts(model.model_id, str(local))
+            client.log_model_artifacts(made.model_id, str(local))
         except BaseException:
-            client.finalize_logged_model(model.model_id, LoggedModelStatus.FAILED)
+            client.finalize_logged_model(made.model_id, LoggedModelStatus.FAILED)
             raise
-        client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
-    return _registered(client, run_id, model.model_id, registered)
+        client.finalize_logged_model(made.model_id, LoggedModelStatus.READY)
+    return _registered(client, run_id, made.model_id, model.registered)
+
+
+def _copy_program(folder: Path, target: Path) -> None:
+    """Copy what a saved program consists of, out of a folder that may hold a whole run besides."""
+    target.mkdir()
+    for path in sorted(folder.iterdir()):
+        if path.is_symlink():
+            continue
+        if path.name in FILES:
+            shutil.copyfile(path, target / path.name)
+        elif path.is_dir() and LEARNED.fullmatch(path.name):
+            shutil.copytree(path, target / path.name, symlinks=True)
 
 
 def _registered(client: MlflowClient, run_id: str, model_id: str, name: str | None) -> str:

@@ -1,39 +1,32 @@
-"""Sends the traces of a run to an OTLP endpoint, such as a collector's, beside what else
-tracks it.
-"""
+"""Sends finished spans to an OTLP endpoint, such as a collector's, beside MLflow."""
 
 from __future__ import annotations
 
-import atexit
-import json
 import logging
 import os
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...modules.base.address import read_address
-from ..base.journal import read_object, write_json
+from ...modules.base.errors import UserError
 from ..runs.traces import TRACES, read_traces
-from .otlp_session import bounded_session
-from .send_traces import alone, few_traces, program_in
-from .spans import otel_spans, span_count
-from .uploads import ModelUpload, Tracker, Upload, Uploads
+from .cursor import Cursor
+from .spans import genai_spans, otel_spans
+from .traces import batches, program_in
 from .values import masked, problem_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import requests
     from opentelemetry.sdk.trace import ReadableSpan
 
-SENT = "traces_otlp.json"
-_TAG = "mlflow.traceTag."
-_AGAIN = "the same command with the same folder sends"
-_REFUSALS = (400, 413, 422)  # of these very spans
+MOST_REPLY = 2**16
+"""Bytes of a reply that are read: a collector says in a few what it rejects."""
+SECONDS = 10.0  # the exporter's own time-out
+REFUSALS = (400, 413, 422)  # of these very spans: sending them again would not help
 _LOGGERS = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.exporter.otlp.proto.http._common",
@@ -49,19 +42,21 @@ def otlp_endpoint() -> str | None:
     Warns of a protocol other than http/protobuf, which is not spoken here. Raises UserError for
     what is not an address.
     """
-    said = os.environ.get
-    endpoint = said("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-    if not endpoint and (base := said("OTEL_EXPORTER_OTLP_ENDPOINT")):
+    variable = os.environ.get
+    endpoint = variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    if not endpoint and (base := variable("OTEL_EXPORTER_OTLP_ENDPOINT")):
         endpoint = f"{base.removesuffix('/')}/v1/traces"
-    off = said("OTEL_SDK_DISABLED", "").lower() == "true" or said("OTEL_TRACES_EXPORTER") == "none"
-    if not endpoint or off:
+    off = variable("OTEL_SDK_DISABLED", "").lower() == "true"
+    if not endpoint or off or variable("OTEL_TRACES_EXPORTER") == "none":
         return None
-    protocol = said("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or said("OTEL_EXPORTER_OTLP_PROTOCOL")
+    protocol = variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or variable(
+        "OTEL_EXPORTER_OTLP_PROTOCOL"
+    )
     if protocol not in (None, "", "http/protobuf"):
         warnings.warn(
             f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}, and no traces are sent to "
-            f"{masked(endpoint)}: set "
-            "http/protobuf and the endpoint's port for it, which is 4318 by custom",
+            f"{masked(endpoint)}: set http/protobuf and the endpoint's port for it, which is 4318 "
+            f"by custom",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -70,252 +65,155 @@ def otlp_endpoint() -> str | None:
     return endpoint
 
 
-class OtlpTracker(Tracker):
-    """What another tracker does, and the traces to an endpoint, by a thread once the run has ended.
+def send_spans(folder: Path, cursor: Cursor, run_id: str) -> dict[str, str]:
+    """Send the spans that the endpoint has not answered for; what it did not take, with the reason.
 
-    Each trace is sent once: the folder notes up to where the endpoint answered for them. The
-    process waits for the thread; an endpoint that does not answer for a batch gets no further one,
-    and how many spans it did not take is in a warning.
-
-    Args:
-        key: names the run's traces where the other tracker has no name for the run.
+    An endpoint that does not answer for a batch gets no further one: the next push goes on there.
     """
-
-    def __init__(
-        self, inner: Tracker, endpoint: str, folder: Path, key: str, keep: Any = None
-    ) -> None:
-        self._inner, self._endpoint, self._folder = inner, endpoint, folder
-        self._key, self._keep = key, keep
-        self._thread: threading.Thread | None = None
-        self._stop = threading.Event()
-        self._problem: str | None = None
-        self._told = False
-
-    @property
-    def run_id(self) -> str | None:
-        return self._inner.run_id
-
-    def live(self, make: Callable[[], Upload]) -> None:
-        self._inner.live(make)
-
-    def end(
-        self,
-        uploads: Uploads,
-        status: str,
-        folder: Path,
-        model: ModelUpload | None = None,
-        *,
-        warn: bool = True,
-    ) -> list[str]:
-        missing = self._inner.end(uploads, status, folder, model, warn=warn)
-        if (self._folder / TRACES).exists():
-            self._thread = threading.Thread(target=self._work, name="folkmoot-otlp", daemon=True)
-            atexit.register(self.wait)
-            self._thread.start()
-        return missing
-
-    def stop(self, status: str) -> None:
-        self._inner.stop(status)
-
-    def wait(self, seconds: float | None = None) -> bool:
-        inner = self._inner.wait(seconds)
-        if self._thread is None:
-            return inner
-        try:
-            self._thread.join(seconds)
-        except KeyboardInterrupt:
-            self._stop.set()
-            self._problem = f"not all traces went to {masked(self._endpoint)}: {_AGAIN} the others"
-        if self._thread.is_alive() and not self._stop.is_set():
-            return False
-        atexit.unregister(self.wait)
-        if self._problem and not self._told:
-            self._told = True
-            warnings.warn(self._problem, RuntimeWarning, stacklevel=2)
-        return inner and not self._problem
-
-    def _work(self) -> None:
-        try:
-            self._send()
-        except Exception as problem:  # of a library, and none may reach the caller
-            self._problem = (
-                f"traces are not sent to {masked(self._endpoint)}: {problem_line(problem)}"
-            )
-        self._keep = None
-
-    def _sent_to(self) -> int:
-        """The place in the file up to which the endpoint has answered for its traces."""
-        known = read_object(self._folder / SENT) or {}
-        end = known.get("offset") if known.get("endpoint") == masked(self._endpoint) else 0
-        return end if isinstance(end, int) else 0
-
-    def _send(self) -> None:
-        path, run_id, program = (
-            self._folder / TRACES,
-            self.run_id or self._key,
-            program_in(self._folder),
-        )
-        end = taken = refused = 0
-        with _exporting() as (export, said):
-            while not self._stop.is_set():
-                with alone(self._folder):
-                    end = max(end, self._sent_to())
-                    batch, after = few_traces(read_traces(path, end), end)
-                    spans = [
-                        span for one in batch for span in _genai(otel_spans(one, run_id, program))
-                    ]
-                    lost = export(spans) if spans else None
-                    if lost is None:
-                        break
-                    taken, refused, end = taken + len(spans) - lost, refused + lost, after
-                    with suppress(OSError):  # a full disk: these are sent again
-                        write_json(
-                            self._folder / SENT, {"endpoint": masked(self._endpoint), "offset": end}
-                        )
-        left = sum(span_count(record) for record, _ in read_traces(path, end))
-        if left or refused:
-            again = f", and {_AGAIN} those that it did not answer for" if left else ""
-            self._problem = (
-                f"{masked(self._endpoint)} did not take {left + refused:,} of "
-                f"{taken + left + refused:,} "
-                f"spans ({said[-1] if said else 'interrupted'}): {path} has them{again}"
-            )
+    try:
+        endpoint = otlp_endpoint()
+    except UserError as problem:
+        return {"spans": problem_line(problem)}
+    path, place = folder / TRACES, masked(endpoint or "")
+    if endpoint is None or not path.exists():
+        return {}
+    noted = cursor.fields.get("otlp") or {}
+    start = noted.get("offset") if noted.get("endpoint") == place else 0
+    start = start if isinstance(start, int) else 0
+    program, taken, refused = program_in(folder), 0, 0
+    exporter = Exporter()
+    for batch, end in batches(read_traces(path, start), start):
+        spans = [
+            span for record in batch for span in genai_spans(otel_spans(record, run_id, program))
+        ]
+        rejected = exporter.export(spans)
+        if rejected is None:
+            break
+        taken, refused, start = taken + len(spans) - rejected, refused + rejected, end
+        cursor.fields["otlp"] = {"endpoint": place, "offset": end}
+        cursor.save(clean=cursor.fields.get("clean") is True)
+    records = [record for record, _ in read_traces(path, start)]
+    left = sum(len(otel_spans(record, run_id, program)) for record in records)
+    if not left and not refused:
+        return {}
+    total = taken + refused + left
+    return {f"{refused + left:,} of {total:,} spans": f"{place}: {exporter.problem}"}
 
 
 def otlp_problem(seconds: float) -> str | None:
     """What the endpoint says to a request without spans, in a line; None where it takes it."""
-    with _exporting(seconds) as (export, said):
-        export(())
-        return said[-1] if said else None
+    exporter = Exporter(seconds)
+    exporter.export(())
+    return exporter.problem
 
 
-@contextmanager
-def _exporting(
-    seconds: float | None = None,
-) -> Iterator[tuple[Callable[[Sequence[ReadableSpan]], int | None], list[str]]]:
-    """A function that sends spans and says how many are refused for good, or None where they may be
-    sent again, and a list of what was said of them. A batch may take so long, or what the
-    environment says.
+class Exporter:
+    """OpenTelemetry's exporter, whose replies cost neither memory nor more than its time-out.
+
+    `problem` is what the endpoint said last of spans that it did not take.
     """
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
-    from opentelemetry.sdk.trace.export import SpanExportResult
 
-    said: list[str] = []
-    answer: list[requests.Response] = []
-    session = bounded_session()
-    session.hooks["response"].append(lambda response, **_: answer.append(response))
-    muted = _Noted(said)
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    for logger in loggers:
-        logger.addFilter(muted)
-    try:
-        exporter = OTLPSpanExporter(session=session, timeout=seconds)
+    def __init__(self, seconds: float | None = None) -> None:
+        import requests
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from requests.adapters import HTTPAdapter
 
-        def export(spans: Sequence[ReadableSpan]) -> int | None:
-            answer.clear()
-            done = exporter.export(spans) is SpanExportResult.SUCCESS
-            status = answer[-1].status_code if answer else 0
-            if done and status < 300:  # which the exporter takes for done up to 399
-                found = ExportTraceServiceResponse()
-                with suppress(Exception):  # a body of another kind says nothing
-                    found.ParseFromString(answer[-1].content)
-                if found.partial_success.rejected_spans:
-                    said.append(
-                        problem_line(Exception(found.partial_success.error_message or "rejected"))
-                    )
-                return int(found.partial_success.rejected_spans)
-            if status:
-                said.append(f"it answered {status}")
-            elif said and "due to timeout" in said[-1]:
-                said.append("no answer in time")
-            return len(spans) if status in _REFUSALS else None
+        answers: list[requests.Response] = []
 
-        yield export, said
-        exporter.shutdown()  # type: ignore[no-untyped-call]
-    finally:
+        class Adapter(HTTPAdapter):
+            """Reads the beginning of a reply, however long it is."""
+
+            def send(self, *request: Any, **options: Any) -> requests.Response:
+                response = super().send(*request, **{**options, "stream": True})
+                body = response.raw.read(MOST_REPLY)
+                response.raw.close()
+                response.raw = BytesIO(body)
+                answers.append(response)
+                return response
+
+        session = requests.Session()
+        session.headers["Accept-Encoding"] = "identity"  # a packed reply has no limit
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, Adapter())
+        self.problem: str | None = None
+        self._answers = answers
+        with self._muted():
+            self._exporter = OTLPSpanExporter(session=session, timeout=seconds)
+        variable = os.environ.get
+        named = variable("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT") or variable(
+            "OTEL_EXPORTER_OTLP_TIMEOUT"
+        )
+        self._seconds = seconds or float(named or SECONDS)
+
+    def export(self, spans: Sequence[ReadableSpan]) -> int | None:
+        """Send spans: how many are refused for good, or None where they may be sent again.
+
+        A thread that waits for a reply without an end is left behind when the time is over.
+        """
+        from opentelemetry.sdk.trace.export import SpanExportResult
+
+        self._answers.clear()
+        results: list[SpanExportResult] = []
+
+        def send() -> None:
+            with self._muted():
+                results.append(self._exporter.export(spans))
+
+        thread = threading.Thread(target=send, name="folkmoot-otlp", daemon=True)
+        thread.start()
+        thread.join(self._seconds + 1)
+        if not results:
+            self.problem = "no answer in time"
+            return None
+        status = self._answers[-1].status_code if self._answers else 0
+        if results[0] is SpanExportResult.SUCCESS and status < 300:
+            return self._rejected()
+        if status:
+            self.problem = f"it answered {status}"
+        return len(spans) if status in REFUSALS else None
+
+    @contextmanager
+    def _muted(self) -> Iterator[None]:
+        """Keep what this thread logs of an exporter from being shown; note what goes wrong."""
+        muted = _Noted(self)
+        loggers = [logging.getLogger(name) for name in _LOGGERS]
         for logger in loggers:
-            logger.removeFilter(muted)
+            logger.addFilter(muted)
+        try:
+            yield
+        finally:
+            for logger in loggers:
+                logger.removeFilter(muted)
+
+    def _rejected(self) -> int:
+        """How many spans of a request that was taken the endpoint has rejected."""
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+            ExportTraceServiceResponse,
+        )
+
+        reply = ExportTraceServiceResponse()
+        with suppress(Exception):  # a body of another kind says nothing
+            reply.ParseFromString(self._answers[-1].content)
+        partial = reply.partial_success
+        if partial.rejected_spans:
+            self.problem = problem_line(Exception(partial.error_message or "rejected"))
+        return int(partial.rejected_spans)
 
 
 class _Noted(logging.Filter):
-    """Keeps what this thread logs of an exporter from being shown, and notes what went
-    wrong in it.
-    """
+    """Keeps what this thread logs of an exporter from being shown, and notes what went wrong."""
 
-    def __init__(self, said: list[str]) -> None:
+    def __init__(self, exporter: Exporter) -> None:
         super().__init__()
-        self._thread, self._said = threading.get_ident(), said
+        self._thread, self._exporter = threading.get_ident(), exporter
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.thread != self._thread:
             return True
         if record.name == _LOGGERS[0]:
-            self._said.append(problem_line(Exception(record.getMessage())))
+            text = record.getMessage()
+            timed_out = "due to timeout" in text
+            self._exporter.problem = (
+                "no answer in time" if timed_out else problem_line(Exception(text))
+            )
         return False
-
-
-def _genai(spans: Sequence[ReadableSpan]) -> Iterator[ReadableSpan]:
-    """The spans of a trace with the attributes of OpenTelemetry's conventions for generative AI."""
-    from mlflow.tracing.export.genai_semconv.translator import translate_span_to_genai
-    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-    from opentelemetry.sdk.trace import ReadableSpan
-    from opentelemetry.trace import SpanContext, TraceFlags
-
-    resource = Resource({"service.name": "folkmoot"}).merge(OTELResourceDetector().detect())
-
-    def context(given: Any) -> Any:
-        """With an id that no span of another trace has."""
-        number = (given.trace_id + given.span_id) % 2**64 or 1
-        return SpanContext(given.trace_id, number, False, TraceFlags(1))
-
-    for span in spans:
-        own = {name: json.loads(str(value)) for name, value in (span.attributes or {}).items()}
-        kind, root = own["mlflow.spanType"], span.parent is None
-        made = span if root else translate_span_to_genai(span)
-        attributes = {
-            **{
-                name.removeprefix(_TAG): value
-                for name, value in own.items()
-                if name.startswith(_TAG)
-            },
-            **{name: _plain(value) for name, value in own.items() if name.startswith("folkmoot.")},
-            **{
-                name: value
-                for name, value in (made.attributes or {}).items()
-                if name.startswith("gen_ai.")
-            },
-        }
-        attributes.pop("mlflow.traceName", None)
-        name = made.name
-        if kind == "CHAT_MODEL":
-            attributes["gen_ai.request.model"], name = span.name, f"chat {span.name}"
-            if cost := own.get("mlflow.llm.cost"):
-                attributes["folkmoot.cost_usd"] = cost["total_cost"]
-        else:
-            attributes |= {
-                f"folkmoot.{of}": json.dumps(own[f"mlflow.span{of.title()}"], ensure_ascii=False)
-                for of in ("inputs", "outputs")
-                if f"mlflow.span{of.title()}" in own
-            }
-        if root:
-            attributes["gen_ai.operation.name"] = "invoke_workflow"
-        yield ReadableSpan(
-            name=name,
-            context=context(span.context),
-            parent=None if span.parent is None else context(span.parent),
-            resource=resource,
-            attributes=attributes,
-            kind=made.kind,
-            status=span.status,
-            start_time=span.start_time,
-            end_time=span.end_time,
-        )
-
-
-def _plain(value: Any) -> Any:
-    return (
-        value
-        if isinstance(value, str | bool | int | float)
-        else json.dumps(value, ensure_ascii=False)
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +14,7 @@ from ..base.budget import Account, Budget
 from ..runs.books import Books, open_books
 from ..runs.folder import TemporaryFolder, out_folder, unwritable
 from ..runs.manifest import RunFolder
-from .context import caller_place
-from .tracker import start_tracking
-from .uploads import ModelUpload, Tracker, Uploads
+from .live import Tracking
 
 About = TypeVar("About", bound=Mapping[str, Any])
 """What a folder says that its run is of: a manifest, or what another command notes."""
@@ -33,27 +31,17 @@ class Run(Generic[About]):
     about: About
     books: Books
     keep: TemporaryFolder | None
-    tracker: Tracker = field(default_factory=Tracker)
+    tracking: Tracking = field(default_factory=Tracking)
     ended: bool = False
 
-    def track(
-        self, described: Mapping[str, Any], parent: str | None = None, *, traces: int | None = None
-    ) -> str | None:
-        """Begin the tracked run, or go on with that of an earlier attempt; returns its id.
+    def track(self, kind: str, **beginning: Any) -> None:
+        """Begin the tracked run, or go on with that of an earlier attempt; see `Tracking`."""
+        self.tracking = Tracking(self.folder, kind, keep=self.keep, **beginning)
 
-        `traces` is how many are to come, of a run whose rows are traced.
-        """
-        here = {**described, **caller_place(parent)}
-        if traces is None:
-            self.tracker = start_tracking(here)
-        else:
-            self.tracker = start_tracking(here, self.folder, traces=traces, keep=self.keep)
-        return self.tracker.run_id
-
-    def end(self, uploads: Uploads, status: str, model: ModelUpload | None = None) -> list[str]:
-        """Log everything and end the tracked run; returns the names of what could not be logged."""
+    def end(self, show: Callable[[], object] | None = None) -> None:
+        """Show the result, which is in the folder, and push that to the tracking store."""
         self.ended = True
-        return self.tracker.end(uploads, status, self.folder, model)
+        self.tracking.end(show)
 
 
 @contextmanager
@@ -108,7 +96,7 @@ def running(
         except BaseException as problem:
             if not run.ended:
                 stopped = isinstance(problem, KeyboardInterrupt | UserError)
-                run.tracker.stop("KILLED" if stopped else "FAILED")
+                run.tracking.stop("KILLED" if stopped else "FAILED")
             raise
 
 

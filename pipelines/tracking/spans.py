@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..runs.traces import TURN
-from .values import scrubbed
+from .values import scrubbed, shortened_to
 
 if TYPE_CHECKING:
     from mlflow.entities import Span
     from opentelemetry.sdk.trace import ReadableSpan
 
 LONGEST_NAME = 200
+LONGEST_TITLE = 60
+_TAG = "mlflow.traceTag."
 _NOT_SAID = ("agent", "round", "usage", "step")
 
 
@@ -44,7 +46,7 @@ def otel_spans(record: Mapping[str, Any], run_id: str, program: str) -> list[Rea
     made = _Spans(trace_number(run_id, row["id"]))
     times = record["began"], record["ended"]
     tags = {
-        "mlflow.traceName": row["id"],
+        "mlflow.traceName": shortened_to(str(row.get("question") or row["id"]), LONGEST_TITLE),
         "folkmoot.question": row["id"],
         "folkmoot.run": run_id,
         "folkmoot.correct": str(bool(row["correct"])).lower(),
@@ -61,19 +63,24 @@ def otel_spans(record: Mapping[str, Any], run_id: str, program: str) -> list[Rea
             "question": row.get("question"),
             **({"choices": row["choices"]} if row.get("choices") else {}),
         },
-        {"answer": row["answer"], "gold": row["gold"], "correct": row["correct"]},
+        {
+            "answer": _with_text(row["answer"], row),
+            "gold": _with_text(row["gold"], row),
+            "correct": row["correct"],
+        },
         row["error"],
         {
             **{f"folkmoot.{key}": value for key, value in about.items() if value is not None},
             **{f"mlflow.traceTag.{key}": _name(value) for key, value in tags.items()},
         },
     )
-    calls = record["calls"]
-    for place, turn in enumerate(row.get("transcript") or []):
+    calls, turns = record["calls"], row.get("transcript") or []
+    names = [_turn_name(turn) for turn in turns]
+    for place, (turn, name) in enumerate(zip(turns, names, strict=True)):
         own = [call for call in calls if call.get(TURN) == place]
-        step = f", {turn['step']}" if turn.get("step") else ""
         said = {key: value for key, value in turn.items() if key not in _NOT_SAID}
-        name = f"{turn['agent']}, round {turn['round']}{step}"
+        if names.count(name) > 1:
+            name = f"{name}, sample {names[: place + 1].count(name)}"
         _add_agent(made, name, own, times, {"round": turn["round"]}, said)
     asks: dict[int, list[Mapping[str, Any]]] = {}
     for call in calls:
@@ -84,15 +91,9 @@ def otel_spans(record: Mapping[str, Any], run_id: str, program: str) -> list[Rea
     return made.spans
 
 
-def span_count(record: Mapping[str, Any]) -> int:
-    """How many spans that are."""
-    calls, turns = record["calls"], record["row"].get("transcript") or []
-    return (
-        1
-        + len(turns)
-        + len(calls)
-        + len({call["turn"] for call in calls if call.get(TURN, 0) is None})
-    )
+def _turn_name(turn: Mapping[str, Any]) -> str:
+    step = f", {turn['step']}" if turn.get("step") else ""
+    return f"{turn['agent']}, round {turn['round']}{step}"
 
 
 def _add_agent(
@@ -133,6 +134,12 @@ def _add_call(made: _Spans, agent: int, call: Mapping[str, Any]) -> None:
     said = None if call["text"] is None else {"choices": [{"index": 0, "message": message}]}
     times = call["began"], call["ended"]
     made.add(call["model"], agent, "CHAT_MODEL", times, call["request"], said, call["error"], known)
+
+
+def _with_text(answer: Any, row: Mapping[str, Any]) -> Any:
+    """An answer, with its option's text where it is the label of one."""
+    choices = row.get("choices") or {}
+    return f"{answer}: {choices[answer]}" if answer in choices else answer
 
 
 def _name(text: str) -> str:
@@ -189,3 +196,69 @@ class _Spans:
         from opentelemetry.trace import SpanContext, TraceFlags
 
         return SpanContext(self._number, place + 1, False, TraceFlags(1))
+
+
+def genai_spans(spans: Sequence[ReadableSpan]) -> Iterator[ReadableSpan]:
+    """The spans of a trace with the attributes of OpenTelemetry's conventions for generative AI."""
+    from mlflow.tracing.export.genai_semconv.translator import translate_span_to_genai
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.trace import SpanContext, TraceFlags
+
+    resource = Resource({"service.name": "folkmoot"}).merge(OTELResourceDetector().detect())
+
+    def context(given: Any) -> Any:
+        """With an id that no span of another trace has."""
+        number = (given.trace_id + given.span_id) % 2**64 or 1
+        return SpanContext(given.trace_id, number, False, TraceFlags(1))
+
+    for span in spans:
+        own = {name: json.loads(str(value)) for name, value in (span.attributes or {}).items()}
+        kind, root = own["mlflow.spanType"], span.parent is None
+        made = span if root else translate_span_to_genai(span)
+        attributes = {
+            **{
+                name.removeprefix(_TAG): value
+                for name, value in own.items()
+                if name.startswith(_TAG)
+            },
+            **{name: _plain(value) for name, value in own.items() if name.startswith("folkmoot.")},
+            **{
+                name: value
+                for name, value in (made.attributes or {}).items()
+                if name.startswith("gen_ai.")
+            },
+        }
+        attributes.pop("mlflow.traceName", None)
+        name = made.name
+        if kind == "CHAT_MODEL":
+            attributes["gen_ai.request.model"], name = span.name, f"chat {span.name}"
+            if cost := own.get("mlflow.llm.cost"):
+                attributes["folkmoot.cost_usd"] = cost["total_cost"]
+        else:
+            attributes |= {
+                f"folkmoot.{of}": json.dumps(own[f"mlflow.span{of.title()}"], ensure_ascii=False)
+                for of in ("inputs", "outputs")
+                if f"mlflow.span{of.title()}" in own
+            }
+        if root:
+            attributes["gen_ai.operation.name"] = "invoke_workflow"
+        yield ReadableSpan(
+            name=name,
+            context=context(span.context),
+            parent=None if span.parent is None else context(span.parent),
+            resource=resource,
+            attributes=attributes,
+            kind=made.kind,
+            status=span.status,
+            start_time=span.start_time,
+            end_time=span.end_time,
+        )
+
+
+def _plain(value: Any) -> Any:
+    return (
+        value
+        if isinstance(value, str | bool | int | float)
+        else json.dumps(value, ensure_ascii=False)
+    )

@@ -39,8 +39,7 @@ ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
-    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 # By a server, or by a path that leads to the same place from every folder.
@@ -70,6 +69,13 @@ def missing_store() -> Path | None:
     """
     path = _sqlite_file(store_uri())
     return path if path is not None and not path.exists() else None
+
+
+def push_words() -> str:
+    """What a command says when its result is there and its run is to be sent."""
+    if path := missing_store():
+        return f"making a new MLflow store in {path}, which takes some seconds, and logging to it"
+    return "logging to MLflow"
 
 
 def store_uri() -> str:
@@ -138,15 +144,44 @@ def check_place(location: str) -> None:
     )
 
 
+def experiment_of(client: MlflowClient, name: str) -> str:
+    """The id of the experiment of that name, made if it is missing, brought back if it was deleted.
+
+    Raises ForeignStore for one whose files would leave a folder that nobody vouches for.
+    """
+    from mlflow import MlflowException
+
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        try:
+            # The kind makes MLflow's UI open on the table of runs.
+            return client.create_experiment(
+                name,
+                artifact_location=artifact_location(client.tracking_uri, name),
+                tags={"mlflow.experimentKind": "custom_model_development"},
+            )
+        except MlflowException as problem:
+            if problem.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+            experiment = client.get_experiment_by_name(name)  # another process made it just now
+            assert experiment is not None
+    check_place(experiment.artifact_location)
+    if experiment.lifecycle_stage != "active":
+        client.restore_experiment(experiment.experiment_id)
+    return str(experiment.experiment_id)
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Keep what this thread logs through MLflow, Alembic and urllib3 to itself; errors
     still raise.
     """
+    import mlflow  # whose handlers are there only then
+
     mute = _Mute()
     # MLflow's one handler serves its own loggers and Alembic's.
     places: list[logging.Filterer] = [
-        *logging.getLogger("mlflow").handlers,
+        *logging.getLogger(mlflow.__name__).handlers,
         logging.getLogger("urllib3.connectionpool"),
     ]
     for place in places:

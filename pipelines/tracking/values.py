@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from ...modules.base.fence import one_line
 from ...modules.protocols.registry import titled
+from ...modules.protocols.short_names import short_name
 from ..base.run_files import ScoreFields
 
 # The limits of MLflow's tracking stores.
@@ -18,6 +19,8 @@ LONGEST_NAME = 250
 LONGEST_PARAM = 6000
 LONGEST_TAG = 8000
 LONGEST_EXPERIMENT = 500
+LONGEST_TITLE, LONGEST_LM = 40, 16
+SEPARATOR = " · "
 
 FOLKMOOT = "folkmoot"
 BILL = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "cost_usd")
@@ -99,44 +102,43 @@ def run_name(run: Mapping[str, Any]) -> str:
     The user's name is in the settings as `run_name`, one that a command gives its runs as `label`.
     """
     settings = run["settings"]
-    if given := settings.get("run_name") or settings.get("label"):
-        return one_line(str(given))[:LONGEST_NAME]
-    return _program(run)[:LONGEST_NAME]
+    if own := settings.get("run_name") or settings.get("label"):
+        return one_line(str(own))[:LONGEST_NAME]
+    demos = f"{settings['demos']} demos" if settings.get("demos") else ""
+    return one_line(" · ".join(filter(None, (titled(run["program"]), demos))))[:LONGEST_NAME]
 
 
-def begun_name(run: Mapping[str, Any]) -> str:
-    """What a run is called as long as it has no score: label, program and LMs; or as the user named
-    it.
+def title(run: Mapping[str, Any], score: str | None = None, program: str | None = None) -> str:
+    """What a run is called in the store: `72% · two who talk · gpt-4o-mini`, of 40 characters.
+
+    The score comes first, so that a column of names can be compared. `program` stands in place of
+    the program's short name. A name that the user gave is left as it is.
     """
-    if run["settings"].get("run_name"):
-        return run_name(run)
-    lms = dict.fromkeys(str(lm.get("name")).rpartition("/")[2] for lm in run["lms"].values())
-    parts = [str(run["settings"].get("label") or ""), _program(run), ", ".join(lms)]
-    return one_line(" · ".join(part for part in parts if part))[:LONGEST_NAME]
-
-
-def ended_name(
-    run: Mapping[str, Any], score: str, interval: str, usage: Mapping[str, Any]
-) -> str | None:
-    """Such as `single cot · mini · 62.0% right, 52.1% to 70.9% · $0.0113`; None if the user named
-    it.
-    """
-    if run["settings"].get("run_name"):
-        return None
-    return joined(begun_name(run), f"{score}, {interval}", cost_words(usage))
-
-
-def joined(name: str, *figures: str) -> str:
-    """A name with figures after it, which stay whole where the name is too long."""
-    said = " · " + one_line(" · ".join(figures))
-    return name[: LONGEST_NAME - len(said)] + said
-
-
-def _program(run: Mapping[str, Any]) -> str:
-    demos = run["settings"].get("demos")
-    return one_line(
-        " · ".join(filter(None, (titled(run["program"]), f"{demos} demos" if demos else "")))
+    settings = run.get("settings") or {}
+    if settings.get("run_name"):
+        return one_line(str(settings["run_name"]))[:LONGEST_NAME]
+    lms = dict.fromkeys(
+        str(lm.get("name")).rpartition("/")[2] for lm in (run.get("lms") or {}).values()
     )
+    program = program or settings.get("label") or short_name(run["program"])
+    lm = shortened_to(next(iter(lms), ""), LONGEST_LM) + ("…" if len(lms) > 1 else "")
+    others = [part for part in (score, lm) if part]
+    room = LONGEST_TITLE - sum(len(part) + len(SEPARATOR) for part in others)
+    parts = [score, shortened_to(str(program), room), lm]
+    return one_line(SEPARATOR.join(part for part in parts if part))
+
+
+def shortened_to(text: str, longest: int) -> str:
+    """The text, cut with an ellipsis where it is longer."""
+    text = one_line(text)
+    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+
+
+def score_head(metric: str, score: Mapping[str, Any]) -> str:
+    """A score as a name begins with it: `72%`, or `f1 0.52` of scores that are not rates."""
+    if score.get("rate", True):
+        return f"{score['value']:.0%}"
+    return f"{metric} {score['value']:.3g}"
 
 
 def cost_words(usage: Mapping[str, Any]) -> str:
@@ -169,10 +171,8 @@ def tags_of(run: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(value)[:LONGEST_TAG] for name, value in known.items() if value}
 
 
-def params_of(run: Mapping[str, Any]) -> dict[str, str]:
-    """Every setting by a dotted name, values cut at MLflow's limit; settings without a value are
-    left out.
-    """
+def settings_of_run(run: Mapping[str, Any]) -> dict[str, str]:
+    """All that a manifest says, by dotted names; what has no value is left out."""
     settings = dict(run["settings"])
     data = {
         "name": experiment_name(run),
@@ -186,13 +186,24 @@ def params_of(run: Mapping[str, Any]) -> dict[str, str]:
         "lm": {**lms, **run["lms"].get("*", {})},
         "data": data,
         "settings": settings,
-        "versions": run["versions"],
+        "versions": run.get("versions") or {},
     }
     return {
         _name(path): as_param(value)[:LONGEST_PARAM]
         for path, value in leaves(tree)
         if as_param(value)
     }
+
+
+def params_of(run: Mapping[str, Any]) -> dict[str, str]:
+    """The settings that runs can be compared by; hashes, versions and endpoints are an artifact."""
+    lms = {
+        seat: {name: value for name, value in lm.items() if name not in ("endpoint", "profile")}
+        for seat, lm in run["lms"].items()
+    }
+    settings = settings_of_run({**run, "lms": lms, "versions": {}})
+    settings.pop("data.fingerprint", None)
+    return settings
 
 
 def named(figures: Mapping[str, float]) -> dict[str, float]:

@@ -22,8 +22,6 @@ from ..programs.networks import Unanswered
 from ..runs.books import open_books
 from ..runs.describe import lms_of
 from ..runs.summary import GROUPS
-from ..tracking.uploads import ModelUpload
-from .logged import training_uploads
 from .train import Progress, Trained, learn, training_about, training_folder
 
 CALLS = "training"
@@ -74,7 +72,9 @@ def live(
         TrainingQuestion(question.id, vector, _group(question))
         for question, vector in zip(questions, vectors, strict=True)
     ]
-    with training_folder(Path(out), about, tracking=tracking, parent=parent) as (folder, tracker):
+    with training_folder(
+        Path(out), about, tracking=tracking, parent=parent, lm=lm or dspy.settings.lm
+    ) as (folder, tracked):
         kept = folder / CALLS
         records = [kept, *([Path(record)] if record is not None else [])]
         # DSPy would keep the last 10,000 calls in its history and again in its trace.
@@ -82,11 +82,11 @@ def live(
         books = open_books(kept, records=records, lms=about["lms"], cache=cache)
         with books, quiet, metering(lms_in(network, lm)):
             log = learn(
-                folder, state, asked, _answering(network, questions), training, tracker, progress
+                folder, state, asked, _answering(network, questions), training, tracked, progress
             )
         network.save(folder)
-        model = ModelUpload(network, name="network", lm=lm or dspy.settings.lm)
-        tracker.end(training_uploads(log.steps, None, folder), "FINISHED", folder, model)
+        tracked.end()
+        about["mlflow_run_id"] = tracked.run_id
     return Trained(folder, network, log, about)
 
 

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from ...modules.base.errors import UserError
 from ...modules.network.selector import Embed, StrategySelector, model_name
-from ...modules.protocols.strategy_network import StrategyNetwork
+from ...modules.protocols.strategies import STRATEGIES
+from ...modules.protocols.strategy_network import StrategyNetwork, embedding_of
 from ...modules.reading.question import Question
 from ...optimizers.policy.settings import TrainingSettings, configured
 from ..base.budget import Account
@@ -32,6 +33,7 @@ from .live import CALLS, check_live
 from .recorded import network_of
 from .replay import check_apart, fitted, idle, with_strategies
 from .request import TrainRequest
+from .train import ABOUT
 
 _ONLY_LIVE = (
     *("lm", "api_base", "budget", "record", "price", "train_split", "train_limit", "test_split"),
@@ -244,7 +246,9 @@ def _network_in(request: TrainRequest, options: Mapping[str, Any]) -> StrategyNe
     if program in (None, "network"):
         return None
     if isinstance(program, str):
-        program = program_of(program)
+        program = _recorded(Path(program.removeprefix("network:")).expanduser()) or program_of(
+            program
+        )
     if isinstance(program, StrategySelector):
         stands_for = {**program.names, **program.modules}
         program = network_of(program.state, program.embed, stands_for)
@@ -263,6 +267,18 @@ def _network_in(request: TrainRequest, options: Mapping[str, Any]) -> StrategyNe
             raise UserError(f"{name} is {options[name]!r}{known}: leave it out")
     network: StrategyNetwork = program.deepcopy()
     return network
+
+
+def _recorded(folder: Path) -> StrategyNetwork | None:
+    """The network in a folder whose agents cannot be asked; None for any other program."""
+    from ...modules.network.state import NetworkState
+
+    if not (folder / ABOUT).is_file() or not (folder / "network.json").is_file():
+        return None
+    state = NetworkState.load(folder)
+    if all(STRATEGIES.find(name) for name in state.config.strategies):
+        return None
+    return network_of(state, Embedder(embedding_of(state, folder)))
 
 
 def _new_network(

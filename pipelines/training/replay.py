@@ -25,8 +25,6 @@ from ..base.wording import counted
 from ..data.embeddings import Embedder
 from ..plots.network import network_plot
 from ..runs.outcomes import Outcomes
-from ..tracking.uploads import ModelUpload
-from .logged import training_uploads
 from .recorded import RecordedNetwork
 from .scores import Fixed, NetworkDraws, Numbers, network_scores, verdict_of
 from .train import Progress, Trained, learn, read_about, training_about, training_folder
@@ -97,18 +95,20 @@ def train_by_replay(
         TrainingQuestion(*each) for each in zip(outcomes.ids, vectors, outcomes.groups, strict=True)
     ]
     scores = None
-    with training_folder(out, about, tracking=tracking, parent=parent) as (folder, tracker):
-        log = learn(folder, network.state, questions, answer, training, tracker, progress)
+    # A network of a user's own embeddings, or that nobody can ask, is not logged as a model.
+    named = isinstance(getattr(network.embed, "source", None), Embedder)
+    asked = named and not isinstance(network, RecordedNetwork)
+    with training_folder(
+        out, about, tracking=tracking, parent=parent, model=asked, lm=dspy.settings.lm
+    ) as (folder, tracked):
+        log = learn(folder, network.state, questions, answer, training, tracked, progress)
         if test is not None:
             scores = score_state(network.state, about, test, network.embed)
             write_json(folder / SCORES, scores)
             network_plot(scores, folder / "plots" / "test.png")
         network.save(folder)
-        model = None
-        named = isinstance(getattr(network.embed, "source", None), Embedder)
-        if named and not isinstance(network, RecordedNetwork):
-            model = ModelUpload(network, name="network", lm=dspy.settings.lm)
-        tracker.end(training_uploads(log.steps, scores, folder), "FINISHED", folder, model)
+        tracked.end()
+        about["mlflow_run_id"] = tracked.run_id
     taught = {
         "questions": len(outcomes),
         "agents": len(outcomes.agents),

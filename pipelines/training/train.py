@@ -22,10 +22,7 @@ from ..base.wording import counted
 from ..evaluation.earlier import Evaluation
 from ..plots.network import graphs_plot, rewards_plot, strategies_plot, trust_plot
 from ..runs.manifest import RunFolder, made_with
-from ..tracking.context import caller_place
-from ..tracking.tracker import start_tracking
-from ..tracking.uploads import Tracker
-from .logged import curve_of, training_run
+from ..tracking.live import Tracking
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from ...modules.network.state import NetworkState
@@ -142,7 +139,7 @@ def learn(
     questions: Sequence[TrainingQuestion],
     answer: Answer,
     training: TrainingSettings,
-    tracker: Tracker,
+    tracked: Tracking,
     progress: Progress | None,
 ) -> TrainingLog:
     """Train `state` in place, from a checkpoint if there is one; save it, its log and its plots."""
@@ -153,7 +150,7 @@ def learn(
     def note(step: dict[str, Any]) -> None:
         if "reward" in step:  # not while it is being found out how many epochs there are to be
             steps.append(step)
-            tracker.live(lambda: curve_of(steps))
+            tracked.show(int(step["questions"]), {"reward_so_far": float(step["reward"])})
         if progress is not None:
             progress(step)
 
@@ -177,26 +174,29 @@ def learn(
 
 @contextmanager
 def training_folder(
-    folder: Path, about: dict[str, Any], *, tracking: bool, parent: str | None = None
-) -> Iterator[tuple[Path, Tracker]]:
+    folder: Path,
+    about: dict[str, Any],
+    *,
+    tracking: bool,
+    parent: str | None = None,
+    model: bool = True,
+    lm: Any = None,
+) -> Iterator[tuple[Path, Tracking]]:
     """The folder of a training with its tracked run, for one process at a time; `about` is what it
     is of.
 
     Raises UserError for the folder of another training, one in use, and one that cannot be written.
     """
     with TRAINING.opened(folder, about):
-        run = training_run(about) | caller_place(parent)
-        if not (folder / ABOUT).exists():
-            # with the key by which a run is found that was not noted
-            write_json(folder / ABOUT, about)
-        tracker = start_tracking(run) if tracking else Tracker()
-        about["mlflow_run_id"] = tracker.run_id
         write_json(folder / ABOUT, about)
+        tracked = Tracking()
+        if tracking:
+            tracked = Tracking(folder, ABOUT, parent=parent, model=model, lm=lm)
         try:
-            yield folder, tracker
+            yield folder, tracked
         except BaseException as problem:
             stopped = isinstance(problem, KeyboardInterrupt | UserError)
-            tracker.stop("KILLED" if stopped else "FAILED")
+            tracked.stop("KILLED" if stopped else "FAILED")
             raise
 
 

@@ -107,8 +107,7 @@ class Job:
     own: optuna.Study | None = None  # the user's, as an object
     pruner: BasePruner | None = None
     callbacks: Sequence[Callable[[optuna.Study, FrozenTrial], None]] = ()
-    # the study's in the tracking store, which those of trainings are shown under
-    run_id: str | None = None
+    tracking: bool = False
 
     def checked(self, validation: Sequence[Question], workers: int) -> Job:
         """The study with its objectives in order, the one to be made large first.
@@ -181,15 +180,15 @@ class Job:
         """Raise UserError for a study, sampler, pruner or callbacks of the user's that cannot be
         used.
         """
-        for what, given, kind in (
+        for what, passed, kind in (
             ("pruner", self.pruner, BasePruner),
             ("study", self.own, optuna.Study),
         ):
-            if given is not None and not isinstance(given, kind):
-                raise UserError(f"the {what} is a {type(given).__name__}: pass one of Optuna's")
+            if passed is not None and not isinstance(passed, kind):
+                raise UserError(f"the {what} is a {type(passed).__name__}: pass one of Optuna's")
         for one in self.callbacks:
             if not callable(one):
-                raise UserError(f"{one!r} is no callback: pass functions of a study and a trial")
+                raise UserError(f"{one!r} is not a callback: pass functions of a study and a trial")
         if self.own is not None:
             wanted = [DIRECTIONS.get(name, "maximize") for name in self.objectives]
             has = [direction.name.lower() for direction in self.own.directions]

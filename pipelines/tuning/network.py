@@ -21,7 +21,6 @@ from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.protocols.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
-from ..base.journal import read_object
 from ..data import load as data
 from ..data.embeddings import Embedder
 from ..lms.store import CallStore
@@ -29,6 +28,7 @@ from ..programs.networks import Untrained
 from ..programs.saved import saved_program
 from ..runs.books import open_books
 from ..runs.describe import lms_of
+from ..tracking.context import ABOVE
 from ..training.live import CALLS as ASKED
 from ..training.live import live
 from .space import TuneSpace
@@ -120,14 +120,14 @@ class Networks:
         questions: what to train on.
         lm: the LM of every seat without one of its own.
         cache: whether calls that other runs made may answer.
-        parent: the study's run in the tracking store; without it, trainings are not tracked.
+        tracking: whether trainings are shown below the study in the tracking store.
     """
 
     folder: Path
     questions: Sequence[Question]
     lm: Any
     cache: bool
-    parent: str | None = None
+    tracking: bool = False
     _last: dict[str, StrategyNetwork] = field(default_factory=dict)
 
     def trained(self, program: Program) -> Program:
@@ -143,12 +143,9 @@ class Networks:
             self._last = {name: self._trained(untrained, self.folder / NETWORKS / name)}
         return self._last[name]
 
-    def run_of(self, program: Program) -> str | None:
-        """The tracked run of the training of these settings."""
-        about = read_object(
-            self.folder / NETWORKS / self._name(cast(Untrained, program)) / "training.json"
-        )
-        return (about or {}).get("mlflow_run_id")
+    def name_of(self, program: Program) -> str:
+        """The name of the folder with the network of these settings."""
+        return self._name(cast(Untrained, program))
 
     def _name(self, program: Untrained) -> str:
         lms = lms_of(program, self.lm)
@@ -169,8 +166,8 @@ class Networks:
                     lm=self.lm,
                     options={name: value for name, value in given.items() if name != "program"},
                     cache=self.cache,
-                    tracking=self.parent is not None,
-                    parent=self.parent,
+                    tracking=self.tracking,
+                    parent=ABOVE,
                 )
         lms = {name: seat.predict.lm for name, seat in program.seats().items()}
         return cast(StrategyNetwork, saved_program(folder, lms=lms))

@@ -36,8 +36,8 @@ SHOWN_TRIALS = 10
 
 class TrialEntry(TypedDict, total=False):
     """A trial as `study.json` has it: `told_by` is the place whose run answered, if no run of its
-    own did, `same_as` the number of a trial with the same setting, `training` the tracked run of
-    its network.
+    own did, `same_as` the number of a trial with the same setting, `training` the folder of its
+    network.
     """
 
     trial: Required[int]
@@ -182,6 +182,22 @@ def conclusion(found: Mapping[str, Any] | None, objective: str) -> str:
     if found["outcome"] == B:
         return f"the winner is worse than the default {of}: keep the default"
     return f"no gain over the default could be shown {of}"
+
+
+def importances(study: optuna.Study) -> dict[str, float]:
+    """How much of the variation in the first objective each parameter explains, the most first.
+
+    Empty where nothing varies, and with too few trials.
+    """
+    several = len(study.directions) > 1
+    try:
+        return optuna.importance.get_param_importances(
+            study,
+            evaluator=optuna.importance.FanovaImportanceEvaluator(seed=0),
+            target=(lambda trial: float(trial.values[0])) if several else None,
+        )
+    except (ValueError, RuntimeError, ImportError):
+        return {}
 
 
 def study_lines(found: Mapping[str, Any]) -> dict[str, str]:

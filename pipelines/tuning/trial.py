@@ -57,8 +57,8 @@ LATENCY = "latency"
 
 @dataclass(frozen=True)
 class Scored:
-    """A setting with its score a question so far, None where it failed, and what each took by
-    objective.
+    """A setting with its score on each question so far, None where that failed, and what each
+    question took by objective.
 
     Scores are what the metric gives, or F1, `least` the worst; `cost` is in USD (NaN where a price
     is unknown), `latency` in seconds, `calls` (always there) and `tokens` are counts, each of what
@@ -91,7 +91,7 @@ class Scorer:
     def __init__(self, job: Job) -> None:
         self.job, self.space, self.objectives = job, job.space, job.objectives
         self.questions, learnt = job.questions
-        self._networks = Networks(job.folder, learnt, job.lm, job.cache, job.run_id)
+        self._networks = Networks(job.folder, learnt, job.lm, job.cache, job.tracking)
         self._prompts = job.prompts(learnt)
 
     @property
@@ -142,12 +142,12 @@ class Scorer:
             own_rows = self._rows(self._program(branch, parameters, lms, recipe), questions)
         return self._scored(setting, own_rows), found
 
-    def training_run(self, setting: Setting) -> str | None:
-        """The tracked run in which the setting's network was trained, if it has one."""
+    def network_of(self, setting: Setting) -> str | None:
+        """The folder of the setting's network, where it has one."""
         branch, own, lms = self.space.own(setting)
         if not branch.trains:
             return None
-        return self._networks.run_of(branch.build(branch.parameters(own), lms, self.space.make_lm))
+        return self._networks.name_of(branch.build(branch.parameters(own), lms, self.space.make_lm))
 
     def family(self, setting: Setting) -> str | None:
         """A key of all settings that one recorded run answers; None where a run answers only its

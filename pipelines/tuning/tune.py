@@ -4,9 +4,9 @@ call once.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,12 +32,10 @@ from ..runs.books import open_books
 from ..runs.describe import lms_of
 from ..runs.folder import MANIFEST, out_folder
 from ..runs.manifest import made_with, versions
-from ..tracking.context import caller_place
-from ..tracking.tracker import start_tracking
-from ..tracking.uploads import ModelUpload, Tracker
+from ..tracking.context import ABOVE
+from ..tracking.live import Tracking
 from .compiled import compiling_calls
 from .job import Job
-from .logged import study_uploads, trials_of
 from .network import training_calls
 from .plan import StudyPlan, plan_study
 from .report import (
@@ -47,6 +45,7 @@ from .report import (
     conclusion,
     counts,
     entries,
+    importances,
     nothing_found,
     study_lines,
     trials_table,
@@ -60,7 +59,7 @@ from .workers import INTERRUPTED, in_processes
 if TYPE_CHECKING:
     import pandas as pd
 
-STUDY, WINNER, VALIDATION, TRACKED = "study.json", "winner", "validation", "mlflow.json"
+STUDY, WINNER, VALIDATION, TRACKED = "study.json", "winner", "validation", "study_run.json"
 SHOWN_ALWAYS = ("winner", "on validation", "the default there", "result")
 
 
@@ -130,7 +129,7 @@ class Study:
         """The report without the table of trials and the space, which `study.json` has;
         `calls_made` counts all that were paid, also for the validation.
         """
-        without = ("table", "space", "versions")
+        without = ("table", "space", "versions", "importances")
         kept = {name: value for name, value in self.report.items() if name not in without}
         calls = {"calls_made": kept["paid"]["calls"], "calls_saved": kept["calls"]["saved"]}
         return {"out": str(self.folder), **kept, **calls}
@@ -173,8 +172,11 @@ def tune(request: TuneRequest) -> Study:
     return tune_as_planned(plan_study(request))
 
 
-def tune_as_planned(plan: StudyPlan) -> Study:
-    """Do what was planned."""
+def tune_as_planned(plan: StudyPlan, show: Callable[[Study], None] | None = None) -> Study:
+    """Do what was planned.
+
+    `show` gets a result that ended well before it is sent to the tracking store.
+    """
     request, job, validation = plan.request, plan.job, plan.validation
     with (
         out_folder(plan.out) as (folder, keep),
@@ -183,23 +185,21 @@ def tune_as_planned(plan: StudyPlan) -> Study:
         job = replace(job, folder=folder)
         job.account()  # refused now rather than after a trial
         study, crew = job.opened()
-        tracker, run = Tracker(), dict[str, Any]()
+        tracking = Tracking()
+        write_json(folder / TRACKED, _described(job, validation))
         if request.tracking:
-            run = _described(job, validation)
-            known = {"key": uuid.uuid4().hex} | (read_object(folder / TRACKED) or {})
-            write_json(folder / TRACKED, known)  # the key finds a run whose id was not noted
-            noted = {"mlflow_run_id": known.get("run_id"), "tracking_key": known["key"]}
-            tracker = start_tracking(run | noted | caller_place())
-            write_json(folder / TRACKED, known | {"run_id": tracker.run_id})
-            job = replace(job, run_id=tracker.run_id)
+            tracking = Tracking(folder, TRACKED, keep=keep, lm=job.lm, registered=request.register)
+            job = replace(job, tracking=True)
         stopped: str | None = None
         problem: KeyboardInterrupt | UserError | None = None
         total, _ = job.planned()
 
         def watch(_: Any = None) -> None:
             table = entries(study, job.objectives)
-            tracker.live(lambda: trials_of(table, job, run))
-            tell(_progress(study, table, job, total))
+            state = _progress(study, table, job, total)
+            scores = {"trials_done": float(state.done), "trials_pruned": float(state.pruned)}
+            tracking.show(state.done, scores | ({} if state.best is None else {"best": state.best}))
+            tell(state)
 
         try:
             watch()
@@ -215,18 +215,9 @@ def tune_as_planned(plan: StudyPlan) -> Study:
             stopped, problem = INTERRUPTED if isinstance(met, KeyboardInterrupt) else str(met), met
         with crew.asking():
             crew.sweep()
-        result = _finish(job, study, validation, stopped, problem is None, tracker, keep)
-        winner = None
-        if result.winner is not None:
-            winner = ModelUpload(
-                result.winner, name="winner", lm=job.lm, registered=request.register
-            )
-        found = problem is None and stopped != INTERRUPTED and result.winner is not None
-        status = "FINISHED" if found or not result.report["stopped"] else "KILLED"
-        tracker.end(study_uploads(result.report, job, run), status, folder, winner)
-        if tracker.run_id is not None:
-            write_json(folder / TRACKED, known | {"run_id": tracker.run_id})
-            result.run_id = tracker.run_id
+        result = _finish(job, study, validation, stopped, problem is None, keep)
+        tracking.end(partial(show, result) if show is not None and problem is None else None)
+        result.run_id = tracking.run_id
         if problem is not None:
             raise problem
         return result
@@ -246,7 +237,6 @@ def _finish(
     validation: Sequence[Question],
     stopped: str | None,
     go_on: bool,
-    tracker: Tracker,
     keep: Any,
 ) -> Study:
     """The report, and the winner with its validation, where there is one and nothing was
@@ -263,9 +253,7 @@ def _finish(
                 winner = scorer.program(front[0]["setting"])
                 winner.save(job.folder / WINNER)
                 if study.user_attrs.get("home") in (None, job.home):  # once, not once a machine
-                    found, evaluations = _validated(
-                        job, scorer.default, winner, validation, tracker
-                    )
+                    found, evaluations = _validated(job, scorer.default, winner, validation)
             except (BudgetSpent, Unanswered) as spent:
                 stopped = stopped or str(spent)
     made = totals(job.folder)
@@ -294,6 +282,7 @@ def _finish(
         "stopped": stopped,
         "space": job.space.to_dict(),
         "settings": job.settings,
+        "importances": importances(study),
         "versions": dict(versions()),
         "table": table,
     }
@@ -308,7 +297,6 @@ def _validated(
     make_default: Callable[[], Program],
     winner: Program,
     validation: Sequence[Question],
-    tracker: Tracker,
 ) -> tuple[dict[str, Any] | None, list[Evaluation]]:
     """The winner on questions that no trial saw, beside the default on the same.
 
@@ -327,8 +315,8 @@ def _validated(
             concurrency=job.concurrency,
             out=_validation_folder(job.folder, name, program),
             cache=job.cache,
-            tracking=tracker.run_id is not None,
-            parent=tracker.run_id,
+            tracking=job.tracking,
+            parent=ABOVE,
             progress=False,
             settings={**job.settings, **_held_out(job.settings), **named},
         )
@@ -396,7 +384,7 @@ def _progress(
 
 
 def _described(job: Job, validation: Sequence[Question]) -> dict[str, Any]:
-    """The study's manifest, in the form that tracking takes."""
+    """What `study_run.json` says of the study, in the form of a manifest."""
     _, default = job.space.default()
     return {
         "program": {

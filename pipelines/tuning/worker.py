@@ -189,7 +189,7 @@ class StudyWorker:
     def _scored(self, trial: Trial, setting: Setting) -> tuple[list[float], list[Scored]]:
         """Score a setting on ever more questions, until it is done or behind.
 
-        Returns its values by objective, and what the same run says of other settings. Raises
+        Returns its values by objective, and what the same run tells about other settings. Raises
         TrialPruned.
         """
         finished = self._finished()
@@ -214,8 +214,8 @@ class StudyWorker:
         )
         for number in planned:
             own, others = self.scorer.measured(setting, number, scored_already)
-            if number == planned[0] and (run_id := self.scorer.training_run(setting)):
-                trial.set_user_attr("training", run_id)
+            if number == planned[0] and (network := self.scorer.network_of(setting)):
+                trial.set_user_attr("training", network)
             for name in objectives[1:]:
                 if all(map(math.isnan, own.took.get(name, (0.0,)))):
                     raise UserError(
@@ -279,7 +279,7 @@ class StudyWorker:
                 best = trial
         return None if best is None else scores_of(best)[:number]
 
-    # What a run says of other settings ------------------------------------------------------------
+    # What a run tells about other settings --------------------------------------------------------
 
     def _add_replayed(self, place: int, others: list[Scored]) -> None:
         """Add finished trials for settings that are known without a call."""
@@ -316,7 +316,7 @@ class StudyWorker:
 
 
 def scores_of(trial: FrozenTrial) -> list[float | None]:
-    """A trial's score a question, None for one that failed."""
+    """The score of a trial on each question, None where that failed."""
     noted = trial.user_attrs["scores"]
     if isinstance(noted, str):
         return [None if score == "x" else float(score) for score in noted]

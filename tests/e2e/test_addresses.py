@@ -71,7 +71,7 @@ def test_an_odd_address_is_refused_by_every_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: str, address: str
 ) -> None:
     isolate(tmp_path, monkeypatch)
-    with pytest.raises(fm.UserError, match=r"address|no URL|SQLAlchemy URL"):
+    with pytest.raises(fm.UserError, match=r"address|not a URL|SQLAlchemy URL"):
         READERS[reader](address, monkeypatch)
 
 

@@ -129,14 +129,6 @@ def test_stage_4_swaps_the_least_trusted_edge_for_a_better_pair() -> None:
     assert (evolve(ring, trusting(4, 0.5), Limits(1, 3)) == ring).all()
 
 
-def test_too_many_edges_lose_the_least_trusted() -> None:
-    everybody = ~np.eye(4, dtype=bool)
-    trust = trusting(4, 0.5, t01=0.9, t12=0.85, t23=0.88, t03=0.87)
-    assert (
-        evolve(everybody, trust, Limits(2, 2)) == graph(4, (0, 1), (1, 2), (2, 3), (3, 0))
-    ).all()
-
-
 def test_a_full_neighbourhood_still_makes_room() -> None:
     # 0 and 1 lack an edge, already know each other, and 2 to 5 are full among themselves.
     before = graph(6, (0, 1), (2, 3), (3, 4), (4, 5), (5, 2))
@@ -163,15 +155,6 @@ def test_limits_that_make_no_sense_are_refused(bad: tuple[float, ...]) -> None:
 def test_worlds_that_cannot_be_are_refused(n: int, k: int, p: float) -> None:
     with pytest.raises(UserError, match="small world"):
         small_world(n, k, p, Limits(), 0)
-
-
-def test_a_graph_of_zeros_and_ones_is_one_of_truth_values() -> None:
-    edges, trust = graph(4, (0, 1), (1, 2), (2, 3)), trusting(4, 0.5, t01=0.1, t13=0.9)
-    evolved = evolve(edges.astype(int), trust, Limits())  # type: ignore[arg-type]
-    assert evolved.dtype == np.bool_
-    assert (evolved == evolve(edges, trust, Limits())).all()
-    with pytest.raises(ValueError, match="graph"):
-        evolve(2 * edges.astype(int), trust, Limits())  # type: ignore[arg-type]
 
 
 def test_graphs_that_do_not_fit_are_refused() -> None:

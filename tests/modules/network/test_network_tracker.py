@@ -57,14 +57,6 @@ def test_only_the_nearest_top_k_count() -> None:
     assert tracker.scores(at(0)) == pytest.approx([0.6])
 
 
-def test_exact_duplicates_share_an_entry_even_where_nothing_else_does() -> None:
-    questions = np.random.default_rng(0).normal(size=(50, 384)).astype(np.float32)
-    tracker = StrategyTracker(1, 384, TrackerSettings(similar=0.5, merge=1.0))
-    for question in [*questions, *questions]:
-        tracker.update(question, 0, True)
-    assert len(tracker) == 50
-
-
 def test_near_duplicates_share_one_entry() -> None:
     tracker = StrategyTracker(1, 2, SETTINGS)
     for number in range(50):
@@ -95,19 +87,6 @@ def test_scores_are_shares_and_the_state_is_the_tracker(
     assert len(copy) == len(tracker) <= 44
     for name, array in tracker.state().items():
         assert (array == copy.state()[name]).all()
-
-
-def test_the_state_is_a_copy() -> None:
-    tracker = StrategyTracker(1, 2, SETTINGS)
-    tracker.update(at(0), 0, True)
-    state = tracker.state()
-    tracker.update(at(0), 0, True)
-    assert state["scores"] == pytest.approx(np.array([[0.6]]))
-    assert {name: array.shape for name, array in state.items()} == {
-        "questions": (1, 2),
-        "scores": (1, 1),
-        "tried": (1, 1),
-    }
 
 
 @pytest.mark.parametrize(

@@ -64,42 +64,10 @@ def test_trust_is_symmetric_bounded_and_zero_on_the_diagonal(rounds: list[list[b
     assert ((others >= 0.1) & (others <= 0.95)).all()
 
 
-@settings(deadline=None)
-@given(ROUNDS, st.randoms())
-def test_agents_are_interchangeable_and_the_input_is_left_alone(
-    rounds: list[list[bool]], random: np.random.Generator
-) -> None:
-    order = list(range(len(rounds[0])))
-    random.shuffle(order)
-    moved = run([[correct[i] for i in order] for correct in rounds])
-    assert (moved == run(rounds)[np.ix_(order, order)]).all()
-    trust = run(rounds)
-    before = trust.copy()
-    update_trust(trust, np.array(rounds[0]), RATES)
-    assert (trust == before).all()
-
-
 def test_directional_trust_ignores_the_partners_errors() -> None:
     trust = update_directional(initial_trust(3), np.array([True, False, False]), RATES)
     # Row i is about agent i: 0 gained with both, 1 and 2 lost delta_d with everybody.
     assert trust == pytest.approx(np.array([[0, 0.55, 0.55], [0.48, 0, 0.48], [0.48, 0.48, 0]]))
-
-
-@settings(deadline=None)
-@given(ROUNDS, st.integers(0, 5), st.booleans())
-def test_directional_trust_in_an_agent_does_not_depend_on_the_others(
-    rounds: list[list[bool]], who: int, value: bool
-) -> None:
-    who %= len(rounds[0])
-    one = other = initial_trust(len(rounds[0]))
-    for correct in rounds:
-        right = np.array(correct)
-        one = update_directional(one, right, RATES)
-        other = update_directional(
-            other, np.where(np.arange(len(right)) == who, right, value), RATES
-        )
-    assert (one[who] == other[who]).all()
-    assert one[one != 0].min(initial=1) >= 0.1
 
 
 @settings(deadline=None)
@@ -120,21 +88,3 @@ def test_averaged_trust_is_the_mean_over_time(rounds: list[list[bool]]) -> None:
 def test_rates_that_make_no_sense_are_refused(rates: dict[str, float]) -> None:
     with pytest.raises(UserError, match="delta"):
         TrustRates(**rates)
-
-
-@pytest.mark.parametrize(
-    ("trust", "correct"),
-    [
-        (initial_trust(3), np.array([True, False])),
-        (initial_trust(2), np.array([1, 0])),
-        (np.full((2, 2), np.nan), np.array([True, False])),
-    ],
-)
-def test_what_does_not_fit_is_refused(
-    trust: npt.NDArray[np.float64], correct: npt.NDArray[np.bool_]
-) -> None:
-    for rule in (update_trust, update_directional):
-        with pytest.raises(ValueError, match=r"agents need|truth value|finite"):
-            rule(trust, correct, RATES)
-    with pytest.raises(ValueError, match="average"):
-        averaged_trust(initial_trust(2), initial_trust(3), 1)

@@ -115,17 +115,6 @@ def test_without_telling_questions_all_weights_are_equal() -> None:
         assert logit_weights(answers, answers == 0).tolist() == [1, 1, 1]
 
 
-def test_fitted_weights_find_the_one_who_knows() -> None:
-    train, test = table(0, 300, 0.9, 0.4, 0.4, 0.4), table(1, 300, 0.9, 0.4, 0.4, 0.4)
-    weights = logit_weights(train, train == 0)
-    assert weights.argmax() == 0
-    gain = (
-        expected_votes(test, test == 0, weights).right
-        - expected_votes(test, test == 0, np.ones(4)).right
-    )
-    assert gain.mean() > 0.1
-
-
 def test_conditional_weights_know_who_knows_what() -> None:
     # Each of two kinds of question has one agent who knows; no fixed weights can tell.
     kind = np.arange(400) % 2

@@ -16,8 +16,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from children import code
-from children import run as run_child
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load as read_tensors
@@ -26,7 +24,7 @@ from safetensors.torch import save as write_tensors
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.base.sync import run_sync
-from folkmoot.modules.network.choice import draw, random_for, softmax
+from folkmoot.modules.network.choice import draw
 from folkmoot.modules.network.config import NetworkConfig
 from folkmoot.modules.network.state import NetworkState
 from folkmoot.modules.network.weights import VoteWeights
@@ -154,12 +152,6 @@ def test_equal_answers_vote_together_however_they_are_spelled(scripted: Any) -> 
     scripted.reply = saying("Paris", "London", "london.")
     prediction = network(scripted)(question="Which town?", kind="span")
     assert prediction.answer == "London"
-
-
-def test_nobody_readable_is_no_answer(scripted: Any) -> None:
-    scripted.reply = saying("?", "?", "?")
-    prediction = network(scripted)(question="Where?", choices=CHOICES)
-    assert (prediction.answer, prediction.decided_by, prediction.confidence) == (None, "none", 0.0)
 
 
 def test_only_the_top_are_asked(scripted: Any) -> None:
@@ -303,11 +295,6 @@ def test_draws_follow_the_probabilities_and_hang_on_seed_and_key_alone() -> None
     assert state.choose(VECTOR, "\ud800") == state.choose(VECTOR, "\ud800")
 
 
-def test_the_same_key_draws_otherwise_with_another_seed() -> None:
-    assert random_for(1, "key").random() == random_for(1, "key").random()
-    assert len({random_for(seed, key).random() for seed in (1, 2) for key in ("key", "other")}) == 4
-
-
 def test_policies_see_questions_with_the_centre_taken_off() -> None:
     state = learned()
     seen = torch.from_numpy(VECTOR - state.centre)[None]
@@ -316,20 +303,6 @@ def test_policies_see_questions_with_the_centre_taken_off() -> None:
     assert np.allclose(state.logits(VECTOR[None]), expected, atol=1e-7)
     vectors = embed([f"question {q} about thing {q % 3} é" for q in range(12)])
     assert np.allclose(state.centre, vectors.mean(axis=0), atol=1e-7)
-
-
-def test_argmax_takes_the_likeliest() -> None:
-    state = learned(choice="argmax")
-    assert (
-        state.choose(VECTOR, "x") == state.probabilities(VECTOR[None])[0].argmax(axis=-1).tolist()
-    )
-
-
-def test_gamma_adds_the_trackers_score() -> None:
-    state = learned(gamma=0.4)
-    scores = state.tracker.scores(VECTOR)
-    expected = softmax(state.logits(VECTOR[None])[0] + 0.4 * scores)
-    assert np.allclose(state.probabilities(VECTOR[None])[0], expected)
 
 
 @given(
@@ -358,12 +331,6 @@ def test_drawn_strategies_are_open(
         assert (drawn.strategies == matrix.argmax(axis=1)).all()
 
 
-def test_scores_that_are_none_are_refused() -> None:
-    for scores in (np.array([[np.nan]]), np.array([[np.inf, 0.0]]), np.zeros(3)):
-        with pytest.raises(ValueError, match="N x S finite"):
-            draw(scores)
-
-
 # How it votes
 # -----------------------------------------------------------------------------------------------
 
@@ -381,13 +348,6 @@ def test_mean_trust_is_the_papers_consensus(answers: list[str | None]) -> None:
 LEARNED = learned()
 
 
-def test_equal_scores_go_to_the_answer_of_the_earlier_agent() -> None:
-    assert weighted_consensus(["y", "x", "x"], np.array([0.3, 0.1, 0.2])).answer == "y"
-    assert weighted_consensus([None, "x", "y"], np.array([9.0, -1.0, -1.0])).answer == "x"
-    nobody = weighted_consensus([None, None], np.ones(2))
-    assert (nobody.answer, nobody.probability, nobody.probabilities) == (None, 0.0, {})
-
-
 def test_learned_weights_go_by_agent_strategy_and_question() -> None:
     state = fresh(weight="conditional")
     # nothing learned: a plain majority
@@ -400,46 +360,8 @@ def test_learned_weights_go_by_agent_strategy_and_question() -> None:
         state.weights(VECTOR, [0])
 
 
-def test_averaged_trust_votes_with_that_rule_alone() -> None:
-    for rule in ("pairwise", "averaged"):
-        state = learned(trust_rule=rule)
-        trust = state.average if rule == "averaged" else state.trust
-        expected = trust_consensus([None] * 3, trust, state.adjacency).weights
-        assert (state.weights(VECTOR, [0, 0, 0]) == expected).all()
-        assert not (state.average == state.trust).all()
-
-
 # Files
 # --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("weight", ["mean_trust", "conditional"])
-def test_a_saved_network_is_the_same_in_another_process(tmp_path: Path, weight: str) -> None:
-    state = learned(weight=weight, trust_rule="directional")
-    state.save(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "network.json",
-        "tensors.safetensors",
-    ]
-    script = (
-        "import sys, json, numpy as np\n"
-        "from folkmoot.modules.network.state import NetworkState\n"
-        "state = NetworkState.load(sys.argv[1])\n"
-        "vector = np.array(json.loads(sys.argv[2]), dtype=np.float32)\n"
-        "picks = [state.choose(vector, str(key)) for key in range(20)]\n"
-        "weights = state.weights(vector, [0, 1, 0]).tolist()\n"
-        "print(json.dumps([state.identity, picks, weights, state.questions]))"
-    )
-    vector = json.dumps(VECTOR.tolist())
-    done = run_child(code, script, tmp_path, vector)
-    assert done.returncode == 0, done.stderr
-    expected = [
-        state.identity,
-        [state.choose(VECTOR, str(key)) for key in range(20)],
-        state.weights(VECTOR, [0, 1, 0]).tolist(),
-        24,
-    ]
-    assert json.loads(done.stdout) == expected
 
 
 def test_a_program_keeps_prompts_and_no_lm(tmp_path: Path, scripted: Any) -> None:
@@ -455,13 +377,6 @@ def test_a_program_keeps_prompts_and_no_lm(tmp_path: Path, scripted: Any) -> Non
     ]
     assert loaded.describe() == program.describe()
     assert all(seat.predict.lm is lm for seat in loaded.seats().values())
-
-
-def test_descriptions_tell_networks_apart() -> None:
-    found = [
-        StrategyNetwork(state, embed).describe() for state in (fresh(), learned(), learned(seed=3))
-    ]
-    assert len({json.dumps(each) for each in found}) == 3
 
 
 def rewritten(
@@ -548,14 +463,14 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
         ({"gamma": "0.1"}, "gamma is '0.1'"),
         ({"top": 0}, "top is 0"),
         ({"alike": 1}, "alike is 1"),
-        ({"weight": "gut"}, "no weight 'gut'"),
+        ({"weight": "gut"}, "weight is 'gut'"),
         ({"drop": 0.9}, "drop <= add"),
         ({"delta_d": 1.0}, "below delta_p"),
-        ({"similar": 2.0}, "similar <= merge"),
+        ({"similar": 2.0}, "similar is 2.0"),
         ({"hidden": 0}, "hidden is 0"),
         ({"seed": -1}, "seed is -1"),
         ({"recent": 0.0}, "recent is 0.0"),
-        ({"p": 2.0}, "p between"),
+        ({"p": 2.0}, "p is 2.0"),
         ({"embedding": None}, "embedding is None"),
     ],
 )

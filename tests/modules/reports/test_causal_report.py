@@ -228,7 +228,7 @@ def test_a_tracked_run_has_its_plot_and_name(
     client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
     (experiment,) = [found for found in client.search_experiments() if found.name != "Default"]
     (run,) = client.search_runs([experiment.experiment_id])
-    assert run.info.run_name.startswith("causal R2E1 · without non_causal · one-shot · scripted · ")
+    assert run.info.run_name == "100% · 2 reasoners + evaluat… · scripted"
     (figures,) = tmp_path.glob("mlruns/folkmoot/*/artifacts/figures.json")
     assert ["causal/evaluator/evaluations", 1, None, None, None] in json.loads(figures.read_text())[
         "data"

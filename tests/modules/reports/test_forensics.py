@@ -19,9 +19,9 @@ import folkmoot as fm
 from folkmoot.modules.reading.voting import majority, weighted
 from folkmoot.modules.reports.forensics import CHANGES, chances, forensics, moves
 from folkmoot.modules.reports.shapley import ballot_of, coalitions_right, shapley_values
-from folkmoot.pipelines.evaluation.logged import figures_table
 from folkmoot.pipelines.runs.summary import summarise
 from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.tracking.evaluation import figures_of
 
 CHOICES = {"A": "bank", "B": "mall", "C": "park"}
 
@@ -412,7 +412,7 @@ def test_shapley_values_are_of_at_most_eight_voters() -> None:
 def test_forensics_are_in_the_summary_and_in_the_table_of_figures() -> None:
     run = {"program": {"program": "deliberation"}}
     summary = summarise([LOST, WON, SPLIT, AGREED], 4, lambda _: {}, run)
-    metrics = {figure: value for figure, value, *_ in figures_table(summary).rows}
+    metrics = {figure: value for figure, value, *_ in figures_of(summary)}
     assert metrics["forensics/sycophancy/rate"] == 0.5
     assert metrics["forensics/oracle/gap"] == 0.5
     assert metrics["forensics/agent/r/shapley"] == 0.375

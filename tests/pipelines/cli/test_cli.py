@@ -32,6 +32,7 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 COMMANDS = [
     *(
         "try",
+        "show",
         "ask",
         "evaluate",
         "compare",

@@ -19,7 +19,7 @@ from folkmoot.pipelines.cli.app import app
 from folkmoot.pipelines.cli.doctor import Check, examine
 from folkmoot.pipelines.cli.options import DoctorRequest
 from folkmoot.pipelines.testing.server import ScriptedServer
-from folkmoot.pipelines.tracking.unsent import note_unsent
+from folkmoot.pipelines.tracking.waiting import note_pushed
 
 KEY = "sk-canary-3e7d55a0"
 
@@ -133,7 +133,7 @@ def test_a_store_is_counted_and_must_be_writable(
 
 
 def test_runs_that_wait_to_be_sent_are_told(checks: Any, tmp_path: Path) -> None:
-    note_unsent(tmp_path, {"missing": ["scores"], "store": "s", "status": "FINISHED", "key": "k"})
+    note_pushed(tmp_path, "s", whole=False)
     found = checks()["MLflow backlog"]
     assert (found.status, str(tmp_path) in found.said) == ("warn", True)
     assert "folkmoot push" in str(found.fix)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,12 +34,7 @@ def test_a_compilation_is_a_run_with_children(
     run = store.get_run(result.mlflow_run_id)
     assert store.get_experiment(run.info.experiment_id).name == "colours"
     assert run.info.status == "FINISHED"
-    told = re.fullmatch(
-        "compile copro light · single (zero_shot|cot|simple) · scripted · 100.0% right, .+% to "
-        "100.0% · .+",
-        run.info.run_name,
-    )
-    assert told, run.info.run_name
+    assert run.info.run_name == "100% · compile copro light · scripted"
     params, metrics = run.data.params, run.data.metrics
     assert (params["settings.optimizer"], params["settings.preset"]) == ("copro", "light")
     assert metrics["accuracy"] == metrics["accuracy_after"] == 1.0 > metrics["accuracy_before"]
@@ -70,8 +64,8 @@ def test_a_compilation_is_a_run_with_children(
         if c.data.tags.get("folkmoot.candidate") == result.selection["candidate"]
     )
     assert best.data.metrics["score"] == 1.0
-    assert best.info.run_name.startswith(f"candidate {result.selection['candidate']} · single ")
-    assert " · scripted · 100.0%, " in best.info.run_name
+    name = f"100% · candidate {result.selection['candidate']} · scripted"
+    assert best.info.run_name == name
     assert KEY in Path(store.download_artifacts(best.info.run_id, "prompts.md")).read_text()
     compiled(scripted.url, optimizer="copro", tracking=True, out=out, settings=settings)
     assert len(store.search_runs([run.info.experiment_id], parent)) == len(children), (
@@ -103,7 +97,7 @@ def test_a_store_that_is_down_stops_nothing(
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
     scripted.reply = of_demos()
-    with pytest.warns(RuntimeWarning, match="MLflow did not take candidates, scores, prompts"):
+    with pytest.warns(RuntimeWarning, match="did not take the run .*folkmoot push"):
         found = compiled(
             scripted.url, optimizer="labeled_few_shot", tracking=True, out=tmp_path, validation=0
         )

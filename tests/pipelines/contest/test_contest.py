@@ -10,7 +10,9 @@ from typing import Any
 
 import children
 import pytest
+from mlflow import MlflowClient
 from planted_programs import planted_lm, questions, solo, team
+from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.base.calls import GivenUpError
@@ -323,3 +325,21 @@ def test_improving_is_judged_on_unseen_questions(tmp_path: Path) -> None:
         assert not race & {row["id"] for row in read_rows(path)}
     with pytest.raises(fm.UserError, match="at least 300"):
         hold({"crew": team("crew", 90)}, questions(60), improve=True)
+
+
+def test_mlflow_has_a_parent_run_with_a_child_for_each_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
+    contest = hold(
+        {"crew": team("crew", 95)}, questions(50), out=tmp_path / "out", tracking=True, register="c"
+    )
+    client = MlflowClient()
+    runs = client.search_runs([one.experiment_id for one in client.search_experiments()])
+    parent = next(run for run in runs if run.info.run_id == contest.run_id)
+    assert "better: crew" in parent.info.run_name
+    children = [run for run in runs if run is not parent]
+    assert {run.data.tags["mlflow.parentRunId"] for run in children} == {contest.run_id}
+    assert {run.info.status for run in runs} == {"FINISHED"}
+    assert len(children) == len(contest.runs) == 3
+    assert [one.name for one in client.search_registered_models()] == ["c"]

@@ -35,11 +35,11 @@ from folkmoot.modules.agents.transcript import Task
 from folkmoot.modules.base.calls import UsageFields
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.modules.reading.row import taken
-from folkmoot.pipelines.evaluation.logged import evaluation_metrics, evaluation_note
 from folkmoot.pipelines.lms.ledger import read_ledger
 from folkmoot.pipelines.runs.lines import result_lines
 from folkmoot.pipelines.runs.progress import Progress
 from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.tracking.evaluation import evaluation_entry
 
 KEYS = [
     "id",
@@ -270,8 +270,9 @@ def test_a_cut_off_reply_is_counted_and_says_so(scripted: Any, tmp_path: Path) -
             row["usage"]["truncated_calls"] == row["transcript"][0]["usage"]["truncated_calls"] == 2
         )
     assert (result.summary.counts["unreadable"], result.summary.counts["truncated"]) == (5, 5)
-    assert evaluation_metrics(result.summary)["truncated"] == 5
-    assert "5 cut off" in evaluation_note(result.summary)
+    entry = evaluation_entry(tmp_path, "key")
+    assert entry.metrics["truncated"] == 5
+    assert "5 cut off" in str(entry.note)
     assert {entry["finish_reason"] for entry in read_ledger(tmp_path)} == {"length"}
     asked = len(scripted.bodies)
     again = fm.evaluate(

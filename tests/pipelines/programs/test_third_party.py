@@ -217,7 +217,7 @@ def test_what_nobody_registers_is_named_by_module_and_name() -> None:
         ("extra_mine:Nobody", "has no 'Nobody'"),
         ("extra_mine:Doubt", "is not a program"),
         ("extra_nowhere:Queue", "no program or file 'extra_nowhere:Queue'"),
-        ("single:extra_mine:Queue", "is no strategy"),
+        ("single:extra_mine:Queue", "is not a strategy"),
         ("deliberation:intuitive,reasoner:nobody", "no tie-break 'nobody': choose judge, majority"),
     ],
 )

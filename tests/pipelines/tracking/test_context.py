@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -23,8 +24,9 @@ from folkmoot.pipelines.evaluation.earlier import earlier
 from folkmoot.pipelines.evaluation.evaluate import carry_out
 from folkmoot.pipelines.evaluation.plan import EvaluationPlan, plan_evaluation
 from folkmoot.pipelines.evaluation.request import EvaluateRequest
-from folkmoot.pipelines.tracking import mlflow_sink
+from folkmoot.pipelines.tracking import live
 from folkmoot.pipelines.tracking.context import caller_place, from_caller
+from folkmoot.pipelines.tracking.stored_run import StoredRun
 
 PARENT = "mlflow.parentRunId"
 ASKED = [
@@ -229,7 +231,8 @@ def test_a_run_that_lasts_is_in_mlflow_while_it_goes_on(
     client: mlflow.MlflowClient, lm: Any, scripted: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mlflow.set_experiment("her experiment")
-    monkeypatch.setattr(mlflow_sink, "LIVE_SECONDS", 0.0)
+    monkeypatch.setattr(live, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(live, "MOST_CPU", 9.0)
     answer, seen = scripted.reply, []
 
     def slow(body: Any) -> Any:
@@ -280,18 +283,13 @@ def test_a_run_whose_id_was_not_noted_is_found_again(
     done.
     """
 
-    class Killed(BaseException):
-        pass
-
-    def killed(*_: Any) -> None:
-        raise Killed
+    def killed(stored: StoredRun) -> None:
+        _ = stored.run
+        sys.exit()  # which ends a thread in silence
 
     with monkeypatch.context() as patch:
-        patch.setattr(mlflow_sink.MlflowTracker, "_describe", lambda *_: None)
-        patch.setattr(mlflow_sink.MlflowTracker, "_note", lambda *_: None)
-        patch.setattr("folkmoot.pipelines.evaluation.evaluate.read_rows", killed)
-        with pytest.raises(Killed):
-            evaluated(lm, out=tmp_path / "out")
+        patch.setattr(StoredRun, "make", killed)
+        assert evaluated(lm, out=tmp_path / "out").run_id is None
     found = evaluated(lm, out=tmp_path / "out")
     experiment = client.get_experiment_by_name("hers")
     assert experiment is not None
@@ -299,3 +297,14 @@ def test_a_run_whose_id_was_not_noted_is_found_again(
         found.run_id
     ]
     assert client.get_run(found.run_id).info.status == "FINISHED"
+
+
+def test_a_run_enters_its_program_into_the_registry_once(
+    client: mlflow.MlflowClient, lm: Any, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        found = evaluated(lm, out=tmp_path / "out", register="bank")
+    (version,) = client.search_model_versions("name = 'bank'")
+    assert version.run_id == found.run_id
+    with pytest.raises(fm.UserError, match="drop --no-track"):
+        evaluated(lm, register="bank", tracking=False)

@@ -27,8 +27,8 @@ import folkmoot as fm
 from folkmoot.pipelines.cli import doctor as cli_doctor
 from folkmoot.pipelines.cli.doctor import examine
 from folkmoot.pipelines.cli.options import DoctorRequest
-from folkmoot.pipelines.evaluation import logged
 from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.tracking import evaluation
 
 pytest.importorskip(
     "opentelemetry.exporter.otlp.proto.http", reason="the OTLP exporter is not installed"
@@ -104,9 +104,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     uri = new_store(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", uri)
-        patch.setenv("FOLKMOOT_CACHE", str(folder / "cache"))
-        patch.setattr(logged, "plot_of", lambda program: None)
+        patch.setattr(evaluation, "plot_of", lambda program: None)
         yield uri
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of waiting folders of its own."""
+    monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path / "cache"))
 
 
 def traced(url: str, out: Path | None, n: int = 3) -> fm.Evaluation:
@@ -189,9 +194,8 @@ def test_what_an_endpoint_does_not_take_is_counted_and_sent_by_the_same_command(
             "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"http://127.0.0.1:9/in?token={KEY}"
         )
     collector.status = status or 200
-    result = traced(scripted.url, tmp_path / "run")
     with pytest.warns(RuntimeWarning, match=f"did not take 15 of 15 spans.*({said})") as warned:
-        assert not result.wait_for_traces()
+        result = traced(scripted.url, tmp_path / "run")
     assert not result.wait_for_traces()
     assert KEY not in str(warned[0].message)
     collector.status = 200
@@ -206,20 +210,18 @@ def test_spans_that_are_rejected_are_counted(
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
     collector.rejects = 2
-    result = traced(scripted.url, tmp_path / "run")
-    with pytest.warns(RuntimeWarning, match=r"did not take 2 of 15 spans \(too old\)"):
-        assert not result.wait_for_traces()
+    with pytest.warns(RuntimeWarning, match=r"did not take 2 of 15 spans .*: too old\)"):
+        assert not traced(scripted.url, tmp_path / "run").wait_for_traces()
 
 
 def test_a_batch_that_is_refused_does_not_keep_the_others_back(
     scripted: ScriptedServer, collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
-    monkeypatch.setattr("folkmoot.pipelines.tracking.send_traces.BATCH", 1)
+    monkeypatch.setattr("folkmoot.pipelines.tracking.traces.BATCH", 1)
     collector.first_status = 413
-    result = traced(scripted.url, tmp_path / "run")
-    with pytest.warns(RuntimeWarning, match=r"did not take 5 of 15 spans \(it answered 413\)"):
-        assert not result.wait_for_traces()
+    with pytest.warns(RuntimeWarning, match=r"did not take 5 of 15 spans .*: it answered 413\)"):
+        assert not traced(scripted.url, tmp_path / "run").wait_for_traces()
     assert len(collector.spans) == 10
 
 

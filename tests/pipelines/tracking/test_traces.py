@@ -24,14 +24,12 @@ from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.base.calls import metered
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.protocols.program import Program, prediction_of
-from folkmoot.pipelines.evaluation import logged
-from folkmoot.pipelines.lms.engine import Engine
 from folkmoot.pipelines.runs.traces import DEFAULT_TRACES, TRACES, read_traces, traced_ids
 from folkmoot.pipelines.testing.server import ScriptedServer
-from folkmoot.pipelines.tracking import mlflow_sink as tracking
-from folkmoot.pipelines.tracking import send_traces as traces_send
+from folkmoot.pipelines.tracking import evaluation, push
+from folkmoot.pipelines.tracking import traces as traces_send
+from folkmoot.pipelines.tracking.cursor import CURSOR
 from folkmoot.pipelines.tracking.spans import spans_of, trace_id
-from folkmoot.pipelines.tracking.unsent import unsent_in
 
 CANARY = "sk-canary-5b2f90c1"
 
@@ -44,7 +42,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", uri)
         patch.setenv("FOLKMOOT_CACHE", str(folder / "cache"))
-        patch.setattr(logged, "plot_of", lambda program: None)
+        patch.setattr(evaluation, "plot_of", lambda program: None)
         yield uri
 
 
@@ -103,12 +101,8 @@ def test_a_rate_that_is_no_share_is_refused(rate: Any) -> None:
 
 
 def test_every_question_has_a_trace_with_its_turns_and_calls(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scripted: ScriptedServer, tmp_path: Path
 ) -> None:
-    async def watched(*_: Any) -> None:
-        raise AssertionError("a traced call takes the long way through DSPy")
-
-    monkeypatch.setattr(Engine, "complete", watched)
     result = traced(scripted.url, tmp_path / "out")
     assert result.summary.counts["errors"] == 0
     traces = found(tmp_path / "out")
@@ -120,10 +114,8 @@ def test_every_question_has_a_trace_with_its_turns_and_calls(
         assert root.parent_id is None
         assert root.inputs["question"] == row["question"]
         assert root.outputs == {
-            "answer": row["answer"],
-            "gold": row["gold"],
-            "correct": row["correct"],
-        }
+            name: f"{row[name]}: {row['choices'][row[name]]}" for name in ("answer", "gold")
+        } | {"correct": row["correct"]}
         agents = [span for span in others if span.span_type == "AGENT"]
         calls = [span for span in others if span.span_type == "CHAT_MODEL"]
         assert [span.name for span in agents] == ["intuitive, round 1", "reasoner, round 1"]
@@ -145,7 +137,7 @@ def test_every_question_has_a_trace_with_its_turns_and_calls(
             turn["usage"]["prompt_tokens"] + turn["usage"]["completion_tokens"]
             for turn in row["transcript"]
         )
-        assert trace.info.tags["mlflow.traceName"] == name
+        assert trace.info.tags["mlflow.traceName"] == row["question"]
         # the price is unknown, and not nothing
         assert "mlflow.trace.cost" not in trace.info.trace_metadata
 
@@ -256,13 +248,13 @@ def test_what_was_answered_untraced_is_traced_on_resuming(
 def test_many_traces_are_sent_by_a_thread_of_their_own(
     scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracking, "MANY_TRACES", 3)
+    monkeypatch.setattr(push, "MANY_BYTES", 3)
     monkeypatch.setattr(traces_send, "MOST_ASSESSED", 11)
     result = traced(scripted.url, tmp_path / "out", n=12)
     assert result.wait_for_traces(60)
     assert len(traces := found(tmp_path / "out")) == 12
     assert not any(trace.info.assessments for trace in traces.values())
-    assert unsent_in(tmp_path / "out") is None
+    assert json.loads((tmp_path / "out" / CURSOR).read_text())["clean"] is True
 
 
 def test_one_trace_that_is_refused_keeps_no_other_back(
@@ -350,7 +342,8 @@ def test_agents_of_one_name_that_speak_at_once_have_their_own_calls(
         return [replace(turns[place], text=words[place]) for place in (1, 2, 0)]
 
     calls = calls_of_agents(Seats(flow), scripted.url, tmp_path / "out")
-    assert calls.keys() == {("cot, round 1", word) for word in words}
+    said = enumerate(("Two.", "Three.", "One."), 1)
+    assert calls.keys() == {(f"cot, round 1, sample {place}", word) for place, word in said}
     for (_, word), prompts in calls.items():
         assert [str(word) in prompt for prompt in prompts] == [True]
 

@@ -1,4 +1,6 @@
-"""Tracking: what an MLflow run holds, that it is resumed, and that a bad store does no harm."""
+"""Pushes of folders: what an MLflow run holds, that it is resumed, and that a bad store does no
+harm.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,8 @@ import sqlite3
 import sys
 import threading
 import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, redirect_stderr, redirect_stdout
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,45 +23,48 @@ import pytest
 from dialogue_rows import error_row, row
 from hypothesis import given
 from hypothesis import strategies as st
+from mlflow import MlflowClient
 
 from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.modules.reading.question import Question
 from folkmoot.modules.reports.deliberation import deliberation_report
-from folkmoot.pipelines.evaluation import logged
 from folkmoot.pipelines.evaluation.evaluate import evaluate
-from folkmoot.pipelines.evaluation.logged import evaluation_uploads, standing
 from folkmoot.pipelines.plots.dialogues import dialogues_page, most_informative
 from folkmoot.pipelines.plots.evaluation import deliberation_plot
 from folkmoot.pipelines.plots.protocols import Drawing, plot_of
-from folkmoot.pipelines.runs.progress import Progress
-from folkmoot.pipelines.runs.summary import Summary, summarise
-from folkmoot.pipelines.tracking import mlflow_sink as tracking
+from folkmoot.pipelines.runs.summary import summarise
+from folkmoot.pipelines.tracking import evaluation
+from folkmoot.pipelines.tracking.context import NOWHERE
+from folkmoot.pipelines.tracking.cursor import CURSOR, Noted, RunState, note_beginning
+from folkmoot.pipelines.tracking.entry import RunEntry
+from folkmoot.pipelines.tracking.live import Tracking
+from folkmoot.pipelines.tracking.push import push, show_running
 from folkmoot.pipelines.tracking.store import check_place, store_uri
-from folkmoot.pipelines.tracking.tracker import start_tracking
-from folkmoot.pipelines.tracking.uploads import Tracker, Upload
+from folkmoot.pipelines.tracking.stored_run import StoredRun
+from folkmoot.pipelines.tracking.tracker import add_to_runs
 from folkmoot.pipelines.tracking.values import (
     experiment_name,
     params_of,
     run_name,
     scrubbed,
+    title,
     valid_name,
 )
 
 CANARY = "sk-canary-8d1f4e7a"
+KIND = "run.json"
 
 
 @pytest.fixture(scope="module")
 def first_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A folder in which tracking has made a store, and what it said meanwhile; the tables take
-    seconds.
-    """
+    """A folder in which a push has made a store, and what it printed; the tables take seconds."""
     folder, said = tmp_path_factory.mktemp("store"), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stderr(said), redirect_stdout(said):
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
         patch.chdir(folder)
-        track(folder / "out", a_run(settings={"data": "first"}))
+        pushed(folder / "out", a_run(settings={"data": "first"}))
     return folder, said.getvalue()
 
 
@@ -69,9 +72,10 @@ def first_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_run: tuple[Path, str]) -> Path:
     """The working folder of a user who has a store already."""
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     # It takes most of the time.
-    monkeypatch.setattr(logged, "plot_of", lambda program: None)
+    monkeypatch.setattr(evaluation, "plot_of", lambda program: None)
     shutil.copy(first_run[0] / "mlflow.db", tmp_path)
     return tmp_path
 
@@ -136,48 +140,35 @@ def rows() -> list[dict[str, Any]]:
     return found
 
 
-def evaluated(folder: Path, run: dict[str, Any], count: int = 4) -> Summary:
-    """What `evaluate` leaves behind before it calls `finish`."""
+def written(folder: Path, run: dict[str, Any], count: int = 4, stopped: str | None = None) -> Path:
+    """What `evaluate` leaves in a folder."""
     folder.mkdir(exist_ok=True)
     (folder / "results.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows()[:count]))
-    (folder / "run.json").write_text(json.dumps(run))
-    return summarise(iter(rows()[:count]), 4, deliberation_report, run)
+    (folder / KIND).write_text(json.dumps(run))
+    summary = summarise(iter(rows()[:count]), 4, deliberation_report, run)
+    summary.stopped = stopped
+    (folder / "summary.json").write_text(json.dumps(summary.to_dict()))
+    return folder
 
 
-def track(folder: Path, run: dict[str, Any], status: str = "FINISHED", count: int = 4) -> str:
-    tracker = start_tracking(run)
-    finish(tracker, evaluated(folder, run, count), folder, status)
-    assert tracker.run_id is not None
-    return tracker.run_id
+def pushed(folder: Path, run: dict[str, Any], **more: Any) -> str:
+    """The id of the run that a folder has once it is pushed."""
+    done = push(written(folder, run, **more))
+    assert done.missing == {}
+    assert json.loads((folder / KIND).read_text())["mlflow_run_id"] == done.run_ids[KIND]
+    return done.run_ids[KIND]
 
 
-def finish(tracker: Tracker, summary: Summary, folder: Path, status: str = "FINISHED") -> None:
-    tracker.end(evaluation_uploads(summary, folder, tracker), status, folder)
-
-
-def progress(tracker: Tracker, state: Progress) -> None:
-    tracker.live(lambda: standing(replace(state, score=float(state.correct))))
-
-
-def track_badly(folder: Path, match: str, run: dict[str, Any] | None = None) -> tuple[Tracker, str]:
-    """Track with a store that is no good, and see that this costs exactly one warning; gives its
-    text.
-    """
-    summary = evaluated(folder, a_run())
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        tracker = start_tracking(run or a_run())
-        progress(tracker, Progress(total=4, done=1))
-        finish(tracker, summary, folder)
-    (said,) = [str(one.message) for one in caught if issubclass(one.category, RuntimeWarning)]
-    assert re.search(match, said)
-    return tracker, said
+def badly(folder: Path, match: str, run: dict[str, Any] | None = None) -> str:
+    """Push to a store that is no good: nothing is raised; gives the reason."""
+    done = push(written(folder, run or a_run()))
+    reason = "; ".join(done.missing.values())
+    assert re.search(match, reason), reason
+    return reason
 
 
 def stored(experiment: str = "toy") -> list[Any]:
     """The runs of an experiment, the oldest first."""
-    from mlflow import MlflowClient
-
     client = MlflowClient()
     found = client.get_experiment_by_name(experiment)
     assert found is not None
@@ -188,6 +179,20 @@ def artifacts(here: Path, run_id: str) -> Path:
     return here / "mlruns" / "toy" / run_id / "artifacts"
 
 
+def requests_of(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of what is asked of MLflow's clients from now on."""
+    asked: list[str] = []
+    for name in ("search_runs", "get_run", "create_run", "log_batch", "log_artifact"):
+        whole = getattr(MlflowClient, name)
+
+        def noted(*given: Any, name: str = name, whole: Any = whole, **named: Any) -> Any:
+            asked.append(name)
+            return whole(*given, **named)
+
+        monkeypatch.setattr(MlflowClient, name, noted)
+    return asked
+
+
 def test_a_new_store_is_made_where_mlflow_looks_and_in_silence(first_run: tuple[Path, str]) -> None:
     folder, said = first_run
     assert said == ""
@@ -196,167 +201,178 @@ def test_a_new_store_is_made_where_mlflow_looks_and_in_silence(first_run: tuple[
 
 
 def test_a_run_says_what_it_was_of_and_how_it_went(here: Path) -> None:
-    run_id = track(here / "out", a_run())
-    (run,) = stored()
-    assert run.info.run_id == run_id
-    assert run.info.status == "FINISHED"
-    said = (
-        "deliberation intuitive, reasoner · judge · small, large · 50.0% right, 15.0% to "
-        "85.0% · $1.0000"
+    note_beginning(
+        written(here / "out", a_run()),
+        KIND,
+        Noted(1000, 2000, NOWHERE, True, None, None),
+        pushes=True,
     )
-    assert run.info.run_name == said
+    run_id = pushed(here / "out", a_run())
+    (run,) = stored()
+    assert (run.info.run_id, run.info.status) == (run_id, "FINISHED")
+    assert (run.info.start_time, run.info.end_time) == (1000, 2000)
+    assert run.info.run_name == "50% · 2 agents + judge · small…"
 
     params, tags, metrics = run.data.params, run.data.tags, run.data.metrics
     assert params["program.roles"] == "intuitive, reasoner"
     assert params["program.sampling.temperature"] == "0.5"
-    assert params["lm.name"] == "openai/small"
-    assert params["lm.judge.name"] == "openai/large"
-    assert params["data.split"] == "validation"
-    assert params["settings.concurrency"] == "64"
-    assert "data.seed" not in params
+    assert (params["lm.name"], params["lm.judge.name"]) == ("openai/small", "openai/large")
+    assert (params["data.split"], params["settings.concurrency"]) == ("validation", "64")
+    assert not {"data.seed", "lm.endpoint", "data.fingerprint", "versions.python"} & params.keys()
+    details = json.loads((artifacts(here, run_id) / "details.json").read_text())
+    assert details["lms"]["*"]["endpoint"] == "openai/small at http://h/v1"
+    assert details["versions"]["python"] == "3.11"
     assert tags["folkmoot.lm"] == "openai/small, openai/large"
     assert tags["folkmoot.program_hash"] == "a" * 64
     assert tags["mlflow.source.git.commit"] == "d" * 40
-    assert "50.0% right" in tags["mlflow.note.content"]
+    assert tags["mlflow.note.content"].startswith("**50.0% right**")
 
-    assert metrics["accuracy"] == 0.5
-    assert metrics["accuracy_low"] < 0.5 < metrics["accuracy_high"]
+    assert metrics["accuracy_low"] < metrics["accuracy"] == 0.5 < metrics["accuracy_high"]
     assert (metrics["rows"], metrics["errors"], metrics["unreadable"]) == (4, 1, 0)
-    assert metrics["cost_usd"] == 1.0
-    assert metrics["seconds_p50"] == 2.5
+    assert (metrics["cost_usd"], metrics["seconds_p50"]) == (1.0, 2.5)
     assert len(metrics) < 20, "the others are in a table"
-
     (used,) = run.inputs.dataset_inputs
     assert (used.dataset.name, used.dataset.digest) == ("toy", "c" * 36)
+
+
+def test_a_push_sends_nothing_twice_and_asks_only_after_one_that_failed(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = requests_of(monkeypatch)
+    pushed(here / "out", a_run())
+    assert "search_runs" not in asked
+    assert asked.count("create_run") == 1
+    asked.clear()
+    assert push(here / "out").missing == {}
+    assert asked == []
+    cursor = json.loads((here / "out" / CURSOR).read_text())
+    del cursor["runs"]
+    (here / "out" / CURSOR).write_text(json.dumps({**cursor, "clean": False}))
+    assert push(here / "out").missing == {}
+    assert "search_runs" in asked
+    assert "create_run" not in asked
+    assert len(stored()) == 1
 
 
 @pytest.mark.plots
 def test_the_artifacts_can_be_read_by_people_and_by_mlflow(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mlflow import MlflowClient
-
-    monkeypatch.setattr(logged, "plot_of", plot_of)
-    run_id = track(here / "out", a_run())
+    monkeypatch.setattr(evaluation, "plot_of", plot_of)
+    run_id = pushed(here / "out", a_run())
     folder = artifacts(here, run_id)
-    names = {path.name for path in folder.iterdir()}
-    assert names == {
+    assert {path.name for path in folder.iterdir()} == {
         *("results.jsonl", "summary.json", "run.json", "rows.json", "figures.json"),
-        *("dialogues.html", "deliberation.png"),
+        *("details.json", "dialogues.html", "deliberation.png"),
     }
     assert (folder / "results.jsonl").read_text() == (here / "out" / "results.jsonl").read_text()
     assert (folder / "deliberation.png").read_bytes().startswith(b"\x89PNG")
-    experiment = MlflowClient().get_experiment_by_name("toy")
-    assert experiment is not None
-    table = MlflowClient().load_table(experiment.experiment_id, "rows.json", [run_id])
+    experiment = stored()[0].info.experiment_id
+    table = MlflowClient().load_table(experiment, "rows.json", [run_id])
     assert list(table["id"]) == ["q0", "q1", "q2", "q3"]
     assert list(table["correct"]) == [True, False, True, False]
     assert table["error"][3] == "no answer in time"
-    figures = MlflowClient().load_table(experiment.experiment_id, "figures.json", [run_id])
+    figures = MlflowClient().load_table(experiment, "figures.json", [run_id])
     known = figures.set_index("figure")
     subject = known.loc["by_subject/language/arts"]
     assert (subject["value"], subject["n"]) == (1.0, 2)
     assert 0 < subject["low"] < subject["high"] == 1
     assert known["value"]["deliberation/consensus_rate"] == pytest.approx(2 / 3)
-    assert known["value"]["deliberation/role/reasoner/accuracy_last"] == pytest.approx(2 / 3)
     assert known["low"].isna()["deliberation/consensus_rate"]
     assert known["value"]["usage/truncated_calls"] == 0
+
+
+def an_entry(**fields: Any) -> RunEntry:
+    return RunEntry(key="k/x", name="x", experiment="toy", **fields)
 
 
 @pytest.mark.parametrize("outage", [False, True])
 def test_a_registry_that_takes_no_prompts_fails_no_run(
     here: Path, monkeypatch: pytest.MonkeyPatch, outage: bool
 ) -> None:
-    from mlflow import MlflowClient, MlflowException
+    from mlflow import MlflowException
 
     def refuse(*_: Any, **__: Any) -> None:
         said = "no prompts here"
         raise MlflowException(said) if outage else MlflowException.invalid_parameter_value(said)
 
-    tracker = start_tracking(a_run())
-    uploads = {"prompts": lambda: Upload(prompts={"toy.single cot.predict": "Think of {x}."})}
+    entry = an_entry(prompts={"toy.single cot.predict": "Think of {x}."})
+    state = RunState(run_id=None, sent={}, curve=-1, traces=0)
+
+    def send() -> None:
+        run = StoredRun(MlflowClient(), entry, state, None, asks=True)
+        next(part for part in run.parts() if part.name.startswith("prompt ")).send()
+
     with monkeypatch.context() as patch:
         patch.setattr(MlflowClient, "register_prompt", refuse)
-        missing = tracker.end(uploads, "FINISHED", here / "out", warn=False)
-    assert ("prompts" in missing) == outage, "an outage is tried again"
-    assert tracker.end(uploads, "FINISHED", here / "out") == []
-    assert tracker.end(uploads, "FINISHED", here / "out") == []
+        if outage:
+            with pytest.raises(MlflowException):
+                send()
+        else:
+            send()
+    send()
+    send()
     (run,) = stored()
     linked = json.loads(run.data.tags["mlflow.linkedPrompts"])
     assert linked == [{"name": "toy.single-cot.predict", "version": "1"}]
-    assert run.info.status == "FINISHED"
+
+
+def test_a_curve_that_the_store_has_in_part_is_completed(here: Path) -> None:
+    curve = [(step, {"reward": float(step)}) for step in (5, 10)]
+    state = RunState(run_id=None, sent={}, curve=-1, traces=0)
+    StoredRun(MlflowClient(), an_entry(curve=curve[:1]), state, None, asks=False).send_figures()
+    state["curve"] = -1  # as after a kill
+    StoredRun(MlflowClient(), an_entry(curve=curve), state, None, asks=True).send_figures()
+    history = MlflowClient().get_metric_history(str(state["run_id"]), "reward")
+    assert [(point.step, point.value) for point in history] == [(5, 5.0), (10, 10.0)]
 
 
 def test_a_long_table_is_cut_and_says_so(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logged, "TABLE_ROWS", 3)
-    run_id = track(here / "out", a_run())
+    monkeypatch.setattr(evaluation, "TABLE_ROWS", 3)
+    run_id = pushed(here / "out", a_run())
     table = json.loads((artifacts(here, run_id) / "rows.json").read_text())
     assert len(table["data"]) == 3
     assert stored()[0].data.tags["folkmoot.table_rows"] == "the first 3 of 4"
 
 
-def test_a_killed_run_is_continued(here: Path) -> None:
-    killed = start_tracking(a_run())  # and then kill -9: nothing more is heard of it
-    assert stored()[0].info.status == "RUNNING"
-    assert stored()[0].info.run_name == "deliberation intuitive, reasoner · judge · small, large"
-    assert track(here / "out", a_run(mlflow_run_id=killed.run_id)) == killed.run_id
-    (run,) = stored()
-    assert run.info.status == "FINISHED"
-    assert run.data.metrics["rows"] == 4
-
-
 def test_a_stopped_run_runs_again_and_keeps_its_first_parameters(here: Path) -> None:
-    run_id = track(here / "out", a_run(), status="KILLED", count=2)
+    run_id = pushed(here / "out", a_run(), count=2, stopped="budget 2 calls spent")
     (run,) = stored()
     assert (run.info.status, run.data.metrics["rows"]) == ("KILLED", 2)
-
     settings = {"data": "toy", "split": "validation", "concurrency": 8}
-    again = start_tracking(a_run(mlflow_run_id=run_id, settings=settings))
-    assert again.run_id == run_id
-    assert stored()[0].info.status == "RUNNING"
-    finish(again, evaluated(here / "out", a_run()), here / "out")
+    written(here / "out", a_run(settings=settings))
+    assert show_running(here / "out", KIND, 3, {"accuracy": 0.25}) == run_id
+    (run,) = stored()
+    assert (run.info.status, run.data.metrics["accuracy"]) == ("RUNNING", 0.25)
+    assert pushed(here / "out", a_run(settings=settings)) == run_id
     (run,) = stored()
     assert (run.info.status, run.data.metrics["rows"]) == ("FINISHED", 4)
+    history = MlflowClient().get_metric_history(run_id, "accuracy")
+    assert [point.step for point in history] == [2, 3, 4]
     assert run.data.params["settings.concurrency"] == "64"
-    assert json.loads(run.data.tags["folkmoot.changed_on_resuming"]) == {
-        "settings.concurrency": "8"
-    }
+    changed = json.loads(run.data.tags["folkmoot.changed_on_resuming"])
+    assert changed == {"settings.concurrency": "8"}
     assert len(json.loads((artifacts(here, run_id) / "rows.json").read_text())["data"]) == 4
 
 
 def test_a_run_that_is_gone_from_the_store_begins_anew(here: Path) -> None:
-    from mlflow import MlflowClient
-
-    elsewhere = start_tracking(a_run(mlflow_run_id="0" * 32))
-    assert elsewhere.run_id not in (None, "0" * 32)
-    MlflowClient().delete_run(str(elsewhere.run_id))
-    anew = start_tracking(a_run(mlflow_run_id=elsewhere.run_id))
-    assert anew.run_id not in (None, elsewhere.run_id)
-
-
-def test_a_deleted_experiment_comes_back(here: Path) -> None:
-    from mlflow import MlflowClient
-
-    track(here / "out", a_run())
-    found = MlflowClient().get_experiment_by_name("toy")
-    assert found is not None
-    MlflowClient().delete_experiment(found.experiment_id)
-    assert track(here / "out", a_run()) in [run.info.run_id for run in stored()]
+    first = pushed(here / "out", a_run())
+    MlflowClient().delete_run(first)
+    second = pushed(here / "out", a_run(), stopped="interrupted")
+    assert second != first
+    MlflowClient().delete_experiment(stored()[0].info.experiment_id)
+    third = pushed(here / "other", a_run())
+    assert third in [run.info.run_id for run in stored()], "a deleted experiment comes back"
 
 
 MOVED = "UPDATE experiments SET artifact_location = '{}' WHERE name = 'toy'"
+RUNS_MOVED = "UPDATE runs SET artifact_uri = '{}'"
 ELSEWHERE: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "experiment": (MOVED, lambda run: {}),
     "experiment by its id": (MOVED, lambda run: {"mlflow_experiment_id": run.info.experiment_id}),
     "experiment of the run above": (MOVED, lambda run: {"mlflow_parent_id": run.info.run_id}),
-    "run above": (
-        "UPDATE runs SET artifact_uri = '{}'",
-        lambda run: {"mlflow_parent_id": run.info.run_id},
-    ),
-    "run that goes on": (
-        "UPDATE runs SET artifact_uri = '{}'",
-        lambda run: {"mlflow_run_id": run.info.run_id},
-    ),
+    "run above": (RUNS_MOVED, lambda run: {"mlflow_parent_id": run.info.run_id}),
+    "run that goes on": (RUNS_MOVED, lambda run: {}),
     "new run": (
         "CREATE TRIGGER t AFTER INSERT ON runs BEGIN UPDATE runs SET artifact_uri = '{}'; END",
         lambda run: {},
@@ -368,22 +384,26 @@ ELSEWHERE: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
 def test_a_store_found_in_the_folder_sends_nothing_out_of_it(
     here: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    track(here / "out", a_run())
+    pushed(here / "out", a_run())
     (run,) = stored()
     outside, (doctor, named_by) = tmp_path_factory.mktemp("outside"), ELSEWHERE[what]
     with closing(sqlite3.connect("mlflow.db")) as database:
         database.execute(doctor.format(outside))
         database.commit()
-    track_badly(
-        here / "out", f"the run stays in .*out: .* files to {outside}", a_run(**named_by(run))
+    folder = here / ("out" if what == "run that goes on" else "new")
+    place = {**NOWHERE, **named_by(run)}
+    note_beginning(
+        written(folder, a_run()),
+        KIND,
+        Noted(1, 2, place, True, None, None),
+        pushes=True,  # type: ignore[arg-type]
     )
-    assert (
-        tracking.attach([run.info.run_id], here / "out" / "run.json") is None
-        or "runs SET" in doctor
-    )
+    stopped = a_run(program_hash="e" * 64)  # so that there is something to send
+    badly(folder, f"would send files to {outside}", stopped)
+    assert add_to_runs([run.info.run_id], folder / KIND) is None or "runs SET" in doctor
     assert not list(outside.iterdir())
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{here}/mlflow.db")  # as the warning says
-    track(here / "out", a_run(**named_by(run)))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{here}/mlflow.db")  # as it is told
+    assert push(folder).missing == {}
     # MLflow remembers where a run's files went
     assert list(outside.iterdir()) or "runs SET" in doctor
 
@@ -405,215 +425,72 @@ def test_a_place_elsewhere_takes_a_store_with_a_full_address(
         check_place(place.format(tmp_path))
 
 
-def test_stopping_ends_the_run(here: Path) -> None:
-    tracker = start_tracking(a_run())
-    tracker.stop("FAILED")
-    from mlflow import MlflowClient
+def test_a_command_that_fails_ends_its_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from folkmoot.pipelines.tracking import live
 
-    assert MlflowClient().get_run(str(tracker.run_id)).info.status == "FAILED"
-
-
-def test_live_metrics_have_the_rows_done_as_step(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from mlflow import MlflowClient
-
-    monkeypatch.setattr(tracking, "LIVE_SECONDS", 0.0)
-    tracker = start_tracking(a_run())
-    state = Progress(total=4)
-    for one in rows()[:2]:
-        state.count(one)
-        progress(tracker, state)
-        until(lambda step=state.done: step in live_steps(str(tracker.run_id)))
-        until(lambda: not any(one.name == "folkmoot-mlflow" for one in threading.enumerate()))
-    finish(tracker, evaluated(here / "out", a_run()), here / "out")
-    history = MlflowClient().get_metric_history(str(tracker.run_id), "accuracy")
-    assert [(point.step, point.value) for point in history] == [(1, 1.0), (2, 0.5), (4, 0.5)]
-
-
-def test_points_of_a_curve_that_the_store_did_not_take_are_sent_again(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from mlflow import MlflowClient
-
-    monkeypatch.setattr(tracking, "LIVE_SECONDS", 0.0)
-    tracker = start_tracking(a_run())
-    log_batch, refused = MlflowClient.log_batch, list[str]()
-
-    def once(self: MlflowClient, run_id: str, **given: Any) -> None:
-        if not refused:
-            refused.append(run_id)
-            raise ConnectionError("out of order")
-        log_batch(self, run_id, **given)
-
-    monkeypatch.setattr(MlflowClient, "log_batch", once)
-    curve = [(step, {"reward": float(step)}) for step in (5, 10)]
-    tracker.live(lambda: Upload(curve=curve[:1]))
-    until(lambda: bool(refused))
-    assert tracker.end({"figures": lambda: Upload(curve=curve)}, "FINISHED", here / "out") == []
-    history = MlflowClient().get_metric_history(str(tracker.run_id), "reward")
-    assert [(point.step, point.value) for point in history] == [(5, 5.0), (10, 10.0)]
-
-
-def live_steps(run_id: str) -> list[int]:
-    from mlflow import MlflowClient
-
-    return [point.step for point in MlflowClient().get_metric_history(run_id, "accuracy")]
-
-
-def until(true: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline
+    monkeypatch.setattr(live, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(live, "MOST_CPU", 99.0)
+    tracking = Tracking(written(here / "out", a_run()), KIND)
+    until = time.monotonic() + 20
+    while tracking.run_id is None and time.monotonic() < until:
         time.sleep(0.01)
+    tracking.stop("FAILED")
+    assert MlflowClient().get_run(str(tracking.run_id)).info.status == "FAILED"
 
 
-def test_progress_is_throttled(here: Path) -> None:
-    tracker = start_tracking(a_run())
-    state = Progress(total=4, done=1)
-    for _ in range(100):
-        progress(tracker, state)
-    tracker.stop("KILLED")  # after whatever is under way
-    assert live_steps(str(tracker.run_id)) == []
-
-
-@pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """A store that takes every call, and answers only while the event is set."""
-    from mlflow import MlflowClient
-
-    answering, log_batch = threading.Event(), MlflowClient.log_batch
-    answering.set()
-
-    def slow(self: MlflowClient, *args: Any, **kwargs: Any) -> Any:
-        answering.wait(20)
-        return log_batch(self, *args, **kwargs)
-
-    monkeypatch.setattr(MlflowClient, "log_batch", slow)
-    yield answering
-    answering.set()
-
-
-def test_progress_never_waits_for_a_slow_store(
-    here: Path, monkeypatch: pytest.MonkeyPatch, answers: threading.Event
+def test_a_dead_server_holds_nobody_up(
+    here: Path, monkeypatch: pytest.MonkeyPatch, closed_port: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(tracking, "LIVE_SECONDS", 0.0)
-    tracker = start_tracking(a_run())
-    answers.clear()
-    before = threading.active_count()
-    began = time.monotonic()
-    for done in range(1, 200):
-        progress(tracker, Progress(total=200, done=done))
-    assert time.monotonic() - began < 0.5
-    assert threading.active_count() == before + 1
-    answers.set()
-    tracker.stop("KILLED")
-    assert threading.active_count() == before
-    assert live_steps(str(tracker.run_id)) == [1]
-
-
-def test_a_store_that_hangs_is_given_up_with_one_warning(
-    here: Path, monkeypatch: pytest.MonkeyPatch, answers: threading.Event
-) -> None:
-    answers.clear()
-    monkeypatch.setattr(tracking, "START_SECONDS", 0.2)
-    monkeypatch.setattr(tracking, "FINISH_SECONDS", 0.2)
-    began = time.monotonic()
-    track_badly(here / "out", "does not answer in time.*has everything")
-    assert time.monotonic() - began < 3
-
-
-def test_a_store_that_is_down_costs_a_warning_and_little_time(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    closed_port: int,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:{CANARY}@127.0.0.1:{closed_port}")
     began = time.monotonic()
-    tracker, said = track_badly(tmp_path / "out", "results.jsonl", a_run(mlflow_run_id="1" * 32))
+    reason = badly(here / "out", "refused|Max retries|API request")
     assert time.monotonic() - began < 8
-    assert tracker.run_id == "1" * 32  # so that the manifest goes on naming the run to continue
-    assert str(tmp_path / "out") in said
-    assert CANARY not in said
-    assert not (tmp_path / "mlflow.db").exists()
+    assert CANARY not in reason
     assert "".join(capfd.readouterr()) == ""
 
 
 @pytest.mark.parametrize(
-    "kind", ["no folder", "no database", "a locked database", "an unknown store"]
+    "kind", ["no folder", "no database", "a locked database", "an unknown store", "no server"]
 )
-def test_a_store_that_cannot_be_used_costs_a_warning(
-    here: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+def test_a_store_that_cannot_be_used_is_told_soon(
+    here: Path, monkeypatch: pytest.MonkeyPatch, closed_port: int, kind: str
 ) -> None:
-    import sqlite3
-
     (here / "file").write_bytes(b"no database at all " * 100)
     uri = {
         "no folder": f"sqlite:///{here}/file/below/mlflow.db",
         "no database": f"sqlite:///{here}/file",
         "a locked database": f"sqlite:///{here}/mlflow.db",
         "an unknown store": "nonsense://somewhere",
+        "no server": f"postgresql://u:{CANARY}@127.0.0.1:{closed_port}/x",
     }[kind]
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setattr("folkmoot.pipelines.tracking.store.CONNECT_SECONDS", 0.1)
     holder = sqlite3.connect(here / "mlflow.db")
     holder.execute("BEGIN EXCLUSIVE")
     began = time.monotonic()
-    tracker, _ = track_badly(here / "out", "MLflow did not take scores")
-    holder.close()
-    assert tracker.run_id is None
+    assert CANARY not in badly(here / "out", ".")
     assert time.monotonic() - began < 5
-
-
-def test_a_database_that_is_away_is_noticed_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed_port: int
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"postgresql://u:{CANARY}@127.0.0.1:{closed_port}/x")
-    _, said = track_badly(tmp_path / "out", "refused")
-    assert CANARY not in said
-
-
-def test_a_store_that_comes_back_gets_everything(
-    here: Path, monkeypatch: pytest.MonkeyPatch, closed_port: int
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setenv("MLFLOW_TRACKING_URI", f"postgresql://u:p@127.0.0.1:{closed_port}/x")
-        tracker = start_tracking(a_run(), here / "out")
-        assert tracker.run_id is None
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        finish(tracker, evaluated(here / "out", a_run()), here / "out")
+    holder.close()
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    assert push(here / "out").missing == {}
     assert stored()[0].data.metrics["rows"] == 4
-    manifest = json.loads((here / "out" / "run.json").read_text())
-    # so that the next resumption continues this run
-    assert manifest["mlflow_run_id"] == tracker.run_id
 
 
-def test_one_artifact_that_fails_does_not_keep_the_run_from_ending(
+def test_one_file_that_cannot_be_made_does_not_keep_the_run_from_ending(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(logged, "plot_of", lambda program: Drawing(full, ""))
-    with pytest.warns(RuntimeWarning, match="did not take tables and dialogues .no space left"):
-        track(here / "out", a_run())
+    monkeypatch.setattr(evaluation, "plot_of", lambda program: Drawing(full, ""))
+    monkeypatch.setattr(evaluation, "dialogues_page", lambda *_: 1 / 0)
+    done = push(written(here / "out", a_run()))
+    assert done.missing == {
+        "dialogues.html": "division by zero",
+        "deliberation.png": "no space left",
+    }
     assert stored()[0].info.status == "FINISHED"
-
-
-def test_a_fault_of_our_own_is_told_as_one_and_keeps_nothing_else_back(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(logged, "dialogues_page", lambda *_: 1 / 0)
-    with pytest.warns(
-        RuntimeWarning, match="fault in folkmoot .ZeroDivisionError: division by zero"
-    ) as said:
-        run_id = track(here / "out", a_run())
-    assert not [one for one in said if "did not take" in str(one.message)]
-    assert stored()[0].info.status == "FINISHED"
-    assert (artifacts(here, run_id) / "results.jsonl").is_file()
+    assert (artifacts(here, done.run_ids[KIND]) / "results.jsonl").is_file()
 
 
 def test_no_key_is_written_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -627,17 +504,19 @@ def test_no_key_is_written_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch)
             "max_tokens": 7,
         },
     }
-    run_id = track(here / "out", a_run(lms={"*": lm}, settings={"data": "toy", "hf_token": CANARY}))
+    settings = {"data": "toy", "hf_token": CANARY}
+    run_id = pushed(here / "out", a_run(lms={"*": lm}, settings=settings))
     assert stored()[0].data.params["lm.settings.max_tokens"] == "7"
-    (here / "out" / "run.json").unlink()  # written by this test, with the canary in it
+    (here / "out" / KIND).unlink()  # written by this test, with the canary in it
+    (here / "out" / "summary.json").unlink()
     files = [path for path in here.rglob("*") if path.is_file()]
     assert artifacts(here, run_id) / "run.json" in files
     assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
 
 
-def test_several_evaluations_at_once_are_several_runs(here: Path) -> None:
+def test_several_pushes_at_once_are_several_runs(here: Path) -> None:
     def one(number: int) -> None:
-        track(here / f"out{number}", a_run(program_hash=str(number) * 64))
+        pushed(here / f"out{number}", a_run(program_hash=str(number) * 64))
 
     threads = [threading.Thread(target=one, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -647,7 +526,6 @@ def test_several_evaluations_at_once_are_several_runs(here: Path) -> None:
     runs = stored()
     assert {run.data.tags["folkmoot.program_hash"][0] for run in runs} == set("0123")
     assert {run.info.status for run in runs} == {"FINISHED"}
-    assert not [thread for thread in threading.enumerate() if thread.name == "folkmoot-mlflow"]
 
 
 class Echo(Program):
@@ -674,21 +552,38 @@ def test_an_evaluation_is_one_run_however_often_it_is_resumed(here: Path) -> Non
         found = evaluate(Echo(), questions, out=here / "out", settings={"data": "data/toy.jsonl"})
         assert found.accuracy == 0.5
     (run,) = stored()
-    assert run.info.run_name.startswith("echo · ")
-    assert run.info.run_name.endswith("50.0% right, 18.8% to 81.2% · $0.0000")
+    assert run.info.run_name == "50% · echo"
     assert (run.info.status, run.data.metrics["rows"]) == ("FINISHED", 6)
     page = (artifacts(here, run.info.run_id) / "dialogues.html").read_text()
     assert "Which one?" in page
     assert "so it is" in page
 
 
-def test_no_tracker_does_nothing() -> None:
-    tracker = Tracker()
-    assert tracker.run_id is None
-    progress(tracker, Progress(total=1, done=1))
-    assert tracker.end({"scores": lambda: 1 / 0}, "FINISHED", Path("out")) == []  # type: ignore[dict-item]
-    assert tracker.wait()
-    tracker.stop("FAILED")
+def test_no_tracking_does_nothing(tmp_path: Path) -> None:
+    tracking = Tracking()
+    tracking.show(1, {"accuracy": 1.0})
+    tracking.end()
+    tracking.stop("FAILED")
+    assert tracking.run_id is None
+    assert tracking.wait()
+
+
+@pytest.mark.parametrize(
+    ("run", "score", "name"),
+    [
+        (a_run(), "72%", "72% · 2 agents + judge · small…"),
+        (a_run(settings={"run_name": "my own"}), "72%", "my own"),
+        (a_run(settings={"label": "before bootstrap_rs light with words"}), "f1 0.5", None),
+        (a_run(lms={"*": {"name": "local/qwen2.5-coder-1.5b-instruct"}}), None, None),
+    ],
+)
+def test_a_title_begins_with_the_score_and_fits(
+    run: dict[str, Any], score: str | None, name: str | None
+) -> None:
+    made = title(run, score)
+    assert made == (name or made)
+    assert len(made) <= 40
+    assert made.startswith(score or "2 agents + judge · ") or name == "my own"
 
 
 @pytest.mark.parametrize(
@@ -742,7 +637,7 @@ def test_an_experiment_is_named_after_its_data(data: str | None, name: str) -> N
 
 def test_a_value_too_long_for_mlflow_is_cut_and_stands_whole_in_the_artifact(here: Path) -> None:
     long = "a word " * 2000
-    run_id = track(here / "out", a_run(settings={"data": "toy", "note": long}))
+    run_id = pushed(here / "out", a_run(settings={"data": "toy", "note": long}))
     assert len(stored()[0].data.params["settings.note"]) == 6000
     whole = json.loads((artifacts(here, run_id) / "run.json").read_text())
     assert whole["settings"]["note"] == long

@@ -4,7 +4,6 @@ end.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import random
@@ -23,6 +22,7 @@ from urllib.request import urlopen
 
 import pytest
 from faulty_proxy import Fault, FaultyProxy
+from mlflow import MlflowClient
 from mortal import Forked, questions
 from planted import compiled, of_demos
 from stores import new_store
@@ -31,13 +31,13 @@ from typer.testing import CliRunner
 
 import folkmoot as fm
 from folkmoot.pipelines.cli.app import app
-from folkmoot.pipelines.evaluation import logged
-from folkmoot.pipelines.evaluation.push import push
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
-from folkmoot.pipelines.tracking import mlflow_sink as tracking
-from folkmoot.pipelines.tracking import send_traces, unsent
+from folkmoot.pipelines.tracking import evaluation, live, traces
+from folkmoot.pipelines.tracking.cursor import CURSOR, Cursor
+from folkmoot.pipelines.tracking.push import push
+from folkmoot.pipelines.tracking.stored_run import StoredRun
 from folkmoot.pipelines.tracking.ui_server import SERVER_ENV, STORE, server_command
-from folkmoot.pipelines.tracking.unsent import UNSENT, unsent_in, waiting
+from folkmoot.pipelines.tracking.waiting import waiting
 
 
 class Server:
@@ -93,7 +93,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(autouse=True)
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(logged, "plot_of", lambda program: None)
+    monkeypatch.setattr(evaluation, "plot_of", lambda program: None)
 
 
 class At:
@@ -122,8 +122,6 @@ def evaluated(url: str, out: Path | None, n: int, **more: Any) -> fm.Evaluation:
 
 
 def check_complete(out: Path, n: int, traces: int) -> None:
-    from mlflow import MlflowClient
-
     client = MlflowClient()
     run_id = json.loads((out / "run.json").read_text())["mlflow_run_id"]
     run = client.get_run(run_id)
@@ -138,7 +136,7 @@ def check_complete(out: Path, n: int, traces: int) -> None:
         [run.info.experiment_id], f"tags.`folkmoot.key` = '{run.data.tags['folkmoot.key']}'"
     )
     assert len(same) == 1
-    assert unsent_in(out) is None
+    assert json.loads((out / CURSOR).read_text())["clean"] is True
 
 
 @pytest.fixture
@@ -167,14 +165,12 @@ def test_traces_that_only_their_endpoints_fail_to_take_stay_marked_until_the_sto
     monkeypatch: pytest.MonkeyPatch,
     n: int,
 ) -> None:
-    monkeypatch.setattr(send_traces, "PATIENCE_SECONDS", 1.0)
     out = tmp_path / "out"
     proxy.rule = no_traces
-    with pytest.warns(RuntimeWarning, match="did not take .*traces .*folkmoot push"):
+    with pytest.warns(RuntimeWarning, match="did not take the run .*folkmoot push"):
         evaluated(scripted.url, out, n, traces=1).wait_for_traces(30)
-    assert (unsent_in(out) or {})["missing"] == ["traces"]
-    code, runs = pushed()
-    assert (code, runs[0]["missing"]) == (1, ["traces"])
+    assert waiting() == [out]
+    assert pushed()[0] == 1
     proxy.rule = lambda *_: None
     assert pushed() == (0, [{"folder": str(out), "missing": [], "problem": None}])
     check_complete(out, n, traces=n)
@@ -184,7 +180,6 @@ def test_traces_that_only_their_endpoints_fail_to_take_stay_marked_until_the_sto
 def test_a_store_that_fails_every_other_request_gets_everything_in_the_end(
     proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(send_traces, "PATIENCE_SECONDS", 5.0)
     out, dice = tmp_path / "out", random.Random(0)
     proxy.rule = lambda *_: "500" if dice.random() < 0.5 else None
     began = time.monotonic()
@@ -203,7 +198,7 @@ def test_links_that_the_store_lost_are_made_again(
 ) -> None:
     out = tmp_path / "out"
     proxy.rule = lambda method, path, number: "500" if "link-to-run" in path else None
-    with pytest.warns(RuntimeWarning, match="did not take traces"):
+    with pytest.warns(RuntimeWarning, match="did not take the run"):
         evaluated(scripted.url, out, 5, traces=1)
     proxy.rule = lambda *_: None
     assert pushed()[0] == 0
@@ -214,8 +209,6 @@ def test_links_that_the_store_lost_are_made_again(
 def test_a_run_whose_creation_was_answered_into_a_cut_connection_is_made_once(
     proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path
 ) -> None:
-    from mlflow import MlflowClient
-
     cut: list[str] = []
 
     def once(method: str, path: str, number: int) -> Fault:
@@ -247,7 +240,9 @@ def test_a_server_killed_and_started_again_during_a_run_gets_everything(
     server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
-    monkeypatch.setattr(tracking, "LIVE_SECONDS", 0.05)
+    monkeypatch.setattr(live, "FIRST_SECONDS", 0.05)
+    monkeypatch.setattr(live, "LIVE_SECONDS", 0.05)
+    monkeypatch.setattr(live, "MOST_CPU", 9.0)
     scripted.reply = at = At(request_10=server.kill, request_50=server.start)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
@@ -262,7 +257,9 @@ def test_a_server_that_stops_answering_for_a_while_holds_nothing_up(
     server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
-    monkeypatch.setattr(tracking, "LIVE_SECONDS", 0.05)
+    monkeypatch.setattr(live, "FIRST_SECONDS", 0.05)
+    monkeypatch.setattr(live, "LIVE_SECONDS", 0.05)
+    monkeypatch.setattr(live, "MOST_CPU", 9.0)
     scripted.reply = at = At(
         request_10=lambda: server.send(signal.SIGSTOP),
         request_70=lambda: server.send(signal.SIGCONT),
@@ -332,19 +329,16 @@ def test_what_a_store_could_not_take_is_marked_and_pushed(
     back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    with pytest.warns(RuntimeWarning, match="the program.*folkmoot push"):
+    with pytest.warns(RuntimeWarning, match="did not take the run .*folkmoot push"):
         result = evaluated(scripted.url, out, 6, traces=1)
     assert result.summary.counts["rows"] == 6
-    mark = json.loads((out / UNSENT).read_text())
-    assert {"scores", "tables and dialogues", "traces", "the program"} <= set(mark["missing"])
-    assert waiting(mark["store"]) == waiting() == [out]
+    store = json.loads((out / CURSOR).read_text())["store"]
+    assert waiting(store) == waiting() == [out]
     assert waiting("sqlite:////elsewhere/mlflow.db") == []
     runner = CliRunner()
     told = runner.invoke(app, ["push", "--json"])
     assert told.exit_code == 1
     assert json.loads(told.stdout)["ok"] is False
-    assert unsent_in(out) is not None
-
     back()
     told = runner.invoke(app, ["push", "--json"])
     assert told.exit_code == 0, told.stderr
@@ -357,8 +351,6 @@ def test_what_a_store_could_not_take_is_marked_and_pushed(
 def test_the_next_run_sends_what_earlier_ones_could_not_even_without_a_folder(
     back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
 ) -> None:
-    from mlflow import MlflowClient
-
     with pytest.warns(RuntimeWarning, match="folkmoot push"):
         evaluated(scripted.url, tmp_path / "out", 3)
     with pytest.warns(RuntimeWarning, match="has everything"):
@@ -386,23 +378,21 @@ def test_the_same_command_sends_it_too(
     check_complete(tmp_path / "out", 3, traces=3)
 
 
-def full(path: Path, value: Any) -> None:
-    raise OSError(errno.ENOSPC, "No space left on device", str(path))
-
-
 @pytest.mark.nightly
-def test_a_disk_that_gets_full_at_the_end_keeps_no_trace_from_the_store(
+def test_a_disk_that_is_full_keeps_nothing_from_the_store(
     back: Callable[[], None],
     scripted: ScriptedServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     back()
-    for module in (send_traces, unsent):
-        monkeypatch.setattr(module, "write_json", full)
-    result = evaluated(scripted.url, tmp_path / "out", 60, traces=1)
+    out = tmp_path / "out"
+    monkeypatch.setattr(Cursor, "save", lambda *_, **__: None)
+    result = evaluated(scripted.url, out, 60, traces=1)
     assert result.wait_for_traces(60)
-    check_complete(tmp_path / "out", 60, traces=60)
+    place = [MlflowClient().get_run(str(result.run_id)).info.experiment_id]
+    shown = MlflowClient().search_traces(locations=place, run_id=result.run_id, max_results=100)
+    assert len(shown) == 60
 
 
 @pytest.mark.nightly
@@ -421,48 +411,36 @@ def test_a_command_says_at_its_end_that_traces_are_missing_and_what_sends_them(
         *("--api-base", scripted.url),
     ]
     given = ["evaluate", "single:cot", *there, "--traces", 1, "--out", tmp_path / "out", "--quiet"]
-    code = (
-        "import sys; from folkmoot.pipelines.cli import main; "
-        "from folkmoot.pipelines.tracking import send_traces; "
-        "send_traces.PATIENCE_SECONDS = 0.5; sys.argv = sys.argv[1:]; main()"
-    )
+    code = "import sys; from folkmoot.pipelines.cli import main; sys.argv = sys.argv[1:]; main()"
     words = [sys.executable, "-c", code, "folkmoot", *map(str, given)]
     done = subprocess.run(
         words, capture_output=True, text=True, timeout=120
     )  # a forked one has no end like it
     assert done.returncode == 0
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("folkmoot: warning: MLflow did not take all traces (")
-    assert f"`folkmoot push {tmp_path / 'out'}` sends them" in last
+    assert last.startswith("folkmoot: warning: the tracking store did not take the run (")
+    assert f"`folkmoot push {tmp_path / 'out'}` sends it" in last
 
 
-def test_a_full_disk_before_a_store_that_is_away_says_what_sends_the_run(
-    away: Path, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(unsent, "write_json", full)
-    with pytest.warns(
-        RuntimeWarning, match="did not take .*traces.* the same command with the same folder"
-    ):
-        evaluated(scripted.url, tmp_path / "out", 60, traces=1)
-
-
-KILLED_IN: dict[str, tuple[Any, str]] = {
-    "while it sends traces": (send_traces, "_log"),
-    "before it sends them": (tracking.MlflowTracker, "_settle"),
-    "before it knows that they are there": (send_traces, "_left"),
+KILLED_IN: dict[str, tuple[Any, str, int]] = {
+    "when it has made the run": (StoredRun, "send_figures", 1),
+    "before the run ends": (StoredRun, "_end", 1),
+    "before it sends the model": (StoredRun, "_send_model", 1),
+    "while it sends traces": (traces, "_log", 2),
+    "while it assesses them": (traces, "_assess", 3),
 }
 
 
 def killed(when: str, store: str, cache: str, url: str, out: Path) -> None:
     """An evaluation in a process of its own, which is killed on its way."""
     os.environ.update(MLFLOW_TRACKING_URI=store, FOLKMOOT_CACHE=cache)
-    killed_at(*KILLED_IN[when], 1)
-    evaluated(url, out, 60, traces=1).wait_for_traces(60)
+    killed_at(*KILLED_IN[when])
+    evaluated(url, out, 45, traces=1).wait_for_traces(60)
 
 
 @pytest.mark.parametrize("when", KILLED_IN)
 @pytest.mark.nightly
-def test_a_sender_that_is_killed_leaves_a_mark_of_what_it_has_not_sent(
+def test_a_push_that_is_killed_is_completed_by_the_next_one(
     back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path, when: str
 ) -> None:
     back()
@@ -472,10 +450,9 @@ def test_a_sender_that_is_killed_leaves_a_mark_of_what_it_has_not_sent(
     child.start()
     child.join(120)
     assert child.exitcode == -9
-    assert "traces" in (unsent_in(out) or {})["missing"]
-    assert waiting() == [out]
-    assert pushed() == (0, [{"folder": str(out), "missing": [], "problem": None}])
-    check_complete(out, 60, traces=60)
+    push(out)
+    push(out)
+    check_complete(out, 45, traces=45)
 
 
 def test_mlflow_remembers_the_version_of_a_server_as_when_this_was_written() -> None:
@@ -492,75 +469,47 @@ def test_mlflow_remembers_the_version_of_a_server_as_when_this_was_written() -> 
 
 
 def test_what_is_no_finished_run_is_not_pushed(tmp_path: Path, away: Path) -> None:
-    with pytest.raises(fm.UserError, match="holds no finished run"):
+    with pytest.raises(fm.UserError, match="holds no run"):
         push(tmp_path)
-    with pytest.raises(fm.UserError, match="cannot be read"):
+    with pytest.raises(fm.UserError, match="there is no folder"):
         push(tmp_path / "nowhere")
     told = CliRunner().invoke(app, ["push", str(tmp_path), "--json"])
     assert told.exit_code == 1
-    assert "holds no finished run" in json.loads(told.stdout)["runs"][0]["problem"]
+    assert "holds no run" in json.loads(told.stdout)["runs"][0]["problem"]
     absent = CliRunner().invoke(app, ["push", str(tmp_path), str(tmp_path / "nowhere")])
     assert absent.exit_code == 2
     said = f"there is no folder {tmp_path}/nowhere: name the folder of a finished run"
     assert absent.stderr == f"folkmoot: {said}\n"
 
 
-@pytest.mark.parametrize(
-    ("file", "what"),
-    [
-        ("compile.json", "compilation"),
-        ("study.json", "study"),
-        ("distil.json", "distillation"),
-        ("training.json", "training"),
-    ],
-)
-def test_what_is_logged_by_its_own_command_is_not_pushed(
-    tmp_path: Path, file: str, what: str
-) -> None:
-    (tmp_path / file).write_text("{}")
-    told = CliRunner().invoke(app, ["push", str(tmp_path)])
-    assert told.exit_code == 1
-    assert told.stderr == (
-        f"folkmoot: {tmp_path} holds a {what}, whose own MLflow run is logged by giving its "
-        f"command again, "
-        "which asks nothing anew\n"
-    )
-
-
 @pytest.mark.nightly
-def test_a_compilation_that_the_store_could_not_take_is_logged_by_its_command(
+def test_a_compilation_that_the_store_could_not_take_is_pushed_with_all_its_runs(
     back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
 ) -> None:
-    from mlflow import MlflowClient, get_tracking_uri
-
     scripted.reply = of_demos()
-    options = {"optimizer": "labeled_few_shot", "tracking": True, "out": tmp_path / "out"}
-    with pytest.warns(
-        RuntimeWarning, match="MLflow did not take candidates, scores.*the same command"
-    ):
-        first = compiled(scripted.url, **options).compilation
-    with pytest.raises(fm.UserError, match="holds a compilation, whose own MLflow run"):
-        push(tmp_path / "out")
-    asked = len(scripted.bodies)
+    out = tmp_path / "out"
+    with pytest.warns(RuntimeWarning, match="did not take the run .*folkmoot push"):
+        first = compiled(
+            scripted.url, optimizer="labeled_few_shot", tracking=True, out=out
+        ).compilation
     back()
-    second = compiled(scripted.url, **options).compilation
-    assert len(scripted.bodies) == asked
-    assert second.verdict == first.verdict
-    client = MlflowClient(get_tracking_uri())
-    run = client.get_run(str(second.mlflow_run_id))
+    done = push(out)
+    assert done.missing == {}
+    client = MlflowClient()
+    run = client.get_run(done.run_ids["compile.json"])
     assert run.info.status == "FINISHED"
-    assert run.data.metrics["accuracy_after"] == second.after["scores"]["accuracy"]["value"]
-    logged = [one.info.run_name for one in client.search_runs([run.info.experiment_id])]
-    assert sum(name.startswith("candidate ") for name in logged) == second.candidates
-    assert {"before labeled_few_shot", "after labeled_few_shot"} <= {
-        name.split(" · ")[0] for name in logged
-    }
-    others = [
-        one
-        for one in client.search_runs([run.info.experiment_id])
-        if one.info.run_id != run.info.run_id
-    ]
-    assert {one.data.tags.get("mlflow.parentRunId") for one in others} == {run.info.run_id}
+    assert run.data.metrics["accuracy_after"] == first.after["scores"]["accuracy"]["value"]
+
+    def others() -> list[Any]:
+        runs = client.search_runs([run.info.experiment_id])
+        return [one for one in runs if one.info.run_id != run.info.run_id]
+
+    assert {one.data.tags.get("mlflow.parentRunId") for one in others()} == {run.info.run_id}
+    kinds = [one.data.tags.get("folkmoot.kind", "evaluation") for one in others()]
+    assert kinds.count("candidate") == first.candidates
+    assert kinds.count("evaluation") == 2
+    push(out)
+    assert len(others()) == len(kinds), "nothing is sent twice"
 
 
 def test_a_run_made_by_a_request_whose_answer_never_came_is_taken_up(
@@ -569,8 +518,6 @@ def test_a_run_made_by_a_request_whose_answer_never_came_is_taken_up(
     scripted: ScriptedServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from mlflow import MlflowClient
-
     back()
     create_run, calls = MlflowClient.create_run, []
 

@@ -147,14 +147,6 @@ def test_a_program_of_ones_own_is_taught_and_stays_as_it_is(scripted: ScriptedSe
         asked(scripted, program=program, settings={"agents": 5})
 
 
-def test_a_budget_stops_it_and_more_goes_on(scripted: ScriptedServer, tmp_path: Path) -> None:
-    with pytest.raises(fm.UserError, match="budget"):
-        asked(scripted, out=tmp_path / "out", budget="5 calls")
-    assert len(scripted.bodies) <= 5
-    asked(scripted, out=tmp_path / "out", budget="100 calls")
-    assert len(scripted.bodies) <= 24
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -187,37 +179,6 @@ def test_a_budget_stops_it_and_more_goes_on(scripted: ScriptedServer, tmp_path: 
 def test_what_cannot_be_learned_from_is_said_in_one_sentence(options: Any, said: str) -> None:
     with pytest.raises(fm.UserError, match=said):
         fm.train(**{"tracking": False, "embedding": MODEL, **options})
-
-
-class Careful(dspy.Module):
-    """Asks a trained network, then rewords what it said."""
-
-    def __init__(self, network: fm.StrategyNetwork) -> None:
-        super().__init__()
-        self.network = network
-        self.reword = dspy.Predict("question, found -> answer")
-
-    def forward(self, question: str, choices: Any = None) -> dspy.Prediction:
-        found = self.network(question=question, choices=choices)
-        return self.reword(question=question, found=found.answer or "nothing")
-
-
-def test_it_is_part_of_a_module_that_a_dspy_optimizer_compiles(scripted: ScriptedServer) -> None:
-    network = trained(planted(40, 1), settings={**SMALL, "agents": 2})
-    rows = [question(i) for i in range(4)]
-    examples = [dspy.Example(**row).with_inputs("question", "choices") for row in rows]
-    lm = fm.lm("openai/scripted", api_base=scripted.url)
-    with dspy.context(lm=lm):
-        optimizer = dspy.BootstrapFewShot(
-            metric=lambda *_: True, max_bootstrapped_demos=2, max_labeled_demos=0
-        )
-        compiled = optimizer.compile(Careful(network), trainset=examples)
-        said = compiled(question="What holds soup 9?", choices=rows[0]["choices"])
-    assert said.answer
-    assert compiled.network.state is not None
-    demos = {name: len(one.demos) for name, one in compiled.named_predictors()}
-    assert demos["reword"] == 2
-    assert sum(demos.values()) > 2, demos
 
 
 def test_a_network_is_trained_kept_and_loaded_with_the_users_prompts(

@@ -7,13 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from folkmoot.modules.network.verdict import Rivalry
 from folkmoot.pipelines.training.scores import (
     Fixed,
     NetworkDraws,
     choices_of,
     network_scores,
-    score_of,
     verdict_of,
 )
 from folkmoot.pipelines.training.use import network_use
@@ -111,13 +109,6 @@ def test_what_is_best_is_told_by_the_answers_there_are() -> None:
     assert Fixed.of(correct, np.zeros_like(given_), ["a", "b", "b"]).best == (0,)
 
 
-def test_intervals() -> None:
-    assert score_of(np.ones(10), 0)["low"] == pytest.approx(0.7225, abs=1e-3)
-    halves = score_of(np.array([0.5, 1.0, 0.0, 0.5] * 20), 0)
-    assert halves["low"] < halves["value"] == 0.5 < halves["high"]
-    assert score_of(np.array([0.5] * 9), 0) == {"value": 0.5, "low": 0.5, "high": 0.5}
-
-
 @pytest.mark.parametrize("picks", [np.zeros((1, 3, 1), dtype=int), np.zeros((1, 0, 1), dtype=int)])
 def test_shapes_that_do_not_fit_are_refused(picks: np.ndarray) -> None:
     with pytest.raises(ValueError, match="do not fit"):
@@ -163,19 +154,6 @@ def test_no_figure_is_above_the_oracle_and_equal_weights_are_the_majority(
     assert choices_of(correct).shape[2] == (s if s > 1 else a)
 
 
-@pytest.mark.parametrize(
-    ("value", "low", "high", "words"),
-    [
-        (0.021, 0.004, 0.038, "it beats that: +2.1 points [+0.4, +3.8]"),
-        (-0.021, -0.038, -0.004, "it is worse than that: -2.1 points [-3.8, -0.4]"),
-        (0.01, -0.004, 0.024, "it does not beat that: +1.0 points [-0.4, +2.4]"),
-        (0.0, 0.0, 0.0, "it does not beat that: +0.0 points [+0.0, +0.0]"),
-    ],
-)
-def test_a_contest_in_words(value: float, low: float, high: float, words: str) -> None:
-    assert Rivalry("it", "that", {"value": value, "low": low, "high": high}).sentence() == words
-
-
 def test_one_dominant_agent_is_named() -> None:
     # Agent 1 is always right and the others never: no weight and no vote does better than it alone.
     answers = np.tile(np.array([[[1], [0], [2]]]), (40, 1, 1))
@@ -194,22 +172,6 @@ def test_one_dominant_agent_is_named() -> None:
         "the group's vote is worse than the best single agent, large: -66.7 points [-66.7, -66.7]",
         "nothing that was learned helps on these questions: take the best single agent, large",
     ]
-
-
-def test_strategies_are_named_where_one_lm_has_them() -> None:
-    fixed = Fixed((1,), {})
-    found = scores([[[0, 1, 2]] * 4], [[[1, 1, 1]] * 4], fixed)
-    said = verdict_of(found, fixed, ["lm"], ["simple", "cot", "self_ask"])
-    assert [sentence.partition(":")[0] for sentence in said[:3]] == [
-        "the group's vote does not beat a plain vote over the same answers",
-        "the group's vote does not beat the best single strategy, cot",
-        "one agent's own choice does not beat the best single strategy, cot",
-    ]
-    assert said[3].endswith("take the best single strategy, cot")
-    one = scores([[[0]] * 4], [[[1]] * 4], fixed)
-    assert "plain vote" not in " ".join(
-        verdict_of(one, fixed, ["lm"], ["simple", "cot", "self_ask"])
-    )
 
 
 def test_use_and_calibration_by_hand() -> None:

@@ -106,7 +106,7 @@ def test_a_sampler_and_a_pruner_without_a_study(scripted: Any) -> None:
         ),
         ({"study": optuna.create_study(direction="maximize"), "workers": 2}, "leave out workers="),
         ({"callbacks": [print], "workers": 2}, "leave out workers="),
-        ({"callbacks": ["print"]}, "is no callback"),
+        ({"callbacks": ["print"]}, "is not a callback"),
         ({"study": 3}, "is a int"),
         ({"pruner": "median"}, "is a str"),
         ({"sampler": 3}, "no sampler 3"),

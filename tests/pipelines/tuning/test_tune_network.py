@@ -343,7 +343,8 @@ def test_trainings_are_runs_under_the_study_with_curves_and_models(
         r.info.run_id: r for r in runs if r.data.tags.get("folkmoot.program") == "network training"
     }
     trials = [run for run in runs if run.data.tags.get("folkmoot.kind") == "trial"]
-    assert sorted(run.data.tags["folkmoot.training_run"] for run in trials) == sorted(trainings)
+    networks = {path.name for path in (tmp_path / "out" / "networks").iterdir() if path.is_dir()}
+    assert {run.data.tags["folkmoot.network"] for run in trials} == networks
     assert len(trainings) == 2
     for run_id, run in trainings.items():
         assert run.info.status == "FINISHED"
@@ -375,12 +376,13 @@ def test_the_declared_space_holds_the_paper_and_all_of_it_can_be_built() -> None
     known = program.describe()
     for name, value in setting.items():
         # None, and left out, as the program is
-        if name not in ("sampling.temperature", "prompt_layout"):
+        if name not in ("sampling.temperature", "prompt_layout", "tie_break"):
             assert (
                 known[name]
                 == value
                 == json.loads(json.dumps(config.to_dict() | {"lr": 0.001}))[name]
             )
+    assert space.program({**setting, "tie_break": "weight"}).describe()["tie_break"] == "weight"
     assert setting == space_of("network", {"embedding": MODEL}).default()[0]
     three = [one for one in grid_settings(space.point) if one["agents"] == 3]
     assert three
@@ -404,7 +406,7 @@ def test_the_embedding_is_chosen_once_and_said(monkeypatch: pytest.MonkeyPatch) 
         ({"agents": [3, 0]}, "network: agents: agents is 0"),
         ({"strategies": [["cot"], ["telepathy"]]}, "there is no strategy 'telepathy'"),
         ({"gamma": "much"}, "gamma is 'much'"),
-        ({"p": {"from": 0.5, "to": 1.5}, "agents": 5}, "p 1.5"),
+        ({"p": {"from": 0.5, "to": 1.5}, "agents": 5}, "p is 1.5"),
         ({"epochs": [2, "auto"]}, "epochs auto ask every agent"),
         ({"full_information": True}, "full_information and epochs auto ask every agent"),
         ({"lr": {"from": 0.1}}, "lr is"),

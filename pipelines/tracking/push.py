@@ -1,0 +1,199 @@
+"""Makes the tracking store match a folder, however often it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...modules.base.errors import UserError
+from ..base.journal import read_object, write_json
+from ..runs.folder import claimed
+from ..runs.traces import TRACES
+from .cursor import Cursor, cursor_of, kind_of
+from .entry import RunEntry
+from .kinds import entries_in
+from .otlp import send_spans
+from .store import current_store, open_client, quiet
+from .stored_run import Above, StoredRun, is_outage
+from .traces import send_traces
+from .values import problem_line
+from .waiting import note_pushed
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+MANY_BYTES = 250_000
+"""Traces beyond this size are sent after the command has heard that its run is in the store."""
+THE_RUN = "the run"
+
+
+@dataclass
+class Pushed:
+    """What a push has done.
+
+    Attributes:
+        run_ids: the ids of the folder's own runs in the store, by kind.
+        missing: what a destination did not take, by name, with the reason.
+        outage: whether the store failed, rather than refusing something.
+    """
+
+    run_ids: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    outage: bool = False
+
+
+def push(folder: str | Path) -> Pushed:
+    """Make the tracking store match the folder of a finished run, and of all runs below it.
+
+    Nothing is sent that the store has, so the same call can be made at any time. What the store
+    does not take is listed, and the next call sends it. Finished spans go to the OTLP endpoint
+    that the environment names, too.
+
+    Raises UserError for a folder that holds no finished run, and one that another process is
+    writing to.
+    """
+    folder = Path(folder).expanduser()
+    if not folder.is_dir():
+        raise UserError(f"there is no folder {folder}: name the folder of a finished run")
+    if all(entry.status == "RUNNING" for entry in entries_in(folder, "")):
+        raise UserError(f"{folder} holds no finished run: run its command again")
+    with claimed(folder, "name another folder"):
+        pushed = push_held(folder)
+    note_pushed(folder, current_store(), whole=not pushed.missing)
+    return pushed
+
+
+def push_held(
+    folder: Path,
+    kind: str | None = None,
+    *,
+    asks: bool | None = None,
+    reported: Callable[[], object] = lambda: None,
+) -> Pushed:
+    """Push a folder that this process holds, or only its run of one kind. Never raises.
+
+    Args:
+        asks: overrides what the folder's cursor says of asking the store what it holds.
+        reported: is called when many traces are all that is left.
+    """
+    pushed = Pushed()
+    try:
+        with quiet():
+            _Push(open_client(), pushed, reported).push(folder, kind, None, asks=asks)
+    except Exception as problem:  # of MLflow, a database driver or the network
+        pushed.outage = not isinstance(problem, UserError)
+        pushed.missing[THE_RUN] = problem_line(problem)
+    for place in _folders(folder, kind):
+        with cursor_of(place) as cursor:
+            clean = cursor.fields.get("clean") is True
+            run_id = next(iter(pushed.run_ids.values()), None) or cursor.key
+            pushed.missing |= send_spans(place, cursor, run_id)
+            cursor.save(clean=clean)
+    return pushed
+
+
+def _folders(folder: Path, kind: str | None) -> Iterator[Path]:
+    """A folder and those below it whose traces are to be sent."""
+    try:
+        entries = entries_in(folder, "", kind)
+    except UserError:
+        return
+    if any(entry.traced for entry in entries):
+        yield folder
+    for entry in entries:
+        for part in entry.parts:
+            yield from _folders(part, None)
+
+
+@dataclass
+class _Push:
+    """A push to MLflow. What it refuses is noted; an outage ends the push."""
+
+    client: MlflowClient
+    pushed: Pushed
+    reported: Callable[[], object]
+
+    def push(
+        self, folder: Path, kind: str | None, above: Above | None, *, asks: bool | None = None
+    ) -> None:
+        with cursor_of(folder) as cursor:
+            if asks is not None:
+                cursor.asks = asks
+            before = len(self.pushed.missing)
+            entries = entries_in(folder, cursor.key, kind)
+            cursor.save()  # whoever finds it so asks the store
+            for entry in entries:
+                if entry.status == "RUNNING":
+                    continue
+                stored = self._run(completed(entry, cursor), cursor, above)
+                if above is None:
+                    self.pushed.run_ids.setdefault(kind_of(entry.key), stored.run_id)
+                if entry.traced:
+                    self._traces(stored, folder, cursor)
+            cursor.save(clean=len(self.pushed.missing) == before)
+
+    def _run(self, entry: RunEntry, cursor: Cursor, above: Above | None) -> StoredRun:
+        """Send what the store does not have of a run, and of the runs below it."""
+        stored = StoredRun(self.client, entry, cursor.state(entry.key), above, asks=cursor.asks)
+        if stored.lacks():
+            note_id(entry, stored.make())
+            cursor.save()
+        for name, digest, send in stored.lacks():
+            self._try(name, send)
+            if name not in self.pushed.missing:
+                stored.state["sent"][name] = digest
+                cursor.save()
+        for child in entry.children:
+            self._run(child, cursor, stored.below)
+        for part in entry.parts:
+            try:
+                self.push(part, None, stored.below)
+            except UserError as problem:
+                self.pushed.missing[str(part)] = problem_line(problem)
+        return stored
+
+    def _traces(self, stored: StoredRun, folder: Path, cursor: Cursor) -> None:
+        path = folder / TRACES
+        if path.exists() and path.stat().st_size > MANY_BYTES:
+            self.reported()
+        self._try("traces", lambda: send_traces(stored, folder, cursor.save))
+
+    def _try(self, name: str, send: Callable[[], object]) -> None:
+        try:
+            send()
+        except Exception as problem:
+            if is_outage(problem):
+                raise
+            self.pushed.missing[name] = problem_line(problem)
+
+
+def show_running(folder: Path, kind: str, step: int, figures: dict[str, float]) -> str:
+    """Show a run that goes on, with its running scores; returns its id."""
+    with quiet(), cursor_of(folder) as cursor:
+        entry = entries_in(folder, cursor.key, kind)[-1]
+        entry = replace(
+            completed(entry, cursor), status="RUNNING", metrics=figures, step=step, note=None
+        )
+        stored = StoredRun(open_client(), entry, cursor.state(entry.key), None, asks=cursor.asks)
+        run_id = stored.make()
+        cursor.save()
+        stored.show()
+        return run_id
+
+
+def completed(entry: RunEntry, cursor: Cursor) -> RunEntry:
+    """An entry with what only the cursor knows: when it began, where its caller was, its LM."""
+    noted = cursor.noted(kind_of(entry.key))
+    model = None
+    if entry.model is not None and noted.model:
+        model = replace(entry.model, lm=noted.lm, registered=noted.registered)
+    return replace(entry, place=noted.place, began=noted.began, ended=noted.ended, model=model)
+
+
+def note_id(entry: RunEntry, run_id: str) -> None:
+    """Note a run's id in the document that tells what the folder is of."""
+    document = entry.document and read_object(entry.document)
+    if entry.document and document and document.get("mlflow_run_id") != run_id:
+        write_json(entry.document, {**document, "mlflow_run_id": run_id})
