@@ -81,14 +81,18 @@ def directly(url: str, count: int, calls: int) -> Measured:
 
 def metered(url: str, count: int, calls: int) -> Measured:
     """The same client through the meter, in an evaluation."""
-    ask, clients = crew(calls), []
+    ask, clients, left = crew(calls), [], count
 
     async def team(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        nonlocal left
         if not clients:
             clients.append(AsyncOpenAI(base_url=endpoint.base_url, api_key=endpoint.api_key))
         # One pool of connections for all questions, as the client alone has.
         client = clients[0].with_options(base_url=endpoint.base_url, api_key=endpoint.api_key)
         await ask(question, client)
+        left -= 1
+        if not left:  # else the collector would close its connections from outside of their loop
+            await clients[0].close()
         return "A"
 
     lm = fm.lm("openai/m", api_base=url, concurrency=CONCURRENCY, price=(1e-6, 1e-6))

@@ -30,6 +30,9 @@ from .translate import BadRequest, Json
 MOST_BYTES = 64 * 2**20
 """The longest request body."""
 
+LIMITS = frozenset(("max_tokens", "max_completion_tokens"))
+"""The fields by which a request limits its reply."""
+
 GRACE_SECONDS = 10.0
 """How long calls that are under way when their question ends may still take."""
 
@@ -99,11 +102,16 @@ class MeteredQuestion:
             raise BadRequest(
                 f"embeddings need a model of their own: give --lm {name or 'MODEL'}=openai/MODEL"
             )
-        engine = engine_of(lm or self.rest)
+        lm = lm or self.rest
+        engine = engine_of(lm)
         if engine is None:
             raise FatalCallError(
                 "the meter asks an LM that folkmoot made: give --lm NAME, or lm=fm.lm('NAME')"
             )
+        # A request without a limit of its own has that of the run's LM, such as --max-tokens.
+        most = None if lm is None or embeds else lm.kwargs.get("max_tokens")
+        if most is not None and not LIMITS & body.keys():
+            body = {**body, "max_tokens": most}
         # A request that is streamed is equal to one that is not: both get the whole reply.
         compared = {key: value for key, value in body.items() if not key.startswith("stream")}
         text = json.dumps({**compared, "model": engine.model}, sort_keys=True)

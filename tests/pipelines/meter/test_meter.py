@@ -277,6 +277,19 @@ def test_a_spent_budget_ends_the_run_and_more_goes_on(
     assert second.summary.usage["calls"] == 12
 
 
+def test_a_request_without_a_limit_has_that_of_the_lm(server: ScriptedServer) -> None:
+    limits = ({}, {"max_tokens": 7}, {"max_completion_tokens": 9})
+
+    def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        for own in limits:
+            asked = {"messages": [{"role": "user", "content": f"{question.id}: hi"}], **own}
+            post(f"{endpoint.base_url}/chat/completions", asked)
+        return "A"
+
+    run(crew, server, 1, lm=fm.lm("openai/m", api_base=server.url, max_tokens=50))
+    assert [body.get("max_tokens") for body in server.bodies] == [50, 7, None]
+
+
 def test_names_of_models_are_seats_and_a_run_is_replayed(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
