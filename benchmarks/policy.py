@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.nn import GATConv
+from torch_geometric.nn import GATConv  # type: ignore[import-untyped]
 
 from folkmoot.modules.network.config import PolicyConfig
 from folkmoot.modules.network.graph import Limits, small_world
