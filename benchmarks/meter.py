@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from openai import AsyncOpenAI
-from throughput import answered, questions, row, server
+from throughput import answered, questions, row, server  # type: ignore[import-not-found]
 
 import folkmoot as fm
 
@@ -81,7 +81,8 @@ def directly(url: str, count: int, calls: int) -> Measured:
 
 def metered(url: str, count: int, calls: int) -> Measured:
     """The same client through the meter, in an evaluation."""
-    ask, clients, left = crew(calls), [], count
+    ask, left = crew(calls), count
+    clients: list[AsyncOpenAI] = []
 
     async def team(question: fm.Question, endpoint: fm.Endpoint) -> str:
         nonlocal left
