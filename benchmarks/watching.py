@@ -9,6 +9,7 @@ anytime.py`. No LM is called.
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from recorded_answers import read  # type: ignore[import-not-found]
 
 from folkmoot.optimizers.statistics.anytime import PairWatch
+from folkmoot.optimizers.statistics.field import FieldWatch
 from folkmoot.optimizers.statistics.statistics import mcnemar_midp
 
 Differences = npt.NDArray[np.int8]
@@ -131,6 +133,61 @@ def false_alarms(
     )
 
 
+def questions_needed(pairs: Sequence[Differences], count: int, seed: int) -> None:
+    """How many questions decide half, and nine of ten, of the pairs that are so far apart."""
+    gaps = (0.02, 0.04, 0.06, 0.10, 0.15, 1.0)
+    used: dict[float, list[float]] = {gap: [] for gap in gaps}
+    for number, differences, _ in orders(pairs, count, seed):
+        apart = abs(float(pairs[number].mean()))
+        top = next(gap for gap in gaps if apart <= gap)
+        state, _, asked = watched(differences)
+        used[top].append(asked if state in "ab" else math.inf)
+    print("questions until a difference is shown, while somebody watches:")
+    for low, high in zip((0.0, *gaps), gaps, strict=False):
+        numbers = used[high]
+        half, most = (np.quantile(numbers, share, method="higher") for share in (0.5, 0.9))
+        shown = sum(map(math.isfinite, numbers)) / len(numbers)
+        print(
+            f"  {100 * low:.0f} to {100 * high:.0f} points apart: half by {half:.0f}, nine of ten "
+            f"by {most:.0f} ({shown:.0%} in all, {len(numbers):,} pairs)"
+        )
+
+
+def fields(right: npt.NDArray[np.int8], name: str, count: int, seed: int, share: float = 1) -> None:
+    """Fields of 7 LMs, each 1.5 times as dear as the one before: money, pick, and wrong ends."""
+    questions, agents = right.shape
+    planned = int(share * questions)
+    money, near, settled, wrong = [], 0, 0, 0
+    for trial in range(count):
+        random = np.random.default_rng([seed, trial])
+        chosen = random.choice(agents, 7, replace=False)
+        prices = 1.5 ** np.arange(7)
+        field = FieldWatch(prices.tolist(), planned=planned, margin=0.02)
+        spent = 0.0
+        for question in random.permutation(questions)[:planned]:
+            asked = sorted(field.racing)
+            spent += float(prices[asked].sum())
+            field.update({one: float(right[question, chosen[one]]) for one in asked})
+            if field.seen % 10 == 0:
+                field.decide()
+            if len(field.racing) == 1:
+                break
+        field.last_look()
+        money.append(spent / (prices.sum() * planned))
+        accuracy = right[:, chosen].mean(axis=0)
+        picks = [one for one in field.racing if accuracy[one] >= accuracy.max() - 0.02]
+        best = max(field.racing, key=lambda one: accuracy[one])
+        near += accuracy[best] >= accuracy.max() - 0.02
+        if len(field.racing) == 1:
+            settled += 1
+            wrong += not picks
+    print(
+        f"fields of 7 on {name}, {planned:,} questions: {np.mean(money):.0%} of the full money, "
+        f"one within 2 points of the best is still in {near / count:.0%}, settled "
+        f"{settled / count:.0%}, of these wrong {wrong / max(settled, 1):.0%}"
+    )
+
+
 def _significant(pair: Differences) -> bool:
     return mcnemar_midp(int((pair > 0).sum()), int((pair < 0).sum())) < 0.05
 
@@ -150,9 +207,13 @@ def main() -> None:
     pairs = _pairs(gsm8k.right)
     print(f"GSM8K, {len(gsm8k.ids):,} questions, {len(pairs)} pairs, {options.orders} orders each")
     differences_found(pairs, options.orders, options.seed)
+    questions_needed(pairs, max(1, options.orders // 4), options.seed)
     short_budget(pairs, 200, options.orders, options.seed)
     false_alarms(pairs, options.orders, options.seed, "labels swapped by question")
     mmlu = read(options.folder / "mmlu_pro.wide.jsonl")["MMLU-Pro"]
+    for share in (1.0, 0.25):
+        fields(gsm8k.right, "GSM8K", 5 * options.orders, options.seed, share)
+        fields(mmlu.right, "MMLU-Pro", 5 * options.orders, options.seed, share)
     subjects = [one.partition("/")[0] for one in mmlu.ids]
     few = max(1, options.orders // 4)
     false_alarms(_pairs(mmlu.right), few, options.seed, "MMLU-Pro by subject", subjects)

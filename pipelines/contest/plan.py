@@ -158,15 +158,15 @@ class ContestPlan:
             low, high = self.cost
             likely = f"about {_usd((low * high) ** 0.5)} if nobody leaves early"
         ceiling = f"; at most {self.budget}" if self.budget else ""
-        low, high = smallest_differences(len(self.race))
+        smallest = smallest_differences(len(self.race))[1]
         return [
             f"{counted(self.questions, 'question')} from {self.source}: {', '.join(parts)}",
             f"such as: {' '.join(example.split())[:140]}",
             f"LM: {', '.join(str(getattr(lm, 'model', lm)) for lm in self.lms)}",
             f"programs: {'; '.join(self._called(one) for one in self.field)}",
             f"cost: {likely}{ceiling}",
-            f"shows differences from about {100 * low:.0f} to {100 * high:.0f} points up; "
-            f"{100 * self.margin:g} points do not matter",
+            f"{counted(len(self.race), 'question')} show differences from about "
+            f"{100 * smallest:.0f} points up; {100 * self.margin:g} points do not matter",
         ]
 
     def _called(self, entrant: Entrant) -> str:

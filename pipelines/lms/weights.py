@@ -328,7 +328,6 @@ def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
     """A file of the hub in the folder; None is the hub's cache, where a file stays at one
     revision.
     """
-    from httpx import HTTPError
     from huggingface_hub import HfApi, hf_hub_download
     from huggingface_hub.errors import (
         EntryNotFoundError,
@@ -352,7 +351,7 @@ def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
     except EntryNotFoundError as error:
         # This kind of it says that the connection broke.
         problem = error if isinstance(error, LocalEntryNotFoundError) else None
-    except (HTTPError, OSError) as error:
+    except Exception as error:  # which HTTP client raises it changes with the hub's version
         problem = error
     if problem is None:
         raise UserError(
