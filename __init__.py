@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from .pipelines.evaluation.earlier import load_run as load_run
     from .pipelines.evaluation.evaluate import aevaluate as aevaluate
     from .pipelines.evaluation.evaluate import evaluate as evaluate
+    from .pipelines.forecasting.forecast import Forecast as Forecast
+    from .pipelines.forecasting.forecast import forecast as forecast
     from .pipelines.lms.named import lm as lm
     from .pipelines.logs.export_log import export_log as export_log
     from .pipelines.logs.import_log import Imported as Imported
@@ -81,6 +83,7 @@ _WHERE = {
     "Endpoint": ".pipelines.meter.server",
     "Ensemble": ".modules.protocols.ensemble",
     "Evaluation": ".pipelines.evaluation.earlier",
+    "Forecast": ".pipelines.forecasting.forecast",
     "Imported": ".pipelines.logs.import_log",
     "Metric": ".modules.reading.metrics",
     "NetworkConfig": ".modules.network.config",
@@ -110,6 +113,7 @@ _WHERE = {
     "compile": ".pipelines.compilation.compile",
     "contest": ".pipelines.contest.contest",
     "distil": ".pipelines.distillation.distil",
+    "forecast": ".pipelines.forecasting.forecast",
     "evaluate": ".pipelines.evaluation.evaluate",
     "export_log": ".pipelines.logs.export_log",
     "import_log": ".pipelines.logs.import_log",

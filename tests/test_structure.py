@@ -39,6 +39,7 @@ ROOMS = {
             "tracking",
             "evaluation",
             "logs",
+            "forecasting",
         ),
         *(
             "comparison",

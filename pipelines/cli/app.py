@@ -20,6 +20,7 @@ from ..compilation.request import CompileRequest
 from ..contest.request import ContestRequest
 from ..distillation.request import DistilRequest
 from ..evaluation.request import EvaluateRequest
+from ..forecasting.request import ForecastRequest
 from ..reproduction.request import ReproduceRequest
 from ..training.request import TrainRequest
 from ..tuning.request import TuneRequest
@@ -46,6 +47,7 @@ COMMANDS = {
     "ask": Command(of.AskRequest, of.Quietly),
     "evaluate": Command(EvaluateRequest, of.EvaluateView),
     "compare": Command(CompareRequest, of.CompareView),
+    "forecast": Command(ForecastRequest, of.View),
     "compile": Command(CompileRequest, of.Confirmed),
     "report": Command(of.ReportRequest, of.Quietly),
     "train": Command(TrainRequest, of.Confirmed),

@@ -21,7 +21,7 @@ from ..base.run_files import LMFields
 from ..base.wording import counted, money
 from ..evaluation.check import check_folder
 from ..evaluation.earlier import Evaluation, earlier
-from ..evaluation.forecast import forecast, left_of
+from ..evaluation.estimate import estimate, left_of
 from ..lms.foreign import billed_as
 from ..lms.ledger import read_ledger, usage_of
 from ..lms.prices import Prices
@@ -30,7 +30,7 @@ from .words import say
 
 TOLERANCE = 1.2
 """How many times the bill of the run that it matches a baseline may take: a pilot is no exact
-forecast.
+estimate.
 """
 
 
@@ -213,7 +213,7 @@ def arm_of(
         match = measured_match(bill, earlier(folder / "pilot"))
         left, _ = left_of(folder / f"{match.samples}-samples", questions)
         return Arm(lm, identity, folder, match, 0, len(left))
-    sample = forecast(sampling(1), questions, lm, out=folder / "pilot")
+    sample = estimate(sampling(1), questions, lm, out=folder / "pilot")
     tokens = sum(map(_likely, filter(None, (sample.prompt_tokens, sample.completion_tokens))))
     cost = None if sample.cost_usd is None else _likely(sample.cost_usd) / len(questions)
     match = replace(bill, tokens_per_sample=tokens / len(questions), cost_per_sample=cost)

@@ -28,7 +28,7 @@ from ..base.wording import counted
 from ..data import load as data
 from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_concurrency, check_train, noted
-from ..evaluation.forecast import UNKNOWN, Forecast, account_of, forecast, forecast_lines
+from ..evaluation.estimate import UNKNOWN, CostEstimate, account_of, estimate, estimate_lines
 from ..evaluation.judging import metric_given
 from ..lms.foreign import billed_as
 from ..lms.named import lm_identity
@@ -129,11 +129,11 @@ class CompilationPlan:
         return described
 
     @cached_property
-    def forecast(self) -> Forecast | None:
+    def estimate(self) -> CostEstimate | None:
         """What one evaluation on the held-out questions takes and shows; None without any."""
         if not self.validation:
             return None
-        return forecast(
+        return estimate(
             self.program, self.validation, self.lm, concurrency=self.request.concurrency
         )
 
@@ -142,7 +142,7 @@ class CompilationPlan:
         runs, proposals = self._most_work
         each = self.program.most_turns()
         compared = 2 * each * len(self.validation)
-        least = self.forecast.calls if self.forecast else None
+        least = self.estimate.calls if self.estimate else None
         return Work(
             summary=self.chosen.summary,
             learn=len(self.learn),
@@ -151,7 +151,7 @@ class CompilationPlan:
             optimizer_calls=runs * each + proposals,
             comparison_calls=compared,
             calls=[2 * least[0], compared + runs * each + proposals] if least else None,
-            smallest_difference=self.forecast.smallest_difference if self.forecast else None,
+            smallest_difference=self.estimate.smallest_difference if self.estimate else None,
         )
 
     @property
@@ -168,7 +168,7 @@ class CompilationPlan:
 
     @property
     def cost(self) -> tuple[float, float] | None:
-        cost = self.forecast.cost_usd if self.forecast else None
+        cost = self.estimate.cost_usd if self.estimate else None
         if cost is None:
             return None
         scale = (self._most_work[0] + 2 * len(self.validation)) / len(self.validation)
@@ -186,8 +186,8 @@ class CompilationPlan:
                 "proposals; equal requests are paid for once"
             )
         shows = []
-        if self.forecast:
-            shows = forecast_lines(self.forecast, None, is_rate=self.metric.rate is True)[-1:]
+        if self.estimate:
+            shows = estimate_lines(self.estimate, None, is_rate=self.metric.rate is True)[-1:]
         return [
             f"{counted(len(self.train), 'training question')} ({work['learn']:,} to learn from, "
             f"{work['select']:,} to select by), {len(self.validation):,} held out",

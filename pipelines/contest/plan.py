@@ -25,7 +25,7 @@ from ..base.wording import counted, smallest_differences
 from ..data import catalogue
 from ..data import load as data
 from ..evaluation.check import check_concurrency, check_writable, checked
-from ..evaluation.forecast import account_of
+from ..evaluation.estimate import account_of
 from ..evaluation.judging import metric_given
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
@@ -137,7 +137,7 @@ class ContestPlan:
     @cached_property
     def cost(self) -> tuple[float, float] | None:
         """USD, from and to, if nobody leaves; None where a price is not known."""
-        costs = [plan.forecast.cost_usd for plan in self.plans.values()]
+        costs = [plan.estimate.cost_usd for plan in self.plans.values()]
         known = [cost for cost in costs if cost is not None]
         if len(known) < len(costs):
             return None

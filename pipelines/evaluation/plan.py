@@ -47,7 +47,7 @@ from .check import (
     noted,
     sampling_left_out,
 )
-from .forecast import Forecast, account_of, forecast, forecast_lines, left_of
+from .estimate import CostEstimate, account_of, estimate, estimate_lines, left_of
 from .judging import metric_given, sample_of
 from .request import EvaluateRequest
 
@@ -92,7 +92,7 @@ class EvaluationPlan:
         return [*lms_in(self.program, self.lm), *judge]
 
     @cached_property
-    def forecast(self) -> Forecast:
+    def estimate(self) -> CostEstimate:
         """What is left to do takes this; the whole sample can show this."""
         asked, each = self.questions * self.repeats, None
         if self.out is not None:
@@ -101,7 +101,7 @@ class EvaluationPlan:
             )
             if self.fits_weights:
                 asked += left_of(self.out / WEIGHTS, self.train, self.request.retry_errors)[0]
-        return forecast(
+        return estimate(
             self.program,
             self.questions,
             self.lm,
@@ -113,7 +113,7 @@ class EvaluationPlan:
 
     @property
     def cost(self) -> tuple[float, float] | None:
-        return self.forecast.cost_usd
+        return self.estimate.cost_usd
 
     def lines(self) -> list[str]:
         """Say in two lines what is asked, and what that takes and can show."""
@@ -126,8 +126,8 @@ class EvaluationPlan:
             lm["name"] if seat == "*" else f"{seat} {lm['name']}"
             for seat, lm in self.seated.items()
         )
-        bill, shows = forecast_lines(
-            self.forecast, self.request.budget, is_rate=self.metric.rate is True
+        bill, shows = estimate_lines(
+            self.estimate, self.request.budget, is_rate=self.metric.rate is True
         )
         times = f", {self.repeats} times each" if self.repeats > 1 else ""
         what = f"{counted(len(self.questions), 'question')} ({kinds}){source}{times}{training}"
@@ -143,7 +143,7 @@ class EvaluationPlan:
             "out": str(self.out),
             **about,
             "settings": self.settings,
-            "plan": self.forecast.to_dict(),
+            "plan": self.estimate.to_dict(),
         }
 
     def account(self) -> Account | None:

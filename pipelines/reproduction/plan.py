@@ -25,7 +25,7 @@ from ..data import load as data
 from ..data.catalogue import find
 from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_train
-from ..evaluation.forecast import forecast, left_of
+from ..evaluation.estimate import estimate, left_of
 from ..lms.ledger import totals
 from ..programs.networks import default_embedding
 from ..programs.resolve import program_of
@@ -71,7 +71,7 @@ class PlannedRun:
     folder: Path
     settings: dict[str, Any]
     training: NetworkTraining | None
-    forecast: dict[str, Any] = field(default_factory=dict)
+    estimate: dict[str, Any] = field(default_factory=dict)
 
     @property
     def engines(self) -> list[Any]:
@@ -95,7 +95,7 @@ class ReproductionPlan:
     @property
     def total(self) -> dict[str, Any]:
         """The forecasts of all runs added up."""
-        return added([run.forecast for run in self.runs])
+        return added([run.estimate for run in self.runs])
 
     def account(self) -> Account | None:
         """What earlier attempts left of the budget. Raises UserError for a budget that could not be
@@ -148,7 +148,7 @@ class ReproductionPlan:
                 "row": run.row.name,
                 "folder": str(run.folder),
                 "lms": lms_of(run.program, run.lm),
-                **run.forecast,
+                **run.estimate,
             }
             for run in self.runs
         ]
@@ -232,7 +232,7 @@ class _Maker:
                 "data_fingerprint": data.fingerprint(training.questions),
             }
             _TRAINED.earlier(folder, known)
-        run.forecast = self.forecast(run)
+        run.estimate = self.estimate(run)
         return run
 
     def questions(self, sample: Sample) -> list[Question]:
@@ -333,17 +333,17 @@ class _Maker:
             }
         return settings
 
-    def forecast(self, run: PlannedRun) -> dict[str, Any]:
+    def estimate(self, run: PlannedRun) -> dict[str, Any]:
         """Calls, tokens, cost and time of what is left to do, and what the whole sample can
         show.
         """
         asked, each = left_of(run.folder, run.questions, self.request.retry_errors)
         shared: dict[str, Any] = {"concurrency": self.request.concurrency, "seconds_per_call": each}
-        parts = [(forecast(run.program, run.questions, run.lm, asked=asked, **shared), 1)]
+        parts = [(estimate(run.program, run.questions, run.lm, asked=asked, **shared), 1)]
         if run.training is not None and not (run.folder / MANIFEST).exists():
             # Of one agent and question every strategy is asked at most once, whatever the epochs.
             times = min(int(run.training.settings.epochs), len(run.training.config.strategies))
-            parts.append((forecast(run.program, run.training.questions, run.lm, **shared), times))
+            parts.append((estimate(run.program, run.training.questions, run.lm, **shared), times))
         total = added([{**part.to_dict(), "times": times} for part, times in parts])
         return {
             **total,
@@ -432,7 +432,7 @@ def plan_table(planned: ReproductionPlan) -> Table:
     """A line per run, and one for all."""
     table = Table("run", "questions", "calls", "tokens", "cost", "time", "shows from")
     for one in planned.runs:
-        expected = one.forecast
+        expected = one.estimate
         left = (
             f"{expected['left']:,} of {expected['questions']:,}"
             if expected["left"] < expected["questions"]

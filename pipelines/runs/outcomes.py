@@ -63,6 +63,8 @@ class Outcomes:
     given: npt.NDArray[np.bool_]
     errors: int = 0
     repeats: int = 0
+    options: int | None = None
+    """How many answers a question can have, where all are labels such as `B`, or yes and no."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -256,6 +258,7 @@ def outcome_of(row: Mapping[str, Any], where: str) -> RecordedOutcome:
     )
 
 
+_TRUTHS = frozenset(("yes", "no", "True", "False", "true", "false"))
 _Cell = tuple[int, int, int]
 """The places of a question, an agent and a way."""
 
@@ -356,7 +359,13 @@ class _Table:
             given=given,
             errors=self.errors,
             repeats=len(self._seen) - len(self._cells),
+            options=self._options(),
         )
+
+    def _options(self) -> int | None:
+        texts = {answer for asked in self._questions.values() for answer in asked.codes}
+        closed = texts <= _TRUTHS or all(len(text) == 1 and text.isupper() for text in texts)
+        return max(2, len(texts)) if texts and closed else None
 
 
 def _of_result(

@@ -24,7 +24,7 @@ from ..data import load as data
 from ..data.embeddings import Embedder
 from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_train
-from ..evaluation.forecast import Forecast, account_of, forecast, forecast_lines
+from ..evaluation.estimate import CostEstimate, account_of, estimate, estimate_lines
 from ..programs.networks import OF_PROGRAM, default_embedding
 from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import Seating
@@ -99,15 +99,15 @@ class LivePlan(TrainingPlan):
     lm: Any
 
     @cached_property
-    def _learning(self) -> Forecast:
+    def _learning(self) -> CostEstimate:
         return self._forecast(self.questions)
 
     @cached_property
-    def testing(self) -> Forecast | None:
+    def testing(self) -> CostEstimate | None:
         return self._forecast(self.test) if self.test else None
 
-    def _forecast(self, questions: Sequence[Question]) -> Forecast:
-        return forecast(self.network, questions, self.lm, concurrency=self.request.concurrency)
+    def _forecast(self, questions: Sequence[Question]) -> CostEstimate:
+        return estimate(self.network, questions, self.lm, concurrency=self.request.concurrency)
 
     @property
     def _times(self) -> int:
@@ -137,7 +137,7 @@ class LivePlan(TrainingPlan):
             f"training: at most {self.most_calls:,} calls",
         ]
         if self.testing is not None:
-            lines += [f"test: {line}" for line in forecast_lines(self.testing, self.request.budget)]
+            lines += [f"test: {line}" for line in estimate_lines(self.testing, self.request.budget)]
         return lines
 
     def to_dict(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ...modules.reading.question import Question
 from ..base.budget import Budget
 from ..base.request import pairs_text, split_items
 from ..data import load as data
-from ..evaluation.forecast import Forecast, forecast, forecast_lines
+from ..evaluation.estimate import CostEstimate, estimate, estimate_lines
 from ..evaluation.judging import metric_given
 from ..lms.named import lm_given
 from ..programs.resolve import parse_sets
@@ -39,7 +39,7 @@ class StudyPlan:
     request: TuneRequest
     job: Job
     validation: list[Question]
-    forecast: Forecast
+    estimate: CostEstimate
     most_turns: tuple[int, int]
     warnings: list[str] = field(default_factory=list)
 
@@ -79,11 +79,11 @@ class StudyPlan:
     @property
     def cost(self) -> tuple[float, float] | None:
         """USD of all trials, from and to; None where a price is unknown."""
-        cost = self.forecast.cost_usd
+        cost = self.estimate.cost_usd
         if cost is None:
             return None
         # a training asks as the trial does, for as much a call
-        turns = (self.forecast.calls or (0, 0))[1]
+        turns = (self.estimate.calls or (0, 0))[1]
         times = (1 + (self.most_training / turns if turns else 0.0)) * self.job.trials
         return cost[0] * times, cost[1] * times
 
@@ -108,14 +108,14 @@ class StudyPlan:
             "storage": safe_url(self.job.storage),
             "most_calls": self.most_calls,
             **training,
-            "default_trial": self.forecast.to_dict(),
+            "default_trial": self.estimate.to_dict(),
             "space": self.job.space.to_dict(),
         }
 
     def lines(self) -> list[str]:
         """The plan in words."""
         job, (scored, learnt) = self.job, self.job.questions
-        estimated, shows = forecast_lines(self.forecast, None, is_rate=job.metric.rate is True)
+        estimated, shows = estimate_lines(self.estimate, None, is_rate=job.metric.rate is True)
         found = [
             f"{job.trials} trials by {job.sampler_name} for {', '.join(job.objectives)}; "
             f"{len(scored):,} "
@@ -194,7 +194,7 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
         **request.named("storage", "trials", "seed", "concurrency", "cache"),
     ).checked(validation, request.workers)
     _, default = space.default()
-    one = forecast(default, job.questions[0], job.lm, concurrency=job.concurrency)
+    one = estimate(default, job.questions[0], job.lm, concurrency=job.concurrency)
     return StudyPlan(request, job, validation, one, most_turns(space))
 
 

@@ -32,6 +32,7 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 COMMANDS = [
     *(
         "try",
+        "forecast",
         "show",
         "ask",
         "evaluate",

@@ -56,7 +56,7 @@ def tokens(server: ScriptedServer) -> int:
 
 
 def test_without_a_budget_the_bill_of_the_run_is_the_ceiling(scripted: ScriptedServer) -> None:
-    """The pilot's samples are short, and those after it are not: a forecast alone would cost a
+    """The pilot's samples are short, and those after it are not: a estimate alone would cost a
     multiple.
     """
     run, lm = talk(scripted)

@@ -24,7 +24,7 @@ from folkmoot.modules.protocols.program import prediction_of
 from folkmoot.modules.reading.question import with_choices
 from folkmoot.optimizers.statistics.statistics import mcnemar_midp
 from folkmoot.pipelines.cli import show as cli_show
-from folkmoot.pipelines.evaluation.forecast import forecast, forecast_lines, left_of
+from folkmoot.pipelines.evaluation.estimate import estimate, estimate_lines, left_of
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 PRICE = (1e-6, 2e-6)
@@ -60,7 +60,7 @@ def test_a_run_takes_what_was_planned(
 
     scripted.reply = reply
     program, asked = make(), questions(6)
-    planned = forecast(program, asked, priced(scripted))
+    planned = estimate(program, asked, priced(scripted))
     assert not scripted.bodies
     assert (planned.calls, planned.most_calls) == ((6 * least, 6 * most), 12 * most)
     fm.evaluate(program, asked, lm=priced(scripted), tracking=False)
@@ -116,7 +116,7 @@ def test_a_protocol_with_a_plain_signature_is_planned_and_asks_without_a_warning
 ) -> None:
     scripted.reply = lambda _: '{"reasoning": "so", "answer": "A"}'
     program, asked = make(), questions(3)
-    planned = forecast(program, asked, priced(scripted))
+    planned = estimate(program, asked, priced(scripted))
     assert (planned.calls[1], planned.most_calls) == (3 * each, 6 * each)
     assert min(planned.prompt_tokens) > 0
     logger = logging.getLogger("dspy.predict.predict")
@@ -145,7 +145,7 @@ def test_each_seat_is_billed_at_its_own_price(scripted: ScriptedServer) -> None:
         ["intuitive", "reasoner"], max_rounds=1, lms={"judge": priced(scripted)}
     )
     free = priced(scripted, price=(0.0, 0.0))
-    planned = forecast(program, questions(10), free)
+    planned = estimate(program, questions(10), free)
     assert planned.cost_usd is not None
     assert planned.cost_usd[0] == 0  # who agree need no judge
     assert 0 < planned.cost_usd[1] < planned.prompt_tokens[1] * PRICE[0]
@@ -155,17 +155,17 @@ def test_an_unknown_price_is_said_and_nothing_is_free(scripted: ScriptedServer) 
     program = fm.Deliberation(
         ["intuitive", "reasoner"], lms={"judge": priced(scripted, price=None)}
     )
-    planned = forecast(program, questions(3), priced(scripted))
+    planned = estimate(program, questions(3), priced(scripted))
     assert (planned.cost_usd, planned.unpriced) == (None, ("openai/scripted",))
-    assert forecast(fm.SingleAgent(), questions(3), DummyLM([{}])).cost_usd is None
+    assert estimate(fm.SingleAgent(), questions(3), DummyLM([{}])).cost_usd is None
 
 
 def test_time_is_told_only_where_it_is_known(scripted: ScriptedServer) -> None:
     lm = priced(scripted, concurrency=4)
     program, asked = fm.SingleAgent(), questions(20)
-    assert forecast(program, asked, lm).seconds is None
-    assert forecast(program, asked, lm, seconds_per_call=2.0).seconds == (10, 10)
-    assert forecast(program, asked, lm, seconds_per_call=2.0, concurrency=2).seconds == (20, 20)
+    assert estimate(program, asked, lm).seconds is None
+    assert estimate(program, asked, lm, seconds_per_call=2.0).seconds == (10, 10)
+    assert estimate(program, asked, lm, seconds_per_call=2.0, concurrency=2).seconds == (20, 20)
 
 
 @pytest.mark.parametrize(
@@ -179,8 +179,8 @@ def test_time_is_told_only_where_it_is_known(scripted: ScriptedServer) -> None:
     ],
 )
 def test_what_a_sample_shows_in_words(scripted: ScriptedServer, n: int, told: str) -> None:
-    planned = forecast(fm.SingleAgent(), questions(n), priced(scripted))
-    assert forecast_lines(planned, None)[-1] == told
+    planned = estimate(fm.SingleAgent(), questions(n), priced(scripted))
+    assert estimate_lines(planned, None)[-1] == told
     assert (planned.smallest_difference == (1, 1)) == (n < 5)
     assert mcnemar_midp(n, 0) >= 0.05 or n >= 5
 
@@ -354,10 +354,10 @@ def test_tokens_are_forecast_from_a_pilot_of_a_few_questions(
         if "reasoning" in str(body["response_format"])
         else json.dumps({"answer": "A"})
     )
-    blind = forecast(program, asked, lm, out=tmp_path / "run")
+    blind = estimate(program, asked, lm, out=tmp_path / "run")
     assert blind.pilot is None
     fm.evaluate(program, asked[:5], lm=lm, out=tmp_path / "pilot", tracking=False)
-    planned = forecast(program, asked, lm, out=tmp_path / "run")
+    planned = estimate(program, asked, lm, out=tmp_path / "run")
     assert planned.pilot == f"5 questions of {tmp_path / 'pilot'}"
     done = fm.evaluate(program, asked, lm=lm, out=tmp_path / "run", tracking=False).summary.usage
     for name in ("prompt_tokens", "completion_tokens"):
@@ -368,4 +368,4 @@ def test_tokens_are_forecast_from_a_pilot_of_a_few_questions(
     assert planned.cost_usd is not None
     assert planned.cost_usd[0] <= done["cost_usd"] <= planned.cost_usd[1]
     other = fm.SingleAgent("cot")
-    assert forecast(other, asked, lm, out=tmp_path / "other").pilot is None  # of another program
+    assert estimate(other, asked, lm, out=tmp_path / "other").pilot is None  # of another program

@@ -1300,7 +1300,7 @@ def test_reproduce_in_python_and_the_table_on_disk(home: Path, scripted: Scripte
             out=Path("out"),
         )
     )
-    assert planned.runs[0].forecast["left"] == 0
+    assert planned.runs[0].estimate["left"] == 0
     rows: list[PublishedRow] = list(planned.selection.rows)
     assert [line.measured for line in lines(planned, rows)] == [50.0]
 

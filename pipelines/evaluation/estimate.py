@@ -44,7 +44,7 @@ Range = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Forecast:
+class CostEstimate:
     """What an evaluation is estimated to take, each figure as (low, high).
 
     Answers from records or the call cache cost nothing; a plan does not know them.
@@ -81,11 +81,11 @@ class Forecast:
         return self.cost_usd[1] * (1 if self.pilot else 2)
 
     def to_dict(self) -> dict[str, Any]:
-        """The forecast as JSON, each estimate as [low, high]."""
+        """The estimate as JSON, each estimate as [low, high]."""
         return asdict(self)
 
 
-def forecast(
+def estimate(
     program: Program,
     questions: Sequence[Question],
     lm: Any = None,
@@ -94,8 +94,8 @@ def forecast(
     concurrency: int = 64,
     seconds_per_call: float | None = None,
     out: Path | None = None,
-) -> Forecast:
-    """Estimate an evaluation without calling an LM.
+) -> CostEstimate:
+    """CostEstimate an evaluation without calling an LM.
 
     Args: program: any folkmoot program. questions: what it is to be evaluated on; at least one. lm:
         the LM of every seat that has none of its own. asked: the questions that are still to be
@@ -141,7 +141,7 @@ def forecast(
     ours = bool(turns)
     told = ours or pilot is not None
     lanes = min(at_once, concurrency)
-    return Forecast(
+    return CostEstimate(
         questions=len(questions),
         calls=(min(least, most), most) if ours else None,
         most_calls=2 * most if ours else None,
@@ -196,12 +196,12 @@ def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:
     return said + found
 
 
-def forecast_lines(plan: Forecast, budget: Any, *, is_rate: bool = True) -> list[str]:
+def estimate_lines(plan: CostEstimate, budget: Any, *, is_rate: bool = True) -> list[str]:
     """Say in two lines what a run is likely to take and at most takes, and what it can show."""
     return [_bill_line(plan, budget), shows(plan.questions, is_rate=is_rate)]
 
 
-def _bill_line(plan: Forecast, budget: Any) -> str:
+def _bill_line(plan: CostEstimate, budget: Any) -> str:
     ceiling = f"; at most {budget}" if budget else ""
     if plan.prompt_tokens is None or plan.completion_tokens is None:
         return UNKNOWN + ceiling

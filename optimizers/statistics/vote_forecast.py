@@ -1,0 +1,228 @@
+"""Forecasts what a vote of n agents gains over one of them, from a few agents on a few questions.
+
+The model: the share of agents that are right on a question follows a beta distribution, and wrong
+agents spread over the wrong answers as in a Dirichlet-multinomial distribution. Both are fitted by
+maximum likelihood; the plurality of n agents is then simulated, with the same random numbers for
+every fit, so that fits differ only by what was fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Codes = npt.NDArray[np.int64]
+Numbers = npt.NDArray[np.float64]
+
+ABSTAINED, RIGHT = -1, 0
+"""The codes of no answer and of the right one; wrong answers of a question are 1, 2, …"""
+
+OPEN = 12
+"""How many wrong answers are kept apart where a question has no options."""
+
+SIMULATED, RESAMPLES = 4_000, 30
+MODEL_ERROR = 0.005
+"""What the model itself is wrong by, one standard deviation, in shares right."""
+
+
+class VoteModel(NamedTuple):
+    """A fit: Beta(`right`, `wrong`) over questions, the `spread` of wrong answers, and abstentions.
+
+    `spread` is the Dirichlet's concentration: near 0 wrong agents all say the same. `options` is
+    how many wrong answers a question has, and `abstaining` the share of wrong agents without one.
+    """
+
+    right: float
+    wrong: float
+    spread: float
+    options: int
+    abstaining: float
+
+    @property
+    def correlation(self) -> float:
+        """How alike two agents' right and wrong answers are, 0 to 1."""
+        return 1.0 / (self.right + self.wrong + 1.0)
+
+
+@dataclass(frozen=True)
+class VoteForecast:
+    """The vote of n agents less their mean accuracy, for each of `sizes`, in -1 to 1.
+
+    `effective` is how many independent agents the given ones are worth, `ceiling` the share of
+    questions on which any of them is right, `accuracy` their mean.
+    """
+
+    sizes: tuple[int, ...]
+    gain: Numbers
+    low: Numbers
+    high: Numbers
+    accuracy: float
+    effective: float
+    ceiling: float
+
+
+def forecast_vote(
+    answers: Codes,
+    options: int | None,
+    sizes: Sequence[int],
+    *,
+    one_lm: bool = False,
+    confidence: float = 0.9,
+    seed: int = 0,
+) -> VoteForecast:
+    """Forecast the gain of votes from coded answers, (questions, agents).
+
+    Args:
+        answers: 0 is right, 1, 2, … are the wrong answers of a question, -1 is none.
+        options: how many wrong answers a question has; None where answers are free.
+        sizes: the numbers of agents to forecast.
+        one_lm: whether the agents are samples of one LM, of which a few say less about the next.
+        confidence: of the interval, 0 to 1.
+        seed: of the bootstrap over questions.
+
+    The interval adds the variances of a bootstrap over questions, of leaving out one agent at a
+    time, and of the model. Raises ValueError below 2 agents or 10 questions.
+    """
+    from scipy.special import stdtrit
+
+    questions, agents = answers.shape
+    if agents < 2 or questions < 10:
+        raise ValueError(
+            f"a forecast needs 2 agents and 10 questions at least, not {agents} and {questions}"
+        )
+    names = tuple(sizes)
+    model = fit_vote_model(answers, options)
+    gain = simulated_gain(model, names)
+    random = np.random.default_rng(seed)
+    resampled = np.array(
+        [
+            simulated_gain(fit_vote_model(answers[rows], options), names)
+            for rows in random.integers(questions, size=(RESAMPLES, questions))
+        ]
+    )
+    variance = resampled.var(axis=0, ddof=1) + MODEL_ERROR**2
+    if agents > 2:
+        left_out = np.array(
+            [
+                simulated_gain(fit_vote_model(np.delete(answers, agent, axis=1), options), names)
+                for agent in range(agents)
+            ]
+        )
+        variance = variance + (agents - 1) * left_out.var(axis=0)
+    freedom = min(agents - 1, 4) if one_lm else agents - 1
+    half = float(stdtrit(freedom, (1 + confidence) / 2)) * np.sqrt(variance)
+    right = answers == RIGHT
+    return VoteForecast(
+        sizes=names,
+        gain=gain,
+        low=np.maximum(gain - half, -1.0),
+        high=np.minimum(gain + half, 1.0),
+        accuracy=float(right.mean()),
+        effective=agents / (1.0 + (agents - 1) * model.correlation),
+        ceiling=float(right.any(axis=1).mean()),
+    )
+
+
+def fit_vote_model(answers: Codes, options: int | None) -> VoteModel:
+    """The maximum-likelihood fit of the model to coded answers, (questions, agents)."""
+    from scipy.optimize import minimize, minimize_scalar
+    from scipy.special import betaln, gammaln
+
+    agents = answers.shape[1]
+    hits = (answers == RIGHT).sum(axis=1)
+    by_hits = np.bincount(hits, minlength=agents + 1)
+    places = np.arange(agents + 1)
+
+    def unlikely(logs: Numbers) -> float:
+        right, wrong = np.exp(logs)
+        fit = betaln(right + places, wrong + agents - places) - betaln(right, wrong)
+        # A weak prior keeps a few questions from claiming that all agents are alike.
+        return float(-(by_hits * fit).sum() + 0.02 * (logs**2).sum())
+
+    share = (hits.sum() + 0.5) / (hits.size * agents + 1)
+    start = np.log([max(share, 0.02), max(1 - share, 0.02)])
+    found = minimize(unlikely, start, method="L-BFGS-B", bounds=[(-5, 5), (-5, 5)])
+    right, wrong = np.exp(found.x)
+
+    # How often each wrong answer was given, by question: (questions, wrong answers).
+    top = max(int(answers.max()), 1)
+    counts = np.stack([(answers == code).sum(axis=1) for code in range(1, top + 1)], axis=1)
+    totals, abstained = counts.sum(axis=1), int((answers == ABSTAINED).sum())
+    counts = counts[totals > 1]
+
+    def scattered(log: float) -> float:
+        spread = float(np.exp(log))
+        if options is None:
+            # Ewens' formula, for a number of wrong answers that has no end.
+            each = gammaln(np.maximum(counts, 1)) * (counts > 0)
+            kinds = (counts > 0).sum(axis=1)
+            fit = kinds * log + each.sum(axis=1)
+        else:
+            part = spread / options
+            fit = (gammaln(counts + part) - gammaln(part)).sum(axis=1)
+        fit = fit + gammaln(spread) - gammaln(spread + counts.sum(axis=1))
+        return float(-fit.sum() + 0.02 * log**2)
+
+    spread = float(np.exp(minimize_scalar(scattered, bounds=(-4, 6), method="bounded").x))
+    misses = int(totals.sum()) + abstained
+    return VoteModel(
+        float(right), float(wrong), spread, options or OPEN, abstained / misses if misses else 0.0
+    )
+
+
+@lru_cache(maxsize=4)
+def _randoms(most: int, options: int) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """The random numbers that all simulations share."""
+    random = np.random.default_rng(20_240_229)
+    quantiles = (np.arange(SIMULATED) + 0.5) / SIMULATED
+    return (
+        quantiles,
+        random.random((SIMULATED, most)),
+        random.random((SIMULATED, most)),
+        random.random((SIMULATED, options)),
+    )
+
+
+def simulated_gain(model: VoteModel, sizes: Sequence[int]) -> Numbers:
+    """The share that the plurality of n agents has right, ties split, less that of one agent."""
+    from scipy.special import betaincinv
+
+    most, options = max(sizes), model.options
+    quantiles, hit, which, sticks = _randoms(most, options)
+    chance = betaincinv(model.right, model.wrong, quantiles)
+    weights = _wrong_shares(model, sticks)
+    edges = np.cumsum(weights, axis=1)
+    votes = np.zeros((SIMULATED, options + 1), dtype=np.int64)
+    rows = np.arange(SIMULATED)
+    shares = {}
+    for n in range(1, most + 1):
+        miss = hit[:, n - 1] >= chance
+        # The part of the number that is left over says who abstains.
+        silent = miss & ((hit[:, n - 1] - chance) / (1 - chance + 1e-12) < model.abstaining)
+        kind = (which[:, n - 1, None] > edges).sum(axis=1).clip(max=options - 1) + 1
+        code = np.where(miss, kind, 0)
+        votes[rows[~silent], code[~silent]] += 1
+        best = votes.max(axis=1)
+        wins = (votes[:, 0] == best) & (best > 0)
+        shares[n] = float((wins / (votes == best[:, None]).sum(axis=1)).mean())
+    return np.array([shares[n] for n in sizes]) - float(chance.mean())
+
+
+def _wrong_shares(model: VoteModel, uniforms: Numbers) -> Numbers:
+    """How wrong agents spread over the wrong answers of each question, (questions, options)."""
+    from scipy.special import betaincinv
+
+    options = model.options
+    left = np.arange(options - 1, 0, -1)
+    # Stick breaking: each answer takes a beta-distributed part of what the ones before left.
+    part = model.spread / options
+    breaks = np.ones_like(uniforms)
+    breaks[:, :-1] = betaincinv(part, part * left, uniforms[:, :-1])
+    kept = np.concatenate([np.ones((len(breaks), 1)), 1 - breaks[:, :-1]], axis=1)
+    rest = np.cumprod(kept, axis=1)
+    return np.asarray(breaks * rest, dtype=np.float64)

@@ -1,0 +1,1 @@
+"""Says what a vote of agents will gain before anybody pays for it."""

@@ -1,0 +1,192 @@
+"""Forecasts a vote's gain from recorded answers, without a call: `fm.forecast`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...modules.base.errors import UserError
+from ...optimizers.statistics.vote_forecast import (
+    ABSTAINED,
+    RIGHT,
+    Codes,
+    VoteForecast,
+    forecast_vote,
+)
+from ..base.html import html_result
+from ..base.request import entry
+from ..base.wording import counted
+from ..evaluation.earlier import Evaluation, imported_runs, load_run
+from ..runs.outcomes import Outcomes, RecordedOutcome, outcomes_from, outcomes_in
+from .request import ForecastRequest
+
+if TYPE_CHECKING:
+    import pandas
+
+FEWEST_AGENTS, FEWEST_QUESTIONS = 2, 10
+SHOWN = (2, 3, 5, 7, 10, 15, 20, 30)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a vote of n agents gains over one of them, on average.
+
+    `effective` says how many independent agents the given ones are worth, `ceiling` on what share
+    of the questions any of them is right, and `accuracy` is their mean.
+    """
+
+    agents: tuple[str, ...]
+    questions: int
+    left_out: int
+    """Questions that not every agent has answered."""
+
+    vote: VoteForecast
+
+    @property
+    def gain(self) -> pandas.DataFrame:
+        """A row for each number of agents: `n`, and `value`, `low`, `high` in -1 to 1 (90%)."""
+        import pandas
+
+        return pandas.DataFrame(self._rows(), columns=["n", "value", "low", "high"])
+
+    @property
+    def effective(self) -> float:
+        return self.vote.effective
+
+    @property
+    def ceiling(self) -> float:
+        return self.vote.ceiling
+
+    @property
+    def accuracy(self) -> float:
+        return self.vote.accuracy
+
+    def _rows(self) -> list[tuple[int, float, float, float]]:
+        ends = zip(self.vote.sizes, self.vote.gain, self.vote.low, self.vote.high, strict=True)
+        return [(n, float(value), float(low), float(high)) for n, value, low, high in ends]
+
+    def to_dict(self) -> dict[str, Any]:
+        names = ("n", "value", "low", "high")
+        return {
+            "agents": list(self.agents),
+            "questions": self.questions,
+            "left_out": self.left_out,
+            "gain": [dict(zip(names, row, strict=True)) for row in self._rows()],
+            "effective": self.effective,
+            "ceiling": self.ceiling,
+            "accuracy": self.accuracy,
+        }
+
+    def lines(self) -> list[str]:
+        """The forecast in words: a line for some numbers of agents, then what they rest on."""
+        chosen = [row for row in self._rows() if row[0] in SHOWN] or self._rows()
+        rows = [
+            f"vote of {n}: {100 * value:+.1f} points, 90% interval {100 * low:+.1f} to "
+            f"{100 * high:+.1f}, {n} times the price"
+            for n, value, low, high in chosen
+        ]
+        missing = f"; {counted(self.left_out, 'question')} left out" if self.left_out else ""
+        return [
+            *rows,
+            f"from {counted(len(self.agents), 'agent')} on {counted(self.questions, 'question')}"
+            f"{missing}: {self.accuracy:.0%} right on average, worth {self.effective:.1f} "
+            f"independent agents, any of them right on {self.ceiling:.0%}",
+            "not covered: talk between agents, and LMs unlike these",
+        ]
+
+    def __repr__(self) -> str:
+        return f"Forecast({self.lines()[0]})"
+
+    def _repr_html_(self) -> str:
+        return html_result("Forecast", dict(enumerate_lines(self.lines())))
+
+
+def enumerate_lines(lines: Sequence[str]) -> list[tuple[str, str]]:
+    """Each line as a name and what stands behind its colon."""
+    parts = (line.partition(": ") for line in lines)
+    return [(name, text) for name, _, text in parts]
+
+
+@entry(ForecastRequest)
+def forecast(request: ForecastRequest) -> Forecast:
+    """Say what a vote of agents will gain, from a few of them on a few questions; no LM is asked.
+
+    Raises UserError for fewer than 2 agents or 10 questions that all of them have answered, and for
+    files that are no runs or outcome tables.
+    """
+    sizes = sorted({int(size) for size in request.sizes})
+    if not sizes or sizes[0] < 1:
+        raise UserError("sizes are numbers of agents from 1 up, such as range(2, 31)")
+    outcomes = _outcomes(request)
+    answers, agents, left_out = vote_codes(outcomes)
+    if len(agents) < FEWEST_AGENTS or len(answers) < FEWEST_QUESTIONS:
+        raise UserError(
+            f"a forecast needs {FEWEST_AGENTS} agents and {FEWEST_QUESTIONS} questions that all of "
+            f"them have answered, and there are {len(agents)} and {len(answers)}: give more runs "
+            "on the same questions"
+        )
+    wrong = None if outcomes.options is None else outcomes.options - 1
+    vote = forecast_vote(answers, wrong, sizes, one_lm=len(outcomes.agents) == 1, seed=request.seed)
+    return Forecast(agents, len(answers), left_out, vote)
+
+
+def _outcomes(request: ForecastRequest) -> Outcomes:
+    """The answers that a request names, as one table."""
+    given: Any = request.answers
+    if request.outcomes is not None:
+        if given:
+            raise UserError("give runs or --outcomes, not both")
+        return outcomes_in(request.outcomes)
+    if isinstance(given, Evaluation | str | Path):
+        given = [given]
+    if not isinstance(given, list | tuple):
+        return outcomes_in(given)
+    if not given:
+        raise UserError("give the folders of runs, or a table with --outcomes FILE")
+    files = all(isinstance(one, str | Path) and Path(one).is_file() for one in given)
+    if files or isinstance(given[0], Mapping):
+        return outcomes_in(given)
+    runs = [load_run(run) for run in imported_runs(given)]
+    return outcomes_from(
+        RecordedOutcome(row["id"], row["question"], None, name, None, row["answer"], row["correct"])
+        for name, run in zip(_names(runs), runs, strict=True)
+        for row in run.rows
+        if row["error"] is None and row["correct"] is not None and not row.get("repeat")
+    )
+
+
+def _names(runs: Sequence[Evaluation]) -> list[str]:
+    """A name for each run: its folder's, with a number where two are called alike."""
+    names = [run.folder.name for run in runs]
+    return [
+        name if names.count(name) == 1 else f"{name} {place}" for place, name in enumerate(names, 1)
+    ]
+
+
+def vote_codes(outcomes: Outcomes) -> tuple[Codes, tuple[str, ...], int]:
+    """Answers as `forecast_vote` takes them, the agents, and how many questions are left out.
+
+    An agent is a pair of agent and strategy that the table has; a question counts if all have
+    answered it.
+    """
+    shape = (len(outcomes), -1)
+    given = outcomes.given.reshape(shape)
+    used: npt.NDArray[np.bool_] = np.any(given, axis=0)
+    names = [
+        " ".join(filter(None, (agent, way))) for agent in outcomes.agents for way in outcomes.labels
+    ]
+    whole = given[:, used].all(axis=1)
+    raw = outcomes.answers.reshape(shape)[np.ix_(whole, used)]
+    right = outcomes.correct.reshape(shape)[np.ix_(whole, used)]
+    # The table's codes begin at 0; here 0 is the right answer, and wrong ones begin at 1.
+    answers = np.where(right, RIGHT, np.where(raw < 0, ABSTAINED, raw + 1))
+    for row in answers:
+        kinds = {code: place for place, code in enumerate(sorted(set(row[row > 0])), 1)}
+        row[row > 0] = [kinds[code] for code in row[row > 0]]
+    agents = tuple(name for name, there in zip(names, used, strict=True) if there)
+    return answers, agents, int((~whole).sum())

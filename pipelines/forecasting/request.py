@@ -1,0 +1,54 @@
+"""What a user asks of a forecast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from typer import Argument, Option
+
+from ..base.request import Request
+
+if TYPE_CHECKING:
+    from ..evaluation.earlier import Evaluation
+    from ..runs.outcomes import Outcomes
+
+    Answers = Outcomes | Evaluation | str | Path | Sequence[Any] | Any
+else:  # importing these takes a while, which --help does without
+    Answers = Any
+
+
+@dataclass
+class ForecastRequest(Request):
+    """Say what a vote of agents will gain, from a few of them on a few questions.
+
+    No LM is asked. Give the runs of several agents or samples on the same questions, 5 agents and
+    100 questions or more, or an outcome table. Talk between agents, and LMs unlike those given, are
+    not covered.
+    """
+
+    example: ClassVar[str] = "forecast runs/a runs/b runs/c runs/d runs/e"
+
+    answers: Annotated[
+        Answers,
+        list[str],
+        Argument(
+            metavar="[RUN]...",
+            help="Folders of runs, one for each agent; in Python also evaluations, or an outcome "
+            "table.",
+        ),
+    ] = ()
+    _: KW_ONLY
+    outcomes: Annotated[
+        str | Path | None,
+        str | None,
+        Option(metavar="FILE", help="In place of runs: a table with a row for each answer."),
+    ] = None
+    sizes: Annotated[
+        Sequence[int],
+        list[int],
+        Option(metavar="N", help="Numbers of agents to forecast. Default: 2 to 30."),
+    ] = tuple(range(2, 31))
+    seed: Annotated[int, Option(help="Of the resampling over questions.")] = 0

@@ -1,0 +1,109 @@
+"""Forecasts of a vote's gain: what they say of agents whose answers are known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli_helpers import folkmoot
+
+import folkmoot as fm
+
+
+def table(agents: int, questions: int, *, alike: bool, seed: int = 0) -> list[dict[str, Any]]:
+    """Answers of agents who are right on 60%: each by a coin of its own, or all by the same one."""
+    random = np.random.default_rng(seed)
+    rows = []
+    for question in range(questions):
+        shared = random.random() < 0.6
+        for agent in range(agents):
+            right = shared if alike else random.random() < 0.6
+            wrong = "B" if alike else "BCD"[random.integers(3)]
+            rows.append(
+                {
+                    "question_id": f"q{question}",
+                    "question": f"Question {question}?",
+                    "group": None,
+                    "agent": f"agent {agent}",
+                    "strategy": None,
+                    "answer": "A" if right else wrong,
+                    "correct": bool(right),
+                }
+            )
+    return rows
+
+
+def test_independent_agents_gain_and_copies_do_not() -> None:
+    apart = fm.forecast(table(5, 200, alike=False), sizes=[3, 15])
+    assert list(apart.gain.columns) == ["n", "value", "low", "high"]
+    assert apart.gain["n"].tolist() == [3, 15]
+    assert apart.gain["value"].iloc[1] > 0.25
+    assert apart.effective > 4
+    assert apart.ceiling > 0.95
+    copies = fm.forecast(table(5, 200, alike=True), sizes=[15])
+    low, high = copies.gain[["low", "high"]].iloc[0]
+    assert low <= 0 <= high < 0.05
+    assert copies.effective < 1.5
+    assert copies.ceiling == pytest.approx(copies.accuracy, abs=1e-9)
+
+
+def test_the_interval_holds_what_other_agents_gain() -> None:
+    answers = table(20, 300, alike=False, seed=3)
+    few = [row for row in answers if int(row["agent"].split()[1]) < 5]
+    forecast = fm.forecast(few, sizes=[15])
+    others = [row for row in answers if int(row["agent"].split()[1]) >= 5]
+    votes: dict[str, list[str]] = {}
+    for row in others:
+        votes.setdefault(row["question_id"], []).append(row["answer"])
+    right = np.mean([max(set(said), key=said.count) == "A" for said in votes.values()])
+    gain = right - np.mean([row["correct"] for row in others])
+    low, high = forecast.gain[["low", "high"]].iloc[0]
+    assert low <= gain <= high
+
+
+def test_on_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in table(5, 60, alike=False)))
+    said = folkmoot("forecast", "--outcomes", str(file), "--json")
+    assert said.exit_code == 0, said.output
+    found = json.loads(said.stdout)
+    assert [row["n"] for row in found["gain"]] == list(range(2, 31))
+    assert {"effective", "ceiling", "accuracy"} <= found.keys()
+    assert fm.forecast(file, sizes=[4]).to_dict()["gain"] == [found["gain"][2]]
+    shown = folkmoot("forecast", "--outcomes", str(file)).stdout
+    assert "vote of 15: +" in shown
+    assert "not covered: talk" in shown
+    assert len(shown.splitlines()) <= 24
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        ((), "give the folders"),
+        (table(1, 30, alike=True), "2 agents"),
+        (table(5, 5, alike=True), "10 questions"),
+    ],
+)
+def test_too_little_is_refused(answers: Any, message: str) -> None:
+    with pytest.raises(fm.UserError, match=message):
+        fm.forecast(answers)
+
+
+def test_runs_are_agents_whatever_their_programs(tmp_path: Path) -> None:
+    questions = [
+        fm.Question(id=f"q{n}", question="Where?", choices={"A": "bank", "B": "mall"}, answer="A")
+        for n in range(30)
+    ]
+    for name, right in (("first", 20), ("second", 15)):
+
+        def answer(question: fm.Question, right: int = right) -> str:
+            return "A" if int(question.id[1:]) < right else "B"
+
+        fm.evaluate(answer, questions, out=tmp_path / name, tracking=False)
+    forecast = fm.forecast([tmp_path / "first", tmp_path / "second"], sizes=[2])
+    assert forecast.agents == ("first", "second")
+    assert forecast.accuracy == pytest.approx(35 / 60)
+    assert forecast.ceiling == pytest.approx(20 / 30)
