@@ -193,7 +193,8 @@ def simulated_gain(model: VoteModel, sizes: Sequence[int]) -> Numbers:
     from scipy.special import betaincinv
 
     most, options = max(sizes), model.options
-    quantiles, hit, which, sticks = _randoms(most, options)
+    # Of one shape for all usual sizes, so that a size's figure does not depend on the others.
+    quantiles, hit, which, sticks = _randoms(max(most, 30), options)
     chance = betaincinv(model.right, model.wrong, quantiles)
     weights = _wrong_shares(model, sticks)
     edges = np.cumsum(weights, axis=1)
