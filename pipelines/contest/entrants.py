@@ -31,7 +31,10 @@ MOST = 8
 FIRST_SAMPLES = 3
 """How often the one prompt is asked before prices are known."""
 
-_PAPERS = {"causal": "causal:R2E1", "supervised team": "team:bold,cautious"}
+_PAPERS: dict[str, tuple[str, dict[str, str]]] = {
+    "causal": ("causal:R2E1", {}),
+    "supervised team": ("team:bold,cautious", {"environment": "wikipedia"}),
+}
 
 
 @dataclass(frozen=True)
@@ -185,10 +188,10 @@ def field_of(
 
 
 def paper_programs(lm: Any, make_lm: MakeLM) -> list[Entrant]:
-    """A causal and a supervised team."""
+    """A causal and a supervised team, whose workers look things up in Wikipedia."""
     return [
-        Entrant(name, program_of(spec, make_lm=make_lm), lm, team=True)
-        for name, spec in _PAPERS.items()
+        Entrant(name, program_of(spec, sets, make_lm=make_lm), lm, team=True)
+        for name, (spec, sets) in _PAPERS.items()
     ]
 
 

@@ -18,6 +18,8 @@ import folkmoot as fm
 from folkmoot.modules.base.calls import GivenUpError
 from folkmoot.pipelines.contest.entrants import field_of, own_programs
 from folkmoot.pipelines.contest.money import samples_for
+from folkmoot.pipelines.contest.plan import plan_contest
+from folkmoot.pipelines.contest.request import ContestRequest
 from folkmoot.pipelines.runs.rows import read_rows
 
 ASKED = questions(120)
@@ -347,3 +349,9 @@ def test_mlflow_has_a_parent_run_with_a_child_for_each_program(
     assert {run.info.status for run in runs} == {"FINISHED"}
     assert len(children) == len(contest.runs) == 3
     assert [one.name for one in client.search_registered_models()] == ["c"]
+
+
+def test_the_field_of_the_papers_has_two_more_teams() -> None:
+    request = ContestRequest(ASKED[:30], lm=planted_lm(ASKED), field="papers")
+    names = [one.name for one in plan_contest(request).field]
+    assert names[-2:] == ["causal", "supervised team"]
