@@ -17,13 +17,14 @@ from ..comparison.comparison import Comparison
 from ..evaluation.earlier import Evaluation, earlier
 from ..programs.saved import load_program
 from ..reporting.report import Report, report
+from ..runs.manifest import CONTEST as CONTEST
 from .race import RUNS
 from .standing import Outcome, Place, table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-CONTEST, WINNER, CONFIRM = "contest.json", "winner", "confirm"
+WINNER, CONFIRM = "winner", "confirm"
 RESULT = "result"
 
 
@@ -210,14 +211,8 @@ class Contest:
             f'ask     folkmoot ask {where} "…"',
             f'load    fm.load_program("{where}")',
             f"improve folkmoot compile {where} --train FILE",
-            f"report  folkmoot report {' '.join(map(str, self._some_runs()))}",
+            f"report  folkmoot report {self.folder}",
         ]
-
-    def _some_runs(self) -> list[Path]:
-        names = self._result["runs"]
-        first = next(iter(names.values()))
-        best = names.get(self.winner_name, first)
-        return [self.folder / RUNS / place for place in dict.fromkeys((first, best))]
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         said = {"outcome": self.outcome, "winner": self.winner_name, "because": self.reason}

@@ -20,7 +20,7 @@ from ..runs.lines import (
     score_line,
     unmetered_line,
 )
-from ..runs.manifest import IMPORT, name_of_run, read_run
+from ..runs.manifest import CONTEST, IMPORT, name_of_run, read_run
 from ..runs.rows import RESULTS, Rows, read_rows
 from ..runs.summary import SUMMARY, Summary, summarise
 
@@ -187,19 +187,23 @@ class Evaluation:
 
 
 def imported_runs(given: Iterable[Any]) -> list[Any]:
-    """The runs, with those of an import in place of its folder."""
-    found: list[Any] = []
+    """The runs, with those of an import or a contest in place of its folder."""
+    runs: list[Any] = []
     for run in given:
         folder = Path(run).expanduser() if isinstance(run, str | Path) else None
-        agents = (read_object(folder / IMPORT) or {}).get("agents") if folder else None
-        if folder is None or not isinstance(agents, dict):
-            found.append(run)
-            continue
-        names = [
-            name for name in agents.values() if isinstance(name, str) and name == Path(name).name
-        ]
-        found += [folder / name for name in names]
-    return found
+        runs += [run] if folder is None else _runs_below(folder) or [run]
+    return runs
+
+
+def _runs_below(folder: Path) -> list[Path]:
+    """The runs of an import or a contest in its folder; none in any other folder."""
+    result = (read_object(folder / CONTEST) or {}).get("result")
+    if isinstance(result, dict):
+        named, home = result.get("runs"), folder / "runs"
+    else:
+        named, home = (read_object(folder / IMPORT) or {}).get("agents"), folder
+    names = named.values() if isinstance(named, dict) else ()
+    return [home / name for name in names if isinstance(name, str) and name == Path(name).name]
 
 
 def earlier(run: Evaluation | str | Path) -> Evaluation:

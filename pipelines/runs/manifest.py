@@ -26,6 +26,7 @@ from .folder import claimed, unwritable
 from .rows import RESULTS
 
 IMPORT = "import.json"  # in a folder with the runs of an import
+CONTEST = "contest.json"  # in a folder with the runs of a contest, below `runs`
 
 
 _NEEDED = ("program", "program_hash", "lms", "data_fingerprint", "questions", "settings")

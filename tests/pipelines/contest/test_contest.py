@@ -355,3 +355,10 @@ def test_the_field_of_the_papers_has_two_more_teams() -> None:
     request = ContestRequest(ASKED[:30], lm=planted_lm(ASKED), field="papers")
     names = [one.name for one in plan_contest(request).field]
     assert names[-2:] == ["causal", "supervised team"]
+
+
+def test_a_contest_is_compared_and_reported_by_its_folder(tmp_path: Path) -> None:
+    contest = hold({"crew": team("crew", 90)}, ASKED[:30], out=tmp_path / "c", confirm=False)
+    comparison = fm.compare(str(tmp_path / "c"))
+    assert [run.name for run in comparison.runs] == list(contest.runs)
+    assert "crew" in fm.report([tmp_path / "c"], out=tmp_path / "r.html").path.read_text()
