@@ -142,15 +142,12 @@ class NetworkState(Parameter):  # type: ignore[misc]
         """softmax(logits + gamma S[s, q]) over strategies, (B, N, S) (MARL-GAT, equation 2)."""
         return softmax(self.scores(vectors))
 
-    def choose(self, vector: Vectors, key: str) -> list[int | None]:
-        """The strategy of each agent for one question with embedding (D,); None for one not asked.
-
-        Draws depend on the config's seed and on `key`, which names the question, alone.
-        """
-        return self.pick(self.scores(vector[None])[0], vector, key)
-
     def pick(self, scores: Vectors, vector: Vectors, key: str) -> list[int | None]:
-        """`choose` with scores (N, S) that are known already."""
+        """The strategy of each agent for one question; None for one not asked.
+
+        `scores` (N, S) and `vector` (D,) are the question's. Draws depend on the config's seed and
+        on `key`, which names the question, alone.
+        """
         rng = random_for(self.config.seed, key) if self.config.choice == "sample" else None
         drawn = draw(scores, rng=rng, distinct=self.config.distinct)
         chosen: list[int | None] = drawn.strategies.tolist()

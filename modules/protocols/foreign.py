@@ -44,7 +44,9 @@ THOUGHTS = frozenset(("reasoning", "rationale", "trajectory", "completions"))
 """Fields that DSPy's modules add to a prediction: never the answer."""
 
 ENDPOINT = "endpoint"
-"""The parameter by which a function asks for the address of its LM; it is no field of a question.
+"""The parameter by which a function asks for the address of its LM.
+
+It is not a field of a question.
 """
 
 MOST_CLASHES = 5

@@ -92,6 +92,12 @@ def confidence_sequence(wins: int, losses: int, ties: int, alpha: float = 0.05) 
     return _interval(np.array([1.0, -1.0, 0.0]), np.array([wins, losses, ties]), alpha)
 
 
+def mean_sequence(differences: Sequence[float], alpha: float = 0.05) -> Interval:
+    """The same for differences of any size in [-1, 1], such as those of graded scores."""
+    values, counts = np.unique(_checked(differences), return_counts=True)
+    return _interval(values, counts, alpha)
+
+
 def _interval(values: Numbers, counts: npt.NDArray[np.int_], alpha: float) -> Interval:
     """The confidence sequence of differences that are counted by value."""
     from scipy.optimize import brentq

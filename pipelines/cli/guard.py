@@ -133,17 +133,6 @@ def _unexpected(problem: Exception, debug: bool) -> str:
 
 
 @contextmanager
-def resumable(folder: object = None) -> Iterator[None]:
-    """When Ctrl-C stops the block, end the command with a line that says what is kept."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        kept = "is kept, and" if folder is None else f"is kept in {folder};"
-        say(f"interrupted: what is finished {kept} the same command takes it up again")
-        raise typer.Exit(INTERRUPTED) from None
-
-
-@contextmanager
 def warned(known: Collection[str] = ()) -> Iterator[None]:
     """When the block has ended, say each of its warnings that is not `known` in a line."""
     kinds = (UserWarning, RuntimeWarning)

@@ -46,7 +46,7 @@ class Answer:
         scale = plan.metric.scale
         low, high = scale.low or 0.0, 1.0 if scale.high is None else scale.high
         score = (score_in(row, scale.least) - low) / (high - low)
-        unread = row["error"] is None and (row["answer"] is None or bool(row.get("truncated")))
+        unread = row["error"] is None and row["answer"] is None
         return cls(min(1.0, max(0.0, score)), taken(row), row["error"], unread, row["answer"])
 
 

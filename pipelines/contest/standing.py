@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from ...modules.base.calls import Usage
-from ...optimizers.statistics.anytime import confidence_sequence
+from ...optimizers.statistics.anytime import mean_sequence, sampled_interval
 from ...optimizers.statistics.field import FEWEST, FieldWatch
 from ...optimizers.statistics.statistics import wilson
 from ..base.wording import counted
@@ -26,9 +26,10 @@ class Place:
     """One program in the standings.
 
     `right` is its mean score over `n` questions with the ends of its 95% interval, `difference`
-    that to the reference on the questions of both. `usd`, `tokens` and `calls` are what a question
-    takes, every call at its price, None where nobody knows, and `multiple` that of the reference's
-    price. A program that has left says why in `reason`. A `free` one was never asked: its answers
+    that to the reference on the questions of both, for new questions like these; its `listed` ends
+    are for the contest's own list, and meet when all of it was asked. `usd`, `tokens` and `calls`
+    are what a question takes, every call at its price, None where nobody knows, and `multiple` that
+    of the reference's price. A program that has left says why in `reason`. A `free` one was never asked: its answers
     follow from those of others.
     """
 
@@ -40,6 +41,8 @@ class Place:
     difference: float | None
     difference_low: float | None
     difference_high: float | None
+    listed_low: float | None
+    listed_high: float | None
     usd: float | None
     tokens: float | None
     calls: float | None
@@ -77,9 +80,12 @@ def places(race: Race) -> list[Place]:
     for place, lane in enumerate(lanes):
         scores = lane.right(race.questions)
         mean, low, high = _rate(scores)
-        gap = None
+        gap = listed = None
         if lane is not reference:
             gap = _gap(race.watch, lanes.index(reference), place, lane, reference)
+        if gap is not None and race.watch is not None:
+            differences = race.watch.differences(place, lanes.index(reference))
+            listed = sampled_interval(differences, len(race.questions), race.watch.alpha)
         found.append(
             Place(
                 name=lane.entrant.name,
@@ -90,6 +96,8 @@ def places(race: Race) -> list[Place]:
                 difference=gap and gap[0],
                 difference_low=gap and gap[1],
                 difference_high=gap and gap[2],
+                listed_low=listed and listed.low,
+                listed_high=listed and listed.high,
                 usd=_per_question(lane.bill, "cost_usd", lane),
                 tokens=_per_question(lane.bill, "tokens", lane),
                 calls=_per_question(lane.bill, "calls", lane),
@@ -115,12 +123,7 @@ def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane)
             for name, score in one.scores.items()
             if name in asked.answers
         ]
-        ends = confidence_sequence(
-            sum(gap > 0 for gap in gaps),
-            sum(gap < 0 for gap in gaps),
-            sum(gap == 0 for gap in gaps),
-            FREE_ALPHA,
-        )
+        ends = mean_sequence(gaps, FREE_ALPHA)
         bill = Usage()
         for each in one.bills.values():
             bill.add(each)
@@ -141,6 +144,8 @@ def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane)
                 difference=sum(gaps) / len(gaps) if gaps else None,
                 difference_low=ends.low,
                 difference_high=ends.high,
+                listed_low=None,
+                listed_high=None,
                 usd=usd,
                 tokens=tokens,
                 calls=calls,

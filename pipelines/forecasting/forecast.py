@@ -103,13 +103,8 @@ class Forecast:
         return f"Forecast({self.lines()[0]})"
 
     def _repr_html_(self) -> str:
-        return html_result("Forecast", dict(enumerate_lines(self.lines())))
-
-
-def enumerate_lines(lines: Sequence[str]) -> list[tuple[str, str]]:
-    """Each line as a name and what stands behind its colon."""
-    parts = (line.partition(": ") for line in lines)
-    return [(name, text) for name, _, text in parts]
+        parts = (line.partition(": ") for line in self.lines())
+        return html_result("Forecast", {name: text for name, _, text in parts})
 
 
 @entry(ForecastRequest)
@@ -122,7 +117,7 @@ def forecast(request: ForecastRequest) -> Forecast:
     sizes = sorted({int(size) for size in request.sizes})
     if not sizes or sizes[0] < 1:
         raise UserError("sizes are numbers of agents from 1 up, such as range(2, 31)")
-    outcomes = _outcomes(request)
+    outcomes, one_lm = _outcomes(request)
     answers, agents, left_out = vote_codes(outcomes)
     if len(agents) < FEWEST_AGENTS or len(answers) < FEWEST_QUESTIONS:
         raise UserError(
@@ -131,33 +126,40 @@ def forecast(request: ForecastRequest) -> Forecast:
             "on the same questions"
         )
     wrong = None if outcomes.options is None else outcomes.options - 1
-    vote = forecast_vote(answers, wrong, sizes, one_lm=len(outcomes.agents) == 1, seed=request.seed)
+    vote = forecast_vote(answers, wrong, sizes, one_lm=one_lm, seed=request.seed)
     return Forecast(agents, len(answers), left_out, vote)
 
 
-def _outcomes(request: ForecastRequest) -> Outcomes:
-    """The answers that a request names, as one table."""
+def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
+    """The answers that a request names, as one table, and whether they are one LM's."""
     given: Any = request.answers
     if request.outcomes is not None:
         if given:
             raise UserError("give runs or --outcomes, not both")
-        return outcomes_in(request.outcomes)
+        return _table(request.outcomes)
     if isinstance(given, Evaluation | str | Path):
         given = [given]
     if not isinstance(given, list | tuple):
-        return outcomes_in(given)
+        return _table(given)
     if not given:
         raise UserError("give the folders of runs, or a table with --outcomes FILE")
     files = all(isinstance(one, str | Path) and Path(one).is_file() for one in given)
     if files or isinstance(given[0], Mapping):
-        return outcomes_in(given)
+        return _table(given)
     runs = [load_run(run) for run in imported_runs(given)]
-    return outcomes_from(
+    lms = {lm["name"] for run in runs for lm in run.summary.run["lms"].values()}
+    table = outcomes_from(
         RecordedOutcome(row["id"], row["question"], None, name, None, row["answer"], row["correct"])
         for name, run in zip(_names(runs), runs, strict=True)
         for row in run.rows
         if row["error"] is None and row["correct"] is not None and not row.get("repeat")
     )
+    return table, len(lms) == 1
+
+
+def _table(given: Any) -> tuple[Outcomes, bool]:
+    outcomes = outcomes_in(given)
+    return outcomes, len(outcomes.agents) == 1
 
 
 def _names(runs: Sequence[Evaluation]) -> list[str]:

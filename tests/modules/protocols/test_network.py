@@ -287,12 +287,13 @@ def test_live_answers_for_training(scripted: Any) -> None:
 def test_draws_follow_the_probabilities_and_hang_on_seed_and_key_alone() -> None:
     state = learned()
     chances = state.probabilities(VECTOR[None])[0]
-    drawn = np.array([state.choose(VECTOR, str(key)) for key in range(2_000)])
+    scores = state.scores(VECTOR[None])[0]
+    drawn = np.array([state.pick(scores, VECTOR, str(key)) for key in range(2_000)])
     assert np.abs((drawn == 1).mean(axis=0) - chances[:, 1]).max() < 0.04
-    assert state.choose(VECTOR, "5") == drawn[5].tolist()
+    assert state.pick(scores, VECTOR, "5") == drawn[5].tolist()
     other = learned(seed=2)
-    assert [other.choose(VECTOR, str(key)) for key in range(50)] != drawn[:50].tolist()
-    assert state.choose(VECTOR, "\ud800") == state.choose(VECTOR, "\ud800")
+    assert [other.pick(scores, VECTOR, str(key)) for key in range(50)] != drawn[:50].tolist()
+    assert state.pick(scores, VECTOR, "\ud800") == state.pick(scores, VECTOR, "\ud800")
 
 
 def test_policies_see_questions_with_the_centre_taken_off() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import children
@@ -16,7 +17,9 @@ from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.base.calls import GivenUpError
+from folkmoot.modules.reading.grading import Scale
 from folkmoot.pipelines.contest.entrants import field_of, own_programs
+from folkmoot.pipelines.contest.lane import Answer
 from folkmoot.pipelines.contest.money import samples_for
 from folkmoot.pipelines.contest.plan import plan_contest
 from folkmoot.pipelines.contest.request import ContestRequest
@@ -362,3 +365,26 @@ def test_a_contest_is_compared_and_reported_by_its_folder(tmp_path: Path) -> Non
     comparison = fm.compare(str(tmp_path / "c"))
     assert [run.name for run in comparison.runs] == list(contest.runs)
     assert "crew" in fm.report([tmp_path / "c"], out=tmp_path / "r.html").path.read_text()
+
+
+def test_the_ends_for_the_list_itself_meet_when_all_of_it_was_asked() -> None:
+    contest = hold({"crew": team("crew", 70)}, ASKED[:40], early_stop=False, confirm=False)
+    for place in contest.places:
+        if place.difference is not None and not place.free:
+            assert place.listed_low == pytest.approx(place.difference)
+            assert place.listed_high == pytest.approx(place.difference)
+            assert place.difference_low < place.listed_low
+
+
+@pytest.mark.parametrize(("answer", "unread"), [("A", False), (None, True)])
+def test_a_cut_off_call_alone_does_not_make_an_answer_unreadable(
+    answer: str | None, unread: bool
+) -> None:
+    """A crew may have one of its calls cut off, and answer all the same."""
+    usage = {name: 0 for name in ("calls", "prompt_tokens", "completion_tokens", "cached_calls")}
+    row: Any = {
+        **{"id": "q", "answer": answer, "correct": answer == "A", "score": float(answer == "A")},
+        **{"error": None, "truncated": True, "usage": {**usage, "cost_usd": 0.0}},
+    }
+    plan: Any = SimpleNamespace(metric=SimpleNamespace(scale=Scale.of(None)))
+    assert Answer.of(row, plan).unread is unread
