@@ -29,8 +29,8 @@ class Place:
     that to the reference on the questions of both, for new questions like these; its `listed` ends
     are for the contest's own list, and meet when all of it was asked. `usd`, `tokens` and `calls`
     are what a question takes, every call at its price, None where nobody knows, and `multiple` that
-    of the reference's price. A program that has left says why in `reason`. A `free` one was never asked: its answers
-    follow from those of others.
+    of the reference's price. A program that has left says why in `reason`. A `free` one was never
+    asked: its answers follow from those of others.
     """
 
     name: str

@@ -381,10 +381,15 @@ def test_a_cut_off_call_alone_does_not_make_an_answer_unreadable(
     answer: str | None, unread: bool
 ) -> None:
     """A crew may have one of its calls cut off, and answer all the same."""
-    usage = {name: 0 for name in ("calls", "prompt_tokens", "completion_tokens", "cached_calls")}
+    usage = dict.fromkeys(("calls", "prompt_tokens", "completion_tokens", "cached_calls"), 0)
     row: Any = {
-        **{"id": "q", "answer": answer, "correct": answer == "A", "score": float(answer == "A")},
-        **{"error": None, "truncated": True, "usage": {**usage, "cost_usd": 0.0}},
+        "id": "q",
+        "answer": answer,
+        "correct": answer == "A",
+        "score": float(answer == "A"),
+        "error": None,
+        "truncated": True,
+        "usage": {**usage, "cost_usd": 0.0},
     }
     plan: Any = SimpleNamespace(metric=SimpleNamespace(scale=Scale.of(None)))
     assert Answer.of(row, plan).unread is unread
