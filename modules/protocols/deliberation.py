@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import dspy
 from optuna.distributions import CategoricalDistribution, IntDistribution
@@ -24,7 +24,7 @@ from ..base.registry import Registry
 from ..base.space import Parameter, Space, When, lists
 from ..base.together import together
 from ..reading.answers import Kind
-from ..reading.row import ResultRow
+from ..reading.row import Passage, ResultRow, TurnDetails
 from ..reading.voting import DecideTie, Ties, vote_among
 from ..reports.deliberation import deliberation_report
 from .declaration import (
@@ -259,7 +259,7 @@ class Deliberation(Program):
         task: Task,
         round: int,
         discussion: Sequence[Turn],
-        evidence: Sequence[Mapping[str, Any]] | None,
+        evidence: Sequence[Passage] | None,
     ) -> Turn:
         if agent.name == "retriever" and self.retrieval and self.query:
             return await informed(
@@ -299,7 +299,7 @@ def settle(
 
 
 def replay(
-    result: Mapping[str, Any] | dspy.Prediction,
+    result: ResultRow | dspy.Prediction,
     *,
     max_rounds: int | None = None,
     tie_break: str | Callable[[list[dict[str, Any]]], str | None] | None = None,
@@ -338,7 +338,9 @@ def replay(
             turn.get("raw"),
             tuple(turn.get("evidence") or ()),
             Usage.of(turn.get("usage") or {}),
-            details={name: turn[name] for name in _DETAILS if name in turn},
+            details=cast(
+                TurnDetails, {name: one for name, one in turn.items() if name in _DETAILS}
+            ),
         )
         for turn in result["transcript"]
     ]
@@ -381,7 +383,7 @@ def replay(
                 f"run it"
             )
         if not verdicts:
-            return outcome(result["answer"], result["decided_by"], kept, rounds=limit)
+            return outcome(result["answer"], str(result["decided_by"]), kept, rounds=limit)
         judged = verdicts[-1].answer
         answer, decided_by = settle(kept, "judge", TIE_BREAKS["judge"], roles, kind, judged)
         return outcome(answer, decided_by, [*kept, verdicts[-1]], rounds=limit)
@@ -397,7 +399,7 @@ def replay(
 
 
 def _replayed(
-    rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
+    rows: Sequence[ResultRow], parameters: Mapping[str, Any]
 ) -> list[Replayed | None] | None:
     """The outcomes under other rounds or another tie-break, as `replay` gives them; a judge has to
     be asked.
@@ -408,7 +410,7 @@ def _replayed(
     if tie_break == "judge":
         return None
 
-    def outcome(row: Mapping[str, Any]) -> Replayed:
+    def outcome(row: ResultRow) -> Replayed:
         found = replay(
             row,
             max_rounds=parameters.get("max_rounds", MAX_ROUNDS),
