@@ -74,9 +74,9 @@ class Contest:
         It can be asked at once; `save(folder)` keeps it, and `register(name)` enters the program of
         the contest's folder into MLflow's model registry.
         """
-        winner = load_program(self.folder / WINNER) if self._winner is None else self._winner
-        if isinstance(winner, Program):
-            vars(winner)["register"] = partial(log_program, self.folder / WINNER)
+        winner: Any = load_program(self.folder / WINNER) if self._winner is None else self._winner
+        if isinstance(self._winner, Program | None):
+            winner.register = partial(log_program, self.folder / WINNER)
         return winner
 
     @property
