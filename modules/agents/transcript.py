@@ -60,6 +60,9 @@ class Task:
         return hashlib.sha256(f"{self.question}\x1e{options}".encode()).hexdigest()[:16]
 
 
+_FIELDS = (*("agent", "round", "answer", "text", "raw", "evidence", "usage", "step", "examined"),)
+
+
 @dataclass(frozen=True)
 class Turn:
     """One agent's contribution. `answer` is None when it could not be read (an abstention).
@@ -81,6 +84,22 @@ class Turn:
     step: str | None = None
     examined: Mapping[str, Any] | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Turn:
+        """The turn that `to_dict` wrote into a row."""
+        return cls(
+            row["agent"],
+            row["round"],
+            row["answer"],
+            row["text"],
+            row.get("raw"),
+            tuple(row.get("evidence") or ()),
+            Usage.of(row.get("usage") or {}),
+            row.get("step"),
+            row.get("examined"),
+            {name: value for name, value in row.items() if name not in _FIELDS},
+        )
 
     def to_dict(self) -> dict[str, Any]:
         row: dict[str, Any] = {
