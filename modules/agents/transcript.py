@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import cast, get_args
 
 from ..base.calls import Usage, note_transcribed
 from ..base.errors import UserError
 from ..reading.answers import Kind, answer_key, infer_kind
 from ..reading.question import check_choices, check_context, require_text
+from ..reading.row import Examined, Passage, SpokenTurn, TurnDetails, TurnFields
 
 
 @dataclass(frozen=True)
@@ -79,14 +80,14 @@ class Turn:
     answer: str | None
     text: str
     raw: str | None = None
-    evidence: tuple[Mapping[str, Any], ...] = ()
+    evidence: tuple[Passage, ...] = ()
     usage: Usage = field(default_factory=Usage)
     step: str | None = None
-    examined: Mapping[str, Any] | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
+    examined: Examined | None = None
+    details: TurnDetails = field(default_factory=TurnDetails)
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Turn:
+    def of(cls, row: TurnFields) -> Turn:
         """The turn that `to_dict` wrote into a row."""
         return cls(
             row["agent"],
@@ -98,30 +99,24 @@ class Turn:
             Usage.of(row.get("usage") or {}),
             row.get("step"),
             row.get("examined"),
-            {name: value for name, value in row.items() if name not in _FIELDS},
+            cast(TurnDetails, {name: one for name, one in row.items() if name not in _FIELDS}),
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        row: dict[str, Any] = {
-            "agent": self.agent,
-            "round": self.round,
-            "answer": self.answer,
-            "text": self.text,
-        }
+    def to_dict(self) -> TurnFields:
+        row: TurnFields = {**self.spoken()}  # type: ignore[typeddict-item]  # none are needed
         if self.raw is not None:
             row["raw"] = self.raw
         if self.evidence:
-            row["evidence"] = [dict(item) for item in self.evidence]
+            row["evidence"] = [*self.evidence]
         if self.step is not None:
             row["step"] = self.step
         if self.examined is not None:
-            row["examined"] = dict(self.examined)
-        row.update(self.details)
-        row["usage"] = self.usage.to_dict()
-        note_transcribed(row["usage"], self.usage)
-        return row
+            row["examined"] = self.examined
+        usage = self.usage.to_dict()
+        note_transcribed(usage, self.usage)
+        return cast(TurnFields, {**row, **self.details, "usage": usage})
 
-    def spoken(self) -> dict[str, Any]:
+    def spoken(self) -> SpokenTurn:
         """The part of the turn that later speakers see."""
         return {"agent": self.agent, "round": self.round, "answer": self.answer, "text": self.text}
 

@@ -25,7 +25,7 @@ from ..base.registry import Registry
 from ..base.space import Parameter, Space, When, lists
 from ..base.together import together
 from ..reading.answers import Kind
-from ..reading.row import ResultRow
+from ..reading.row import Passage, ResultRow
 from ..reading.voting import DecideTie, Ties, vote_among
 from ..reports.deliberation import deliberation_report
 from .declaration import (
@@ -46,7 +46,7 @@ OPENINGS = ("in_turn", "blind")
 _TIED = ("first", "strongest", "random")
 
 
-Evidence = Sequence[Mapping[str, Any]]
+Evidence = Sequence[Passage]
 """What the retriever found, each with `title`, `text` and `source`."""
 
 Turns = Sequence[Mapping[str, Any]]
@@ -335,7 +335,7 @@ def settle(
 
 
 def replay(
-    result: Mapping[str, Any] | dspy.Prediction,
+    result: ResultRow | dspy.Prediction,
     *,
     max_rounds: int | None = None,
     tie_break: str | Callable[[list[dict[str, Any]]], str | None] | None = None,
@@ -405,7 +405,7 @@ def replay(
                 f"run it"
             )
         if not verdicts:
-            return outcome(result["answer"], result["decided_by"], kept, rounds=limit)
+            return outcome(result["answer"], str(result["decided_by"]), kept, rounds=limit)
         judged = verdicts[-1].answer
         answer, decided_by = settle(kept, "judge", TIE_BREAKS["judge"], roles, kind, judged)
         return outcome(answer, decided_by, [*kept, verdicts[-1]], rounds=limit)
@@ -421,7 +421,7 @@ def replay(
 
 
 def _replayed(
-    rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
+    rows: Sequence[ResultRow], parameters: Mapping[str, Any]
 ) -> list[Replayed | None] | None:
     """The outcomes under other rounds or another tie-break, as `replay` gives them; a judge has to
     be asked.
@@ -432,7 +432,7 @@ def _replayed(
     if tie_break == "judge":
         return None
 
-    def outcome(row: Mapping[str, Any]) -> Replayed:
+    def outcome(row: ResultRow) -> Replayed:
         found = replay(
             row,
             max_rounds=parameters.get("max_rounds", MAX_ROUNDS),

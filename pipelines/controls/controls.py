@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -119,7 +120,7 @@ def _asked(plan: ControlsPlan) -> tuple[dict[str, Evaluation], list[str], str | 
 def _branch_from_fresh(plan: ControlsPlan, fresh: Evaluation) -> None:
     """Let the other arms go on from fresh first answers in place of the recorded ones."""
     plan.dialogues.first = {
-        row["id"]: [Turn.of({**turn, "usage": {}}) for turn in row["transcript"]]
+        row["id"]: [replace(Turn.of(turn), usage=Usage()) for turn in row["transcript"]]
         for row in fresh.rows
         if row["error"] is None
     }

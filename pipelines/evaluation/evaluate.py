@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -385,8 +385,8 @@ class EvaluationJob:
 
 def none_readable(row: ResultRow, rows: int) -> str:
     """Say that no answer could be read, with the last reply, in a sentence."""
-    turn: Mapping[str, Any] = row["transcript"][-1] if row["transcript"] else {}
-    reply = str(row.get("raw") or turn.get("raw") or turn.get("text") or "")
+    last = row["transcript"][-1] if row["transcript"] else None
+    reply = row.get("raw") or (last and (last.get("raw") or last["text"])) or ""
     shown = (
         f"the last reply was {shortened(reply, 200)!r}"
         if reply.strip()

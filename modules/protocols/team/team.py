@@ -25,7 +25,7 @@ from ...base.fence import cut, one_line
 from ...base.space import Parameter, Space, When, lists
 from ...base.together import together
 from ...environment import Environment
-from ...reading.row import ResultRow
+from ...reading.row import ResultRow, TurnDetails
 from ...reading.voting import Ties, vote_among
 from ...reports.team import team_report
 from ..declaration import Described, Plot, Protocol, comma_items, known_names, one_shot
@@ -307,7 +307,7 @@ class SupervisedTeam(Program):
                 decision = read_decision(said, answers)
         accepted = answers[decision.worker] if decision is not None and decision.accept else None
         step = None if accepted is not None else "retry" if decision is not None else "undecided"
-        details = (
+        details: TurnDetails = (
             {}
             if decision is None
             else {"worker": decision.worker, "suggestion": decision.suggestion}
