@@ -185,7 +185,7 @@ def understand(
     last = None if seed is not None else limit
     try:
         reading.questions.extend(islice(_questions(mapper.read(table.rows), kind, reading), last))
-        mapper.check_options()
+        mapper.check_options(reading.questions)
     except UserError as error:
         # Such as a line too long to read, where the reading ends.
         problem = str(error).removeprefix(f"{table.name}, ")

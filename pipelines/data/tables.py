@@ -47,6 +47,7 @@ _JSON, _TEXT = (".jsonl", ".ndjson", ".json"), (".csv", ".tsv", ".tab", ".psv", 
 _EXCEL = (".xlsx", ".xlsm")
 _USUAL = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
 _DELIMITERS = ",\t;|^~"
+_NARROW = ("float16", "float32")
 _BATCH, _MOST_BATCH = 256, 2**26
 """Rows that are taken out of Parquet or Arrow at once, and the most bytes that they may have."""
 
@@ -72,7 +73,7 @@ def read(path: Path, split: str | None = None) -> TableSource:
         raise UserError(f"{path} is a single file and has no split {split!r}; leave the split out")
     if suffix == ".parquet":
         return TableSource(name, _parquet(path), cells=True)
-    return TableSource(name, _opened(path, suffix), cells=suffix in _TEXT)
+    return TableSource(name, _text(path, suffix), cells=suffix in _TEXT)
 
 
 def read_stream(stream: IO[Any]) -> TableSource:
@@ -123,10 +124,9 @@ def _frame(frame: Any, name: str) -> Iterator[TableRow]:
     # A named index is a column that was set aside.
     named = [level for level in frame.index.names if level and level not in frame.columns]
     frame = frame.reset_index(named) if named else frame
-    kinds = {column: str(kind) for column, kind in frame.dtypes.items()}
-    for column in (column for column, kind in kinds.items() if kind in ("float16", "float32")):
-        # Through text, so that 1.1 does not become 1.10000002384.
-        frame = frame.assign(**{column: frame[column].astype(str).astype(float)})
+    # Through text, so that 1.1 does not become 1.10000002384.
+    narrow = [column for column, kind in frame.dtypes.items() if str(kind) in _NARROW]
+    frame = frame.astype(dict.fromkeys(narrow, str)).astype(dict.fromkeys(narrow, float))
     header = _header([str(column) for column in frame.columns], name)
     for number, cells in enumerate(frame.itertuples(index=False, name=None), 1):
         yield TableRow(f"row {number}", dict(zip(header, cells, strict=True)))
@@ -297,7 +297,7 @@ def _unpacked_size(columns: Iterable[Any]) -> int:
 # Text
 
 
-def _opened(path: Path, suffix: str) -> Iterator[TableRow]:
+def _text(path: Path, suffix: str) -> Iterator[TableRow]:
     try:
         with path.open("rb") as file:
             if suffix in _JSON:

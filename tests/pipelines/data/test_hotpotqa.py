@@ -4,15 +4,12 @@ systems.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import folkmoot as fm
-from folkmoot.modules.environment import CorpusEnvironment
 from folkmoot.modules.reading.answers import em_f1
 
 # Scores
@@ -120,52 +117,6 @@ def test_em_and_f1_are_those_of_the_official_script(
 
 # The evidence
 # -----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def environment(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> CorpusEnvironment:
-    return CorpusEnvironment(
-        data_dir / "hotpotqa-corpus.jsonl", index_dir=tmp_path_factory.mktemp("index")
-    )
-
-
-@pytest.fixture(scope="module")
-def answerable(data_dir: Path) -> list[fm.Question]:
-    """Questions whose gold paragraphs are known by title and are in the corpus."""
-    return [
-        question
-        for question in fm.load("hotpotqa-context", data_dir=data_dir)
-        if question.meta["support_in_corpus"] and "supporting_titles" in question.meta
-    ]
-
-
-def test_search_gives_access_to_the_gold_paragraphs(
-    answerable: list[fm.Question], environment: CorpusEnvironment
-) -> None:
-    async def recall() -> tuple[int, int, int, int]:
-        by_title = by_question = both = total = 0
-        for question in answerable:
-            titles = question.meta["supporting_titles"]
-            for title in titles:
-                found = await environment.open().search(title)
-                by_title += found.found and found.title == title
-            closest = await environment.closest(question.question, 5)
-            hits = sum(title in closest for title in titles)
-            by_question, both, total = (
-                by_question + hits,
-                both + (hits == len(titles)),
-                total + len(titles),
-            )
-        return by_title, by_question, both, total
-
-    by_title, by_question, both, total = asyncio.run(recall())
-    print(
-        f"\n{len(answerable)} questions, {total} gold paragraphs: by title {by_title / total:.1%}, "
-        f"among the five closest to the question {by_question / total:.1%}, both "
-        f"{both / len(answerable):.1%}"
-    )
-    assert by_title == total
-    assert by_question / total > 0.6
 
 
 # Recorded answers

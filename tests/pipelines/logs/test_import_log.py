@@ -202,25 +202,6 @@ def test_the_command_says_what_it_made_and_imports_nothing_heavy(
 # ---------------------------------------------------------------------------------------------
 
 
-def test_logs_of_several_kinds_and_tasks_make_one_table(tmp_path: Path) -> None:
-    rows = [
-        {
-            "question_id": f"q{n}",
-            "agent": "mine",
-            "answer": "0",
-            "correct": n == 0,
-            "gold": str(2 * n),
-        }
-        | {"question": f"What is {n}+{n}?"}
-        for n in range(4)
-    ]
-    mine = lines(tmp_path / "mine.jsonl", rows)
-    found = fm.import_log([SAVED / "alpha.eval", SAVED / "choices.eval", mine])
-    assert [row["id"] for row in found.runs["mine"].rows] == ["q0", "q1", "q2", "q3"]
-    assert [row["id"] for row in found.runs["mockllm/alpha"].rows][-2:] == ["mc/1", "mc/2"]
-    assert fm.compare(found.runs["mockllm/alpha"], found.runs["mine"])[0].n == 4
-
-
 def test_hostile_zips_are_refused(tmp_path: Path) -> None:
     torn, other = (tmp_path / f"{name}.eval" for name in ("torn", "other"))
     torn.write_bytes((SAVED / "alpha.eval").read_bytes()[:2000])
@@ -252,31 +233,6 @@ def test_logs_of_inspect_in_all_layouts(name: str, right: list[bool], last: Any)
     if name in ("chunked.eval", "sums.json"):  # a long text stands apart where logs are chunked
         assert rows[0]["question"].endswith("gives one away. How many are left?")
         assert rows[0]["answer"] == "The answer is 3"
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"eval": 3},
-        {"eval": {"model": "m", "task": "t", "scorers": 7}},
-        {"samples": 3},
-        {"samples": None},
-        {"samples": [3]},
-        {"samples": [{"id": 1, "scores": 5}]},
-        {"samples": [{"id": 1, "scores": {"s": {"value": {"a": 1}}}, "attachments": [1]}]},
-    ],
-)
-def test_damaged_json_logs_of_inspect_are_refused_in_a_sentence(
-    changed: dict[str, Any], tmp_path: Path
-) -> None:
-    sample = {"id": 1, "output": {"completion": "x"}, "scores": {"s": {"value": "C"}}}
-    log = {"status": "success", "eval": {"model": "m", "task": "t"}, "samples": [sample]}
-    path = tmp_path / "log.json"
-    path.write_text(json.dumps(log))
-    assert fm.import_log(path).runs["m"].accuracy == 1.0
-    path.write_text(json.dumps(log | changed))
-    with pytest.raises(fm.UserError, match=r"log\.json"):
-        fm.import_log(path)
 
 
 def test_a_log_of_inspect_with_scores_between_makes_a_run_of_scores(tmp_path: Path) -> None:
@@ -435,17 +391,6 @@ def test_a_table_that_mlflow_wrote_gives_the_score_that_it_printed() -> None:
         (None, "8", "the call failed"),
     ]
     assert (run.rows[0]["question"], run.rows[0]["usage"]["prompt_tokens"]) == ("What is 0+0?", 10)
-
-
-def test_evaluation_tables_of_mlflow(tmp_path: Path) -> None:
-    home = tmp_path / "abc" / "artifacts"
-    home.mkdir(parents=True)
-    columns = ["inputs", "ground_truth", "outputs", "exact_match/score"]
-    data = [["2+2?", "4", "4", 1], ["2+3?", "5", "4", 0]]
-    (home / "eval_results_table.json").write_text(json.dumps({"columns": columns, "data": data}))
-    found = fm.import_log(home / "eval_results_table.json")
-    assert accuracies(found) == {"abc": 0.5}
-    assert [row["gold"] for row in found.runs["abc"].rows] == ["4", "5"]
 
 
 # Repeats
@@ -705,18 +650,3 @@ def test_an_imports_folder_stands_for_its_runs_and_a_vote_of_them_is_judged(tmp_
     assert "A majority vote of up to 5 runs beats the best run alone" in page
     shown = CliRunner().invoke(app, ["compare", str(folder), "--panel", "3"])
     assert (shown.exit_code, "A majority vote of up to 3 runs" in shown.output) == (0, True)
-
-
-@pytest.mark.nightly
-def test_a_page_on_the_43_models_of_zeroeval(data_dir: Path, tmp_path: Path) -> None:
-    path = data_dir.parent / "recorded" / "zeroeval.wide.jsonl"
-    if not path.exists():
-        pytest.skip("there are no recorded answers beside FOLKMOOT_DATA")
-    imported = fm.import_log(path, tmp_path / "out")
-    assert (len(imported.runs), imported.questions) == (43, 1319)
-    panel = fm.report(imported.folder, out=tmp_path / "page.html").figures["groups"][0][
-        "comparison"
-    ]["panel"]
-    docs = Path(fm.__file__).parent / "docs/import.md"
-    assert panel["sentence"] in " ".join(docs.read_text(encoding="utf-8").split())
-    assert panel["chosen"] == 0

@@ -18,8 +18,6 @@ from typing import Any
 
 import dspy
 import pytest
-from children import code
-from children import run as run_child
 from cli_helpers import folkmoot, isolate, question, rows_of, write
 from stores import new_store
 
@@ -135,15 +133,6 @@ MAKERS: dict[str, Callable[[Path], Program]] = {
     "network": lambda corpus: network(),
     "networks in an ensemble": lambda corpus: fm.Ensemble([network(), "simple", network()]),
 }
-SOME = [
-    "single role",
-    "deliberation, judged",
-    "ensemble",
-    "causal",
-    "team",
-    "network",
-    "networks in an ensemble",
-]
 
 
 def taught(program: Program) -> Program:
@@ -201,35 +190,6 @@ def test_it_is_the_same_program_again(
         ).read_text()
 
 
-@pytest.mark.nightly
-def test_every_protocol_loads_in_another_process(
-    tmp_path: Path, corpus: Path, scripted: ScriptedServer
-) -> None:
-    sent, marks = {}, {}
-    for name in SOME:
-        program = taught(MAKERS[name](corpus))
-        program.save(tmp_path / name)
-        sent[name], marks[name] = requests(program, scripted.url, scripted), hashes(program)
-    scripted.requests.clear()
-    child = (
-        "import json, sys; sys.path.insert(0, sys.argv[1])\n"
-        "import folkmoot as fm, test_saved as t\n"
-        "from folkmoot.pipelines.runs.describe import hashes\n"
-        "t.embeddings.Embedder = lambda model: t._words\n"
-        "class Server:\n    def __init__(self): self.requests, self.bodies = [], []\n"
-        "for name in json.loads(sys.argv[4]):\n"
-        "    program = fm.load_program(sys.argv[2] + '/' + name)\n"
-        "    t.requests(program, sys.argv[3], Server())\n"
-        "    print(json.dumps(hashes(program)))\n"
-    )
-    arguments = [str(Path(__file__).parent), str(tmp_path), scripted.url, json.dumps(SOME)]
-    done = run_child(code, child, *arguments)
-    assert done.returncode == 0, done.stderr
-    assert [json.loads(line) for line in done.stdout.splitlines()] == list(marks.values())
-    asked = {json.dumps(body) for body in scripted.bodies}
-    assert asked == {line for lines in sent.values() for line in lines}
-
-
 def test_what_dspys_optimizers_changed_is_kept(tmp_path: Path, scripted: ScriptedServer) -> None:
     train = [
         fm.Question(
@@ -267,14 +227,6 @@ def test_what_dspys_optimizers_changed_is_kept(tmp_path: Path, scripted: Scripte
     # not those of its candidate_programs
     assert list(compiled[3].seats()) == list(ensemble.seats())
     assert hashes(compiled[4]) != hashes(fm.Ensemble(["simple", deliberation()]))
-
-
-def test_code_in_place_of_a_method_is_refused(tmp_path: Path) -> None:
-    program = fm.SingleAgent("cot")
-    program.forward = lambda **inputs: None
-    with pytest.raises(UserError, match="forward was replaced"):
-        program.save(tmp_path / "p")
-    assert not (tmp_path / "p").exists()
 
 
 # LMs
@@ -612,23 +564,6 @@ def test_other_versions_are_a_warning(tmp_path: Path) -> None:
         fm.load_program(saved(tmp_path))
 
 
-def test_a_folder_that_cannot_be_written_keeps_what_it_had(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = (saved(tmp_path) / FILE).read_text()
-
-    def fails(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", fails)
-    with pytest.raises(UserError, match=r"cannot be written .No space left"):
-        fm.SingleAgent("cot").save(tmp_path)
-    assert (tmp_path / FILE).read_text() == before
-    assert [path.name for path in tmp_path.iterdir()] == [FILE]
-    with pytest.raises(UserError, match="cannot be written"):
-        fm.SingleAgent("cot").save(tmp_path / FILE)
-
-
 def test_a_protocol_of_ones_own_is_told_to_the_loader(tmp_path: Path) -> None:
     class Mine(Program):
         def __init__(self, size: int) -> None:
@@ -864,12 +799,3 @@ def test_an_mlflow_model_says_what_it_needs(tmp_path: Path, scripted: ScriptedSe
         model.predict(context, [{"question": "x", "answer": "y"}])
     with pytest.raises(UserError, match="row 2 is no question"):
         model.predict(context, [QUESTIONS[1], "x"])
-
-
-def test_settings_of_a_single_seat_are_kept(tmp_path: Path) -> None:
-    program = deliberation()
-    program.seats()["reasoner"].predict.config = {"temperature": 1.5, "stop": ["x"]}
-    program.save(tmp_path)
-    found = {name: seat.predict.config for name, seat in fm.load_program(tmp_path).seats().items()}
-    assert found["reasoner"] == {"temperature": 1.5, "stop": ["x"]}
-    assert found["intuitive"] == {"temperature": 0.75, "seed": 3}

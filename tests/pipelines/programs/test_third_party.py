@@ -252,26 +252,6 @@ def test_the_command_line_takes_them(
             assert [(row["answer"], row["decided_by"]) for row in rows] == [("A", "first")] * 2
 
 
-@pytest.mark.usefixtures("installed")
-def test_an_optimizer_compiles(tmp_path: Path) -> None:
-    questions = [fm.Question(**row) for row in QUESTIONS]
-
-    def right_once_shown(request: dict[str, Any]) -> str:
-        return json.dumps({"answer": "A" if str(request).count("Where is soup") > 1 else "B"})
-
-    with ScriptedServer(right_once_shown) as server:
-        lm = fm.lm("openai/test", api_base=server.url)
-        compiled = fm.compile(
-            fm.SingleAgent(),
-            questions,
-            optimizer="first_demo",
-            lm=lm,
-            tracking=False,
-            out=tmp_path / "c",
-        )
-    assert [len(predictor.demos) for predictor in compiled.predictors()] == [1]
-
-
 def quarrel(program: Any) -> Any:
     """The prediction of a dialogue whose first speaker says A and whose second says B, round after
     round.
