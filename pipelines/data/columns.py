@@ -201,7 +201,9 @@ class Columns:
         fields["context"] = passages_in(fields.get("context"))
         if plan.options:
             texts = {label: cells[column] for column, label in plan.options.items()}
-            fields["choices"] = {k: text for k, text in texts.items() if not _blank(text)} or None
+            fields["choices"] = {
+                k: text for k, text in texts.items() if text is not None and str(text).strip()
+            } or None
             if fields["choices"] is None and (self._kind or fields.get("kind")) in _MAY_BE_CHOICE:
                 raise UserError(
                     f"no option in {', '.join(plan.options)}; add them, or say the row's kind"
@@ -227,10 +229,6 @@ class Columns:
 
 def _answer_of(row: TableRow) -> tuple[Any, Any, Any]:
     return row.fields.get("choices"), row.fields.get("answer"), row.fields.get("kind")
-
-
-def _blank(text: Any) -> bool:
-    return text is None or not str(text).strip()
 
 
 def _check_unread(name: str, value: Any, answer: Any) -> None:

@@ -89,10 +89,10 @@ class Embedder:
         return str(folder) if folder.is_dir() else _key(self.model)
 
     def _encode(self, texts: Sequence[str]) -> Vectors:
-        vectors = self._loaded.encode(
-            list(texts), normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+        return np.asarray(
+            self._loaded.encode(list(texts), normalize_embeddings=True, show_progress_bar=False),
+            dtype=np.float32,
         )
-        return np.asarray(vectors, dtype=np.float32)
 
     @cached_property
     def _loaded(self) -> Any:

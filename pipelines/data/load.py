@@ -101,9 +101,8 @@ def listed(
         raise UserError(f"{name} is one question: give a list, [question]")
     if isinstance(questions, Iterator):
         questions = list(questions)
-    if not (
-        isinstance(questions, Sequence) and all(isinstance(one, Question) for one in questions)
-    ):
+    ready = isinstance(questions, Sequence) and all(isinstance(q, Question) for q in questions)
+    if not ready:
         reading = understand(questions, split, None, seed, columns, kind, called=name)
         questions = _checked(reading)
     if limit is None:
@@ -280,10 +279,9 @@ def recorded(
     """The record of a load in a run: its arguments, its sampling, and the kinds of questions."""
     spec = catalogue.find(source) if source is not None else None
     how = "all" if limit is None else "first" if seed is None else "random"
-    if how == "random" and spec is not None and spec.balance is not None:
-        how = f"balanced by {spec.balance}"
-    elif how == "random" and spec is not None and spec.partner is not None:
-        how = "random, partners together"
+    if how == "random" and spec is not None:
+        partners = "random, partners together" if spec.partner else how
+        how = f"balanced by {spec.balance}" if spec.balance else partners
     types = Counter(question.meta["type"] for question in questions if "type" in question.meta)
     return {
         "data": spec.name if spec else source,
@@ -328,11 +326,11 @@ def check_labelled(questions: Iterable[Question]) -> None:
     if unlabelled:
         first = unlabelled[0]
         place = getattr(first, _WHERE, None)
-        where = f"at {place}, question {first.id!r}" if place else f"question {first.id!r}"
         has = "has" if len(unlabelled) == 1 else "have"
         raise UserError(
-            f"{counted(len(unlabelled), 'question')} {has} no answer (the first {where}); add the "
-            f"answers, or name the column that holds them, {naming('answer')}"
+            f"{counted(len(unlabelled), 'question')} {has} no answer (the first "
+            f"{f'at {place}, ' if place else ''}question {first.id!r}); add the answers, or name "
+            f"the column that holds them, {naming('answer')}"
         )
 
 
@@ -443,13 +441,9 @@ def _mixed(reading: DataReading, kind: str | None) -> str:
 
 def check_ids(questions: Sequence[Question]) -> None:
     """Raises UserError for an id that two questions share: one would stand for the other."""
-    seen: set[str] = set()
-    for question in questions:
-        if question.id in seen:
-            raise UserError(
-                f"the question id {question.id!r} appears twice: give every question its own id"
-            )
-        seen.add(question.id)
+    [(most, times)] = Counter(question.id for question in questions).most_common(1) or [("", 1)]
+    if times > 1:
+        raise UserError(f"the question id {most!r} appears twice: give every question its own id")
 
 
 def check_asked(questions: Sequence[Question]) -> None:
@@ -461,9 +455,5 @@ def check_asked(questions: Sequence[Question]) -> None:
 def check_contexts(questions: Sequence[Question]) -> None:
     """Raises UserError for a passage that is too long for a prompt, which would be cut."""
     for question in questions:
-        passage = (
-            question.context
-            if isinstance(question.context, str)
-            else "\n\n".join(question.context or ())
-        )
-        check_passage(passage, called(question))
+        passages = [question.context] if isinstance(question.context, str) else question.context
+        check_passage("\n\n".join(passages or ()), called(question))

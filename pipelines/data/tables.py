@@ -85,10 +85,12 @@ def read_stream(stream: IO[Any]) -> TableSource:
     return TableSource(name, _delimited(io.BytesIO(raw)), cells=True)
 
 
-def read_held(source: Any, split: str | None = None, name: str | None = None) -> TableSource:
+def read_held(
+    source: Any, split: str | None = None, name: str | None = None, packed: int | None = None
+) -> TableSource:
     """The rows of a DataFrame, a `datasets.Dataset`, or a list of dicts, examples or questions.
 
-    Raises UserError for anything else.
+    `packed` is the size on disk of a data set from there. Raises UserError for anything else.
     """
     kind = type(source).__name__
     called = name or f"the {kind}"
@@ -98,7 +100,7 @@ def read_held(source: Any, split: str | None = None, name: str | None = None) ->
     if split is not None:
         raise UserError(f"{called} has no split {split!r}; leave the split out")
     if from_datasets:
-        return TableSource(called, _dataset(source, Unpacked(called)), cells=True)
+        return TableSource(called, _dataset(source, Unpacked(called, packed)), cells=True)
     if kind == "DataFrame" and hasattr(source, "iloc"):
         return TableSource(called, _frame(source, called), cells=True)
     if isinstance(source, Mapping | str | bytes) or not isinstance(source, Iterable):
@@ -173,14 +175,8 @@ def _saved(path: Path, split: str | None) -> Iterator[TableRow]:
             f"{path} is a folder but not one that datasets.save_to_disk wrote "
             f"({_first_line(error)}); give such a folder or a file"
         ) from None
-    if isinstance(loaded, datasets.DatasetDict):
-        loaded = _split(loaded, split, str(path))
-    elif split is not None:
-        raise UserError(
-            f"{path} is a single data set and has no split {split!r}; leave the split out"
-        )
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    yield from _dataset(loaded, Unpacked(path, size))
+    yield from read_held(loaded, split, str(path), size).rows
 
 
 def _check_arrow(folder: Path) -> None:

@@ -17,6 +17,7 @@ from .answers import (
     log_fault,
     log_name,
     log_object,
+    log_seconds,
     log_text,
     right,
 )
@@ -84,7 +85,6 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, Any]]]]) -> Iterat
         failed = row.get("failureReason") == FAILED_CALL or said.get("error")
         number = numbers[_prompt(row)]
         agent = log_name(provider, "provider", where)
-        latency = log_amount(row.get("latencyMs"), "latencyMs", where)
         answer = log_text(said.get("output"))
         cost = said.get("cost") if row.get("cost") in (None, 0) else row.get("cost")
         yield LogAnswer(
@@ -107,7 +107,7 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, Any]]]]) -> Iterat
             if usage.get("prompt")
             else None,
             cost=log_amount(cost, "cost", where),
-            seconds=None if latency is None else latency / 1000,
+            seconds=log_seconds(row.get("latencyMs"), "latencyMs", where),
             error=log_text(row.get("error") or said.get("error") or "the call failed")
             if failed
             else None,

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +65,10 @@ def load_program(
     loads nothing, for what is no folder or a file that is damaged, newer, of an unknown protocol,
     or not plainly a saved program.
     """
-    found = saved_program(
+    program = saved_program(
         folder, lms=lms, environment=environment, embedding=embedding, protocols=protocols
     )
-    return found.module if isinstance(found, Foreign) else found
+    return program.module if isinstance(program, Foreign) else program
 
 
 def saved_program(
@@ -87,8 +87,7 @@ def saved_program(
     Raises UserError for a parameter that would change which seats there are.
     """
     if not isinstance(folder, str | Path):
-        given = "None" if folder is None else f"a {type(folder).__name__}"
-        raise UserError(f"{given} is no folder: name one that program.save wrote")
+        raise UserError(f"{folder!r} is not a folder: name one that program.save wrote")
     _check_lms(lms)
     lms = {seat: make_lm(one) if isinstance(one, str) else one for seat, one in (lms or {}).items()}
     place = program_folder(Path(folder).expanduser())
@@ -107,14 +106,11 @@ def saved_program(
         return saved_module(place, changed, protocols or {})
     saved = read_saved(place)
     where = str(place / FILE)
-    prompts = {
-        name for known in PROTOCOLS.values() for name in ("prompts", *known.holds, *known.fixed)
-    }
-    fixed = [name for name in changed if name in prompts]
-    if fixed:
+    fixed = {"prompts", *(name for one in PROTOCOLS.values() for name in (*one.holds, *one.fixed))}
+    if wrong := fixed & changed.keys():
         raise UserError(
-            f"{fixed[0]} cannot be set on the saved program {folder}: its prompts belong to what "
-            f"it was"
+            f"{min(wrong)} cannot be set on the saved program {folder}: its prompts belong to what "
+            "it was"
         )
     try:
         builder = _Builder(place, saved, environment, embedding, protocols or {})
@@ -132,16 +128,15 @@ def saved_program(
             raise
         raise UserError(
             f"with {', '.join(changed)} set, the program in {folder} would have other seats than "
-            f"those whose "
-            "prompts are saved: leave it out"
+            "those whose prompts are saved: leave it out"
         ) from None
-    found, given = program.describe(), environment is not None
+    described, elsewhere = program.describe(), environment is not None
     kept = {key: value for key, value in saved.program.items() if key not in changed}
-    wrong = [key for key, value in kept.items() if not _same(found, {key: value}, given)]
-    if wrong:
+    other = [key for key in kept if not _same(described, {key: kept[key]}, elsewhere)]
+    if other:
         raise UserError(
-            f"{where} describes a program with another {wrong[0]} than it can have: save the "
-            f"program again"
+            f"{where} describes a program with another {other[0]} than it can have: save the "
+            "program again"
         )
     _seat(program, saved, where, lms or {}, make_lm)
     _warn_of_versions(saved, where)
@@ -300,10 +295,9 @@ class _Builder:
         if name not in self.protocols:
             raise UserError(
                 f"{self.where} is of the program {name[:80]!r}, which nobody here knows"
-                f"{did_you_mean(name, written())}: "
-                "install the package that registers it (entry point folkmoot.programs), or give "
-                "its class to "
-                "fm.load_program, with protocols={…}"
+                f"{did_you_mean(name, written())}: install the package that registers it (entry "
+                "point folkmoot.programs), or give its class to fm.load_program, with "
+                "protocols={…}"
             )
         try:
             return self.protocols[name](**fields)
@@ -340,8 +334,7 @@ class _Builder:
         if text is None:
             raise UserError(
                 f"{self.where} was saved with an environment that Python alone can make "
-                f"({fingerprint}): "
-                "give it when loading, with environment=…"
+                f"({fingerprint}): give it when loading, with environment=…"
             )
         if not text.startswith(("corpus:", "replay:", "wikipedia:")):
             raise UserError(
@@ -413,7 +406,14 @@ def lm_of(known: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
         )
     settings = known.settings.model_dump(exclude_unset=True)
     if known.profile is not None:
-        settings["profile"] = _profile(known.profile, f"{where}: {seat}")
+        try:
+            settings["profile"] = TypeAdapter(Profile).validate_python(
+                asdict(Profile(**known.profile))
+            )
+        except (TypeError, ValidationError):
+            raise UserError(
+                f"{where}: {seat} has an LM profile that cannot be: save the program again"
+            ) from None
     if settings.get("temperature") == 0:
         del settings["temperature"]  # the default, which agents that are copies do not keep to
     if "seat" in inspect.signature(make_lm).parameters:
@@ -421,15 +421,6 @@ def lm_of(known: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
     if known.addressed:
         check_address(known.name, seat)
     return make_lm(known.name, **settings)
-
-
-def _profile(known: Mapping[str, Any], where: str) -> Profile:
-    try:
-        return TypeAdapter(Profile).validate_python(asdict(Profile(**known)))
-    except (TypeError, ValidationError):
-        raise UserError(
-            f"{where} has an LM profile that cannot be: save the program again"
-        ) from None
 
 
 def check_address(name: str, seat: str) -> None:
@@ -447,14 +438,14 @@ def check_address(name: str, seat: str) -> None:
 
 
 def _warn_of_versions(saved: SavedProgram, where: str) -> None:
-    other = []
-    for package, then in saved.versions.items():
-        try:
-            now = version(package)
-        except PackageNotFoundError:
-            now = "none"
-        if now != then:
-            other.append(f"{package} {then} (now {now})")
+    packages = {
+        one.name: one.version for name in saved.versions for one in distributions(name=name)
+    }
+    other = [
+        f"{package} {then} (now {packages.get(package, 'none')})"
+        for package, then in saved.versions.items()
+        if packages.get(package) != then
+    ]
     if other:
         warnings.warn(
             f"{where} was saved with {', '.join(other)}: prompts may be written in another way",

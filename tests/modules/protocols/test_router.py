@@ -208,7 +208,7 @@ def test_short_specs_and_yaml_and_saved_folders(tmp_path: Path) -> None:
     [
         ("router", "router needs cheap: write for example router:self_consistency:deliberation"),
         ("router:cot", "router needs team"),
-        ({"program": "router", "cheap": "cot", "team": 5}, "5 is no member"),
+        ({"program": "router", "cheap": "cot", "team": 5}, "5 is not a member"),
         (
             {"program": "router", "cheap": "cot", "team": "simple", "rules": 1},
             "did you mean 'rule'",

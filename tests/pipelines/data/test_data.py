@@ -378,13 +378,6 @@ def test_a_users_own_set_in_the_data_folder(tmp_path: Path) -> None:
 # The hub: its schemas, without a network
 
 HUB: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any]]] = {
-    "commonsenseqa": (
-        "data/validation-00000-of-00001.parquet",
-        [{"id": "c1", "question": "Where?", "question_concept": "door",
-          "choices": {"label": ["A", "B"], "text": ["bank", "mall"]}, "answerKey": "B"}],
-        {"id": "c1", "answer": "B", "choices": {"A": "bank", "B": "mall"},
-         "meta": {"question_concept": "door"}},
-    ),
     "arc-challenge": (
         "ARC-Challenge/test-00000-of-00001.parquet",
         [{"id": "a1", "question": "Which?", "answerKey": "2",
@@ -397,11 +390,6 @@ HUB: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any]]] = {
         [{"question": "How many?", "answer": "4 * 300 = <<4*300=1200>>1200\n#### 1,200"}],
         {"id": "gsm8k-test-0000", "answer": "1200", "kind": "number",
          "meta": {"answer_raw": "1,200", "solution": "4 * 300 = <<4*300=1200>>1200"}},
-    ),
-    "gsm1k": (
-        "data/test-00000-of-00001.parquet",
-        [{"question": "How many?", "answer": "7"}],
-        {"id": "gsm1k-test-0000", "answer": "7", "kind": "number"},
     ),
     "hotpotqa": (
         "distractor/validation-00000-of-00001.parquet",
@@ -425,12 +413,6 @@ HUB: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any]]] = {
          "meta": {"subject": "natural science", "topic": "t", "category": "c", "skill": "k",
          "grade": 11,
                   "hint": "Look."}},
-    ),
-    "boolq-open": (
-        "data/validation-00000-of-00001.parquet",
-        [{"question": "is it so", "answer": False, "passage": "No."}],
-        {"id": "boolq-dev-0000", "question": "is it so?", "answer": "no", "kind": "boolean",
-         "context": "No."},
     ),
 }  # fmt: skip
 
@@ -604,9 +586,6 @@ def test_overlap_tells_equal_options_from_other_ones() -> None:
         "2 of 3 test questions have the text of a training question, 1 "
     )
     assert check_overlap(train, test[2:]) is None
-
-
-# Settings
 
 
 # What ships, and the real data sets

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
 from folkmoot.pipelines.cli.app import app
-from folkmoot.pipelines.data.load import DataError, fingerprint, listed, load
+from folkmoot.pipelines.data.load import DataError, fingerprint, load
 from folkmoot.pipelines.reporting.dialogues import shown
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -75,24 +75,6 @@ def test_the_docs_say_what_messy_files_say() -> None:
     assert len(shown) > 3, "a head, and sentences"
     assert all(any((one.says or "").startswith(said) for one in MESSY) for said in shown[1:])
     assert f"{len(MESSY)} files" in page
-
-
-def test_what_is_in_messy_files_is_kept(tmp_path: Path) -> None:
-    found = {one.file: load(write(one, tmp_path)) for one in MESSY if one.kind}
-    assert [question.choices for question in found["blanks.csv"]] == [
-        dict(zip("ABCD", FOUR, strict=True)),
-        {"A": "a cow", "B": "a pig", "C": "a fox", "D": "a cat", "E": "a hen"},
-    ]
-    assert [question.answer for question in found["siqa.jsonl"]] == ["B", "C"]
-    assert found["siqa.jsonl"][0].context == "Ada cooked."
-    assert found["nan.csv"][0].choices == {"A": "a sieve", "B": "a flask", "C": "nan"}
-    assert found["dots.csv"][1].answer == "B"
-    assert found["hotpotqa.json"][0].context == ["Ada Lovelace: She wrote. The notes."]
-    assert found["squad.jsonl"][0].meta["answers"]["text"] == ["Ada Lovelace", "Ada"]
-    assert found["gsm8k.jsonl"][0].meta["solution"] == "Two and two is <<2+2=4>>4."
-    assert [question.answer for question in found["zero-one.tsv"]] == ["no", "yes"]
-    assert found["index.csv"][0].meta == {"column 1": "0", "row": 1}
-    assert [question.answer for question in found["commas.csv"]] == ["no", "yes"]
 
 
 # Numbers as answers
@@ -200,11 +182,6 @@ def test_the_same_questions_from_anything(what: str, caplog: pytest.LogCaptureFi
     assert fingerprint(found) == fingerprint(expected)
     assert [question.meta["row"] for question in found] == [1, 2]
     assert said_of(caplog) == []
-
-
-@pytest.mark.parametrize("what", [what for what in held() if what not in ("stream", "bytes")])
-def test_anything_is_taken_where_questions_are(what: str) -> None:
-    assert listed(held()[what]) == load(PLAIN)
 
 
 def test_a_dataset_with_splits_and_class_names(tmp_path: Path) -> None:

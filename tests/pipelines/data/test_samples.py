@@ -39,47 +39,6 @@ def of_type(rows: Rows, kind: str) -> dict[str, Any]:
     )
 
 
-def text_of(title: str) -> str:
-    return next(str(row["text"]) for row in read(SHIPPED / "corpus.jsonl") if row["title"] == title)
-
-
-def bridge_told_by_the_question(rows: Rows) -> None:
-    row = of_type(rows, "bridge")
-    row["question"] += f" Is it {row['answer']}?"
-
-
-def bridge_naming_the_second_title(rows: Rows) -> None:
-    row = of_type(rows, "bridge")
-    row["question"] += f" (Think of {row['meta']['supporting_titles'][1]}.)"
-
-
-def bridge_with_answer_in_the_first_document(rows: Rows) -> None:
-    row = of_type(rows, "bridge")
-    row["answer"] = text_of(row["meta"]["supporting_titles"][0]).split(".")[0].split()[-1]
-
-
-def bridge_without_a_link(rows: Rows) -> None:
-    meta = of_type(rows, "bridge")["meta"]
-    meta["supporting_titles"].reverse()
-    meta["supporting_ids"].reverse()
-
-
-def comparison_won_by_the_wrong_title(rows: Rows) -> None:
-    row = of_type(rows, "comparison")
-    row["answer"] = next(
-        title for title in row["meta"]["supporting_titles"] if title != row["answer"]
-    )
-
-
-def winner_always_named_first(rows: Rows) -> None:
-    for row in rows:
-        first, second = row["meta"]["supporting_titles"]
-        if row["meta"]["type"] == "comparison" and row["answer"] == second:
-            row["question"] = (
-                row["question"].replace(first, "@").replace(second, first).replace("@", second)
-            )
-
-
 def set_in_first(*path: str, value: Any) -> Damage:
     def damage(rows: Rows) -> None:
         row = rows[0]
@@ -112,19 +71,7 @@ DAMAGES: list[tuple[str, Damage, str]] = [
     ),
     ("boolean-test", set_in_first("answer", value="true"), "must be yes or no"),
     ("number-test", set_in_first("answer", value="-1"), "does not give the answer -1"),
-    ("number-test", set_in_first("meta", "expression", value="exit()"), "is not plain arithmetic"),
     ("number-test", set_in_first("meta", "solution", value="1 + 1 = 3."), "1 + 1 is not 3"),
-    (
-        "span-test",
-        set_in_first("meta", "supporting_titles", value=["Atlantis", "Camelot"]),
-        "must be two titles of corpus.jsonl",
-    ),
-    ("span-test", bridge_told_by_the_question, "contains its answer"),
-    ("span-test", bridge_naming_the_second_title, "takes one step only"),
-    ("span-test", bridge_with_answer_in_the_first_document, "alone gives the answer"),
-    ("span-test", bridge_without_a_link, "does not lead to"),
-    ("span-test", comparison_won_by_the_wrong_title, "by meta.values and meta.pick"),
-    ("span-test", winner_always_named_first, "named first as the answer has a share"),
     ("corpus", lambda rows: rows[0].update(title=rows[1]["title"]), "is used 2 times"),
     ("corpus", lambda rows: rows[0].update(text=rows[1]["text"] + " Yes."), "nearly a copy"),
 ]
@@ -155,14 +102,4 @@ def test_an_answer_given_away_by_a_third_document_is_reported(folder: Path) -> N
         f"span-test.jsonl, {bridge['id']}: the document {spoiler['title']!r} alone gives "
         f"the answer."
     )
-    assert expected in samples.check(folder)
-
-
-def test_a_document_that_names_both_sides_of_a_comparison_is_reported(folder: Path) -> None:
-    row = of_type(read(folder / "span-test.jsonl"), "comparison")
-    one, other = row["meta"]["supporting_titles"]
-    corpus = read(folder / "corpus.jsonl")
-    next(document for document in corpus if document["title"] == one)["text"] += f" See {other}."
-    write(folder / "corpus.jsonl", corpus)
-    expected = f"span-test.jsonl, {row['id']}: the document {one!r} names {other!r} too."
     assert expected in samples.check(folder)

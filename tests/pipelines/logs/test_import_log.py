@@ -74,16 +74,6 @@ def test_a_plain_table_becomes_a_run_an_agent(table: Path, tmp_path: Path) -> No
     }
 
 
-def test_jsonl_and_parquet_say_the_same(table: Path, tmp_path: Path) -> None:
-    import pandas as pd
-
-    frame = pd.read_csv(table)
-    frame.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
-    frame.to_parquet(tmp_path / "t.parquet")
-    found = [fm.import_log(tmp_path / name) for name in ("t.csv", "t.jsonl", "t.parquet")]
-    assert len({one.outcomes.read_text() for one in found}) == 1
-
-
 def test_the_same_import_again_changes_nothing(table: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
@@ -199,7 +189,6 @@ def test_the_command_says_what_it_made_and_imports_nothing_heavy(
 
 
 # Formats
-# ---------------------------------------------------------------------------------------------
 
 
 def test_hostile_zips_are_refused(tmp_path: Path) -> None:
@@ -252,24 +241,6 @@ def test_a_log_of_inspect_with_scores_between_makes_a_run_of_scores(tmp_path: Pa
     assert [row["correct"] for row in run.rows] == [True, None, None, False, False]
     assert len(found.outcomes.read_text().splitlines()) == 2
     assert fm.compare(run, run).pairs[0].difference == 0
-
-
-def test_solvers_of_one_model_are_runs_of_their_own(tmp_path: Path) -> None:
-    for solver in ("plan", "act"):
-        with zipfile.ZipFile(tmp_path / f"{solver}.eval", "w") as packed:
-            told = {"model": "m", "task": "t", "solver": solver, "scorers": [{"name": "match"}]}
-            packed.writestr("header.json", json.dumps({"eval": told}))
-            unread = {"value": "N", "answer": None}
-            sample = {
-                "id": 1,
-                "input": "?",
-                "output": {"completion": "hm"},
-                "scores": {"match": unread},
-            }
-            packed.writestr("samples/1_epoch_1.json", json.dumps(sample))
-    found = fm.import_log(tmp_path)
-    assert set(found.runs) == {"m plan", "m act"}
-    assert found.runs["m act"].summary.counts["unreadable"] == 1
 
 
 def test_samples_that_lm_eval_wrote_give_the_scores_that_it_printed() -> None:
@@ -394,7 +365,6 @@ def test_a_table_that_mlflow_wrote_gives_the_score_that_it_printed() -> None:
 
 
 # Repeats
-# ---------------------------------------------------------------------------------------------
 
 REPEATED = {"q0": [True, False, True], "q1": [True, True, True], "q2": [False, False, True]}
 """Whether each of three answers to each of three questions is right."""
@@ -549,7 +519,6 @@ def test_a_file_of_no_known_kind(tmp_path: Path) -> None:
 
 
 # Recorded answers
-# ------------------------------------------------------------------------------------
 
 
 def test_what_votes_and_talk_gained_in_recorded_dialogues(data_dir: Path, tmp_path: Path) -> None:

@@ -259,15 +259,6 @@ def test_what_is_no_program_is_refused(given: Any) -> None:
         run(given)
 
 
-def test_specs_and_names_of_lms_are_taken(
-    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-none-0000000000")
-    assert run("single:cot", lm="openai/scripted").accuracy == 1
-    assert run(Rag(), lm="openai/scripted").accuracy == 1
-
-
 # The bill
 
 

@@ -106,10 +106,10 @@ def test_sets_go_before_the_spec() -> None:
             {"sampling": {"temprature": 1}},
             ["'temprature'", "did you mean 'temperature'"],
         ),
-        ("single:cot", {"sampling": 1}, ["sampling is 1"]),
+        ("single:cot", {"sampling": 1}, ["check its parameters"]),
         ("ensemble:simple,cot:weighted", {"weights": ["a", "b"]}, ["weights are ['a', 'b']"]),
         ("deliberation:retriever", {"environment": "web"}, ["no environment 'web'", "corpus:PATH"]),
-        ("deliberation:retriever", {"environment": 3}, ["environment is 3"]),
+        ("deliberation:retriever", {"environment": 3}, ["no environment 3"]),
         ("deliberation:retriever", {"environment": "corpus:none.jsonl"}, ["none.jsonl"]),
     ],
 )
@@ -173,7 +173,6 @@ def test_a_network_says_all_that_makes_it(network: Path) -> None:
 
 
 # YAML
-# ------------------------------------------------------------------------------------------------
 
 
 def write(folder: Path, text: str) -> Path:
@@ -243,9 +242,9 @@ def test_lms_are_made_for_their_seats(tmp_path: Path) -> None:
         ("program: [\n", ["line 2"]),
         ("program: singel\n", ["did you mean 'single'"]),
         ("program: single\nstrategie: cot\n", ["'strategie'", "did you mean 'strategy'"]),
-        ("program: single\nlms: openai/x\n", ["lms that are no mapping"]),
+        ("program: single\nlms: openai/x\n", ["lms that are not a mapping"]),
         ("program: single\nlms: {judge: 3}\n", ["seat 'judge' is 3"]),
-        ("program: ensemble\nmembers: [3]\n", ["3 is no member"]),
+        ("program: ensemble\nmembers: [3]\n", ["3 is not a member"]),
         ("program: ensemble\nmembers: cot\n", ["needs a list of members"]),
         ("program: !!python/object/apply:os.mkdir [made]\n", ["line 1"]),
     ],
@@ -262,7 +261,6 @@ def test_what_is_wrong_with_a_yaml_file_is_named(
 
 
 # --set
-# -----------------------------------------------------------------------------------------------
 
 
 def test_set_values_as_people_write_them() -> None:

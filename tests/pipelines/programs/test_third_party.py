@@ -210,23 +210,6 @@ def test_what_nobody_registers_is_named_by_module_and_name() -> None:
     assert optimizer_of("extra_mine:first_demo", "light").name == "extra_mine:first_demo"
 
 
-@pytest.mark.usefixtures("here")
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ("extra_mine:Nobody", "has no 'Nobody'"),
-        ("extra_mine:Doubt", "is not a program"),
-        ("extra_nowhere:Queue", "no program or file 'extra_nowhere:Queue'"),
-        ("single:extra_mine:Queue", "is not a strategy"),
-        ("deliberation:intuitive,reasoner:nobody", "no tie-break 'nobody': choose judge, majority"),
-    ],
-)
-def test_what_is_none_is_refused_in_a_sentence(spec: str, words: str) -> None:
-    with pytest.raises(fm.UserError, match=words) as caught:
-        program_of(spec)
-    assert "\n" not in str(caught.value)
-
-
 def test_the_command_line_takes_them(
     installed: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -94,7 +94,6 @@ class TestSupervisedTeam(ProtocolContract):
 
 
 # Protocols that break it
-# ------------------------------------------------------------------------------------
 
 
 class Pair(Program):

@@ -50,12 +50,7 @@ def attack(name: str) -> Attack:
     return next(one for one in ATTACKS if one.name == name)
 
 
-# The attacks themselves
-# ------------------------------------------------------------------------------
-
-
 # What an attack may not change
-# -----------------------------------------------------------------------
 
 _CONTACTS: list[list[Any]] = []
 
@@ -402,12 +397,7 @@ def test_the_checks_see_what_gets_out(
     assert harmless.strangers() == [("127.0.0.1", other.port)]
 
 
-# The plain layout has no fences: text is part of a line
-# ----------------------------------------------
-
-
 # The text on its own
-# ---------------------------------------------------------------------------------
 
 # Marks by which servers of several model families, or prompt adapters, know who speaks.
 MARKS = re.compile(
@@ -431,12 +421,7 @@ def test_no_mark_of_a_speaker_survives(name: str) -> None:
         assert not odd(prompt)
 
 
-# An LM that obeys
-# ------------------------------------------------------------------------------------
-
-
 # Reports and terminals
-# -------------------------------------------------------------------------------
 
 
 class Tags(HTMLParser):
@@ -516,7 +501,6 @@ def test_a_terminal_is_sent_no_control(name: str) -> None:
 
 
 # How often an LM falls for them
-# ----------------------------------------------------------------------
 
 
 def gullible(body: dict[str, Any]) -> str:
