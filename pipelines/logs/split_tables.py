@@ -89,9 +89,7 @@ def split_table(path: Path) -> Iterator[LogAnswer]:
             prompt_tokens=log_count(usage.get("input_tokens"), "input_tokens", where),
             completion_tokens=log_count(usage.get("output_tokens"), "output_tokens", where),
             cost=log_amount(cost.get("total_cost"), "total_cost", where),
-            seconds=log_amount(row.get("latency"), "latency", where)
-            if seconds is None
-            else seconds,
+            seconds=log_amount(row.get("latency"), "latency", where) if took is None else took,
             error="the call failed" if failed else None,
         )
 
