@@ -123,7 +123,7 @@ def of_file(path: Path) -> DatasetSpec | None:
 
 
 def unknown(name: str) -> UserError:
-    """The error for a name that is no data set and no file."""
+    """The error for a name of neither a data set nor a file."""
     names = [spec.name for spec in SPECS]
     close = difflib.get_close_matches(name.casefold(), names, n=1)
     hint = f"did you mean {close[0]!r}" if close else f"the names are {', '.join(names)}"

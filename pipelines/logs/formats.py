@@ -68,17 +68,17 @@ def format_of(path: Path) -> Format:
     return next(one for one in ours if one.keys <= first.keys())
 
 
-def logs_in(given: Path) -> list[Path]:
+def logs_in(place: Path) -> list[Path]:
     """The file itself, or the logs in a folder, not through links; of samples and other files the
     samples.
     """
-    if not given.is_dir():
-        return [given]
-    files = sorted(one for one in given.rglob("*") if one.is_file() and not one.is_symlink())
+    if not place.is_dir():
+        return [place]
+    files = sorted(one for one in place.rglob("*") if one.is_file() and not one.is_symlink())
     endings = {ending for one in FORMATS for ending in one.endings} - {".json"}
     logs = [one for one in files if one.suffix.casefold() in endings]
     logs = [one for one in logs if one.name.startswith("samples_")] or logs
     logs = logs or [one for one in files if one.suffix.casefold() == ".json"]
     if not logs:
-        raise UserError(f"{given} holds no log: name a file, or a folder with logs in it")
+        raise UserError(f"{place} holds no log: name a file, or a folder with logs in it")
     return logs

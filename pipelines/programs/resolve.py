@@ -134,7 +134,7 @@ def parse_sets(pairs: Pairs) -> dict[str, Any]:
 
 def _build(
     where: str,
-    given: Mapping[str, Any],
+    document: Mapping[str, Any],
     sets: Mapping[str, Any],
     make_lm: MakeLM,
     file: str | None = None,
@@ -143,14 +143,14 @@ def _build(
     one.
     """
     try:
-        return _built(where, given, sets, make_lm, file)
+        return _built(where, document, sets, make_lm, file)
     except UserError as problem:
-        spec = given.get("program")
+        spec = document.get("program")
         meant = _respelled(spec) if isinstance(spec, str) else spec
         if meant == spec or "did you mean" in str(problem):
             raise
         try:
-            _built(where, {**given, "program": meant}, sets, make_lm, file)
+            _built(where, {**document, "program": meant}, sets, make_lm, file)
         except UserError:
             raise problem from None
         raise UserError(f"{problem}; did you mean {meant!r}?") from None
@@ -163,9 +163,13 @@ def _respelled(spec: str) -> str:
 
 
 def _built(
-    where: str, given: Mapping[str, Any], sets: Mapping[str, Any], make_lm: MakeLM, file: str | None
+    where: str,
+    document: Mapping[str, Any],
+    sets: Mapping[str, Any],
+    make_lm: MakeLM,
+    file: str | None,
 ) -> Program:
-    fields = dict(given)
+    fields = dict(document)
     spec = fields.pop("program", None)
     if isinstance(spec, str) and spec.startswith(COMMAND):
         with names_from(file, INSTEAD):
@@ -176,10 +180,10 @@ def _built(
         )
     lms = fields.pop("lms", None)
     with names_from(file, INSTEAD):
-        found = PROTOCOLS.spec(spec)
-        if found is None or not found.thing.example:
+        protocol_spec = PROTOCOLS.spec(spec)
+        if protocol_spec is None or not protocol_spec.thing.example:
             raise no_protocol(spec)
-        protocol, rest = found.thing, found.rest
+        protocol, rest = protocol_spec.thing, protocol_spec.rest
         parts = [part.strip() for part in rest.split(":", 1)] if rest else []
         fields = {**protocol.read(parts), **fields}
         check_names(protocol, {**fields, **sets})
@@ -195,25 +199,25 @@ def _built(
         )
         program.word(prompts)
         return program
-    program = made(where, found.name, parameters)
+    program = made(where, protocol_spec.name, parameters)
     program.assign(seated)
     return program
 
 
 def _made(parameters: Mapping[str, Any], protocol: Protocol, make_lm: MakeLM) -> dict[str, Any]:
     """Constructor parameters with programs and environments in place of their specs."""
-    found = dict(parameters)
-    _import_named(found)
-    for part in {*protocol.holds} & found.keys():
-        held = found[part]
-        found[part] = (
+    made_of = dict(parameters)
+    _import_named(made_of)
+    for part in {*protocol.holds} & made_of.keys():
+        held = made_of[part]
+        made_of[part] = (
             [_member(one, make_lm) for one in held]
             if isinstance(held, list)
             else _member(held, make_lm)
         )
-    if "environment" in found:
-        found["environment"] = environment_of(found["environment"])
-    return found
+    if "environment" in made_of:
+        made_of["environment"] = environment_of(made_of["environment"])
+    return made_of
 
 
 def _import_named(parameters: Mapping[str, Any]) -> None:

@@ -62,8 +62,8 @@ def load_program(
         protocols: protocols of your own by the name that their `describe()` gives.
 
     Warns when it was saved with other versions of what writes the prompts. Raises UserError, and
-    loads nothing, for what is no folder or a file that is damaged, newer, of an unknown protocol,
-    or not plainly a saved program.
+    loads nothing, where there is no folder, or its file is damaged, newer, of an unknown protocol,
+    or not a saved program.
     """
     program = saved_program(
         folder, lms=lms, environment=environment, embedding=embedding, protocols=protocols
@@ -194,17 +194,17 @@ def saved_module(
 
     Raises UserError for a module that cannot be made here, and says how it can be loaded.
     """
-    known, state = read_document(folder, MODULE), read_document(folder, STATE)
-    name, others = str(known.get("spec") or known.get("class")), {*changed} - {"program"}
+    about, state = read_document(folder, MODULE), read_document(folder, STATE)
+    name, others = str(about.get("spec") or about.get("class")), {*changed} - {"program"}
     if others:
         raise UserError(f"the module in {folder} has no {min(others)!r} to set: load it in Python")
     try:
         protocol = PROTOCOLS.spec(str(changed["program"])) if changed else None
         module = (
-            protocol.thing.make() if protocol else _module(name, known.get("signature"), protocols)
+            protocol.thing.make() if protocol else _module(name, about.get("signature"), protocols)
         )
         module.load_state({key: value for key, value in state.items() if key != "metadata"})
-        return Foreign(module, known.get("inputs"), known.get("spec"))
+        return Foreign(module, about.get("inputs"), about.get("spec"))
     except (
         UserError,
         TypeError,
@@ -224,10 +224,10 @@ def saved_module(
 def _module(name: str, signature: Any, protocols: Mapping[str, Callable[..., Any]]) -> dspy.Module:
     """The module that a file names, made by code that is here already: a file has none imported."""
     place, _, attribute = name.partition(":")
-    there, known = getattr(sys.modules.get(place), attribute, None), PROTOCOLS.find(name)
+    there, protocol = getattr(sys.modules.get(place), attribute, None), PROTOCOLS.find(name)
     if there in (dspy.Predict, dspy.ChainOfThought):
         return there(signature)
-    make = protocols.get(name) or (known and known.make)
+    make = protocols.get(name) or (protocol and protocol.make)
     if make is None and isinstance(there, type) and issubclass(there, dspy.Module):
         make = there
     module = make() if make else None
@@ -241,10 +241,10 @@ def _check_lms(lms: Any) -> None:
         raise UserError(
             f"lms is a {type(lms).__name__}: pass LMs by seat, such as lms={{'judge': fm.lm('…')}}"
         )
-    for seat, given in (lms or {}).items():
-        if given is not None and not isinstance(given, str | dspy.BaseLM):
+    for seat, one in (lms or {}).items():
+        if one is not None and not isinstance(one, str | dspy.BaseLM):
             raise UserError(
-                f"lms has a {type(given).__name__} for the seat {seat!r}: pass fm.lm('…')"
+                f"lms has a {type(one).__name__} for the seat {seat!r}: pass fm.lm('…')"
             )
 
 
@@ -338,7 +338,7 @@ class _Builder:
             )
         if not text.startswith(("corpus:", "replay:", "wikipedia:")):
             raise UserError(
-                f"{self.where} has the environment {text[:80]!r}, which is none that is opened"
+                f"{self.where} has the environment {text[:80]!r}, which a saved program may not open"
             )
         elsewhere = "environment=…, or --set environment=…"
         if text not in self.opened:
@@ -349,10 +349,10 @@ class _Builder:
                 if not text.startswith(("corpus:", "replay:")):
                     raise
                 raise UserError(f"{problem.args[0].rstrip('.')}, or give {elsewhere}") from None
-        found = self.opened[text].fingerprint
-        if found != fingerprint:
+        now = self.opened[text].fingerprint
+        if now != fingerprint:
             raise UserError(
-                f"{text} is no longer what {self.where} was saved with ({found}, not "
+                f"{text} is no longer what {self.where} was saved with ({now}, not "
                 f"{fingerprint}): give "
                 f"{elsewhere}, to use it all the same"
             )
@@ -363,52 +363,52 @@ def _is_program(value: Any) -> bool:
     return isinstance(value, Mapping) and "program" in value
 
 
-def _same(found: Any, wanted: Any, elsewhere: bool) -> bool:
+def _same(described: Any, saved: Any, elsewhere: bool) -> bool:
     """Whether a description holds what was saved; a later version may describe more.
 
     `elsewhere`: agents look things up in another place than they did.
     """
-    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
+    if isinstance(saved, Mapping) and isinstance(described, Mapping):
         return all(
             (key == "environment" and elsewhere)
             or key == "code"  # a module of the user's own may have a new version
-            or _same(found.get(key), value, elsewhere)
-            for key, value in wanted.items()
+            or _same(described.get(key), value, elsewhere)
+            for key, value in saved.items()
         )
-    if isinstance(wanted, list) and isinstance(found, list | tuple):
-        return len(wanted) == len(found) and all(
-            _same(one, other, elsewhere) for one, other in zip(found, wanted, strict=True)
+    if isinstance(saved, list) and isinstance(described, list | tuple):
+        return len(saved) == len(described) and all(
+            _same(one, other, elsewhere) for one, other in zip(described, saved, strict=True)
         )
-    return bool(found == wanted) and isinstance(found, bool) == isinstance(wanted, bool)
+    return bool(described == saved) and isinstance(described, bool) == isinstance(saved, bool)
 
 
 def _seat(
     program: Program, saved: SavedProgram, where: str, lms: Mapping[str, Any], make_lm: MakeLM
 ) -> None:
     seats = program.seats()
-    for name, known in saved.lms.items():
+    for name, saved_lm in saved.lms.items():
         if name not in seats:
             raise UserError(
                 f"{where} has an LM for the seat {name!r}, which there is not: save it again"
             )
-        if not any(name == given or name.startswith(f"{given}.") for given in lms):
-            seats[name].predict.lm = lm_of(known, name, where, make_lm)
+        if not any(name == seat or name.startswith(f"{seat}.") for seat in lms):
+            seats[name].predict.lm = lm_of(saved_lm, name, where, make_lm)
     program.assign(lms)
 
 
-def lm_of(known: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
+def lm_of(saved_lm: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
     """The LM that a file names, made by `make_lm`; one that takes `seat` gets it, and
     `addressed`.
     """
-    if "://" in known.name:
+    if "://" in saved_lm.name:
         raise UserError(
             f"{where} has an address in the LM of the seat {seat!r}: give lms={{{seat!r}: …}}"
         )
-    settings = known.settings.model_dump(exclude_unset=True)
-    if known.profile is not None:
+    settings = saved_lm.settings.model_dump(exclude_unset=True)
+    if saved_lm.profile is not None:
         try:
             settings["profile"] = TypeAdapter(Profile).validate_python(
-                asdict(Profile(**known.profile))
+                asdict(Profile(**saved_lm.profile))
             )
         except (TypeError, ValidationError):
             raise UserError(
@@ -417,18 +417,18 @@ def lm_of(known: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
     if settings.get("temperature") == 0:
         del settings["temperature"]  # the default, which agents that are copies do not keep to
     if "seat" in inspect.signature(make_lm).parameters:
-        return make_lm(known.name, seat=seat, addressed=known.addressed, **settings)
-    if known.addressed:
-        check_address(known.name, seat)
-    return make_lm(known.name, **settings)
+        return make_lm(saved_lm.name, seat=seat, addressed=saved_lm.addressed, **settings)
+    if saved_lm.addressed:
+        check_address(saved_lm.name, seat)
+    return make_lm(saved_lm.name, **settings)
 
 
 def check_address(name: str, seat: str) -> None:
     """Raise UserError for an LM that had an address of its own, unless OPENAI_BASE_URL says where
     it is.
     """
-    known = read_settings()
-    if name.startswith("openai/") and known.openai_base_url != known.default_openai_base_url:
+    current = read_settings()
+    if name.startswith("openai/") and current.openai_base_url != current.default_openai_base_url:
         return
     raise UserError(
         f"the LM {name} of the seat {seat!r} had an address of its own, which is not saved: give "

@@ -263,17 +263,17 @@ def _seat_as_recorded(program: Program, folder: Path) -> Any:
     return replayed(folder, others[0]) if others else None
 
 
-def _lms_by_seat(given: AnyLM | None) -> dict[str, Any]:
+def _lms_by_seat(lms: AnyLM | None) -> dict[str, Any]:
     """The LMs of a request as seat → name, or LM; `*` stands for every seat."""
-    if given is None or isinstance(given, str | Sequence):
-        unseated = isinstance(given, list | tuple) and not any("=" in str(one) for one in given)
-        if unseated and len(given or ()) > 1:
+    if lms is None or isinstance(lms, str | Sequence):
+        unseated = isinstance(lms, list | tuple) and not any("=" in str(one) for one in lms)
+        if unseated and len(lms or ()) > 1:
             raise UserError(
                 "lm is a list of LMs without their seats: give one LM, or seat → LM, such as "
                 "{'judge': 'openai/gpt-4o-mini'} (--lm judge=openai/gpt-4o-mini)"
             )
-        return by_seat(given, "--lm")
-    return dict(given) if isinstance(given, Mapping) else {EVERY: given}
+        return by_seat(lms, "--lm")
+    return dict(lms) if isinstance(lms, Mapping) else {EVERY: lms}
 
 
 def by_seat(values: str | Sequence[str] | None, option: str) -> dict[str, str]:

@@ -178,7 +178,7 @@ def _check_kept(rows: list[ResultRow], questions: list[Question]) -> None:
     )
     for row in rows:
         assert row["error"] is None, (
-            f"question {row['id']!r} was stopped, which is no error of its own: {row['error']}"
+            f"question {row['id']!r} was stopped, which must not make an error row: {row['error']}"
         )
         check_outcome(row, by_id[row["id"]])
 
