@@ -338,7 +338,7 @@ class _Builder:
             )
         if not text.startswith(("corpus:", "replay:", "wikipedia:")):
             raise UserError(
-                f"{self.where} has the environment {text[:80]!r}, which a saved program may not open"
+                f"{self.where} has the environment {text[:80]!r}, which files may not open"
             )
         elsewhere = "environment=…, or --set environment=…"
         if text not in self.opened:

@@ -476,8 +476,8 @@ def test_environments_of_a_hostile_file_are_refused(tmp_path: Path, corpus: Path
         "corpus:/nowhere/at/all": "no such corpus",
         "wikipedia:evil.example.org": "foreign address",
         "wikipedia:wikipedia.org.evil.example": "foreign address",
-        f"record:{tmp_path}/made.jsonl:corpus:{corpus}": "may not open",
-        "folkmoot.modules:CorpusEnvironment": "may not open",
+        f"record:{tmp_path}/made.jsonl:corpus:{corpus}": "files may not open",
+        "folkmoot.modules:CorpusEnvironment": "files may not open",
     }.items():
         rewritten(saved(tmp_path / "p", program), put("environments", mark, text))
         with pytest.raises(UserError, match=said):
