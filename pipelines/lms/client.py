@@ -28,16 +28,16 @@ from ..base.settings import settings
 from .endpoint import (
     OUR_SCHEMA,
     Reply,
-    TooLargeError,
     TransientError,
     Trouble,
     failure_of,
+    hiding,
     origin,
     plain_address,
     read_completion,
     read_embeddings,
+    too_large,
 )
-from .secrets import hiding
 
 CONNECT_SECONDS = 10.0
 
@@ -166,11 +166,8 @@ class HttpEndpoint:
             raise TransientError(
                 f"no answer from {self.name} within {self.timeout:g} s", "timed out"
             ) from None
-        except AnswerTooLargeError as problem:
-            raise TooLargeError(
-                f"the reply of {self.name} has {problem}: lower max_tokens, or raise "
-                f"FOLKMOOT_REPLY_MB"
-            ) from None
+        except AnswerTooLargeError:
+            raise too_large(self.name, self._most_bytes) from None
         except (
             ValueError
         ):  # what aiohttp says of a host or user info that cannot stand in an address

@@ -30,15 +30,13 @@ from ...modules.base.calls import (
 )
 from ...modules.base.errors import UserError, said_by
 from ..base.budget import ACCOUNTS, POLL_SECONDS, Account
-from .cache import ACTIVE_CACHE
-from .endpoint import KEEPABLE, tokens_in
+from .endpoint import KEEPABLE, tokens_in, without_keys
 from .engine import Engine
 from .ledger import LEDGERS, Entry, Ledger, usage_of
 from .named import engine_of
 from .prices import Prices, price_per_token
-from .secrets import without_keys
 from .seen import WATCHED, SeenCall
-from .store import ACTIVE
+from .store import ACTIVE, ACTIVE_CACHE
 
 LAST_SECONDS = 5.0
 """How long the end of a run waits for calls that are under way; later, their end stays unknown."""

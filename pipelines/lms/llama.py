@@ -104,11 +104,6 @@ class LlamaServer:
             connection.close()
         return answer
 
-    @property
-    def longest(self) -> int:
-        """The tokens of the longest context that the model was made for."""
-        return int(self.ask("/v1/models")["data"][0]["meta"]["n_ctx_train"])
-
     def stop(self) -> None:
         """End the server and its threads, and free its memory."""
         _hang_up(urlsplit(self.address).port)

@@ -61,9 +61,9 @@ def embedded(cache: Path) -> EmbeddedServer:
 def post(
     server: EmbeddedServer, path: str, body: dict[str, Any], key: str | None = None
 ) -> tuple[int, dict[str, Any]]:
-    connection = HTTPConnection(urlsplit(server.base_url).netloc, timeout=30)
+    connection = HTTPConnection(urlsplit(server.start().address).netloc, timeout=30)
     headers = {
-        "Authorization": f"Bearer {key or server.api_key}",
+        "Authorization": f"Bearer {key or server.start().key}",
         "Content-Type": "application/json",
     }
     try:
@@ -111,8 +111,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(cache: Path) -> Iterator[EmbeddedServer]:
-    with embedded(cache) as running:
-        yield running
+    server = embedded(cache)
+    server.start()
+    yield server
+    server.stop()
 
 
 @pytest.mark.local_lm
@@ -120,8 +122,8 @@ def test_another_key_is_refused_and_the_key_is_not_shown(server: EmbeddedServer)
     for path in ("/v1/chat/completions", "/completion", "/tokenize", "/apply-template"):
         body = {"content": "x", "messages": [], "prompt": "x"}
         assert post(server, path, body, key="wrong")[0] == 401
-    assert len(server.api_key) >= 32
-    assert server.api_key not in repr(server)
+    assert len(server.start().key) >= 32
+    assert server.start().key not in repr(server)
 
 
 @pytest.mark.local_lm
@@ -215,13 +217,13 @@ def test_threads_that_ask_at_once_get_one_server_and_stop_ends_it(cache: Path) -
     server = embedded(cache)
     assert not server.running
     seen: list[str] = []
-    callers = [threading.Thread(target=lambda: seen.append(server.base_url)) for _ in range(4)]
+    callers = [threading.Thread(target=lambda: seen.append(server.start().address)) for _ in range(4)]
     for caller in callers:
         caller.start()
     for caller in callers:
         caller.join()
     assert len(set(seen)) == 1
-    port, key = urlsplit(server.base_url).port, server.api_key
+    port, key = urlsplit(server.start().address).port, server.start().key
     first = choose(server, QUESTION, ["bank", "mat", "tree"])
     server.stop()
     server.stop()
@@ -229,10 +231,9 @@ def test_threads_that_ask_at_once_get_one_server_and_stop_ends_it(cache: Path) -
     assert not listens(port)
     # OpenMP keeps its pool of at most one thread per core.
     assert threads_now() <= before + (os.cpu_count() or 1)
-    with server:
-        assert server.api_key != key
-        assert choose(server, QUESTION, ["bank", "mat", "tree"]) == first
-    assert not server.running
+    assert server.start().key != key
+    assert choose(server, QUESTION, ["bank", "mat", "tree"]) == first
+    server.stop()
 
 
 @pytest.mark.local_lm
