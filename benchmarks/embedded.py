@@ -57,8 +57,8 @@ def body(said: str, tokens: int, held: bool) -> dict[str, Any]:
 
 
 def over_http(server: EmbeddedServer) -> Ask:
-    running = server.start()
-    place, key = urlsplit(running.address).netloc, running.key
+    server.start()
+    place, key = urlsplit(server.address).netloc, server.key
 
     def ask(request: dict[str, Any]) -> dict[str, Any]:
         connection = HTTPConnection(place, timeout=1800)

@@ -6,25 +6,36 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import json
 import logging
+import os
+import re
+import secrets
+import socket
+import stat
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
+from http.client import HTTPConnection
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 
 from ...modules.agents.profile import DEFAULT_PROFILE, Profile
 from ...modules.base.calls import CallError
 from ...modules.base.errors import UserError
+from ...modules.base.extras import from_extra
 from ..base.settings import settings
 from .client import HttpEndpoint
 from .endpoint import Reply
 from .grammar import reply_grammar
-from .llama import LlamaServer, import_engine
-from .weights import Weights, weights_of
+from .weights import Weights, read_once, weights_of
 
 DEFAULT_LM = "local/gemma-3-270m"
 PLAIN_PROFILE = Profile(layout="plain", answer_form="text", list_options=False, constrain="grammar")
@@ -34,11 +45,23 @@ WORKSPACE_BYTES = 300 << 20  # what llama.cpp takes beside weights and context, 
 # Tokens of context whose keys and values take about as much memory as a model's 4-bit weights.
 TOKENS_LIKE_WEIGHTS = 16_384
 
+HOST = "127.0.0.1"
+# Earlier prompts whose beginnings a later one may share, such as those of the other seats of a
+# dialogue.
+KEPT_PROMPTS_MIB = 512
+# Messages reach the model as they are, joined without anything in between.
+PASS_THROUGH = "{%- for message in messages %}{{ message['content'] }}{% endfor %}"
+# How the chat template begins that llama.cpp uses for a file without one.
+NO_TEMPLATE = "{%- for message in messages -%}\n  {{- '<|im_start|>' + message.role"
+_BASE = re.compile(r"(?<![a-z])(base|pt|pretrain(ed)?)(?![a-z])")
+
+
 _LOG = logging.getLogger("folkmoot")
 
 
 class EmbeddedServer:
-    """A GGUF model behind llama.cpp's OpenAI-compatible server, inside this process.
+    """A GGUF model behind llama.cpp's OpenAI-compatible server, on the loopback of this process and
+    behind a random key.
 
     Nothing is loaded before `start` or the first use of `tokenize`. With one slot, the same
     requests in the same order on a fresh server give the same answers bit for bit.
@@ -65,63 +88,126 @@ class EmbeddedServer:
         self.context = context
         self.slots = slots
         self.plain = plain
-        self.running: LlamaServer | None = None
+        self.running: Any = None
+        self.address = self.key = ""
         self._lock = threading.Lock()
         self._tokens: dict[str, list[int]] = {}
 
-    def start(self) -> LlamaServer:
-        """Load the weights and listen; the server that runs already, if there is one.
+    def start(self) -> None:
+        """Load the weights and listen, unless the server runs already; every start makes a new key.
 
         Raises UserError: the extra `local` is missing, the weights cannot be put together or
         loaded, the context is larger than the model's, or main memory too small.
         """
         with self._lock:
             if self.running is not None:
-                return self.running
-            import_engine()  # before weights are put together that could not be used
+                return
+            engine = _import_engine()  # before weights are put together that could not be used
             path, name = self.weights.path(self.cache_dir), f"local/{self.weights.model}"
-            context = self.context or CONTEXT_TOKENS
-            _check_memory(name, path, context * self.slots)
-            began = time.monotonic()
-            server = LlamaServer(
-                path,
-                name,
-                context=context,
-                threads=self.threads,
-                slots=self.slots,
-                plain=self.plain,
-            )
-            longest = server.ask("/v1/models")["data"][0]["meta"]["n_ctx_train"]
-            if self.context is not None and self.context > longest:
-                server.stop()
+            context = (self.context or CONTEXT_TOKENS) * self.slots
+            _check_memory(name, path, context)
+            began, key = time.monotonic(), secrets.token_urlsafe(32)
+            try:
+                server = engine.Server(self._parameters(engine, path, name, context, key))
+            except (RuntimeError, ValueError):  # llama.cpp does not say why
                 raise UserError(
-                    f"{name} was made for {longest} tokens: give a context of at most that"
-                )
-            _LOG.info("loaded %s in %.1f s", name, time.monotonic() - began)
-            self.running = server
+                    f"llama.cpp cannot load {path}: it is not a whole GGUF file of a language "
+                    "model, or this llama.cpp does not know the model: fetch it again, or name "
+                    "another file"
+                ) from None
+            # An answer proves that the server's loop runs: ended before that, it would never end.
+            server.handle_metrics()
+            self.running, self.address, self.key = server, server.listening_address, key
             # Left to the interpreter's shutdown, the server's threads would outlive what they use.
             atexit.register(self.stop)
-            return server
+        longest = self.ask("/v1/models")["data"][0]["meta"]["n_ctx_train"]
+        if self.context is not None and self.context > longest:
+            self.stop()
+            raise UserError(f"{name} was made for {longest} tokens: give a context of at most that")
+        _LOG.info("loaded %s in %.1f s", name, time.monotonic() - began)
 
-    def stop(self) -> None:
-        """End the server and free its memory; does nothing when it is not running."""
-        with self._lock:
-            if self.running is not None:
-                self.running.stop()
-            self.running = None
-        atexit.unregister(self.stop)
+    def _parameters(self, engine: ModuleType, path: Path, name: str, context: int, key: str) -> Any:
+        params = engine.CommonParams()
+        params.model.path = str(path)
+        params.model_alias = {name}
+        params.hostnames = [HOST]
+        params.port = 0
+        params.api_keys = [key]
+        params.n_ctx = context
+        params.n_parallel = self.slots
+        params.kv_unified = False
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self.threads
+        params.cache_prompt = True
+        # Without the full window Gemma's sliding-window layers forget the prefix, and nothing is
+        # reused.
+        params.swa_full = True
+        params.n_ctx_checkpoints = 0
+        # Prompts kept for later in main memory would grow to 8 GiB.
+        params.cache_ram_mib = 0 if self.plain else KEPT_PROMPTS_MIB
+        params.cache_idle_slots = False
+        params.fit_params = False
+        params.use_jinja = True
+        if self.plain:
+            params.chat_template = PASS_THROUGH
+        params.verbosity = 0
+        params.ui = False
+        params.endpoint_slots = False
+        params.endpoint_metrics = True
+        return params
+
+    def ask(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The server's JSON answer to a GET, or to a POST of `body`."""
+        connection = HTTPConnection(urlsplit(self.address).netloc, timeout=60)
+        headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
+        try:
+            method = "GET" if body is None else "POST"
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer: dict[str, Any] = json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+        return answer
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """The token ids of each text, without a start token; asked for once per text.
 
         The text of a special token, such as `<eos>`, counts as text.
         """
-        server = self.start()
-        for text in dict.fromkeys(texts):
+        self.start()
+        for text in texts:
             if text not in self._tokens:
                 body = {"content": text, "add_special": False, "parse_special": False}
-                self._tokens[text] = server.ask("/tokenize", body)["tokens"]
+                self._tokens[text] = self.ask("/tokenize", body)["tokens"]
         return [list(self._tokens[text]) for text in texts]
+
+    def stop(self) -> None:
+        """End the server and its threads, and free its memory, if it runs."""
+        with self._lock:
+            if self.running is not None:
+                _hang_up(urlsplit(self.address).port)
+            # xllamacpp has no call for this: the server ends with its last reference.
+            self.running = None
+        atexit.unregister(self.stop)
+
+
+def untuned(weights: Weights, cache_dir: Path) -> tuple[bool, bool]:
+    """Whether a model has no chat template, and whether it is a base model, which knows no chat:
+    for a file that is not known by name, what llama.cpp says.
+
+    Raises UserError for a file that llama.cpp cannot load.
+    """
+    if (file := weights.file) is None:
+        return not weights.tuned, not weights.tuned
+
+    def template_missing(path: Path) -> bool:
+        server = EmbeddedServer(weights, cache_dir=cache_dir, context=8)
+        server.start()
+        try:
+            return bool(server.ask("/props")["chat_template"].startswith(NO_TEMPLATE))
+        finally:
+            server.stop()
+
+    missing = bool(read_once(file, cache_dir.expanduser() / "weights", "layout", template_missing))
+    return missing, missing or bool(_BASE.search(file.stem.casefold()))
 
 
 def _check_memory(name: str, weights: Path, tokens: int) -> None:
@@ -165,9 +251,12 @@ class LocalEndpoint:
         self.model = model
         self.timeout = timeout
         self.settings: dict[str, Any] = {"threads": threads, "context": context, "slots": slots}
-        self._weights = weights_of(model, settings().cache)
-        self.plain = plain or not self._weights.layout.has_template
-        self._http: tuple[LlamaServer, HttpEndpoint] | None = None
+        folder = settings().cache
+        self._weights = weights_of(model, folder)
+        bare, self._untuned = untuned(self._weights, folder)
+        self.plain = plain or bare
+        self._key = ""
+        self._http: HttpEndpoint | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For another process, which gets a server of its own and its own machine's cache."""
@@ -181,7 +270,7 @@ class LocalEndpoint:
     @property
     def profile(self) -> Profile:
         """How the weights want to be asked."""
-        return PLAIN_PROFILE if self._weights.layout.untuned else DEFAULT_PROFILE
+        return PLAIN_PROFILE if self._untuned else DEFAULT_PROFILE
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
         """One attempt. Raises TransientError or CallError."""
@@ -209,22 +298,23 @@ class LocalEndpoint:
 
     async def aclose(self) -> None:
         if self._http is not None:
-            await self._http[1].aclose()
+            await self._http.aclose()
 
     @property
     def _server(self) -> EmbeddedServer:
         return _server_of(self._weights, self.plain, **self.settings)
 
     async def _started(self) -> HttpEndpoint:
-        server = self._server.running
-        if server is None:
+        server = self._server
+        if server.running is None:
             # Loading takes a second or two: not on the event loop.
-            server = await asyncio.to_thread(self._server.start)
-        if self._http is None or self._http[0] is not server:
-            address = f"{server.address}/v1"
-            made = HttpEndpoint(address, self.model, api_key=server.key, timeout=self.timeout)
-            self._http = server, made
-        return self._http[1]
+            await asyncio.to_thread(server.start)
+        if self._http is None or self._key != server.key:
+            self._key = server.key
+            self._http = HttpEndpoint(
+                f"{server.address}/v1", self.model, api_key=self._key, timeout=self.timeout
+            )
+        return self._http
 
 
 @cache
@@ -236,3 +326,29 @@ def _server_of(
     return EmbeddedServer(
         weights, cache_dir=folder, threads=threads, context=context, slots=slots, plain=plain
     )
+
+
+def _hang_up(port: int | None) -> None:
+    """Close the server's listening socket, then its connections: both ends are in this process.
+
+    A request that still waits for its answer would keep the server from ending for good.
+    """
+    ends = []
+    for name in os.listdir("/dev/fd"):
+        with suppress(OSError):  # closed in the meantime
+            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                end = socket.socket(fileno=os.dup(int(name)))
+                if end.family == socket.AF_INET and end.getsockname() == (HOST, port):
+                    ends.append(end)
+                else:
+                    end.close()
+    ends.sort(key=lambda end: not end.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    for end in ends:
+        with end, suppress(OSError):  # the other side was faster
+            end.shutdown(socket.SHUT_RDWR)
+
+
+def _import_engine() -> ModuleType:
+    """The package xllamacpp. Raises UserError where the extra `local` is missing."""
+    with from_extra("local", "the embedded LM"):
+        return import_module("xllamacpp")

@@ -92,10 +92,9 @@ class CallStore:
         """The key and the line of every recorded call that ended well."""
         with self._lock:
             self._scan()
-            places = [one for one in self._places.items() if one[0] not in self._incomplete]
-        for key, (start, length) in places:
-            with self._lock:
-                yield key, os.pread(self._descriptor(), length, start)
+            for key, (start, length) in self._places.items():
+                if key not in self._incomplete:
+                    yield key, os.pread(self._descriptor(), length, start)
 
     def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
         """Append a reply, unless there is one for this key that ended well. Raises UserError when
@@ -110,13 +109,9 @@ class CallStore:
                     return
                 if self._journal is None:
                     self._journal = Journal(self._path)
-                start, length = self._journal.write({"key": key, "model": model, "reply": reply})
+                self._journal.write({"key": key, "model": model, "reply": reply})
             except OSError as problem:
                 raise unwritten(self._path, problem) from None
-            # nobody else has written in between: no need to read it back
-            if start == self._read_to:
-                self._index(name, (start, length), reply)
-                self._read_to += length
 
     def close(self) -> None:
         with self._lock:
