@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, NotRequired, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class CandidateFigures(ProgramFigures):
     demos: int
     errors: int
     cheaper: bool
-    lm: NotRequired[str]
+    lm: str | None
 
 
 class ProgramsTested(TypedDict):
@@ -266,16 +266,17 @@ def selection_report(
     """Enter what the first part of the questions says."""
     report.unit = _UNITS[search.unit]
     for one in search.tried:
-        figures: CandidateFigures = {
-            **_figures(one.candidate.name, _right(one.rows, search.questions), one.price, one.test),
-            "program": one.candidate.program.describe(),
-            "demos": one.candidate.demos,
-            "errors": _errors(one.rows),
-            "cheaper": one in search.cheaper,
-        }
-        if one.candidate.lm is not None:
-            figures["lm"] = str(one.candidate.lm.model)
-        report.candidates.append(figures)
+        candidate, correct = one.candidate, _right(one.rows, search.questions)
+        report.candidates.append(
+            {
+                **_figures(candidate.name, correct, one.price, one.test),
+                "program": candidate.program.describe(),
+                "demos": candidate.demos,
+                "errors": _errors(one.rows),
+                "cheaper": one in search.cheaper,
+                "lm": None if candidate.lm is None else str(candidate.lm.model),
+            }
+        )
     report.errors = sum(_errors(one.rows) for one in search.tried)
     report.chosen = chosen.candidate.name if chosen else None
     if routed is not None:

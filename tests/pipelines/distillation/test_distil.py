@@ -394,7 +394,7 @@ def test_the_lm_of_every_seat_is_a_candidate_alone(scripted: ScriptedServer) -> 
     )
     assert [lm.model for lm in plan.lms] == ["openai/scripted", "openai/strong"]
     tried = {one["name"]: one for one in found.report["candidates"]}
-    assert {name: one["lm"] for name, one in tried.items() if "lm" in one} == {
+    assert {name: one["lm"] for name, one in tried.items() if one["lm"]} == {
         "simple-on-openai-strong": "openai/strong",
         "cot-on-openai-strong": "openai/strong",
     }
