@@ -33,7 +33,7 @@ from ..runs.summary import SUMMARY
 from ..tracking.tracker import LOCAL_UI
 from ..tracking.values import scrubbed, settings_of_run
 from .dialogues import FEW, MOST, Picked, ShownDialogue, pick, shown
-from .plots import BOTTOM, HEIGHT, LEFT, RIGHT, Picture, price_chart, protocol_plots
+from .plots import BOTTOM, HEIGHT, LEFT, RIGHT, Picture, controls_plots, price_chart, protocol_plots
 from .questions import json_in_page, table_of
 
 LONGEST_SETTING = 300
@@ -235,7 +235,7 @@ def page_of(
 
 def _plots(run: Evaluation) -> list[Picture]:
     try:
-        return protocol_plots(run.summary.run, run.summary.report)
+        return protocol_plots(run.summary.run, run.summary.report) + controls_plots(run.folder)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
         # It may be somebody else's.
         raise UserError(f"{run.folder / SUMMARY}: {DAMAGED_REPORT}") from problem

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from ..base.journal import read_object
 from ..comparison.compared import Compared
 from ..comparison.verdict import Verdict
+from ..controls.outcome import HOME, PATH_NOTE, controls_in
+from ..plots.controls import waterfall_plot
 from ..plots.protocols import plot_of
 
 
@@ -174,6 +176,16 @@ def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Pi
         tall = _svg(partial(plot.draw, report, tall=True))
         pictures.append(Picture(wide, plot.caption, tall))
     return pictures + (_of_training(run) if kind == "network" else [])
+
+
+def controls_plots(folder: Path) -> list[Picture]:
+    """The waterfall of the controls of a run, where its folder has them."""
+    controls = controls_in(folder / HOME)
+    if controls is None or controls.empty:
+        return []
+    draw = partial(waterfall_plot, controls.result)
+    caption = f"{controls.lines()[-1]} {PATH_NOTE}"
+    return [Picture(wide, caption, _svg(partial(draw, tall=True)))] if (wide := _svg(draw)) else []
 
 
 def _of_training(run: Mapping[str, Any]) -> list[Picture]:
