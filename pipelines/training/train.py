@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to im
     from ...modules.network.state import NetworkState
     from ...optimizers.policy.batches import TrainingLog
 
-ABOUT, LOG, CHECKPOINT = "training.json", "training_log.json", "checkpoint"
+ABOUT, LOG, CHECKPOINT = "training.json", "training_log.json", "checkpoint.safetensors"
 LAST = 20
 """Batches that the figures of how far a training has come are the mean of."""
 
