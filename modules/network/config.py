@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Annotated, Any, Literal
 
@@ -120,24 +119,21 @@ class NetworkConfig(PolicySettings, TrackerSettings, Limits, TrustRates):
         """All settings as JSON values."""
         return {**super().to_dict(), "strategies": list(self.strategies)}
 
-    def warn(self) -> None:
-        """Warn of mechanisms that these settings leave idle, before a network learns with them."""
-        n = self.agents
+    def idle(self) -> list[str]:
+        """A warning for each mechanism that these settings leave idle."""
+        warnings, n = list[str](), self.agents
         least, most = self.bounds(n)
         if n > 1 and min(most, max(least, self.k)) >= n - 1:
             remedy = (
                 f"a k below {n - 1} lets" if least < n - 1 else "more agents with a small k let"
             )
-            warnings.warn(
+            warnings.append(
                 f"the graph of {n} agents with k = {self.k} is complete: rewiring (p) changes "
-                f"nothing and "
-                f"evolution little; {remedy} them act",
-                stacklevel=3,
+                f"nothing and evolution little; {remedy} them act"
             )
         if self.features == "question":
-            warnings.warn(
+            warnings.append(
                 "every node of the graph carries the question alone, so graph and trust cannot "
-                "change the "
-                "policies' logits; features=question+standing lets them",
-                stacklevel=3,
+                "change the policies' logits; features=question+standing lets them"
             )
+        return warnings
