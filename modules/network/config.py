@@ -9,7 +9,7 @@ from pydantic import Field
 
 from ..base.errors import UserError
 from .graph import Limits
-from .settings import Chance, Natural, Settings, Share, Whole
+from .settings import Chance, CheckedFields, Natural, Share, Whole
 from .space import PAPER_STRATEGIES as PAPER_STRATEGIES
 from .tracker import TrackerSettings
 from .trust import TrustRates
@@ -24,7 +24,7 @@ STANDING = 3
 
 
 @dataclass(frozen=True)
-class PolicySettings(Settings):
+class PolicySettings(CheckedFields):
     """The settings of every agent's policy.
 
     `hidden`: width C of each of `heads` H attention heads; `dropout`: share of attention weights

@@ -6,14 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import UserError
-from .settings import Chance, Settings, Whole
+from .settings import Chance, CheckedFields, Whole
 from .trust import Trust
 
 Adjacency = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Limits(Settings):
+class Limits(CheckedFields):
     """What a graph may look like: degrees, and the trust below which edges go and above which they
     come.
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .settings import Settings, Size
+from .settings import CheckedFields, Size
 from .weights import Answers, Numbers, Right, expected_votes
 
 RIGHT, WRONG = 1.0, -0.5
 
 
 @dataclass(frozen=True)
-class ConsensusBonus(Settings):
+class ConsensusBonus(CheckedFields):
     """The sizes of the consensus-aware additions, each at least 0; the paper names no values.
 
     Raises UserError for a negative or infinite one.

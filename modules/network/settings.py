@@ -19,7 +19,7 @@ Size = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 
 
-class Settings:
+class CheckedFields:
     """Base of dataclasses whose fields are checked against their types.
 
     Numbers are finite, and no text or truth value counts as one. Raises UserError that names the
@@ -41,7 +41,7 @@ class Settings:
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Self:
-        """Settings by name. Raises UserError for a name that does not exist."""
+        """CheckedFields by name. Raises UserError for a name that does not exist."""
         names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
         for name in settings:
             if name not in names:

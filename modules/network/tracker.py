@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import UserError
-from .settings import Settings, Share, Whole
+from .settings import CheckedFields, Share, Whole
 
 NEUTRAL = 0.5
 """The score of a strategy that was never tried on a question like this one."""
@@ -23,7 +23,7 @@ Embeddings = npt.NDArray[np.floating]
 
 
 @dataclass(frozen=True)
-class TrackerSettings(Settings):
+class TrackerSettings(CheckedFields):
     """How the tracker forgets and what it calls alike; the paper names no values.
 
     `alpha`: share of a new result in a score, above 0 up to 1; `similar`: least cosine similarity

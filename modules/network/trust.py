@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ..base.errors import UserError
 from ..reading.voting import LOWEST_TRUST
-from .settings import Settings, Size
+from .settings import CheckedFields, Size
 
 HIGHEST_TRUST = 0.95
 """The upper bound of trust."""
@@ -22,7 +22,7 @@ Right = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class TrustRates(Settings):
+class TrustRates(CheckedFields):
     """How much one question moves trust; all three at least 0.
 
     `delta_t`: gain when both agents are right; `delta_d`: loss when one is; `delta_p`: loss when
