@@ -205,28 +205,28 @@ def _bill_line(plan: CostEstimate, budget: Any) -> str:
     ceiling = f"; at most {budget}" if budget else ""
     if plan.prompt_tokens is None or plan.completion_tokens is None:
         return UNKNOWN + ceiling
-    likely, most = [], []
+    middle, most = [], []
     if plan.calls is not None:
-        likely.append(counted(_likely(plan.calls), "call"))
+        middle.append(counted(round(likely(plan.calls)), "call"))
         most.append(f"{plan.most_calls:,}")
-    tokens = _likely(plan.prompt_tokens) + _likely(plan.completion_tokens)
-    likely.append(f"{float(f'{tokens:.2g}'):,.0f} tokens")
+    tokens = likely(plan.prompt_tokens) + likely(plan.completion_tokens)
+    middle.append(f"{float(f'{tokens:.2g}'):,.0f} tokens")
     if plan.cost_usd is not None:
-        likely.append(rounded_money(math.sqrt(plan.cost_usd[0] * plan.cost_usd[1])))
+        middle.append(rounded_money(likely(plan.cost_usd)))
         most.append(rounded_money(plan.dearest))
     else:
         names = ", ".join(plan.unpriced)
-        likely.append(f"the price of {names} is unknown" if names else "cost unknown")
+        middle.append(f"the price of {names} is unknown" if names else "cost unknown")
     if plan.seconds is not None:
-        likely.append(duration(math.sqrt(plan.seconds[0] * plan.seconds[1])))
+        middle.append(duration(likely(plan.seconds)))
     if not budget and most:
         ceiling = f"; at most {', '.join(most)}"
-    return f"likely {', '.join(likely)}{ceiling}"
+    return f"likely {', '.join(middle)}{ceiling}"
 
 
-def _likely(ends: tuple[int, int]) -> int:
+def likely(ends: Range) -> float:
     """The middle of an estimate that spans orders of magnitude: the geometric mean."""
-    return round(math.sqrt(ends[0] * ends[1]))
+    return math.sqrt(ends[0] * ends[1])
 
 
 def account_of(

@@ -18,7 +18,7 @@ from stores import new_store
 import folkmoot as fm
 from folkmoot.pipelines.base.budget import BudgetSpent
 from folkmoot.pipelines.cli import show
-from folkmoot.pipelines.comparison.match_plan import TOLERANCE, Match
+from folkmoot.pipelines.comparison.matched import TOLERANCE, Match
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 CHOICES = {"A": "yes it is", "B": "no it is not"}
@@ -196,21 +196,20 @@ def test_the_fair_opponent_of_a_mixed_team_is_the_best_of_its_lms_alone(
 
 
 @pytest.mark.parametrize(
-    ("questions", "lm", "options", "words"),
+    ("questions", "lm", "words"),
     [
-        (slice(2), "scripted", {}, "not those that"),
-        (slice(None), "other", {}, "openai/other .* is not an LM of"),
-        (slice(None), "scripted", {"pilot": 0}, "pilot is 0"),
+        (slice(2), "scripted", "not those that"),
+        (slice(None), "other", "openai/other .* is not an LM of"),
     ],
 )
 def test_what_cannot_be_matched_is_refused_before_any_call(
-    scripted: ScriptedServer, questions: slice, lm: str, options: Any, words: str
+    scripted: ScriptedServer, questions: slice, lm: str, words: str
 ) -> None:
     run, _ = talk(scripted)
     before = len(scripted.bodies)
     other = fm.lm(f"openai/{lm}", api_base=scripted.url)
     with pytest.raises(fm.UserError, match=words):
-        fm.match_budget(run, QUESTIONS[questions], lm=other, **options)
+        fm.match_budget(run, QUESTIONS[questions], lm=other)
     assert len(scripted.bodies) == before
 
 
