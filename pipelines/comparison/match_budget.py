@@ -23,7 +23,6 @@ from ..base.request import entry
 from ..base.run_files import LMFields
 from ..base.wording import counted, money
 from ..data import load as data
-from ..evaluation.check import check_folder
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.estimate import estimate, left_of, likely
 from ..evaluation.evaluate import evaluate
@@ -191,7 +190,6 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
     for one, identity in zip(lms, used, strict=True):
         folder = home if len(lms) == 1 else home / re.sub(r"[^\w.-]+", "-", identity["name"])
         alone = replace(spent, lm=identity["name"] if len(lms) > 1 else "")
-        check_folder(folder / "pilot", _sampling(1), pilot, one, metric)
         arms.append(_arm(one, identity, folder, alone, questions, pilot))
     plan = MatchPlan(request, matched, pilot, arms, metric, home, name or name_of_run(described))
     plan.account()  # refused now rather than after a question
