@@ -42,17 +42,24 @@ Name = Annotated[str, StringConstraints(pattern=r"\S")]
 class OutcomeRow(TypedDict):
     """A line of an outcome table."""
 
-    question_id: Name
-    question: Name
-    agent: Name
+    question_id: str
+    question: str
+    agent: str
     answer: str | None
     correct: bool
-    group: NotRequired[Name | None]
-    strategy: NotRequired[Name | None]
+    group: NotRequired[str | None]
+    strategy: NotRequired[str | None]
     repeat: NotRequired[int | None]
 
 
-_ROW = as_read(OutcomeRow, ("question_id", "question", "agent", "answer", "correct"))
+_ROW = as_read(
+    OutcomeRow,
+    ("question_id", "question", "agent", "answer", "correct"),
+    question_id=Name,
+    agent=Name,
+    group=Name | None,
+    strategy=Name | None,
+)
 
 
 class RecordedOutcome(NamedTuple):
@@ -143,10 +150,10 @@ class Outcomes:
             ("agents", self.agents, agents),
             ("strategies", self.labels, ways),
         ):
-            if unknown := [str(name) for name in have if name not in want]:
+            if unknown := [name or "(none)" for name in have if name not in want]:
                 raise UserError(
                     f"nothing was learned about the {what} {', '.join(unknown)} of the outcomes: "
-                    f"give outcomes of {', '.join(map(str, want))}"
+                    f"give outcomes of {', '.join(name or '(none)' for name in want)}"
                 )
         columns = np.ix_(
             range(len(self)),
