@@ -61,6 +61,9 @@ class Task:
         return hashlib.sha256(f"{self.question}\x1e{options}".encode()).hexdigest()[:16]
 
 
+_FIELDS = (*("agent", "round", "answer", "text", "raw", "evidence", "usage", "step", "examined"),)
+
+
 @dataclass(frozen=True)
 class Turn:
     """One agent's contribution. `answer` is None when it could not be read (an abstention).
@@ -82,6 +85,22 @@ class Turn:
     step: str | None = None
     examined: Examined | None = None
     details: TurnDetails = field(default_factory=TurnDetails)
+
+    @classmethod
+    def of(cls, row: TurnFields) -> Turn:
+        """The turn that `to_dict` wrote into a row."""
+        return cls(
+            row["agent"],
+            row["round"],
+            row["answer"],
+            row["text"],
+            row.get("raw"),
+            tuple(row.get("evidence") or ()),
+            Usage.of(row.get("usage") or {}),
+            row.get("step"),
+            row.get("examined"),
+            cast(TurnDetails, {name: one for name, one in row.items() if name not in _FIELDS}),
+        )
 
     def to_dict(self) -> TurnFields:
         row: TurnFields = {**self.spoken()}  # type: ignore[typeddict-item]  # none are needed

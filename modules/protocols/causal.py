@@ -15,6 +15,7 @@ from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from ...signatures.causal import COUNTERFACTUAL, SOLUTION, CausalEvaluator, CausalReasoner
 from ..agents.demonstration import demo_of, worked_example
+from ..agents.exchange import Exchange
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER
@@ -158,6 +159,10 @@ class CausalConsistency(Program):
                 for place, evaluator in enumerate(self.evaluators)
             ),
         ]
+
+    def exchange(self) -> Exchange:
+        """Reasoners never read each other; what evaluators read and say decides."""
+        return Exchange([reasoner.name for reasoner in self.reasoners])
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         return causal_report(rows)

@@ -4,19 +4,18 @@ record.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Literal, TypedDict
 
 from ...modules.base.calls import plus, tokens_of
 from ...modules.reading.row import ResultRow
+from ..base.journal import records
 from ..evaluation.earlier import Evaluation
 from ..lms.endpoint import Reply
 from ..lms.ledger import read_ledger
 from ..lms.prices import Prices
-from ..lms.store import CALLS, CallStore
+from ..lms.store import CALLS, is_reply
 
 Unit = Literal["cost_usd", "tokens", "calls"]
 UNITS: tuple[Unit, ...] = ("cost_usd", "tokens", "calls")
@@ -100,18 +99,15 @@ def _requests(folder: Path, prices: PerToken) -> Iterator[tuple[float | None, fl
         for entry in read_ledger(folder)
     }
     yield from paid.values()
-    if not (folder / CALLS).exists():
-        return
-    with closing(CallStore(folder, readonly=True)) as store:
-        for key, line in store.items():
-            if key.hex() in paid:
-                continue
-            record = json.loads(line)
-            reply, each = Reply(**record["reply"]), prices.get(record["model"])
-            yield (
-                plus(reply.prompt_tokens, reply.completion_tokens),
-                None if each is None else Prices(*each).cost(reply),
-            )
+    for call in records(folder / CALLS, ("key", "model", "reply")):
+        if call["key"] in paid or not is_reply(call["reply"]):
+            continue
+        reply, each = Reply(**call["reply"]), prices.get(call["model"])
+        paid[call["key"]] = (
+            plus(reply.prompt_tokens, reply.completion_tokens),
+            None if each is None else Prices(*each).cost(reply),
+        )
+        yield paid[call["key"]]
 
 
 def _mean(values: Sequence[float | None], n: int) -> float | None:

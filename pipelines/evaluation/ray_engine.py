@@ -20,10 +20,9 @@ from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.settings import settings
-from ..lms.cache import ACTIVE_CACHE
 from ..lms.ledger import LEDGERS
 from ..lms.named import engine_of
-from ..lms.store import CallStore
+from ..lms.store import ACTIVE_CACHE, CallStore
 from ..runs.rows import error_row
 from .answering import raise_first, seat_engines
 from .ray_worker import Call, Event, Finished, Paid, Stop, Worker, raised_again
