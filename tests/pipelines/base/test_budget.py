@@ -199,10 +199,13 @@ def test_where_the_budget_is_short_questions_are_finished_before_others_begin(
         result = run(server, tmp_path, budget=budget)
         rows, wasted = finished_and_wasted(result)
         assert result.summary.stopped
-        assert (rows, wasted) == (len(server.bodies) // 2, 0)
+        assert rows == len(server.bodies) // 2
         assert 20 <= rows <= 30
+        assert wasted <= 1  # what tokens or dollars are left may do for one call and not for two
         again = run(server, tmp_path, budget=f"{len(server.bodies) + 40} calls")
-        assert finished_and_wasted(again) == (rows + 20, 0)
+        more, wasted = finished_and_wasted(again)
+        assert more == rows + 20
+        assert wasted <= 1
 
 
 def test_an_outer_account_holds_over_several_evaluations(
