@@ -233,6 +233,7 @@ def run_match(plan: MatchPlan) -> Evaluation:
         "budget": str(plan.ceiling),
         "run_name": None,
         ARMS: [arm.identity["endpoint"] for arm in plan.arms],
+        **(request.settings or {}),
     }
     tracked = (read_object(plan.run.folder / MANIFEST) or {}).get("mlflow_run_id") is not None
     baselines = []
@@ -257,8 +258,13 @@ def run_match(plan: MatchPlan) -> Evaluation:
                 _sampling(match.samples),
                 request.questions,
                 out=arm.folder / f"{match.samples}-samples",
-                tracking=tracked,
-                settings={**settings, "label": label, MATCH: asdict(match)},
+                tracking=tracked if request.tracking is None else request.tracking,
+                settings={
+                    **settings,
+                    "label": label,
+                    **(request.settings or {}),
+                    MATCH: asdict(match),
+                },
                 parent=described.get("mlflow_parent_id"),
                 progress=request.progress,
                 **shared,

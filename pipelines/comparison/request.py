@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
@@ -131,3 +131,8 @@ class MatchRequest(Matching):
 
     run: Annotated[AnyRun, Doc("the run to match, or its folder.")]
     questions: Annotated[Sequence[Question], Doc("those that it ran on, in the same order.")]
+    _: KW_ONLY
+    tracking: Annotated[
+        bool | None, Doc("log the baseline to MLflow; None does where the run was tracked.")
+    ] = None
+    settings: Annotated[Mapping[str, Any] | None, Doc("what to note beside the baseline.")] = None
