@@ -233,7 +233,6 @@ def run_match(plan: MatchPlan) -> Evaluation:
         "budget": str(plan.ceiling),
         "run_name": None,
         ARMS: [arm.identity["endpoint"] for arm in plan.arms],
-        **(request.settings or {}),
     }
     tracked = (read_object(plan.run.folder / MANIFEST) or {}).get("mlflow_run_id") is not None
     baselines = []
