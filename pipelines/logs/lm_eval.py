@@ -71,18 +71,26 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
 
 def _responses(row: Mapping[str, Any], metric: str, where: str) -> list[Mapping[str, Any]]:
     """The row, or one for each response where its filter keeps several and each has a score."""
-    scores, kept, replies = row[metric], row.get("filtered_resps"), row.get("resps")
+    scores = row[metric]
     if not isinstance(scores, list):
         return [row]
-    kept = kept[0] if isinstance(kept, list) and len(kept) == 1 else None
-    if not isinstance(kept, list) or len(kept) != len(scores):
+    kept, replies = (
+        value[0]
+        if isinstance(value, list) and len(value) == 1 and isinstance(value[0], list)
+        else None
+        for value in (row.get("filtered_resps"), row.get("resps"))
+    )
+    if kept is None or len(kept) != len(scores):
         raise log_fault(
             where, f"{metric!r} has {len(scores)} scores, but of other than as many responses"
         )
-    single = isinstance(replies, list) and len(replies) == 1 and isinstance(replies[0], list)
-    replies = replies[0] if single else []
     return [
-        {**row, metric: score, "filtered_resps": [answer], "resps": replies[number : number + 1]}
+        {
+            **row,
+            metric: score,
+            "filtered_resps": [answer],
+            "resps": (replies or [])[number : number + 1],
+        }
         for number, (score, answer) in enumerate(zip(scores, kept, strict=True))
     ]
 
