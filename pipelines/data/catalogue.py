@@ -37,8 +37,7 @@ class DatasetSpec:
     name of its file in FOLKMOOT_DATA, with `{split}` for the split. `closed_book` drops the
     passage; `evidence` says that a list in `context` holds ids of corpus documents, which no agent
     may see; `balance` names the `meta` field whose values a seeded sample holds in equal numbers;
-    `partner` names the `meta` field with the id of a question's partner, which a seeded sample
-    takes along; `cluster` names the `meta` field that says which questions belong together, by a
+    `cluster` names the `meta` field that says which questions belong together, by a
     value that they share or by a partner's id.
     """
 
@@ -54,7 +53,6 @@ class DatasetSpec:
     closed_book: bool = False
     evidence: bool = False
     balance: str | None = None
-    partner: str | None = None
     cluster: str | None = None
     shipped: bool = False
 

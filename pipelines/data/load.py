@@ -65,9 +65,7 @@ def load(
     questions, spec = _checked(reading), reading.spec
     if limit is None or seed is None:
         return questions
-    if spec is None:
-        return sample(questions, limit, seed)
-    return sample(questions, limit, seed, balance=spec.balance, partner=spec.partner)
+    return sample(questions, limit, seed, balance=spec.balance if spec else None)
 
 
 def _checked(reading: DataReading) -> list[Question]:
@@ -225,20 +223,15 @@ def sample(
     limit: int,
     seed: int,
     balance: str | None = None,
-    partner: str | None = None,
 ) -> list[Question]:
     """At most `limit` questions drawn at random, in their old order.
 
-    `balance` names a `meta` field of whose values there are equally many, `partner` one that holds
-    the id of a question's partner: the two are drawn together (at an odd limit all but the last).
-    The sample of one seed and a smaller limit is part of that of a larger one. When `limit` does
-    not divide evenly, the values first in the alphabet get one more. Raises UserError if there are
-    too few of a value.
+    `balance` names a `meta` field of whose values there are equally many. The sample of one seed
+    and a smaller limit is part of that of a larger one. When `limit` does not divide evenly, the
+    values first in the alphabet get one more. Raises UserError if there are too few of a value.
     """
     order = list(range(len(questions)))
     random.Random(seed).shuffle(order)
-    if partner is not None:
-        order = _with_partners(questions, order, partner)
     if balance is None:
         return [questions[index] for index in sorted(order[:limit])]
     groups: dict[str, list[int]] = defaultdict(list)
@@ -257,18 +250,6 @@ def sample(
     return [questions[index] for index in sorted(chosen)]
 
 
-def _with_partners(questions: Sequence[Question], order: Sequence[int], partner: str) -> list[int]:
-    """The order with every question's partner right after the first of the two."""
-    places = {question.id: index for index, question in enumerate(questions)}
-    together: dict[int, None] = {}
-    for index in order:
-        together[index] = None
-        other = places.get(str(questions[index].meta.get(partner)))
-        if other is not None:
-            together[other] = None
-    return list(together)
-
-
 def recorded(
     questions: Sequence[Question],
     source: str | None,
@@ -279,9 +260,8 @@ def recorded(
     """The record of a load in a run: its arguments, its sampling, and the kinds of questions."""
     spec = catalogue.find(source) if source is not None else None
     how = "all" if limit is None else "first" if seed is None else "random"
-    if how == "random" and spec is not None:
-        partners = "random, partners together" if spec.partner else how
-        how = f"balanced by {spec.balance}" if spec.balance else partners
+    if how == "random" and spec is not None and spec.balance is not None:
+        how = f"balanced by {spec.balance}"
     types = Counter(question.meta["type"] for question in questions if "type" in question.meta)
     return {
         "data": spec.name if spec else source,

@@ -313,29 +313,18 @@ def _decoded(line: bytes, where: str) -> str:
         ) from None
 
 
-class _RowLines:
-    """The lines of a text for a reader of rows, who takes several where a quote stays open.
+def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
+    row_size = 0  # several lines make one row where a quote stays open
 
-    Raises UserError for lines that would make one row too long.
-    """
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._lines, self._row = lines_of(file), 0
-
-    def __iter__(self) -> Iterator[str]:
-        for where, line in self._lines:
-            self._row += len(line)
-            if self._row > MOST_ROW:
+    def lines() -> Iterator[str]:
+        nonlocal row_size
+        for where, line in lines_of(file):
+            row_size += len(line)
+            if row_size > MOST_ROW:
                 raise UserError(f"{where}: the row is {TOO_LONG}")
             yield _decoded(line, where)
 
-    def row_ends(self) -> None:
-        self._row = 0
-
-
-def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
-    lines = _RowLines(file)
-    text = iter(lines)
+    text = lines()
     first = next(text, "")
     stated = re.fullmatch(r"sep=(.)\r?\n?", first)  # which Excel writes for itself
     if stated:
@@ -346,7 +335,7 @@ def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
     header: list[str] = []
     while True:  # a row is named by the line that it begins on
         where = f"line {reader.line_num + (2 if stated else 1)}"
-        lines.row_ends()
+        row_size = 0
         try:
             cells = next(reader)
         except StopIteration:
@@ -429,17 +418,13 @@ def _json_rows(text: str, where: str) -> Iterator[TableRow]:
         lists = [v for v in whole.values() if isinstance(v, list) and v and isinstance(v[0], dict)]
         whole = lists[0] if len(lists) == 1 else whole
     if not isinstance(whole, list):
-        yield _object(where, whole)
-        return
-    for number, value in enumerate(whole, 1):
-        yield _object(f"row {number}", value)
-
-
-def _object(where: str, value: Any) -> TableRow:
-    if isinstance(value, dict):
-        return TableRow(where, value)
-    what = "null" if value is None else type(value).__name__
-    return TableRow(where, {}, f"a JSON {what}, not an object; write an object for each row")
+        members = [(where, whole)]
+    else:
+        members = [(f"row {number}", value) for number, value in enumerate(whole, 1)]
+    for place, value in members:
+        what = "null" if value is None else type(value).__name__
+        fault = f"a JSON {what}, not an object; write an object for each row"
+        yield TableRow(place, value) if what == "dict" else TableRow(place, {}, fault)
 
 
 # Excel

@@ -279,12 +279,6 @@ def test_options_in_columns_of_any_name_are_asked_for_and_named(tmp_path: Path) 
     assert {question.kind for question in load(path, kind="span")} == {"span"}
 
 
-def test_what_several_people_answered_are_no_options(tmp_path: Path) -> None:
-    path = tmp_path / "data.csv"
-    path.write_text("question,anna,bo,cy,answer\nGood?,fine,fine,bad,fine\nNew?,no,odd,odd,odd\n")
-    assert [question.kind for question in load(path)] == ["span", "span"]
-
-
 def test_unlabelled_questions_load_but_cannot_be_scored(tmp_path: Path) -> None:
     blank = [{"id": str(n), "question": "A?"} for n in (1, 2)]
     path = write(tmp_path / "data.jsonl", [*simple(1), *blank])
@@ -343,16 +337,6 @@ def test_the_kind_belongs_to_the_data_set(tmp_path: Path) -> None:
         "number",
         "span",
     ]
-
-
-def test_evidence_ids_are_kept_from_agents(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "hotpotqa-validation-context.jsonl",
-        simple(1, context=["hp-1", "hp-2"], meta={"type": "b"}),
-    )
-    for question in (*load("hotpotqa-context", data_dir=tmp_path), *load(path)):
-        assert question.context is None
-        assert question.meta == {"type": "b", "context_ids": ["hp-1", "hp-2"]}
 
 
 def test_boolq_closed_and_open_book(tmp_path: Path) -> None:
@@ -653,31 +637,3 @@ def test_real_data(name: str, split: str, rows: int, kind: str) -> None:
         assert all(question.meta["context_ids"] for question in questions)
     if name == "scienceqa":
         assert all(question.meta["subject"] for question in questions)
-
-
-def test_a_random_sample_takes_partners_along(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = [
-        {
-            "id": f"q{i}",
-            "question": f"Statement {i}.",
-            "answer": "True",
-            "meta": {"pair_id": f"q{(i + 20) % 40}"},
-        }
-        for i in range(40)
-    ]
-    (tmp_path / "com2sense-validation.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in rows)
-    )
-    monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path))
-    samples = {limit: [q.id for q in load("com2sense", limit=limit, seed=3)] for limit in (7, 12)}
-    assert {
-        name for name in samples[12] if f"q{(int(name[1:]) + 20) % 40}" not in samples[12]
-    } == set()
-    assert len(samples[12]) == 12
-    assert len(samples[7]) == 7
-    assert set(samples[7]) < set(samples[12])
-    assert [q.id for q in load("com2sense", limit=5)] == ["q0", "q1", "q2", "q3", "q4"]
-    taken = recorded(load("com2sense", limit=12, seed=3), "com2sense", None, 12, 3)
-    assert taken["sampling"] == "random, partners together"

@@ -113,11 +113,6 @@ def test_numbers_are_read_in_the_one_way_that_fits_all_rows(
         assert [question.answer for question in load(given)] == answers
 
 
-def test_a_number_that_is_no_place_is_a_fault_of_its_row() -> None:
-    rows = [{"question": f"Which {n}?", "choices": FOUR, "answer": n} for n in (0, 3, 4)]
-    assert "row 3: the answer 4 is the place of no option, counted from 0" in refusal(rows)
-
-
 # What looks like options
 
 
@@ -144,15 +139,6 @@ def test_columns_that_look_like_options_are_never_left_out(
     content: bytes, says: str, tmp_path: Path
 ) -> None:
     assert says in refusal(put(tmp_path / "q.csv", content))
-
-
-def test_a_list_that_looks_like_options_is_named(tmp_path: Path) -> None:
-    path = put(
-        tmp_path / "q.jsonl", lines({"question": SOUP, "answer_options_list": FOUR, "answer": "B"})
-    )
-    assert "--columns choices=answer_options_list" in refusal(path)
-    assert load(path, columns={"choices": "answer_options_list"})[0].choices is not None
-    assert load(path, kind="span")[0].answer == "B"
 
 
 # What Python holds

@@ -143,16 +143,6 @@ def test_a_callable_gets_the_question_without_its_gold_answer() -> None:
     )
 
 
-def test_a_callable_of_text_or_of_several_fields_gets_fields() -> None:
-    def of_text(question: str) -> str:
-        return question.partition("\n")[2][0]
-
-    def of_fields(question: Any, choices: Any) -> Any:
-        return next(label for label, text in choices.items() if text == "bank")
-
-    assert run(of_text).accuracy == run(of_fields).accuracy == 1
-
-
 # Answers
 
 

@@ -190,45 +190,6 @@ def test_it_is_the_same_program_again(
         ).read_text()
 
 
-def test_what_dspys_optimizers_changed_is_kept(tmp_path: Path, scripted: ScriptedServer) -> None:
-    train = [
-        fm.Question(
-            id=f"q{n}", question=f"Where is {n}?", choices=CHOICES, answer="A", meta={"n": n}
-        )
-        for n in range(4)
-    ]
-    ensemble = fm.Ensemble(["cot", "least_to_most"])
-    few = dspy.BootstrapFewShot(
-        metric=lambda *_: True, max_bootstrapped_demos=2, max_labeled_demos=3
-    )
-    with dspy.context(lm=fm.lm("openai/rest", api_base=scripted.url)):
-        compiled = [
-            dspy.LabeledFewShot(k=2).compile(deliberation(), trainset=train),
-            few.compile(fm.Deliberation(["intuitive", "reasoner"]), trainset=train),
-            dspy.COPRO(metric=lambda *_: True, breadth=2, depth=1).compile(
-                fm.SingleAgent("cot"), trainset=train[:1], eval_kwargs={"num_threads": 1}
-            ),
-            dspy.BootstrapFewShotWithRandomSearch(
-                metric=lambda *_: True,
-                num_candidate_programs=1,
-                max_bootstrapped_demos=1,
-                num_threads=1,
-            ).compile(ensemble, trainset=train),
-        ]
-    compiled.append(fm.Ensemble(["simple", compiled[1]]))  # DSPy holds a compiled member frozen
-    for number, program in enumerate(compiled):
-        assert any(
-            predictor.demos or number in (2, 3) for predictor in predictors_of(program).values()
-        )
-        program.save(tmp_path / str(number))
-        loaded = fm.load_program(tmp_path / str(number))
-        assert hashes(loaded) == hashes(program)
-        assert requests(loaded, scripted.url, scripted) == requests(program, scripted.url, scripted)
-    # not those of its candidate_programs
-    assert list(compiled[3].seats()) == list(ensemble.seats())
-    assert hashes(compiled[4]) != hashes(fm.Ensemble(["simple", deliberation()]))
-
-
 # LMs
 
 
