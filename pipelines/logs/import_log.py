@@ -33,6 +33,7 @@ from .gains import Gains
 OUTCOMES = "outcomes.jsonl"
 _STAGE = ".importing"
 _RANGE = 2**256
+_BUFFER = 2**14  # bytes of rows that a run holds
 
 
 @dataclass
@@ -143,13 +144,11 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _append(path: Path, row: Mapping[str, Any], where: str) -> None:
-    """Append a row to a file, which is closed again: a log may name hundreds of agents."""
+def _line(row: Mapping[str, Any], where: str) -> bytes:
     line = to_json(row)
     if len(line) > MOST_ROW:
         raise UserError(f"{where}: {TOO_LONG}")
-    with path.open("ab") as file:
-        file.write(line + b"\n")
+    return line + b"\n"
 
 
 class _Run:
@@ -161,6 +160,7 @@ class _Run:
         self.questions: set[int] = set()
         self.asked = 0
         folder.mkdir()
+        self._lines = b""
         self.done: set[tuple[int, int]] = set()
         self._labels: dict[int, dict[str, int]] = {}
         self.gains = Gains()
@@ -182,9 +182,18 @@ class _Run:
         if place not in self.questions:
             self.questions.add(place)
             self.asked = (self.asked + asked) % _RANGE  # the same whatever the order of questions
-        _append(self.folder / RESULTS, row, answered.where)
+        self._lines += _line(row, answered.where)
+        if len(self._lines) > _BUFFER:
+            self._flush()
+
+    def _flush(self) -> None:
+        # Closed again at once: a log may name hundreds of agents.
+        with (self.folder / RESULTS).open("ab") as file:
+            file.write(self._lines)
+        self._lines = b""
 
     def finish(self, sources: Sequence[Mapping[str, Any]]) -> None:
+        self._flush()
         origin = {"agent": self.agent, "strategy": self.strategy, "sources": list(sources)}
         run: Manifest = {
             "program": {"program": "imported", "agent": self.agent},
@@ -214,42 +223,43 @@ def _written(
 ) -> dict[str, Any]:
     stage = folder / _STAGE
     stage.mkdir()
-    (stage / OUTCOMES).touch()
     runs: dict[tuple[str, str | None], _Run] = {}
     questions: dict[str, tuple[int, int]] = {}
     taken = {IMPORT, OUTCOMES, _STAGE}
     first_task: str | None = None
     total = 0
-    for answered in answers:
-        first_task = first_task or answered.task
-        own = answered.task not in (None, first_task)
-        name = f"{answered.task}/{answered.question_id}" if own else answered.question_id
-        run = runs.get((answered.agent, answered.strategy))
-        if run is None:
-            home = stage / _folder_name(answered.agent, answered.strategy, taken)
-            run = runs[answered.agent, answered.strategy] = _Run(home, answered)
-        row = _row(answered, name)
-        asked = _asked(row, answered)
-        place, text = questions.setdefault(name, (len(questions), asked))
-        if text != asked:
-            raise UserError(
-                f"{answered.where}: the question {name!r} has another text, options, gold answer "
-                "or group than before; give each question its own id"
-            )
-        row["repeat"] = run.repeat_of(answered, place)
-        if (place, row["repeat"]) in run.done:
-            raise UserError(
-                f"{answered.where}: {answered.agent!r} has answered {name!r} before; keep one "
-                "row, or say which repeat of the question each is"
-            )
-        if answered.correct and answered.answer is None:
-            raise UserError(
-                f"{answered.where}: no answer, and yet it is called right; correct one of the two"
-            )
-        run.add(answered, row, place, asked)
-        if answered.correct is not None and not answered.error:
-            _append(stage / OUTCOMES, _outcome(answered, row), answered.where)
-        total += 1
+    with (stage / OUTCOMES).open("wb") as table:
+        for answered in answers:
+            first_task = first_task or answered.task
+            own = answered.task not in (None, first_task)
+            name = f"{answered.task}/{answered.question_id}" if own else answered.question_id
+            run = runs.get((answered.agent, answered.strategy))
+            if run is None:
+                home = stage / _folder_name(answered.agent, answered.strategy, taken)
+                run = runs[answered.agent, answered.strategy] = _Run(home, answered)
+            row = _row(answered, name)
+            asked = _asked(row, answered)
+            place, text = questions.setdefault(name, (len(questions), asked))
+            if text != asked:
+                raise UserError(
+                    f"{answered.where}: the question {name!r} has another text, options, gold "
+                    "answer or group than before; give each question its own id"
+                )
+            row["repeat"] = run.repeat_of(answered, place)
+            if (place, row["repeat"]) in run.done:
+                raise UserError(
+                    f"{answered.where}: {answered.agent!r} has answered {name!r} before; keep one "
+                    "row, or say which repeat of the question each is"
+                )
+            if answered.correct and answered.answer is None:
+                raise UserError(
+                    f"{answered.where}: no answer, and yet it is called right; correct one of the "
+                    "two"
+                )
+            run.add(answered, row, place, asked)
+            if answered.correct is not None and not answered.error:
+                table.write(_line(_outcome(answered, row), answered.where))
+            total += 1
     if not total:
         raise UserError(f"{sources[0]['name']} holds no answer: give a log with at least one")
     for run in runs.values():
