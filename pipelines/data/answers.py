@@ -154,9 +154,7 @@ def as_text(answer: Any) -> str:
 
 
 def _is_number(answer: Any) -> bool:
-    if isinstance(answer, bool):
-        return False
-    return _NUMBER.fullmatch(as_text(answer).strip()) is not None
+    return not isinstance(answer, bool) and bool(_NUMBER.fullmatch(as_text(answer).strip()))
 
 
 def _label(answer: Any, choices: Mapping[str, Any], reading: str) -> str | None:

@@ -25,17 +25,12 @@ def fetch(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
 
     Only data files are downloaded, never code. Raises UserError, at once, if they cannot be had.
     """
-    convert = _CONVERTERS[spec.name]
+    convert = CONVERTERS[spec.name]
     rows = _com2sense_rows(spec, split) if spec.hub is None else _parquet_rows(spec, split)
     for index, row in enumerate(rows):
         converted = convert(row.fields, split, index)
         if converted is not None:
             yield TableRow(row.where, converted)
-
-
-def can_fetch(spec: DatasetSpec) -> bool:
-    """True if the data set can be downloaded."""
-    return spec.name in _CONVERTERS
 
 
 def is_cached(spec: DatasetSpec, split: str) -> bool:
@@ -185,7 +180,7 @@ def _boolq(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
     }
 
 
-_CONVERTERS: dict[str, Converter] = {
+CONVERTERS: dict[str, Converter] = {
     "commonsenseqa": _commonsenseqa,
     "arc-challenge": _arc_challenge,
     "gsm8k": partial(_gsm, "gsm8k"),
@@ -196,3 +191,4 @@ _CONVERTERS: dict[str, Converter] = {
     "boolq": _boolq,
     "boolq-open": _boolq,
 }
+"""What makes our rows of the published ones, for each data set that can be downloaded."""
