@@ -19,9 +19,7 @@ import folkmoot as fm
 from folkmoot.modules.reading.voting import majority, weighted
 from folkmoot.modules.reports.forensics import CHANGES, chances, forensics, moves
 from folkmoot.modules.reports.shapley import ballot_of, coalitions_right, shapley_values
-from folkmoot.pipelines.runs.summary import summarise
 from folkmoot.pipelines.testing.server import ScriptedServer
-from folkmoot.pipelines.tracking.evaluation import figures_of
 
 CHOICES = {"A": "bank", "B": "mall", "C": "park"}
 
@@ -89,11 +87,6 @@ def test_moves_say_who_left_what_for_whose_answer() -> None:
     assert (lost.turn, lost.agent, lost.before, lost.after) == (2, "i", "A", "B")
     assert (lost.was, lost.now, lost.towards) == (True, False, ("r",))
     assert moves(SPLIT) == moves(AGREED) == []
-
-
-def test_a_move_to_an_answer_nobody_held_is_towards_nobody() -> None:
-    (own,) = moves(row(turn("i", 1, "A"), turn("r", 1, "B"), turn("i", 2, "C")))
-    assert own.towards == ()
 
 
 def test_a_move_to_an_answer_of_two_counts_for_both() -> None:
@@ -184,53 +177,6 @@ def test_shapley_values_of_two_agents_by_hand() -> None:
     assert found["agent"]["r"]["shapley_first"] == pytest.approx((3 / 4 + 0) / 2)
 
 
-def test_first_and_last_answers_have_shapley_values_of_their_own() -> None:
-    """First answers A and B: i alone is right, and wins the tie. Last answers B and B: nobody is
-    right.
-    """
-    found = forensics([LOST])
-    assert (found["shapley"]["vote_first"], found["shapley"]["vote"]) == (1.0, 0.0)
-    assert found["agent"]["i"]["shapley_first"] == 1.0
-    assert [agent["shapley"] for agent in found["agent"].values()] == [0.0, 0.0]
-
-
-def test_a_judge_is_nobody_to_give_way_to_and_gives_way_to_nobody() -> None:
-    dialogue = row(
-        *(turn("i", 1, "A"), turn("r", 1, "A"), turn("judge", 1, "B")),
-        *(turn("i", 2, "B"), turn("r", 2, "A"), turn("judge", 2, "A")),
-    )
-    (move,) = moves(dialogue)
-    assert (move.agent, move.towards) == ("i", ())
-    assert [chance.agent for chance in chances(dialogue)] == ["r"]
-    assert set(forensics([dialogue])["agent"]) == {"i", "r"}
-
-
-def test_a_strongest_agent_outweighs_the_others() -> None:
-    split = row(turn("i", 1, "B"), turn("c", 1, "B"), turn("r", 1, "A"), answer="A")
-    plain = forensics([split])
-    weighted = forensics([split], {"program": "deliberation", "tie_break": "strongest:r"})
-    assert (plain["shapley"]["vote"], weighted["shapley"]["vote"]) == (0.0, 1.0)
-    assert weighted["agent"]["r"]["shapley"] == pytest.approx(1.0)
-
-
-def test_weights_of_an_ensemble_and_of_a_network_count() -> None:
-    answers = [("x", "B", 1.0), ("y", "B", 1.0), ("z", "A", 3.0)]
-    plain = row(*(turn(name, 1, answer) for name, answer, _ in answers))
-    told = {"program": "ensemble", "vote": "weighted", "weights": [1.0, 1.0, 3.0]}
-    network = row(*(turn(name, 1, answer, weight=weight) for name, answer, weight in answers))
-    assert forensics([plain])["shapley"]["vote"] == 0.0
-    assert forensics([plain], told)["shapley"]["vote"] == 1.0
-    assert forensics([network])["shapley"]["vote"] == 1.0
-
-
-def test_a_vote_that_nobody_talked_about_has_no_talk_and_no_flips() -> None:
-    found = forensics([row(turn("x", 1, "A"), turn("y", 1, "B"), answer="A")])
-    assert "talk" not in found
-    assert "sycophancy" not in found
-    assert "vote_first" not in found["shapley"]
-    assert all("flips" not in agent for agent in found["agent"].values())
-
-
 def test_reasoners_are_asked_afresh_and_evaluators_start_from_what_they_are_handed() -> None:
     handed = {"agent": "reasoner.0", "answer": "A", "counterfactual": "B"}
     causal = row(
@@ -270,26 +216,6 @@ def test_a_worker_that_was_sent_back_was_swayed_by_the_supervisor() -> None:
         "supervisor": {"bold": {"to_right": 1, "to_wrong": 0, "wrong_to_wrong": 0}}
     }
     assert set(found["agent"]) == {"bold", "cautious"}
-
-
-def test_samples_of_one_agent_are_no_revisions() -> None:
-    assert forensics([row(*(turn("self_consistency", 1, answer) for answer in "ABA"))]) == {}
-    mixed = row(turn("x", 1, "A"), turn("x", 1, "B"), turn("y", 1, "B"))
-    assert moves(mixed) == []
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [],
-        [row(turn("simple", 1, "A"))],
-        [row(error="timeout")],
-        [row(transcript=[])],
-        [row(turn("cot", 1, "A"), turn("cot", 1, None, step="rationale"))],
-    ],
-)
-def test_one_agent_errors_and_nothing_give_nothing(rows: list[dict[str, Any]]) -> None:
-    assert forensics(rows) == {}
 
 
 def test_unreadable_answers_are_a_state_of_their_own_and_no_answer_to_give_way_to() -> None:
@@ -400,25 +326,6 @@ def test_shapley_values_are_the_mean_over_all_orders(ballots: list[list[str | No
             slow[voter] += (worth(order[: place + 1]) - worth(order[:place])) / 6
     assert values == pytest.approx(slow)
     assert math.fsum(values) == pytest.approx(everybody)
-
-
-def test_shapley_values_are_of_at_most_eight_voters() -> None:
-    with pytest.raises(ValueError, match="1 to 8"):
-        shapley_values({ballot_of(["A"] * 9, [True] * 9): 1}, 9)
-    many = row(*(turn(f"agent {n}", 1, "A") for n in range(9)))
-    assert "shapley" not in forensics([many])
-
-
-def test_forensics_are_in_the_summary_and_in_the_table_of_figures() -> None:
-    run = {"program": {"program": "deliberation"}}
-    summary = summarise([LOST, WON, SPLIT, AGREED], 4, lambda _: {}, run)
-    metrics = {figure: value for figure, value, *_ in figures_of(summary)}
-    assert metrics["forensics/sycophancy/rate"] == 0.5
-    assert metrics["forensics/oracle/gap"] == 0.5
-    assert metrics["forensics/agent/r/shapley"] == 0.375
-    assert metrics["forensics/agent/i/flips/right_to_wrong"] == 1
-    assert metrics["forensics/sway/r/i/to_wrong"] == 1
-    assert summary.to_dict()["forensics"]["talk"]["accuracy"] == 0.5
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import evaluate, isolate, write
 
 import folkmoot as fm
 from folkmoot.modules.reports.team import team_report
 from folkmoot.pipelines.evaluation.evaluate import carry_out_limits
 from folkmoot.pipelines.evaluation.request import EvaluateRequest
 from folkmoot.pipelines.evaluation.step_limits import plan_step_limits
-from folkmoot.pipelines.plots.dialogues import dialogues_page, most_informative
-from folkmoot.pipelines.plots.evaluation import team_plot
 
 Row = dict[str, Any]
 
@@ -226,29 +223,8 @@ def test_other_kinds_count_right_and_wrong() -> None:
     assert report["retries"] == {"0": 4}
 
 
-def test_nothing_errors_only_and_other_programs() -> None:
-    assert team_report([]) == {"questions": 0, "errors": 0}
-    only = team_report([TABLE[-1]])
-    assert only == {"questions": 0, "errors": 1, "em": 0.0, "f1": 0.0}
-    said = {"agent": "simple", "round": 1, "answer": "Nile", "text": "", "usage": {}}
-    other = team_report([row([said], "Nile", "single"), row([], "Nile", "single")])
-    assert (other["em"], other["questions"]) == (1.0, 2)
-    assert not {"worker", "retries", "retry", "best_worker", "first_attempts"} & other.keys()
-
-
 # Plots
 # --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.plots
-def test_the_team_plot_is_a_picture(tmp_path: Path) -> None:
-    assert team_plot(team_report(TABLE), tmp_path / "team.png")
-    assert (tmp_path / "team.png").read_bytes().startswith(b"\x89PNG")
-    for empty in (team_report([]), team_report([TABLE[-1]]), {}):
-        assert not team_plot(empty, tmp_path / "none.png")
-    forced = team_report([row([attempt("bold", "Nile", forced=True)], "Nile", "alone:bold")])
-    assert team_plot(forced, tmp_path / "forced.png")
-    assert not (tmp_path / "none.png").exists()
 
 
 # Step limits
@@ -311,114 +287,5 @@ def test_step_limits_draw_a_curve_and_resume(
     assert [one.accuracy for _, one in resumed] == [1 / 4, 2 / 4, 1.0]
 
 
-@pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    isolate(tmp_path, monkeypatch)
-    write(tmp_path / "rivers.jsonl", *DOCUMENTS)
-    rows = [
-        {"id": one.id, "question": one.question, "answer": one.answer, "kind": one.kind}
-        for one in QUESTIONS
-    ]
-    return write(tmp_path / "questions.jsonl", *rows)
-
-
-def limited(
-    scripted: Any, files: Path, limits: str, *words: Any, program: str = "team:bold"
-) -> Any:
-    sets = ["--set", "environment=corpus:rivers.jsonl", "--set", "max_retries=0"]
-    sets = sets if program.startswith("team") else []
-    return evaluate(scripted, files, *sets, "--step-limits", limits, *words, program=program)
-
-
-def test_step_limits_on_the_command_line(scripted: Any, files: Path, tmp_path: Path) -> None:
-    scripted.reply = patient
-    result = limited(scripted, files, "7, 1,3", "--out", "curve")
-    assert result.exit_code == 0, result.stderr
-    lines = result.stdout.splitlines()
-    assert [line.partition(" [")[0] for line in lines[:3]] == [
-        "1 steps: EM 25.0%",
-        "3 steps: EM 50.0%",
-        "7 steps: EM 100.0%",
-    ]
-    assert "curve: curve/step_limits.png" in lines
-    calls = len(scripted.bodies)
-    again = json.loads(limited(scripted, files, "1,3,7", "--out", "curve", "--json").stdout)
-    assert [point["em"]["value"] for point in again["points"]] == [0.25, 0.5, 1.0]
-    assert (again["stopped"], again["out"]) == (None, "curve")
-    assert len(scripted.bodies) == calls  # resumed
-    assert (tmp_path / "curve" / "steps-7" / "results.jsonl").exists()
-
-
-@pytest.mark.parametrize(
-    ("limits", "words", "program", "told"),
-    [
-        ("5,x", (), "team:bold", "are not numbers"),
-        ("", (), "team:bold", "are not numbers"),
-        ("0,5", (), "team:bold", "at least 1"),
-        ("5", ("--set", "max_steps=3"), "team:bold", "drop --set max_steps"),
-        ("5", (), "single:cot", "single:cot has no step limit"),
-    ],
-)
-def test_bad_step_limits_are_one_sentence(
-    scripted: Any, files: Path, limits: str, words: tuple[str, ...], program: str, told: str
-) -> None:
-    result = limited(scripted, files, limits, *words, program=program)
-    assert result.exit_code == 2
-    assert told in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1
-    assert scripted.bodies == []
-
-
 # The page
 # --------------------------------------------------------------------------------------------------
-
-
-def test_a_trace_can_be_read_on_the_page_and_is_escaped() -> None:
-    evil = "<script>alert(1)</script>"
-    sent_back = [
-        attempt("bold", "Seine", 2, problems=["unreadable"]),
-        judged(None, "bold", f"compare {evil}"),
-        {
-            **attempt("bold", None, 1, forced=True),
-            "round": 2,
-            "suggestion": f"compare {evil}",
-            "raw": evil,
-        },
-        judged("Seine"),
-    ]
-    sent_back[0]["trace"][1] = {
-        "thought": evil,
-        "action": f"Lookup[{evil}]",
-        "observation": evil * 2,
-    }
-    shown = row(sent_back, "Seine", "supervisor:bold", question="Which?", choices=None)
-    page = dialogues_page([shown], "team", 1)
-    assert "<script" not in page
-    assert page.count("&lt;script&gt;") == 1 + 1 + 2 + 1 + 1 + 1
-    assert page.count("<li>") == 3
-    for words in (
-        "thought 1",
-        "Search[x]",
-        "seen",
-        ">unreadable<",
-        "sent back: bold",
-        "accepted: bold",
-        "asked for at the step limit",
-        "after the suggestion: compare",
-        "by supervisor:bold",
-    ):
-        assert words in page, words
-    assert "retry" in page  # rather than an answer that nobody could read
-
-
-def test_a_retry_is_no_disagreement() -> None:
-    calm = row(
-        [attempt("bold", "Nile"), judged(None), attempt("bold", "Nile"), judged("Nile")],
-        "Nile",
-        "s",
-    )
-    argued = row(
-        [attempt("bold", "Nile"), attempt("cautious", "Seine"), judged("Nile")], "Nile", "s"
-    )
-    assert most_informative([calm, argued], 1) == [argued]
-    assert most_informative([argued, calm], 2) == [argued, calm]
