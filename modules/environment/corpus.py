@@ -23,10 +23,6 @@ from .corpus_index import (
     to_document,
 )
 
-SLOW_DOCUMENTS = 50_000
-"""From this many documents on a search takes milliseconds and leaves the event loop for a thread.
-"""
-
 
 class CorpusEnvironment(Environment):
     """A corpus of `{"id"?, "title", "text"}`: a JSONL file, or documents in memory.
@@ -129,16 +125,9 @@ class CorpusEnvironment(Environment):
 
     async def closest(self, query: str, n: int) -> list[str]:
         """Titles that are `query` plus a parenthetical, then those whose title and text fit it
-        best; if none has a word of it, those that fit the words most like its own.
+        best.
         """
-        index = self._index
-        best = (
-            await to_thread(index.best, query, n)
-            if len(index) >= SLOW_DOCUMENTS
-            else index.best(query, n)
-        )
-        if not best:
-            best = index.best(await to_thread(index.spelled, query), n)
+        best = await to_thread(self._index.best, query, n)  # takes long in millions of documents
         named = [document.title for document in self._based(title_key(query))]
         return list(dict.fromkeys([*named, *(self._read(number).title for number in best)]))[:n]
 

@@ -11,7 +11,6 @@ import unicodedata
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -30,8 +29,6 @@ The number goes up when the files or the terms below change. Another version of 
 score or store differently, so it counts too.
 """
 
-MOST_WORDS = 200_000
-ALIKE = 0.75
 META = "meta.json"
 TITLE, BASE = "title ", "base "
 SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
@@ -120,18 +117,6 @@ class CorpusIndex:
     def _named(self, hashed: int) -> list[int]:
         start, end = (np.searchsorted(self.names, np.uint64(hashed), side) for side in SIDES)
         return [int(number) for number in self.numbers[start:end]]
-
-    def spelled(self, query: str) -> str:
-        """The query with each word as the corpus spells the most similar one, without those unlike
-        any.
-
-        Empty for a corpus of more than MOST_WORDS different words, where this would take seconds.
-        """
-        words = self.bm25.vocab_dict
-        if len(words) > MOST_WORDS:
-            return ""
-        close = [get_close_matches(term, words, 1, ALIKE) for term in terms(query)]
-        return " ".join(word for words in close for word in words)
 
     def best(self, query: str, n: int) -> list[int]:
         """At most `n` documents that share a term with `query`, best BM25 score first, ties by

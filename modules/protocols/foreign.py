@@ -9,13 +9,12 @@ import inspect
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
-from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, UnionType
+from types import FunctionType, MethodType, UnionType
 from typing import Any, Union, get_args, get_origin
 
 import dspy
@@ -32,6 +31,7 @@ from ..base.saved_file import MAX_BYTES
 from ..base.sync import ends_alone, in_thread, run_sync
 from ..network.selector import StrategySelector
 from ..reading.answers import read_vote
+from ..reading.metrics import source_of, values_held_by
 from ..reading.question import INPUTS, Question, choice_lines, with_choices
 from .declaration import Protocol
 from .program import Program, SeatTurns, distinct
@@ -141,16 +141,14 @@ class Foreign(Program):
         self._async = _runs_async(module)
 
     def describe(self) -> dict[str, Any]:
-        known: dict[str, Any] = {
+        return {
             "program": self.protocol.name,
             "class": self.own_name,
             "code": _code(self.module),
+            **({"inputs": self.inputs} if self.inputs else {}),
+            **({} if self.adapter is None else {"adapter": type(self.adapter).__name__}),
+            **({"spec": self.spec} if self.spec else {}),
         }
-        if self.inputs:
-            known["inputs"] = self.inputs
-        if self.adapter is not None:
-            known["adapter"] = type(self.adapter).__name__
-        return known | ({"spec": self.spec} if self.spec else {})
 
     def seats(self) -> dict[str, Any]:
         """Seats of folkmoot's inside, and predictors of the user's own by DSPy's names for them."""
@@ -365,8 +363,7 @@ class Foreign(Program):
         DSPy's.
         """
         kind = type(self.module)
-        said = kind.__qualname__ if _of_library(kind) else _source(kind)
-        return said if isinstance(said, str) else kind.__qualname__
+        return kind.__qualname__ if _of_library(kind) else source_of(kind)
 
     @property
     def own_name(self) -> str:
@@ -565,10 +562,7 @@ def _said_of(thing: Any) -> Any:
     if isinstance(thing, MethodType):
         return [_said_of(thing.__func__), _said_of(thing.__self__)]
     if isinstance(thing, FunctionType):
-        return [
-            _source(thing),
-            *map(_setting, (_held(thing), thing.__defaults__, thing.__kwdefaults__)),
-        ]
+        return [source_of(thing), *map(_setting, values_held_by(thing))]
     if isinstance(thing, Program | StrategySelector):
         return thing.describe()
     kind = type(thing)
@@ -577,20 +571,11 @@ def _said_of(thing: Any) -> Any:
         for name, value in getattr(thing, "__dict__", {}).items()
         if not name.startswith("_") and name not in _UNSAID
     }
-    return [kind.__qualname__, None if _of_library(kind) else _source(kind), settings]
+    return [kind.__qualname__, None if _of_library(kind) else source_of(kind), settings]
 
 
 def _of_library(kind: type) -> bool:
     return kind.__module__.partition(".")[0] in _LIBRARIES
-
-
-def _held(function: FunctionType) -> list[Any]:
-    """What a function finds around it, as far as that is there by now."""
-    found = []
-    for cell in function.__closure__ or ():
-        with suppress(ValueError):
-            found.append(cell.cell_contents)
-    return found
 
 
 def _setting(value: Any) -> Any:
@@ -602,30 +587,7 @@ def _setting(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_setting(item) for item in value]
     if isinstance(value, FunctionType):
-        return _source(value)
+        return source_of(value)
     if isinstance(value, dspy.Tool):
         return [value.name, _setting(value.func)]
     return type(value).__qualname__
-
-
-def _source(thing: Any) -> Any:
-    """The source of a class or function; its code where there is none, and of a lambda."""
-    try:
-        if getattr(thing, "__name__", "") != "<lambda>":
-            return inspect.getsource(thing)
-    except (OSError, TypeError):
-        pass
-    if isinstance(thing, type):
-        return {
-            name: _source(value)
-            for name, value in vars(thing).items()
-            if isinstance(value, FunctionType)
-        }
-    return _bytecode(thing.__code__)
-
-
-def _bytecode(code: CodeType) -> list[Any]:
-    constants = [
-        _bytecode(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts
-    ]
-    return [code.co_code.hex(), constants, list(code.co_names)]

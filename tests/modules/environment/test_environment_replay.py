@@ -191,7 +191,7 @@ def test_a_full_disk_is_named_and_leaves_whole_lines(record: Path) -> None:
     # The limit must be gone before pytest writes again: its own output may be a longer file.
     with (
         largest_file(5000),
-        pytest.raises(UserError, match=r"run\.jsonl could not be written .*make room"),
+        pytest.raises(UserError, match=r"run\.jsonl could not be written.*make room"),
     ):
         run(recording.fetch("A (x)"))
     assert os.path.getsize(record) <= 5000
