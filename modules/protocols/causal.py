@@ -15,6 +15,7 @@ from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from ...signatures.causal import COUNTERFACTUAL, SOLUTION, CausalEvaluator, CausalReasoner
 from ..agents.demonstration import demo_of, worked_example
+from ..agents.exchange import Exchange
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER
@@ -22,10 +23,10 @@ from ..base.errors import UserError, checked_whole
 from ..base.space import Parameter, Space, When
 from ..base.together import together
 from ..reading.answers import answer_key
-from ..reading.row import ResultRow
+from ..reading.row import Examined, ResultRow
 from ..reading.voting import Ties
 from ..reports.causal import causal_report
-from .declaration import Described, Plot, Protocol, known_names, one_shot, rounds_title
+from .declaration import Plot, Protocol, known_names
 from .program import LAYOUT, Program, SeatTurns, distinct, prediction_of
 
 SINGLE_SAMPLE = {"temperature": 0.5, "top_p": 0.4}
@@ -159,6 +160,10 @@ class CausalConsistency(Program):
             ),
         ]
 
+    def exchange(self) -> Exchange:
+        """Reasoners never read each other; what evaluators read and say decides."""
+        return Exchange([reasoner.name for reasoner in self.reasoners])
+
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         return causal_report(rows)
 
@@ -249,7 +254,11 @@ class CausalConsistency(Program):
         shown = other if "counterfactual" not in self.without else None
         notes = _notes(solution.text, solution.answer, shown)
         verdict = await evaluator.ask(task, round=depth, notes=notes, rollout=rollout)
-        examined = {"agent": solution.agent, "answer": solution.answer, "counterfactual": shown}
+        examined: Examined = {
+            "agent": solution.agent,
+            "answer": solution.answer,
+            "counterfactual": shown,
+        }
         return replace(verdict, examined=examined)
 
     def _demonstrate(self, name: str) -> None:
@@ -349,13 +358,6 @@ def _read(parts: Sequence[str]) -> dict[str, Any]:
     return {"reasoners": int(reasoners)} | ({"evaluators": int(evaluators)} if evaluators else {})
 
 
-def _title(described: Described) -> str:
-    without = f" · without {', '.join(described['without'])}" if described.get("without") else ""
-    agents = f"R{described['reasoners']}E{described['evaluators']}"
-    name = f"{agents}{rounds_title(described['d_max'])}{without}"
-    return name + one_shot(described)
-
-
 _EVALUATED = When("evaluators", above=0)
 _SPACE: Space = {
     "reasoners": Parameter(IntDistribution(1, 4)),
@@ -378,7 +380,6 @@ CausalConsistency.protocol = Protocol(
     "causal:R2E1",
     _read,
     _SPACE,
-    title=_title,
     plot=Plot(
         "causal_plot",
         "In which round an answer stood, and what the evaluators' changes did to right and wrong "

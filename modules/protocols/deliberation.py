@@ -5,7 +5,6 @@ the rest.
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ import dspy
 from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from ...signatures.roles import ROLES, Judge
+from ..agents.exchange import Exchange, Hear, hear_all
 from ..agents.retrieval import Retrieval, informed, query_seat, retrieval_settings
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn, all_agree
@@ -24,7 +24,7 @@ from ..base.registry import Registry
 from ..base.space import Parameter, Space, When, lists
 from ..base.together import together
 from ..reading.answers import Kind
-from ..reading.row import ResultRow
+from ..reading.row import Passage, ResultRow
 from ..reading.voting import DecideTie, Ties, vote_among
 from ..reports.deliberation import deliberation_report
 from .declaration import (
@@ -36,15 +36,16 @@ from .declaration import (
     Replays,
     comma_items,
     known_names,
-    rounds_title,
 )
 from .program import LAYOUT, Program, SeatTurns, prediction_of, worded
 
 MAX_AGENTS = 8
 OPENINGS = ("in_turn", "blind")
-_DETAILS = ("blind", "queries", "fallback")
 _TIED = ("first", "strongest", "random")
 
+
+Evidence = Sequence[Passage]
+"""What the retriever found, each with `title`, `text` and `source`."""
 
 Turns = Sequence[Mapping[str, Any]]
 """The turns of the agents in order, each with its `agent`, `round`, `answer` and `text`."""
@@ -54,13 +55,12 @@ Turns = Sequence[Mapping[str, Any]]
 class TieBreak:
     """How a dialogue without consensus is settled.
 
-    `says` is that in words. `rule` makes the answer of what was said: (each turn, number of agents,
+    `rule` makes the answer of what was said: (each turn, number of agents,
     kind, the agent named) → answer, or None when it finds none; without a rule the judge is asked.
     `names_agent`: the rule is written with the role of an agent, `NAME:ROLE`. `votes`: it may be
     written with a rule for ties, `NAME:RULE`, and is also given what settles them.
     """
 
-    says: str
     rule: Callable[..., str | None] | None = None
     names_agent: bool = False
     votes: bool = False
@@ -101,19 +101,13 @@ def _own(name: str, function: Any) -> TieBreak:
             )
         return answer
 
-    return TieBreak(f"as {name} says", rule)
+    return TieBreak(rule)
 
 
 _BUILT_IN: Mapping[str, TieBreak] = {
-    "judge": TieBreak("an LM reads the discussion and decides"),
-    "majority": TieBreak(
-        "most frequent answer of the last round; ties go to the earliest speaker, or with "
-        "`majority:random` "
-        "to one that is drawn, with `majority:strongest=ROLE` to that agent's",
-        _majority,
-        votes=True,
-    ),
-    "strongest": TieBreak("that agent's last valid answer", _last_of, names_agent=True),
+    "judge": TieBreak(),
+    "majority": TieBreak(_majority, votes=True),
+    "strongest": TieBreak(_last_of, names_agent=True),
 }
 TIE_BREAKS: Registry[TieBreak] = Registry("tie_breaks", _own, lambda: _BUILT_IN)
 """Every tie-break by its name. An entry here, or an entry point, is all that it takes to add one.
@@ -129,8 +123,10 @@ class Deliberation(Program):
     decides.
 
     Args: roles: 1 to 8 of intuitive, reasoner, retriever, critic, each at most once, in speaking
-        order. tie_break: {tie_breaks}; or a function of yours: it gets the list of turns, each a
-        dict with `agent`, `round`, `answer` and `text`, and returns the answer of one of them, or
+        order. tie_break: `judge` (an LM reads the discussion and decides), `majority` (most frequent
+        answer of the last round; ties go to the earliest speaker, or with `majority:random` to one
+        that is drawn, with `majority:strongest=ROLE` to that agent's), or `strongest:ROLE` (that
+        agent's last valid answer); or a function of yours: it gets the list of turns, each a dict with `agent`, `round`, `answer` and `text`, and returns the answer of one of them, or
         None.
         max_rounds: at least 1; the paper's value is 3.
         opening: `in_turn`, as in the paper, or `blind`: in the first round nobody sees what the
@@ -171,15 +167,15 @@ class Deliberation(Program):
     ) -> None:
         super().__init__()
         self.roles = _checked_roles(roles)
-        self.tie_break, self.settled = named_tie_break(tie_break, self.roles)
+        self.tie_break, self.tie_rule = named_tie_break(tie_break, self.roles)
         self.max_rounds = checked_whole("max_rounds", max_rounds)
         if opening not in OPENINGS:
             raise UserError(f"there is no opening {opening!r}: choose {' or '.join(OPENINGS)}")
         self.opening = opening
-        _ties(self.tie_break, self.settled, self.roles, seed, "")
+        _ties(self.tie_break, self.tie_rule, self.roles, seed, "")
         self.seed = seed
         self.agents = [Seat(role, ROLES[role], sampling=sampling) for role in self.roles]
-        self.judge = Seat("judge", Judge, sampling=sampling) if self.settled.rule is None else None
+        self.judge = Seat("judge", Judge, sampling=sampling) if self.tie_rule.rule is None else None
         self.retrieval = Retrieval(environment) if "retriever" in self.roles else None
         query = query_seat(retrieval, max_queries, environment, sampling)
         self.query, self.max_queries = query if self.retrieval else None, max_queries
@@ -208,7 +204,7 @@ class Deliberation(Program):
 
     def check_saved(self) -> None:
         """Raise UserError for a tie-break that nobody could find by its name."""
-        if _known(self.tie_break)[1] is None:
+        if _named(self.tie_break)[1] is None:
             raise UserError(
                 f"the tie-break {self.tie_break} is a function that cannot be imported, and code "
                 f"is "
@@ -216,42 +212,75 @@ class Deliberation(Program):
                 "folkmoot.tie_breaks"
             )
 
+    def exchange(self) -> Exchange:
+        again = self.max_rounds - 1
+        speakers = [*self.agents, *([self.query] if self.query else [])]
+        alone = self.opening == "blind" or len(self.roles) == 1
+        return Exchange(
+            self.roles,
+            self._again,
+            None if alone else self._opening,
+            [(seat, min(1, again), again) for seat in speakers],
+        )
+
     async def solve(self, task: Task) -> dspy.Prediction:
-        transcript: list[Turn] = []
-        evidence = None
-        if self.retrieval and self.query is None:
-            evidence = await self.retrieval.look_up(task.question)
-        for round in range(1, self.max_rounds + 1):
-            if round == 1 and self.opening == "blind":
-                turns = await together(
-                    self._speak(agent, task, 1, (), evidence) for agent in self.agents
-                )
-                transcript += [
-                    replace(turn, details={**turn.details, "blind": True}) for turn in turns
-                ]
-            else:
-                for agent in self.agents:
-                    transcript.append(await self._speak(agent, task, round, transcript, evidence))
-            latest = transcript[-len(self.agents) :]
-            if all_agree([turn.answer for turn in latest], task.kind):
-                return prediction_of(
-                    task,
-                    latest[0].answer,
-                    "consensus",
-                    transcript,
-                    rounds=round,
-                    consensus_round=round,
-                )
+        evidence = await self._evidence(task)
+        opening = await self._opening(task, evidence) if self.opening == "blind" else []
+        transcript = await self._rounds(task, opening, evidence, hear_all)
+        rounds, latest = self._whole_rounds(transcript), transcript[-len(self.agents) :]
+        if all_agree([turn.answer for turn in latest], task.kind):
+            return prediction_of(
+                task,
+                latest[0].answer,
+                "consensus",
+                transcript,
+                rounds=rounds,
+                consensus_round=rounds,
+            )
         judged = None
         if self.judge is not None:
             verdict = await self.judge.ask(task, round=self.max_rounds, discussion=transcript)
             transcript.append(verdict)
             judged = verdict.answer
-        ties = _ties(self.tie_break, self.settled, self.roles, self.seed, ASKER.get().question)
-        answer, decided_by = settle(
-            transcript, self.tie_break, self.settled, self.roles, task.kind, judged, ties
+        ties = _ties(self.tie_break, self.tie_rule, self.roles, self.seed, ASKER.get().question)
+        answer, decided_by = break_tie(
+            transcript, self.tie_break, self.tie_rule, self.roles, task.kind, judged, ties
         )
         return prediction_of(task, answer, decided_by, transcript, rounds=self.max_rounds)
+
+    async def _evidence(self, task: Task) -> Evidence | None:
+        """What is looked up once for all rounds."""
+        if self.retrieval is None or self.query is not None:
+            return None
+        return await self.retrieval.look_up(task.question)
+
+    async def _opening(self, task: Task, evidence: Evidence | None = None) -> list[Turn]:
+        """The first answers of agents who hear nobody, asked for at the same time."""
+        if evidence is None:
+            evidence = await self._evidence(task)
+        turns = await together(self._speak(agent, task, 1, (), evidence) for agent in self.agents)
+        return [replace(turn, details={**turn.details, "blind": True}) for turn in turns]
+
+    async def _again(self, task: Task, recorded: Sequence[Turn], hear: Hear) -> list[Turn]:
+        opening = recorded[: len(self.agents)]
+        return await self._rounds(task, opening, await self._evidence(task), hear)
+
+    async def _rounds(
+        self, task: Task, opening: Sequence[Turn], evidence: Evidence | None, hear: Hear
+    ) -> list[Turn]:
+        """Whole rounds, from the `opening` on, until all agree or no round is left."""
+        transcript = list(opening)
+        while (done := self._whole_rounds(transcript)) < self.max_rounds:
+            latest = [turn.answer for turn in transcript[-len(self.agents) :]]
+            if all_agree(latest, task.kind):
+                break
+            for agent in self.agents:
+                heard = hear(agent.name, transcript)
+                transcript.append(await self._speak(agent, task, done + 1, heard, evidence))
+        return transcript
+
+    def _whole_rounds(self, transcript: Sequence[Turn]) -> int:
+        return len(transcript) // len(self.agents)
 
     async def _speak(
         self,
@@ -259,7 +288,7 @@ class Deliberation(Program):
         task: Task,
         round: int,
         discussion: Sequence[Turn],
-        evidence: Sequence[Mapping[str, Any]] | None,
+        evidence: Evidence | None,
     ) -> Turn:
         if agent.name == "retriever" and self.retrieval and self.query:
             return await informed(
@@ -271,11 +300,11 @@ class Deliberation(Program):
                 round=round,
                 discussion=discussion,
             )
-        found = evidence if agent.name == "retriever" else None
-        return await agent.ask(task, round=round, discussion=discussion, evidence=found)
+        shown = evidence if agent.name == "retriever" else None
+        return await agent.ask(task, round=round, discussion=discussion, evidence=shown)
 
 
-def settle(
+def break_tie(
     transcript: Sequence[Turn],
     name: str,
     tie_break: TieBreak,
@@ -299,7 +328,7 @@ def settle(
 
 
 def replay(
-    result: Mapping[str, Any] | dspy.Prediction,
+    result: ResultRow | dspy.Prediction,
     *,
     max_rounds: int | None = None,
     tie_break: str | Callable[[list[dict[str, Any]]], str | None] | None = None,
@@ -329,19 +358,7 @@ def replay(
             f"saw cannot be "
             f"changed afterwards: run it with opening={opening!r}"
         )
-    turns = [
-        Turn(
-            turn["agent"],
-            turn["round"],
-            turn["answer"],
-            turn["text"],
-            turn.get("raw"),
-            tuple(turn.get("evidence") or ()),
-            Usage.of(turn.get("usage") or {}),
-            details={name: turn[name] for name in _DETAILS if name in turn},
-        )
-        for turn in result["transcript"]
-    ]
+    turns = [Turn.of(turn) for turn in result["transcript"]]
     spoken = [turn for turn in turns if turn.agent != "judge"]
     recorded = max((turn.round for turn in spoken), default=0)
     if not recorded:
@@ -377,27 +394,27 @@ def replay(
         verdicts = [turn for turn in turns if turn.agent == "judge"]
         if limit < recorded or (not verdicts and tie_break == "judge"):
             raise UserError(
-                f"no judge was asked after round {limit}: choose {_choices(asking=False)}, or "
-                f"run it"
+                f"no judge was asked after round {limit}: choose majority or strongest:ROLE, "
+                f"or run it"
             )
         if not verdicts:
-            return outcome(result["answer"], result["decided_by"], kept, rounds=limit)
+            return outcome(result["answer"], str(result["decided_by"]), kept, rounds=limit)
         judged = verdicts[-1].answer
-        answer, decided_by = settle(kept, "judge", TIE_BREAKS["judge"], roles, kind, judged)
+        answer, decided_by = break_tie(kept, "judge", TIE_BREAKS["judge"], roles, kind, judged)
         return outcome(answer, decided_by, [*kept, verdicts[-1]], rounds=limit)
-    name, settled = named_tie_break(tie_break, roles)
+    name, tie_rule = named_tie_break(tie_break, roles)
     asked = str(result["id"]) if "id" in result else ""
     if name == "majority:random" and not asked:
         raise UserError(
             "a tie is drawn by the question's id, which a prediction lacks: replay its row"
         )
-    ties = _ties(name, settled, roles, seed, asked)
-    answer, decided_by = settle(kept, name, settled, roles, kind, ties=ties)
+    ties = _ties(name, tie_rule, roles, seed, asked)
+    answer, decided_by = break_tie(kept, name, tie_rule, roles, kind, ties=ties)
     return outcome(answer, decided_by, kept, rounds=limit)
 
 
 def _replayed(
-    rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
+    rows: Sequence[ResultRow], parameters: Mapping[str, Any]
 ) -> list[Replayed | None] | None:
     """The outcomes under other rounds or another tie-break, as `replay` gives them; a judge has to
     be asked.
@@ -408,15 +425,17 @@ def _replayed(
     if tie_break == "judge":
         return None
 
-    def outcome(row: Mapping[str, Any]) -> Replayed:
-        found = replay(
+    def outcome(row: ResultRow) -> Replayed:
+        replayed = replay(
             row,
             max_rounds=parameters.get("max_rounds", MAX_ROUNDS),
             tie_break=tie_break,
             opening=parameters.get("opening"),
             seed=parameters.get("seed", 0),
         )
-        return Replayed(found.answer, found.decided_by, found.rounds, found.usage["calls"])
+        return Replayed(
+            replayed.answer, replayed.decided_by, replayed.rounds, replayed.usage["calls"]
+        )
 
     return [None if row["error"] else outcome(row) for row in rows]
 
@@ -442,7 +461,7 @@ def named_tie_break(tie_break: Any, roles: Sequence[str]) -> tuple[str, TieBreak
     if callable(tie_break):
         name = TIE_BREAKS.adopted(tie_break)
         return name, _own(name, tie_break)
-    name, rule, role = _known(str(tie_break))
+    name, rule, role = _named(str(tie_break))
     if rule is not None and rule.votes and role:
         ties = Ties.of(role, roles, allowed=_TIED)
         return name if ties == Ties() else f"{name}:{str(ties).replace(':', '=')}", rule
@@ -459,7 +478,7 @@ def named_tie_break(tie_break: Any, roles: Sequence[str]) -> tuple[str, TieBreak
     return f"{name}:{role}" if role else name, rule
 
 
-def _known(tie_break: str) -> tuple[str, TieBreak | None, str]:
+def _named(tie_break: str) -> tuple[str, TieBreak | None, str]:
     """The name of a tie-break, the tie-break of that name, and what stands behind the name."""
     if (whole := TIE_BREAKS.find(tie_break)) is not None:
         return tie_break, whole, ""
@@ -475,30 +494,16 @@ def _ties(
     return Ties.of(rule or "first", roles, seed).decider(question, roles)
 
 
-def _choices(*, asking: bool = True) -> str:
-    """The tie-breaks in words, with or without those that ask an LM."""
-    built_in = {
-        name: known for name, known in _BUILT_IN.items() if asking or known.rule is not None
-    }
-    others = [name for name in TIE_BREAKS.names() if name not in _BUILT_IN]
-    return _listed([*(_form(name, known) for name, known in built_in.items()), *others])
-
-
-def _form(name: str, known: TieBreak) -> str:
-    return f"{name}:ROLE" if known.names_agent else name
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+def _choices() -> str:
+    """All tie-breaks as they are written."""
+    known = {name: TIE_BREAKS.find(name) for name in TIE_BREAKS.names()}
+    return ", ".join(
+        f"{name}:ROLE" if one and one.names_agent else name for name, one in known.items()
+    )
 
 
 def _read(parts: Sequence[str]) -> dict[str, Any]:
     return {"roles": comma_items(parts)} | ({"tie_break": parts[1]} if len(parts) > 1 else {})
-
-
-def _title(described: Described) -> str:
-    name = f"{', '.join(described['roles'])} · {described['tie_break']}"
-    return name + rounds_title(described["max_rounds"])
 
 
 def _singles(described: Described) -> list[dict[str, Any]]:
@@ -555,15 +560,10 @@ Deliberation.protocol = Protocol(
         },
         _replayed,
     ),
-    _title,
     Plot(
         "deliberation_plot",
         "In which round the agents agreed, and how often each agent's first and last answer was "
         "right.",
     ),
     _singles,
-)
-_SAID = _listed([f"`{_form(name, known)}` ({known.says})" for name, known in _BUILT_IN.items()])
-Deliberation.__doc__ = (Deliberation.__doc__ or "").replace(
-    "{tie_breaks}", "\n            ".join(textwrap.wrap(_SAID, 95))
 )

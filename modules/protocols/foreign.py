@@ -33,6 +33,7 @@ from ..network.selector import StrategySelector
 from ..reading.answers import read_vote
 from ..reading.metrics import source_of, values_held_by
 from ..reading.question import INPUTS, Question, choice_lines, with_choices
+from ..reading.row import TurnFields
 from .declaration import Protocol
 from .program import Program, SeatTurns, distinct
 from .saved import check_kept, predictors_of
@@ -125,9 +126,7 @@ class Foreign(Program):
     that no question has.
     """
 
-    protocol = Protocol(
-        "foreign", named=False, title=lambda described: str(described["class"]).rpartition(":")[2]
-    )
+    protocol = Protocol("foreign")
 
     def __init__(
         self, module: Any, inputs: Mapping[str, str] | None = None, spec: str | None = None
@@ -306,7 +305,7 @@ class Foreign(Program):
             }
         )
 
-    async def _asked(self, *given: Any, **fields: Any) -> tuple[Any, list[dict[str, Any]]]:
+    async def _asked(self, *given: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
         """What the program returned, and the turns of its transcript, of which nothing is known."""
         return await self._call(*given, **fields), []
 

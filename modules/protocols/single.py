@@ -17,7 +17,7 @@ from ..base.calls import ASKER
 from ..base.errors import UserError, checked_whole
 from ..base.space import Parameter, Space, When
 from ..reading.voting import Ties
-from .declaration import Described, Protocol, one_shot
+from .declaration import Protocol
 from .program import LAYOUT, Program, SeatTurns, prediction_of
 from .strategies import STRATEGIES, Strategy, demonstrations, strategy_of
 
@@ -180,13 +180,6 @@ def _read(parts: Sequence[str]) -> dict[str, Any]:
     return {"strategy": named} if named else {}
 
 
-def _title(described: Described) -> str:
-    if described.get("role"):
-        return f"role {described['role']}"
-    samples = f" of {described['samples']}" if described.get("samples") else ""
-    return f"{described.get('strategy')}{samples}{one_shot(described)}"
-
-
 _SAMPLED = When(
     "strategy", tuple(name for name, known in STRATEGIES.items() if known.samples is not None)
 )
@@ -203,6 +196,5 @@ SingleAgent.protocol = Protocol(
     "single:cot",
     _read,
     _SPACE,
-    title=_title,
     fixed=("demonstration",),
 )

@@ -23,7 +23,7 @@ from ..reading.question import Question
 from ..reading.row import ResultRow
 from ..reading.voting import Ties, weighted_consensus
 from ..reports.network import network_report
-from .declaration import Described, Plot, Protocol
+from .declaration import Plot, Protocol
 from .foreign import Foreign
 from .program import Program, SeatTurns, prediction_of, solved_by
 from .single import SingleAgent
@@ -401,20 +401,10 @@ def embedding_of(state: NetworkState, place: Path) -> str:
     return model
 
 
-def network_title(described: Described) -> str:
-    """Such as `5 agents · cot, simple`, of a network or of the settings of one to train."""
-    config = described.get("config", described)
-    if "strategies" not in config:
-        return ""
-    strategies = ", ".join(name for name in config["strategies"] if name)
-    return f"{config['agents']} agents" + (f" · {strategies}" if strategies else "")
-
-
 StrategyNetwork.protocol = Protocol(
     "network",
     "network:runs/network",
     lambda parts: {"folder": ":".join(parts)},
-    title=network_title,
     plot=Plot(
         "network_plot",
         "How sure the group was beside how often it was right, and which strategy each agent used.",

@@ -18,6 +18,7 @@ from ..base.request import CommandOption, Request, command_options
 from ..comparison.request import CompareRequest
 from ..compilation.request import CompileRequest
 from ..contest.request import ContestRequest
+from ..controls.request import ControlsRequest
 from ..distillation.request import DistilRequest
 from ..evaluation.request import EvaluateRequest
 from ..forecasting.request import ForecastRequest
@@ -48,6 +49,7 @@ COMMANDS = {
     "evaluate": Command(EvaluateRequest, of.EvaluateView),
     "compare": Command(CompareRequest, of.CompareView),
     "forecast": Command(ForecastRequest, of.View),
+    "controls": Command(ControlsRequest, of.Confirmed),
     "compile": Command(CompileRequest, of.Confirmed),
     "report": Command(of.ReportRequest, of.Quietly),
     "train": Command(TrainRequest, of.Confirmed),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...modules.base.fence import clean
-from ...modules.reading.row import ResultRow
+from ...modules.reading.row import ResultRow, TurnFields
 from ...modules.reports.cases import CASES, cases
 from ...modules.reports.counting import Reading
 from ...modules.reports.forensics import DECIDERS, Move, moves
@@ -206,7 +206,7 @@ def shown(row: ResultRow, whys: Sequence[str], longest: int = LONGEST_TEXT) -> S
 
 
 def _turn(
-    turn: Mapping[str, Any],
+    turn: TurnFields,
     move: Move | None,
     reading: Reading,
     choices: Mapping[str, str],

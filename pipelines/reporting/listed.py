@@ -12,7 +12,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked
-from ...modules.protocols.registry import titled
+from ...modules.protocols.short_names import full_name
 from ...modules.reading.grading import metric_name
 from ..base.journal import read_object
 from ..evaluation.earlier import earlier
@@ -201,7 +201,7 @@ def _trained(run: ListedRun, folder: Path, said: Document) -> None:
 
 
 def _about(run: ListedRun, said: Document, settings: Document) -> None:
-    run.program = settings.get("program_spec") or titled(said["program"])
+    run.program = settings.get("program_spec") or full_name(said["program"])
     run.lm = _lms(said)
     parts = (settings.get("data"), settings.get("split"))
     run.data = " ".join(str(part) for part in parts if part) or None

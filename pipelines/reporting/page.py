@@ -34,7 +34,7 @@ from ..runs.summary import SUMMARY
 from ..tracking.tracker import LOCAL_UI
 from ..tracking.values import scrubbed, settings_of_run
 from .dialogues import FEW, MOST, Picked, ShownDialogue, shown
-from .plots import BOTTOM, HEIGHT, LEFT, RIGHT, Picture, price_chart, protocol_plots
+from .plots import BOTTOM, HEIGHT, LEFT, RIGHT, Picture, controls_plots, price_chart, protocol_plots
 from .questions import json_in_page, table_of
 
 LONGEST_SETTING = 300
@@ -283,6 +283,7 @@ def _shown(name: str, run: Evaluation, anchor: str, picked: Picked | None) -> Sh
         OverflowError,
     ) as problem:  # it may be somebody else's
         raise UserError(f"{run.folder / SUMMARY}: {DAMAGED_REPORT}") from problem
+    plots += controls_plots(run.folder)
     return ShownRun(name, anchor, run, plots, picked and picked.look(run.rows))
 
 

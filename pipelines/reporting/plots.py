@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 from ..base.journal import read_object
 from ..comparison.compared import Compared
 from ..comparison.verdict import Verdict
+from ..controls.outcome import HOME, PATH_NOTE, controls_in
+from ..plots.controls import waterfall_plot
 from ..plots.figure import COLOURS, GREY, new_figure
 from ..plots.protocols import plot_of
 
@@ -232,6 +234,17 @@ def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Pi
         if wide:
             found.append(Picture(wide, plot.caption, plot.caption, tall))
     return found + (_of_training(run) if kind == "network" else [])
+
+
+def controls_plots(folder: Path) -> list[Picture]:
+    """The waterfall of the controls of a run, where its folder has them."""
+    found = controls_in(folder / HOME)
+    if found is None or found.empty:
+        return []
+    uri = _png(lambda path: waterfall_plot(found.result, path))
+    narrow = _png(lambda path: waterfall_plot(found.result, path, tall=True))
+    caption = found.lines()[-1]
+    return [Picture(uri, caption, f"{caption} {PATH_NOTE}", narrow)] if uri else []
 
 
 def _of_training(run: Mapping[str, Any]) -> list[Picture]:

@@ -16,6 +16,7 @@ from .evaluation import evaluation_entry
 from .larger import (
     compilation_entry,
     contest_entry,
+    controls_entry,
     distillation_entry,
     study_entry,
     table_entries,
@@ -25,6 +26,7 @@ from .larger import (
 KINDS: Mapping[str, Callable[[Path, str], RunEntry | list[RunEntry]]] = {
     "compile.json": compilation_entry,
     "contest.json": contest_entry,
+    "controls.json": controls_entry,
     "study_run.json": study_entry,
     "distil.json": distillation_entry,
     "table_run.json": table_entries,

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...modules.reading.row import ResultRow, TurnFields
 from ..runs.traces import TURN
 from .values import scrubbed, shortened_to
 
@@ -91,7 +92,7 @@ def otel_spans(record: Mapping[str, Any], run_id: str, program: str) -> list[Rea
     return made.spans
 
 
-def _turn_name(turn: Mapping[str, Any]) -> str:
+def _turn_name(turn: TurnFields) -> str:
     step = f", {turn['step']}" if turn.get("step") else ""
     return f"{turn['agent']}, round {turn['round']}{step}"
 
@@ -136,7 +137,7 @@ def _add_call(made: _Spans, agent: int, call: Mapping[str, Any]) -> None:
     made.add(call["model"], agent, "CHAT_MODEL", times, call["request"], said, call["error"], known)
 
 
-def _with_text(answer: Any, row: Mapping[str, Any]) -> Any:
+def _with_text(answer: Any, row: ResultRow) -> Any:
     """An answer, with its option's text where it is the label of one."""
     choices = row.get("choices") or {}
     return f"{answer}: {choices[answer]}" if answer in choices else answer

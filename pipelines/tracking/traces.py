@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...modules.reading.row import ResultRow
 from ..base.journal import read_object
 from ..runs.folder import MANIFEST
 from ..runs.traces import TRACES, read_traces
@@ -94,7 +95,7 @@ def _shown(stored: StoredRun) -> dict[str, str]:
     return states
 
 
-def _state(row: Mapping[str, Any]) -> str:
+def _state(row: ResultRow) -> str:
     return "ERROR" if row["error"] else "OK"
 
 
@@ -126,7 +127,7 @@ def _log(stored: StoredRun, traces: Sequence[Sequence[Span]]) -> None:
     client.link_traces_to_run([each[0].trace_id for each in traces], stored.run_id)
 
 
-def _assess(stored: StoredRun, row: Mapping[str, Any]) -> None:
+def _assess(stored: StoredRun, row: ResultRow) -> None:
     """Log whether the answer is right, or its score, as a feedback, where the store has these."""
     from mlflow import MlflowException
     from mlflow.entities import AssessmentSource, Feedback

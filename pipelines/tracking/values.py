@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ...modules.base.fence import one_line
-from ...modules.protocols.registry import titled
-from ...modules.protocols.short_names import short_name
+from ...modules.base.usage import UsageFields, numbers_of
+from ...modules.protocols.short_names import full_name, short_name
 from ..base.run_files import ScoreFields
 
 # The limits of MLflow's tracking stores.
@@ -96,7 +96,7 @@ def experiment_name(run: Mapping[str, Any]) -> str:
 
 
 def run_name(run: Mapping[str, Any]) -> str:
-    """Such as `deliberation intuitive, reasoner · judge` or `single simple · 4 demos`; or as it was
+    """Such as `2 agents + judge: intuitive, reasoner` or `1 agent, 4 examples: simple`; or as it was
     named.
 
     The user's name is in the settings as `run_name`, one that a command gives its runs as `label`.
@@ -104,8 +104,7 @@ def run_name(run: Mapping[str, Any]) -> str:
     settings = run["settings"]
     if own := settings.get("run_name") or settings.get("label"):
         return one_line(str(own))[:LONGEST_NAME]
-    demos = f"{settings['demos']} demos" if settings.get("demos") else ""
-    return one_line(" · ".join(filter(None, (titled(run["program"]), demos))))[:LONGEST_NAME]
+    return one_line(full_name(run["program"], settings.get("demos") or 0))[:LONGEST_NAME]
 
 
 def title(run: Mapping[str, Any], score: str | None = None, program: str | None = None) -> str:
@@ -141,15 +140,15 @@ def score_head(metric: str, score: Mapping[str, Any]) -> str:
     return f"{metric} {score['value']:.3g}"
 
 
-def cost_words(usage: Mapping[str, Any]) -> str:
+def cost_words(usage: UsageFields) -> str:
     return "unknown cost" if usage["cost_usd"] is None else f"${usage['cost_usd']:,.4f}"
 
 
-def bill(usage: Mapping[str, Any]) -> dict[str, float]:
+def bill(usage: UsageFields) -> dict[str, float]:
     """What is known of a usage as far as runs are compared by it, by the same names in every kind
     of run.
     """
-    return {name: usage[name] for name in BILL if usage.get(name) is not None}
+    return {name: value for name, value in numbers_of(usage).items() if name in BILL}
 
 
 def tags_of(run: Mapping[str, Any]) -> dict[str, str]:

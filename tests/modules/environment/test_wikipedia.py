@@ -312,7 +312,3 @@ def test_answers_are_kept_also_that_there_is_no_page(
         page = run(wiki(other, cache_dir=tmp_path).fetch("Ada Lovelace"))
         assert page is not None
         assert page.text == "Another wiki."
-
-
-# --- in a program
-# ----------------------------------------------------------------------------------------------

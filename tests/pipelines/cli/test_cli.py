@@ -33,6 +33,7 @@ COMMANDS = [
     *(
         "try",
         "forecast",
+        "controls",
         "show",
         "ask",
         "evaluate",
