@@ -104,8 +104,9 @@ class Protocol:
     Args: name: under which it is found, written, saved and plotted. example: a short spec; empty
         for what no short spec makes. read: turns the parts of a short spec after the name (at most
         two) into constructor parameters. space: what can be tuned. replays: the outcomes under
-        other settings that a recorded run gives. plot: how its report is drawn. singles: the single agents in it, each as its own `describe()` would say,
-        from what this one says; they may stand in for it when it is distilled.
+        other settings that a recorded run gives. plot: how its report is drawn. singles: the single
+        agents in it, each as its own `describe()` would say, from what this one says; they may
+        stand in for it when it is distilled.
         holds: the parameters that hold programs, or lists of them.
         fixed: the parameters, beside `holds`, that settle which prompts there are, so that a saved
             program cannot change them.

@@ -1,4 +1,4 @@
-"""Sequential deliberation: agents speak in turn, read each other and revise; a tie-break settles
+"""Sequential deliberation: agents speak in turn, read each other and revise; a tie-break decides
 the rest.
 """
 
@@ -53,12 +53,12 @@ Turns = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class TieBreak:
-    """How a dialogue without consensus is settled.
+    """How a dialogue without consensus is decided.
 
     `rule` makes the answer of what was said: (each turn, number of agents,
     kind, the agent named) → answer, or None when it finds none; without a rule the judge is asked.
     `names_agent`: the rule is written with the role of an agent, `NAME:ROLE`. `votes`: it may be
-    written with a rule for ties, `NAME:RULE`, and is also given what settles them.
+    written with a rule for ties, `NAME:RULE`, and is also given what decides them.
     """
 
     rule: Callable[..., str | None] | None = None
@@ -123,15 +123,16 @@ class Deliberation(Program):
     decides.
 
     Args: roles: 1 to 8 of intuitive, reasoner, retriever, critic, each at most once, in speaking
-        order. tie_break: `judge` (an LM reads the discussion and decides), `majority` (most frequent
-        answer of the last round; ties go to the earliest speaker, or with `majority:random` to one
-        that is drawn, with `majority:strongest=ROLE` to that agent's), or `strongest:ROLE` (that
-        agent's last valid answer); or a function of yours: it gets the list of turns, each a dict with `agent`, `round`, `answer` and `text`, and returns the answer of one of them, or
-        None.
+        order. tie_break: `judge` (an LM reads the discussion and decides), `majority` (the most
+        frequent answer of the last round; ties go to the earliest speaker, or with
+        `majority:random` to one that is drawn, with `majority:strongest=ROLE` to that agent's), or
+        `strongest:ROLE` (that agent's last valid answer); or a function of yours: it gets the list
+        of turns, each a dict with `agent`, `round`, `answer` and `text`, and returns the answer of
+        one of them, or None.
         max_rounds: at least 1; the paper's value is 3.
         opening: `in_turn`, as in the paper, or `blind`: in the first round nobody sees what the
             others of that round said, and all are asked at the same time.
-        seed: with the question's id it settles a tie that is drawn.
+        seed: with the question's id it decides a tie that is drawn.
         lms: LMs for single seats, by role name or `judge`.
         environment: where the retriever looks things up; without one it answers from memory.
         retrieval: `queries`, which the retriever writes itself in every round, from the question
@@ -489,7 +490,7 @@ def _named(tie_break: str) -> tuple[str, TieBreak | None, str]:
 def _ties(
     name: str, tie_break: TieBreak, roles: Sequence[str], seed: Any, question: str | None
 ) -> DecideTie:
-    """What settles a tied vote under a tie-break that votes."""
+    """What decides a tied vote under a tie-break that votes."""
     rule = name.partition(":")[2] if tie_break.votes else ""
     return Ties.of(rule or "first", roles, seed).decider(question, roles)
 
@@ -550,7 +551,7 @@ Deliberation.protocol = Protocol(
     "deliberation:intuitive,reasoner:judge",
     _read,
     _SPACE,
-    # One dialogue tells of all shorter ones: the most rounds, and nobody asked to settle it.
+    # One dialogue tells of all shorter ones: the most rounds, and nobody asked to decide it.
     Replays(
         ("max_rounds", "tie_break", "seed"),
         lambda parameters, largest: {

@@ -96,8 +96,7 @@ def experiment_name(run: Mapping[str, Any]) -> str:
 
 
 def run_name(run: Mapping[str, Any]) -> str:
-    """Such as `2 agents + judge: intuitive, reasoner` or `1 agent, 4 examples: simple`; or as it was
-    named.
+    """Such as `2 agents + judge: intuitive, reasoner`; or as it was named.
 
     The user's name is in the settings as `run_name`, one that a command gives its runs as `label`.
     """
