@@ -277,8 +277,6 @@ def test_learned_weights_go_by_agent_strategy_and_question() -> None:
     slopes[1, 1] = VECTOR
     state.vote = VoteWeights(np.arange(6.0).reshape(3, 2), slopes, 0.5 * VECTOR.astype(float))
     assert state.weights(VECTOR, [0, 1, None]) == pytest.approx([0, 3.5, 0])
-    with pytest.raises(ValueError, match="3 agents have 3 strategies"):
-        state.weights(VECTOR, [0])
 
 
 # Files
