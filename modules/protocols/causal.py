@@ -97,21 +97,14 @@ class CausalConsistency(Program):
         super().__init__()
         checked_whole("reasoners", reasoners)
         checked_whole("evaluators", evaluators, 0)
-        if isinstance(seed, bool) or not isinstance(seed, int):
-            raise UserError(f"seed is {seed!r}: give a whole number")
         self.th0, self.th1 = _share("th0", th0), _share("th1", th1)
         self.n, self.d_max = checked_whole("n", n), checked_whole("d_max", d_max)
         self.seed, self.demonstration = seed, demonstration
-        left_out = (
-            without
-            if isinstance(without, str) or not isinstance(without, Iterable)
-            else list(without)
-        )
         parts, advice = (
             [*REASONER_PARTS, *EVALUATOR_PARTS],
             "give a list of components to leave out",
         )
-        named = known_names("without", left_out, parts, "component {} to leave out", advice)
+        named = known_names("without", without, parts, "component {} to leave out", advice)
         self.without = list(dict.fromkeys(named))
         settings = {**SINGLE_SAMPLE, **(sampling or {})}
         reasoning = _trimmed(CausalReasoner, REASONER_PARTS, self.without)
@@ -126,7 +119,7 @@ class CausalConsistency(Program):
         if demonstration is not None:
             self._demonstrate(demonstration)
         names = [reasoner.name for reasoner in self.reasoners]
-        self.ties = Ties.of(tie_break, names, allowed=("random", "first", "strongest"))
+        self.ties = Ties.of(tie_break, names, seed, ("random", "first", "strongest"))
         self.word(prompts, prompt_layout)
         self.assign(lms)
 
