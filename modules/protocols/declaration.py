@@ -86,6 +86,9 @@ def known_names(
     if not isinstance(value, Sequence):
         raise UserError(f"{parameter} is {value!r}: {advice}")
     names, choices = [value] if isinstance(value, str) else list(value), list(known)
+    parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else []
+    if len(parts) > 1 and all(part in choices for part in parts):
+        raise UserError(f"{parameter} is one text: give a list, {parameter}={parts}")
     for name in names:
         if name not in choices:  # a list finds a value that has no hash, too
             raise UserError(

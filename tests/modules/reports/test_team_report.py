@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import folkmoot as fm
 from folkmoot.modules.reports.team import team_report
-from folkmoot.pipelines.evaluation.evaluate import carry_out_limits
-from folkmoot.pipelines.evaluation.request import EvaluateRequest
-from folkmoot.pipelines.evaluation.step_limits import plan_step_limits
 
 Row = dict[str, Any]
 
@@ -229,63 +224,3 @@ def test_other_kinds_count_right_and_wrong() -> None:
 
 # Step limits
 # ------------------------------------------------------------------------------------------------
-
-DOCUMENTS = [{"title": "Nile", "text": "The Nile is a river. It is long. It is wide. It is old."}]
-QUESTIONS = [
-    fm.Question(id=str(i), question=f"{i}: which river?", answer="Nile", kind="span")
-    for i in range(4)
-]
-
-
-def patient(body: dict[str, Any]) -> str:
-    """Finishes question n with step 2 n + 1; whoever is asked before that does not know."""
-    text = body["messages"][-1]["content"]
-    if "No step is left" in text:
-        return json.dumps({"answer": "unknown"})
-    number, steps = int(text.partition(": which")[0][-1]), text.count("<<<step")
-    action = "Finish[Nile]" if steps >= 2 * number else ("Lookup[It]" if steps else "Search[Nile]")
-    return json.dumps({"thought": "", "action": action})
-
-
-def test_step_limits_draw_a_curve_and_resume(
-    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FOLKMOOT_CALLS_MB", "64")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    scripted.reply = patient
-    lm = fm.lm("openai/scripted", api_base=scripted.url)
-    program = fm.SupervisedTeam(
-        ["bold"], fm.CorpusEnvironment(DOCUMENTS), max_steps=3, max_retries=0
-    )
-    out = tmp_path / "curve"
-
-    def points() -> list[tuple[int, fm.Evaluation]]:
-        request = EvaluateRequest(
-            program, QUESTIONS, step_limits=(1, 7, 3, 3), lm=lm, out=out, tracking=False
-        )
-        return carry_out_limits(plan_step_limits(request)).evaluations
-
-    found = points()
-    assert [limit for limit, _ in found] == [1, 3, 7]
-    assert [one.accuracy for _, one in found] == [1 / 4, 2 / 4, 1.0]
-    assert [one.folder.name for _, one in found] == ["steps-1", "steps-3", "steps-7"]
-    assert program.max_steps == 3
-    written = json.loads((out / "step_limits.json").read_text())
-    assert [(point["limit"], point["em"]["value"]) for point in written] == [
-        (1, 0.25),
-        (3, 0.5),
-        (7, 1.0),
-    ]
-    assert [point["forced_rate"]["bold"] for point in written] == [0.75, 0.5, 0.0]
-    assert (out / "step_limits.png").read_bytes().startswith(b"\x89PNG")
-    # Deepest first: shorter runs meet the same steps again, and only ask for their forced answers.
-    calls = len(scripted.bodies)
-    asked = [one.summary.usage["calls"] for _, one in found]
-    assert asked == [4 + 3, 1 + 3 + 3 + 3 + 2, 1 + 3 + 5 + 7]
-    resumed = points()
-    assert len(scripted.bodies) == calls
-    assert [one.accuracy for _, one in resumed] == [1 / 4, 2 / 4, 1.0]
-
-
-# The page
-# --------------------------------------------------------------------------------------------------
