@@ -381,32 +381,3 @@ def test_sentences_lose_nothing(text: str) -> None:
     found = sentences(text)
     assert " ".join(found) == " ".join(text.split())
     assert all(found)
-
-
-@pytest.mark.nightly
-def test_gold_titles_are_among_the_five_closest_to_a_question(tmp_path: Path) -> None:
-    folder = os.environ.get("FOLKMOOT_DATA")
-    if not folder:
-        pytest.skip("FOLKMOOT_DATA is not set: it names the folder of the real data sets")
-    path = Path(folder, "hotpotqa-corpus.jsonl")
-    rows = Path(folder, "hotpotqa-validation-context.jsonl")
-    if not (path.is_file() and rows.is_file()):
-        pytest.skip("FOLKMOOT_DATA has no HotpotQA corpus")
-    corpus = CorpusEnvironment(path, index_dir=tmp_path)
-    assert (len(corpus), corpus.duplicates) == (12_291, 1)
-
-    async def work() -> float:
-        shares = []
-        for line in rows.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            gold = set(row["meta"].get("supporting_titles") or ())
-            if row["meta"]["support_in_corpus"] and gold:
-                closest = await corpus.closest(row["question"], 5)
-                shares.append(len(gold & set(closest)) / len(gold))
-                page = await corpus.fetch(sorted(gold)[0])
-                assert page is not None
-                assert page.title in gold
-        assert len(shares) == 342
-        return sum(shares) / len(shares)
-
-    assert run(work()) >= 0.80  # 0.826 when it was written

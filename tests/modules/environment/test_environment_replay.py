@@ -5,7 +5,6 @@ processes.
 from __future__ import annotations
 
 import asyncio
-import json
 import multiprocessing
 import os
 import time
@@ -149,22 +148,6 @@ def test_a_killed_process_loses_nothing_that_was_seen(record: Path) -> None:
         replay = ReplayEnvironment(record)
         for i in seen:
             assert run(replay.fetch("A" if i == 0 else f"A (n{i})")) is not None
-
-
-def test_a_torn_last_line_is_passed_over_and_then_replaced(record: Path) -> None:
-    run(RecordingEnvironment(Counting(), record).fetch("A"))
-    whole = record.read_bytes()
-    record.write_bytes(whole + b'{"asked": ["fetch", "B"], "ga')
-    replay = ReplayEnvironment(record)
-    assert run(replay.fetch("A")) is not None
-    with pytest.raises(UserError, match="no answer"):
-        run(replay.fetch("B"))
-    assert run(RecordingEnvironment(Counting(), record).fetch("C")) is not None
-    assert record.read_bytes().startswith(whole)
-    assert [json.loads(line) for line in record.read_bytes().splitlines()][2]["asked"] == [
-        "fetch",
-        "C",
-    ]
 
 
 def test_a_missing_an_empty_and_anothers_record_are_named(tmp_path: Path) -> None:

@@ -167,24 +167,6 @@ def test_what_is_no_article_is_no_page_and_changes_no_request(
         assert "|" not in query["titles"]
 
 
-@pytest.mark.parametrize(
-    ("asked", "found"),
-    [
-        ("2001: A Space Odyssey", "2001: A Space Odyssey"),
-        ("Ada_Lovelace#Life", "Ada Lovelace"),
-        ("Ada\n \u200bLove\u202elace", "Ada Lovelace"),
-        ("Cafe\u0301", "Café"),
-    ],
-)
-def test_titles_are_read_as_a_wiki_reads_them(
-    server: MediaWikiServer, asked: str, found: str
-) -> None:
-    page = run(wiki(server).fetch(asked))
-    assert page is not None
-    assert page.title == found
-    assert server.asked("titles") == [found]
-
-
 @given(st.text(max_size=300))
 def test_any_text_is_a_safe_title_or_none_and_safe_words(text: str) -> None:
     name = article_title(text)

@@ -5,7 +5,6 @@ bomb.
 from __future__ import annotations
 
 import asyncio
-import json
 import resource
 import socket
 import threading
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 from hypothesis import given
 from hypothesis import strategies as st
@@ -403,31 +401,3 @@ def test_a_poisoned_page_is_one_clean_line(server: MediaWikiServer, text: str) -
     assert shown.found
     assert len(shown.text) <= 100
     assert shown.text.isprintable()
-
-
-def test_a_poisoned_title_cannot_change_the_next_request(server: MediaWikiServer) -> None:
-    """What `closest` gives is fetched again by `evidence`: as little trusted as an agent's own
-    words.
-    """
-    found = [
-        {"ns": 0, "index": place, "title": title}
-        for place, title in enumerate(["A|B", "C&action=x"])
-    ]
-    pages = body(json.dumps({"query": {"pages": found}}).encode())
-
-    async def only_search(request: web.Request) -> web.StreamResponse:
-        return await (pages if "generator" in request.query else missing)(request)
-
-    missing = body(b'{"query": {"pages": [{"ns": 0, "title": "X", "missing": true}]}}')
-    server.faults = [only_search] * 3
-    environment = wiki(server)
-
-    async def work() -> None:
-        titles = await environment.closest("one two", 3)
-        assert sorted(titles) == ["A|B", "C&action=x"]
-        for title in titles:
-            assert await environment.fetch(title) is None
-
-    run(work())
-    assert {query["action"] for query in server.log} == {"query"}
-    assert server.asked("titles") == ["one two", "C&action=x"]

@@ -24,7 +24,6 @@ import folkmoot as fm
 from folkmoot.modules.agents.seat import Seat
 from folkmoot.modules.agents.transcript import Turn
 from folkmoot.modules.protocols.causal import EVALUATOR_PARTS, REASONER_PARTS
-from folkmoot.pipelines.programs.resolve import parse_sets, program_of
 from folkmoot.pipelines.testing.replies import agreeing, mixed, sample_questions
 from folkmoot.signatures.causal import COUNTERFACTUAL, SOLUTION
 from folkmoot.signatures.examples import WORKED
@@ -619,26 +618,3 @@ def test_bad_settings_are_named(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(fm.UserError, match=words) as caught:
         fm.CausalConsistency(**arguments)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("spec", "sets", "same"),
-    [
-        ("causal", [], {}),
-        ("causal:", [], {}),
-        ("causal:R3E0", [], {"reasoners": 3, "evaluators": 0}),
-        ("causal:r2e1", [], {}),
-        ("causal:R4", [], {"reasoners": 4}),
-        ("causal", ["d_max=2", "th0=1"], {"d_max": 2, "th0": 1.0}),
-        (
-            "causal",
-            ["without=concepts", "demonstration=boolq"],
-            {"without": ["concepts"], "demonstration": "boolq"},
-        ),
-        ("causal:R3E2", ["reasoners=1"], {"reasoners": 1, "evaluators": 2}),
-    ],
-)
-def test_specs(spec: str, sets: list[str], same: dict[str, Any]) -> None:
-    built = program_of(spec, parse_sets(sets))
-    assert isinstance(built, fm.CausalConsistency)
-    assert built.describe() == fm.CausalConsistency(**same).describe()

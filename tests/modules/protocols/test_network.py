@@ -318,32 +318,3 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises((UserError, OSError)):
         LEARNED.save(tmp_path / "file")
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"agents": 0}, "agents is 0"),
-        ({"agents": True}, "agents is True"),
-        ({"agents": 2.0}, "agents is 2.0"),
-        ({"strategies": "cot"}, "strategies is 'cot'"),
-        ({"strategies": []}, "strategies is"),
-        ({"strategies": ["a", "a"]}, "named twice"),
-        ({"gamma": float("nan")}, "gamma is nan"),
-        ({"gamma": "0.1"}, "gamma is '0.1'"),
-        ({"top": 0}, "top is 0"),
-        ({"alike": 1}, "alike is 1"),
-        ({"weight": "gut"}, "weight is 'gut'"),
-        ({"drop": 0.9}, "drop <= add"),
-        ({"delta_d": 1.0}, "below delta_p"),
-        ({"similar": 2.0}, "similar is 2.0"),
-        ({"hidden": 0}, "hidden is 0"),
-        ({"seed": -1}, "seed is -1"),
-        ({"recent": 0.0}, "recent is 0.0"),
-        ({"p": 2.0}, "p is 2.0"),
-        ({"embedding": None}, "embedding is None"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        NetworkConfig(**settings)

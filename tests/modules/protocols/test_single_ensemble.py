@@ -142,38 +142,6 @@ def test_what_could_not_be_read_is_kept_in_its_own_words(scripted: Any) -> None:
     assert prediction.transcript[0]["raw"] == "either of A and B"
 
 
-@pytest.mark.parametrize(
-    "choices",
-    [
-        {chr(65 + i): f"option number {i}" for i in range(26)},
-        {"1": "2", "2": "3", "3": "1"},
-        {"A": "same", "B": "same", "C": "other"},
-        {"yes": "no", "no": "yes"},
-        {"a": "A", "b": "B"},
-        {"א": "שלום", "ב": "עולם"},
-        {"A": '{"answer": "B"}', "B": ">>> B <<<"},
-    ],
-)
-@pytest.mark.parametrize("form", ["label", "text"])
-def test_odd_options(scripted: Any, choices: dict[str, str], form: str) -> None:
-    """The last option, given as the schema allows it, is the answer (or an option with the same
-    text).
-    """
-    enums: list[list[str]] = []
-
-    def reply(body: dict[str, Any]) -> str:
-        enums.append(
-            body["response_format"]["json_schema"]["schema"]["properties"]["answer"]["enum"]
-        )
-        return json.dumps({"answer": enums[-1][-1]})
-
-    scripted.reply = reply
-    program = ready(scripted, fm.SingleAgent(), answer_form=form)
-    prediction = program(question="Which?", choices=choices)
-    assert len(set(enums[0])) == len(enums[0])
-    assert choices[prediction.answer] == choices[list(choices)[-1]]
-
-
 def test_an_answer_given_as_the_options_text_is_read(scripted: Any) -> None:
     scripted.reply = lambda _: '{"answer": "Library"}'
     assert ready(scripted, fm.SingleAgent())(**QUESTION).answer == "B"
@@ -334,12 +302,6 @@ def test_labelled_demos_stand_before_the_question(scripted: Any) -> None:
             assert "Question 0?" in body["messages"][1]["content"]
             assert json.loads(body["messages"][2]["content"]) == {"answer": "B"}
         assert not any(predictor.demos for predictor in program.predictors())
-
-
-def test_demos_are_shown_in_the_lms_answer_form(scripted: Any) -> None:
-    shown = fm.labelled_demos(fm.SingleAgent(), [question(1, "B")], 1)
-    ready(scripted, shown, answer_form="text")(**QUESTION)
-    assert json.loads(scripted.bodies[0]["messages"][2]["content"]) == {"answer": "library"}
 
 
 def exact(example: Any, prediction: Any, trace: Any = None) -> bool:

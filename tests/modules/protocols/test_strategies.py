@@ -126,44 +126,6 @@ def test_the_fields_asked_for_are_those_of_the_strategy(scripted: Any, strategy:
 # --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strategy", WITH_PARTS)
-@pytest.mark.parametrize(
-    ("parts", "found"),
-    [
-        ("", []),
-        ("  \n\n ", []),
-        ([], []),
-        ("- \n---\n...", []),
-        ("one task", ["one task"]),
-        (["one task", "another task"], ["one task", "another task"]),
-        ('["one task", "another task"]', ["one task", "another task"]),
-        ("1. one task\n2) another task", ["one task", "another task"]),
-        ("1. one task 2. another task", ["one task", "another task"]),
-        ("First find the banks. Then count them.", ["First find the banks.", "Then count them."]),
-        (
-            "Let me see:\n- what is 7 - 3?\n- what is 3. of it?",
-            ["what is 7 - 3?", "what is 3. of it?"],
-        ),
-        ("\n".join("abcdefg"), list("abcd")),
-        (7, ["7"]),
-        (True, ["yes"]),
-        (None, []),
-        ({"first": "one task", "second": "another task"}, ["one task", "another task"]),
-    ],
-)
-def test_parts_are_read_as_they_come(
-    scripted: Any, strategy: str, parts: Any, found: list[str]
-) -> None:
-    scripted.reply = says(parts=parts)
-    prediction = agent(scripted, strategy)(**CHOICE)
-    steps = Counter(step_of(body) for body in scripted.bodies)
-    assert steps == Counter({"split": 1, "solve": len(found), "answer": 1}) - Counter()
-    assert prediction.answer == "B"
-    (final,) = (body for body in scripted.bodies if step_of(body) == "answer")
-    shown = {f"part {i}, done": f"{part}\nsolved: {part}" for i, part in enumerate(found, 1)}
-    assert notes(final) == shown
-
-
 def test_separate_tasks_are_done_at_the_same_time_and_apart(scripted: Any) -> None:
     scripted.delay = 0.1
     scripted.reply = says(parts="one\ntwo\nthree\nfour\nfive")
@@ -337,22 +299,6 @@ def test_a_worked_question_is_shown_to_every_seat_in_full(
         if "answer" in reply:
             assert reply["answer"] == WORKED[name].answer
     assert seen == set(replied(strategy))
-
-
-@pytest.mark.parametrize("strategy", WITH_PARTS)
-@pytest.mark.parametrize("name", WORKED)
-def test_the_demonstrations_of_steps_fit_together(scripted: Any, strategy: str, name: str) -> None:
-    """What the split names, the solving seat does and the answering seat sees done."""
-    scripted.reply = says(parts=["mine"])
-    agent(scripted, strategy, demonstration=name)(**CHOICE)
-    (split,), (solve,), (final,) = map(shown, scripted.bodies)
-    parts = [part for part, _ in WORKED[name].parts]
-    assert split[1]["parts"] == "\n".join(f"{i}. {part}" for i, part in enumerate(parts, 1))
-    assert f"<<<part {len(parts)}, to do now\n{parts[-1]}\n>>>" in solve[0]
-    assert ("part 1, done" in solve[0]) == (strategy == "least_to_most")
-    assert solve[1]["solution"] == WORKED[name].parts[-1][1]
-    for i, (part, solution) in enumerate(WORKED[name].parts, 1):
-        assert f"<<<part {i}, done\n{part}\n{solution}\n>>>" in final[0]
 
 
 @pytest.mark.parametrize("name", WORKED)

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import folkmoot as fm
-from folkmoot.modules.agents.profile import Profile
 from folkmoot.modules.protocols.program import Program
 from folkmoot.modules.protocols.team.team import SupervisedTeam, read_decision
 from folkmoot.modules.protocols.team.worker import MAX_TRACE_CHARS, trace_text
@@ -185,29 +184,6 @@ def test_a_trace_has_thoughts_actions_and_observations(scripted: Any, environmen
         places = [text_of(body).index(step["observation"]) for step in trace[:number]]
         assert places == sorted(places)
         assert steps_in(body) == number
-
-
-def test_lookup_moves_on_with_its_place_until_nothing_is_left(
-    scripted: Any, environment: Any
-) -> None:
-    actions = [
-        "Lookup[delta]",
-        "Search[Nile]",
-        *["Lookup[delta]"] * 3,
-        "Lookup[camel]",
-        "Finish[Nile]",
-    ]
-    trace = trace_of(run(scripted, alone(environment), bold=[actions]))
-    assert [step["observation"] for step in trace] == [
-        "(No page yet)",
-        trace[1]["observation"],
-        "(Result 1 / 2) It has a delta.",
-        "(Result 2 / 2) Its delta lies in Egypt.",
-        "(No more results: delta)",
-        "(No result: camel)",
-        "(finished)",
-    ]
-    assert not any("problem" in step for step in trace)
 
 
 @pytest.mark.parametrize("limit", [1, 5, 8, 10, 15])
@@ -647,71 +623,6 @@ def test_everything_is_decoded_greedily_unless_told_otherwise(
 
 # Prompts that can be optimised
 # ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("layout", ["chat", "plain"])
-def test_the_worked_trace_is_shown_to_every_seat(
-    scripted: Any, environment: Any, layout: Any
-) -> None:
-    plain = {
-        "bold": " so\nAction: Search[Nile]",
-        "cautious": " so\nAction: Finish[Seine]",
-        "conclude": " Nile",
-    }
-    sent: list[tuple[str, Body]] = []
-    program = SupervisedTeam(
-        ["bold", "cautious"], environment, max_steps=1, max_retries=1, demonstration="hotpotqa"
-    )
-    said = script(
-        bold=[["Search[Nile]"]],
-        cautious=[["Finish[Seine]"]],
-        supervisor=[retry("bold")],
-        last=[{"worker": "bold"}],
-    )
-
-    def reply(body: Body) -> str:
-        if layout == "chat":
-            sent.append((seat_of(body), body))
-            return said(body)
-        text = text_of(body)
-        if text.endswith("Judgement:"):
-            first = not any(seat == "supervisor" for seat, _ in sent)
-            sent.append(("supervisor" if first else "last", body))
-            return (
-                " fine\nDecision: retry\nWorker: bold\nSuggestion: look again"
-                if first
-                else " fine\nWorker: bold"
-            )
-        seat = "conclude" if text.endswith("Answer:") else "bold"
-        sent.append((seat, body))
-        return plain[seat]
-
-    scripted.reply = reply
-    lm = fm.lm("openai/scripted", api_base=scripted.url)
-    if layout == "plain":
-        lm.profile = Profile(
-            layout="plain", answer_form="text", list_options=False, constrain="none"
-        )
-    program.set_lm(lm)
-    prediction = program(**QUESTION)
-    assert prediction.answer == "Nile"
-    assert {seat for seat, _ in sent} >= {"bold", "conclude", "supervisor", "last"}
-    for seat, body in sent:
-        everything = "\n".join(message["content"] for message in body["messages"])
-        assert "flows through Cairo" in everything, seat
-        before, _, now = everything.rpartition(QUESTION["question"])
-        assert "Cairo" not in now, seat
-        if seat in ("bold", "cautious"):
-            assert "Finish[Nile]" in before
-            assert "The Seine is a river in the north of France." in before
-            assert "Observation: Cairo is the capital" in before
-            shown = before.count("flows through Cairo")
-            assert shown == {"chat": {"bold": 2, "cautious": 4}[seat]}.get(layout, shown)
-        elif seat == "conclude":
-            assert "Answer: Nile" in before or '"answer": "Nile"' in before
-        else:
-            assert "What bold did" in before or "<<<what bold did" in before
-            assert "nothing is missing" in before
 
 
 def test_a_demonstration_without_a_trace_is_refused(environment: Any) -> None:

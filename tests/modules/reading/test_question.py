@@ -1,12 +1,9 @@
 """`Question`: what it refuses, what it makes of a row, and that DSPy can use it as an Example."""
 
 import copy
-import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.reading.question import Question, from_row
@@ -152,35 +149,3 @@ def test_rows_come_in_the_shapes_that_files_have(
     row: dict[str, Any], field: str, value: Any
 ) -> None:
     assert from_row({"id": "q1", "question": "What?", **row}, "f.jsonl, line 3")[field] == value
-
-
-texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(
-    lambda t: t.strip()
-)
-choice_maps = st.dictionaries(st.sampled_from("ABCDEFGH"), texts, min_size=2, max_size=8)
-
-
-@given(
-    texts,
-    texts,
-    st.none() | choice_maps,
-    st.none() | texts | st.lists(texts, min_size=1),
-    st.dictionaries(texts, st.integers() | st.none() | texts),
-    st.data(),
-)
-def test_rows_survive_the_disk(
-    id_: str,
-    text: str,
-    choices: dict[str, str] | None,
-    context: Any,
-    meta: dict[str, Any],
-    data: st.DataObject,
-) -> None:
-    answer = data.draw(st.none() | (st.sampled_from(sorted(choices)) if choices else texts))
-    kind = "choice" if choices else "span"
-    question = Question(
-        id=id_, question=text, choices=choices, answer=answer, context=context, meta=meta, kind=kind
-    )
-    row = json.loads(json.dumps(question.to_row()))
-    assert from_row(row, "here") == question
-    assert list(row)[:6] == ["id", "question", "choices", "answer", "context", "meta"]

@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import folkmoot as fm
 from folkmoot.modules.reports.causal import causal_report
-from folkmoot.pipelines.plots.evaluation import causal_plot
 
 Answer = str | None
 Round = tuple[Sequence[Answer], Sequence[tuple[Answer, Answer]]]
@@ -160,21 +158,3 @@ def test_it_agrees_with_the_rows_of_a_run(scripted: Any) -> None:
 
 # The plot
 # --------------------------------------------------------------------------------------------------
-
-
-def test_the_plot_shows_rounds_and_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from matplotlib.axes import Axes
-
-    drawn: list[tuple[list[str], list[float]]] = []
-    bar = Axes.bar
-
-    def noted(self: Axes, x: Any, height: Any, *args: Any, **more: Any) -> Any:
-        drawn.append((list(x), list(height)))
-        return bar(self, x, height, *args, **more)
-
-    monkeypatch.setattr(Axes, "bar", noted)
-    causal_plot(causal_report(TABLE), tmp_path / "plot.png")
-    assert drawn == [
-        (["1", "2", "3", "never"], [3, 1, 0, 2]),
-        (["wrong to right", "right to wrong", "wrong to wrong"], [2, 1, 1]),
-    ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,7 @@ from hypothesis import strategies as st
 
 from folkmoot.modules.reports.network import confidence, network_report, plain_vote
 from folkmoot.pipelines.plots.network import (
-    graphs_plot,
-    network_plot,
-    rewards_plot,
     smoothed,
-    strategies_plot,
-    trust_plot,
 )
 
 Said = tuple[str | None, str, float]
@@ -158,35 +152,6 @@ def test_confidences_of_all_answers_sum_to_one(said: list[tuple[str | None, floa
     leaders = [key for key in given_ if keys.count(key) == most]
     assert tied == (len(leaders) > 1)
     assert share == pytest.approx(("A" in leaders) / max(1, len(leaders)))
-
-
-def picture(path: Path) -> bool:
-    return path.read_bytes()[:4] == b"\x89PNG" and path.stat().st_size > 1_000
-
-
-@pytest.mark.plots
-def test_plots_are_drawn(tmp_path: Path) -> None:
-    assert network_plot(network_report(TABLE), tmp_path / "network.png")
-    bare = [{**each, "meta": {}} for each in TABLE]
-    assert network_plot(network_report(bare), tmp_path / "bare.png", tall=True)
-    shares = {"cot": 0.25, "simple": 0.75}
-    curve = [
-        {"questions": 8 * i, "reward": 0.1 * i, "individual": 0.5, "consensus": 0.6}
-        | {"entropy": 1.0, "trust": 0.5, "strategies": shares}
-        for i in range(30)
-    ]
-    assert rewards_plot(curve, tmp_path / "rewards.png")
-    assert rewards_plot([{"questions": 8, "reward": 0.5}], tmp_path / "one.png")
-    assert strategies_plot(curve, tmp_path / "strategies.png")
-    trust = np.full((4, 4), 0.5)
-    moments = [(20 * i, ~np.eye(4, dtype=bool), trust) for i in range(9)]
-    assert trust_plot(moments, ["a"] * 4, tmp_path / "trust.png")
-    assert graphs_plot(moments, tmp_path / "graphs.png")
-    alone = [(0, np.zeros((1, 1), dtype=bool), np.zeros((1, 1)))]
-    assert graphs_plot(alone, tmp_path / "alone.png")
-    for path in tmp_path.iterdir():
-        assert picture(path), path.name
-    assert len(list(tmp_path.iterdir())) == 8
 
 
 def test_clusters_of_questions_stand_in_for_topics() -> None:

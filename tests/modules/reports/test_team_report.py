@@ -193,31 +193,6 @@ def test_the_whole_report_by_hand() -> None:
     assert json.loads(json.dumps(report)) == report
 
 
-def test_other_kinds_count_right_and_wrong() -> None:
-    choices = {"A": "the Nile", "B": "the Seine"}
-    rows = [
-        row([attempt("bold", "A")], "A", "alone:bold", gold="A", kind="choice", choices=choices),
-        row(
-            [attempt("bold", None, forced=True)],
-            None,
-            "none",
-            gold="B",
-            kind="choice",
-            choices=choices,
-        ),
-        row([attempt("bold", "2.0")], "2.0", "alone:bold", gold="2", kind="number"),
-        row([attempt("bold", "no")], "no", "alone:bold", gold="yes", kind="boolean"),
-    ]
-    report = team_report(rows)
-    assert (report["em"], report["f1"]) == (0.5, 0.5)
-    assert report["decided_by"] == {
-        "alone:bold": {"count": 3, "em": pytest.approx(2 / 3)},
-        "none": {"count": 1, "em": 0.0},
-    }
-    assert report["accepted"] == {}
-    assert report["retries"] == {"0": 4}
-
-
 # Plots
 # --------------------------------------------------------------------------------------------------
 
