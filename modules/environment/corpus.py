@@ -29,9 +29,8 @@ class CorpusEnvironment(Environment):
 
     With a file and `index_dir` the index is kept in that folder and mapped into memory when it is
     opened again, and documents are read from the file as they are needed; otherwise all is held in
-    memory. `duplicates` counts documents that were left out because an earlier one has the same
-    title; `len()` counts those kept. The first opening of a large file takes minutes, so do it
-    before the event loop runs.
+    memory. Of documents with one title the first is kept. The first opening of a large file takes
+    minutes, so do it before the event loop runs.
 
     Raises UserError, naming file and line (or the document's place), for whatever is not a
     document.
@@ -105,11 +104,6 @@ class CorpusEnvironment(Environment):
     @property
     def text_form(self) -> str | None:
         return f"corpus:{Path(self._where).absolute()}" if self._from_file else None
-
-    @property
-    def duplicates(self) -> int:
-        """Documents left out because an earlier one has the same title."""
-        return self._index.duplicates
 
     async def fetch(self, title: str) -> Page | None:
         """The page of that title: in the same case, in any, or else but for a trailing

@@ -93,15 +93,13 @@ class CorpusIndex:
 
     `names` (sorted, uint64) holds hashes of title keys, and of title keys without their
     parenthetical where they have one; `numbers` holds the document of each. Equal hashes do not
-    prove equal titles: the reader checks. `spans` (n, 2) holds first byte and length. `duplicates`
-    counts the documents left out because an earlier one has their title.
+    prove equal titles: the reader checks. `spans` (n, 2) holds first byte and length.
     """
 
     bm25: Any
     names: Array
     numbers: Array
     spans: Array
-    duplicates: int
 
     def __len__(self) -> int:
         return len(self.spans)
@@ -148,11 +146,9 @@ def build(documents: Iterable[Document], where: str) -> CorpusIndex:
     rows: list[array[int]] = []
     seen: set[bytes] = set()
     spans, hashes, named = array("q"), array("Q"), array("q")
-    duplicates = 0
     for document in documents:
         digest = hashlib.blake2b(document.title.encode(), digest_size=16).digest()
         if digest in seen:
-            duplicates += 1
             continue
         seen.add(digest)
         key = title_key(document.title)
@@ -175,9 +171,7 @@ def build(documents: Iterable[Document], where: str) -> CorpusIndex:
     names_of = np.array(hashes, dtype=np.uint64)
     order = np.argsort(names_of, kind="stable")
     places = np.array(spans, dtype=np.int64).reshape(-1, 2)
-    return CorpusIndex(
-        bm25, names_of[order], np.array(named, dtype=np.int64)[order], places, duplicates
-    )
+    return CorpusIndex(bm25, names_of[order], np.array(named, dtype=np.int64)[order], places)
 
 
 def read_jsonl(path: Path) -> Iterator[Document]:
@@ -289,7 +283,7 @@ def save_index(index: CorpusIndex, folder: Path, file: dict[str, Any]) -> None:
     sizes = {one.name: one.stat().st_size for one in folder.iterdir()}
     # After a power cut META could be there and the bytes of the others not.
     os.sync()
-    meta = {"kind": KIND, "file": file, "duplicates": index.duplicates, "files": sizes}
+    meta = {"kind": KIND, "file": file, "files": sizes}
     write_whole(folder / META, json.dumps(meta), sync=True)
 
 
@@ -308,7 +302,7 @@ def load_index(folder: Path, file: dict[str, Any]) -> CorpusIndex | None:
             folder, mmap=True, load_corpus=False, allow_pickle=False, show_progress=False
         )
         arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS}
-        index = CorpusIndex(bm25=bm25, **arrays, duplicates=meta["duplicates"])
+        index = CorpusIndex(bm25=bm25, **arrays)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError):
         return None
     return index if len(index) == bm25.scores["num_docs"] else None

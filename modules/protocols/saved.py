@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast
 
@@ -20,7 +21,7 @@ from ..agents.retrieval import Retrieval
 from ..agents.seat import Seat
 from ..base.errors import UserError
 from ..base.files import write_whole
-from ..base.saved_file import ADDRESSES, FILE, check_document, read_document, versions_of
+from ..base.saved_file import ADDRESSES, FILE, check_document, read_document
 
 if TYPE_CHECKING:
     from ..network.state import NetworkState
@@ -241,7 +242,7 @@ def state_of(program: Saveable) -> SavedProgram:
     ]
     document = {
         "format": FORMAT,
-        "versions": {name: now for name, now in versions_of(PACKAGES).items() if now},
+        "versions": {name: version(name) for name in PACKAGES},
         "program": program.describe(),
         "environments": {each.fingerprint: each.text_form for each in held},
         "predictors": predictors,
@@ -302,14 +303,10 @@ def read_saved(folder: Path) -> SavedProgram:
     """
     document = read_document(folder)
     where = str(folder / FILE)
-    found = document.get("format")
-    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+    if (written := document.get("format")) != FORMAT:
         raise UserError(
-            f"{where} has the format {repr(found)[:40]}: it is no program saved by folkmoot"
-        )
-    if found > FORMAT:
-        raise UserError(
-            f"{where} has the format {found}, newer than {FORMAT}: upgrade folkmoot to load it"
+            f"{where} has the format {repr(written)[:40]}, and this version reads {FORMAT}: "
+            "upgrade folkmoot, or save the program again"
         )
     saved = _checked(document, where)
     prompts = {}

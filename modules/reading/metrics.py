@@ -94,7 +94,8 @@ class Metric:
     def __reduce__(self) -> Any:
         if self.spec:
             return metric_of, (self.spec,)
-        return _made, (self.function, self.name, self.low, self.high, self.rate)
+        limits = {"low": self.low, "high": self.high, "rate": self.rate}
+        return partial(Metric, **limits), (self.function, self.name)
 
     @property
     def scale(self) -> Scale:
@@ -194,16 +195,6 @@ class Metric:
 
 def _raise(problem: Exception) -> Any:
     raise problem
-
-
-def _made(
-    function: Callable[..., Any],
-    name: str,
-    low: float | None,
-    high: float | None,
-    rate: bool | None,
-) -> Metric:
-    return Metric(function, name, low=low, high=high, rate=rate)
 
 
 def metric_of(metric: Any) -> Metric:

@@ -9,10 +9,10 @@ from ...modules.base.fence import cut, disarm, one_line
 from ...modules.reading.answers import score
 from ...modules.reading.grading import Graded
 from ...modules.reading.question import Question
+from ...modules.reports.forensics import DECIDERS
 from ...signatures import feedback as words
 
 MAX_QUOTE_CHARS = 300
-DECIDERS = ("judge", "supervisor")
 
 Turn = Mapping[str, Any]
 
