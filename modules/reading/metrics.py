@@ -94,8 +94,8 @@ class Metric:
     def __reduce__(self) -> Any:
         if self.spec:
             return metric_of, (self.spec,)
-        limits = {"low": self.low, "high": self.high, "rate": self.rate}
-        return partial(Metric, **limits), (self.function, self.name)
+        made = partial(Metric, low=self.low, high=self.high, rate=self.rate)
+        return made, (self.function, self.name)
 
     @property
     def scale(self) -> Scale:

@@ -541,7 +541,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
         fm.load_program(tmp_path / "program.pkl")
     with (tmp_path / "p" / FILE).open("ab") as file:
         file.truncate(65 * 2**20)
-    with pytest.raises(UserError, match="has 68,157,440 bytes"):
+    with pytest.raises(UserError, match="has more than 67,108,864 bytes"):
         fm.load_program(tmp_path / "p")
     saved(tmp_path / "p")
     (tmp_path / "p" / "program.pkl").write_bytes(pickle.dumps(print))
