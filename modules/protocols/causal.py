@@ -298,8 +298,8 @@ def _counterfactual(
     """Another answer: one that a reasoner gave, else another option, else none (the evaluator has
     to).
     """
-    given = [turn.answer for turn in solutions if turn.answer is not None]
-    others = [other for other in given if not _same(other, answer, task)]
+    answers_given = [turn.answer for turn in solutions if turn.answer is not None]
+    others = [other for other in answers_given if not _same(other, answer, task)]
     if not others and task.kind == "choice":
         others = [label for label in task.choices or () if not _same(label, answer, task)]
     if not others and task.kind == "boolean":

@@ -497,9 +497,9 @@ def _ties(
 
 def _choices() -> str:
     """All tie-breaks as they are written."""
-    known = {name: TIE_BREAKS.find(name) for name in TIE_BREAKS.names()}
+    by_name = {name: TIE_BREAKS.find(name) for name in TIE_BREAKS.names()}
     return ", ".join(
-        f"{name}:ROLE" if one and one.names_agent else name for name, one in known.items()
+        f"{name}:ROLE" if one and one.names_agent else name for name, one in by_name.items()
     )
 
 

@@ -94,8 +94,12 @@ class Ensemble(Program):
 
     def describe(self) -> dict[str, Any]:
         members = [member.describe() for member in self.members]
-        told = {**self.named(), "members": members, "vote": self.vote, "weights": self.weights}
-        return told if self.ties in (None, _ties_of(self.vote)) else told | self.ties.described()
+        settings = {**self.named(), "members": members, "vote": self.vote, "weights": self.weights}
+        return (
+            settings
+            if self.ties in (None, _ties_of(self.vote))
+            else settings | self.ties.described()
+        )
 
     def other_seats(self) -> list[str]:
         return STRATEGIES.names()

@@ -39,14 +39,14 @@ def declared(name: str, made_by: Any) -> Protocol:
 def _built_in() -> dict[str, Protocol]:
     """Every class in this folder that declares a protocol."""
     package = import_module(__package__)
-    found: dict[str, Protocol] = {}
+    protocols: dict[str, Protocol] = {}
     for part in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         module = import_module(part.name)
         for value in vars(module).values():
             own = vars(value).get("protocol") if isinstance(value, type) else None
             if isinstance(own, Protocol) and value.__module__ == module.__name__:
-                found[own.name] = replace(own, program=own.program or value)
-    return found
+                protocols[own.name] = replace(own, program=own.program or value)
+    return protocols
 
 
 PROTOCOLS: Registry[Protocol] = Registry("programs", declared, _built_in)

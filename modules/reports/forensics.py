@@ -281,7 +281,7 @@ def votes_right(
     by_voter = [1.0 if weights is None else weights.get(name, 0.0) for name in answers_by_agent]
 
     def right(place: int) -> bool:
-        answers = [given[place] for given in answers_by_agent.values()]
+        answers = [own[place] for own in answers_by_agent.values()]
         readable = [answer if reading.key(answer) else None for answer in answers]
         return reading.right(weighted(readable, by_voter, key=reading.key).answer)
 

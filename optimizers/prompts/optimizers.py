@@ -107,14 +107,14 @@ class PromptOptimizer:
         return self.work(SimpleNamespace(**sizes, **self.presets[preset]))
 
 
-def _checked(name: str, found: Any) -> PromptOptimizer:
+def _checked(name: str, thing: Any) -> PromptOptimizer:
     """An optimizer as it was imported; a preset that it does not have is without settings."""
-    if not isinstance(found, PromptOptimizer):
+    if not isinstance(thing, PromptOptimizer):
         raise UserError(
             f"{name} is not an optimizer: name a PromptOptimizer of folkmoot.optimizers.prompts"
         )
     return replace(
-        found, name=name, presets={preset: found.presets.get(preset, {}) for preset in PRESETS}
+        thing, name=name, presets={preset: thing.presets.get(preset, {}) for preset in PRESETS}
     )
 
 
@@ -125,14 +125,14 @@ def optimizer_of(name: str, preset: str) -> PromptOptimizer:
     """The optimizer of that name, or `module:Name`. Raises UserError with the nearest name, or for
     an unknown preset.
     """
-    found = OPTIMIZERS.spec(str(name))
-    if found is None or found.rest:
-        known = OPTIMIZERS.names()
-        meant = did_you_mean(name, known)
-        raise UserError(f"there is no optimizer {name!r}{meant}: choose one of {', '.join(known)}")
+    spec = OPTIMIZERS.spec(str(name))
+    if spec is None or spec.rest:
+        names = OPTIMIZERS.names()
+        meant = did_you_mean(name, names)
+        raise UserError(f"there is no optimizer {name!r}{meant}: choose one of {', '.join(names)}")
     if preset not in PRESETS:
         raise UserError(f"there is no preset {preset!r}: choose {', '.join(PRESETS)}")
-    optimizer: PromptOptimizer = found.thing
+    optimizer: PromptOptimizer = spec.thing
     return optimizer
 
 
@@ -404,11 +404,11 @@ def _solved(
         for predictor, inputs, outputs in one["trace"]:
             if id(predictor) in names:
                 demos[names[id(predictor)]] = {**inputs, **dict(outputs)}
-    known = dict(question.inputs()) | {"answer": question.answer}
+    labelled = dict(question.inputs()) | {"answer": question.answer}
     kept = {}
     for name, predictor in student.program.named_predictors():
         copied = dspy.Predict(predictor.signature)
-        copied.demos = [dspy.Example(**demos.get(name, known))]
+        copied.demos = [dspy.Example(**demos.get(name, labelled))]
         kept[name] = next(iter(demos_of(copied)), None)
     return Shown(question.question, {name: demo for name, demo in kept.items() if demo})
 
