@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import stat
 import time
-import warnings
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -61,26 +60,6 @@ def test_a_warm_rerun_makes_no_call(scripted: ScriptedServer, tmp_path: Path) ->
         fm.SingleAgent(), questions(5), lm=fm.lm(f"replay/{tmp_path / 'b'}"), tracking=False
     )
     assert again.summary.counts == second.summary.counts
-
-
-def test_whatever_changes_an_answer_makes_another_call(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    run(scripted, tmp_path / "0", n=1)
-    for number, settings in enumerate(
-        [{"temperature": 0.5}, {"seed": 1}, {"max_tokens": 9}, {"stop": ["x"]}], 1
-    ):
-        run(scripted, tmp_path / str(number), n=1, lm=settings)
-        assert len(scripted.bodies) == 1 + number
-    with ScriptedServer() as other:
-        run(other, tmp_path / "other", n=1)
-        assert len(other.bodies) == 1
-    program = fm.SingleAgent(
-        "self_consistency", samples=3, lm=fm.lm("openai/scripted", api_base=scripted.url)
-    )
-    for name in ("c", "d"):
-        fm.evaluate(program, questions(1), out=tmp_path / name, tracking=False)
-    assert len(scripted.bodies) == 5 + 3
 
 
 @pytest.mark.parametrize(
@@ -217,21 +196,6 @@ def test_a_damaged_cache_is_said_once_and_costs_only_calls(
         run(scripted, tmp_path / "b")
     assert len([one for one in told if "call cache" in str(one.message)]) == 1
     assert len(scripted.bodies) == 10
-
-
-def test_a_cache_that_another_process_holds_is_written_later(tmp_path: Path) -> None:
-    cache = CallCache(tmp_path, 10**8)
-    other = sqlite3.connect(cache.path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for number in range(BATCH):
-            cache.put(key(number), "m", REPLY)
-        assert cache.get(key(0)) == REPLY
-        other.execute("COMMIT")
-        cache.close()
-    assert other.execute("SELECT count(*) FROM entries").fetchone() == (BATCH,)
-    other.close()
 
 
 CALLS = Path("cache", "calls")

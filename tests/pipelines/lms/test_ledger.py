@@ -24,7 +24,7 @@ import folkmoot as fm
 from folkmoot.modules.base.calls import DETAILS, Usage
 from folkmoot.modules.base.connections import back_off
 from folkmoot.pipelines.lms import engine as engine_module
-from folkmoot.pipelines.lms.endpoint import read_completion, tokens_in
+from folkmoot.pipelines.lms.endpoint import tokens_in
 from folkmoot.pipelines.lms.ledger import LEDGER, Entry, Ledger, read_ledger, totals
 from folkmoot.pipelines.lms.prices import Prices, known_model, price_per_token
 from folkmoot.pipelines.lms.store import CallStore
@@ -193,22 +193,6 @@ def test_prices_in_a_table_of_steps_are_known() -> None:
         assert prices.cost(Usage(1, prompt, 10)) == pytest.approx(wanted, rel=1e-12)
 
 
-def test_an_absurd_count_of_tokens_is_no_count_and_ends_nothing(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    text = (
-        '{"choices": [{"message": {"content": "{\\"answer\\": \\"A\\"}"}, "finish_reason": '
-        '"stop"}], '
-    )
-    text += '"usage": {"prompt_tokens": 1' + "0" * 400 + ', "completion_tokens": 1}}'
-    assert read_completion(text, "e").prompt_tokens is None
-    scripted.reply = lambda _: (200, {}, json.loads(text))
-    result = run(scripted, tmp_path, price=(1e-6, 1e-6))
-    assert result.summary.counts["errors"] == 0
-    assert len(list(read_ledger(tmp_path))) == len(scripted.bodies) == 4
-    assert result.summary.paid["cost_usd"] is result.summary.paid["prompt_tokens"] is None
-
-
 def test_tokens_that_nobody_counted_are_unknown_and_not_zero(
     scripted: ScriptedServer, tmp_path: Path
 ) -> None:
@@ -276,22 +260,6 @@ def test_failures_and_recorded_answers_cost_nothing(
     assert replayed.summary.paid == Usage().to_dict()
 
 
-def test_a_program_called_without_an_evaluation_names_its_question_by_its_key(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    from folkmoot.modules.agents.transcript import Task
-    from folkmoot.modules.base.calls import bound
-    from folkmoot.pipelines.lms.ledger import LEDGERS
-
-    program = fm.SingleAgent(lm=fm.lm("openai/scripted", api_base=scripted.url))
-    ledger = Ledger(tmp_path)
-    with bound(LEDGERS, (ledger,)):
-        program(question="Why?")
-    ledger.close()
-    (line,) = read_ledger(tmp_path)
-    assert (line["question"], line["seat"]) == (Task.of("Why?").key, "simple")
-
-
 def test_a_torn_line_is_skipped_and_ended(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     ledger.add(entry())
@@ -308,14 +276,6 @@ def test_a_torn_line_is_skipped_and_ended(tmp_path: Path) -> None:
         assert totals(tmp_path).calls == expected
         assert len(list(read_ledger(tmp_path))) == expected
     assert totals(tmp_path / "nowhere") == Usage()
-
-
-def test_totals_over_resumptions(tmp_path: Path) -> None:
-    for cost in (0.5, 0.25):
-        ledger = Ledger(tmp_path)
-        ledger.add(entry(cost_usd=cost))
-        ledger.close()
-    assert ledger.total == totals(tmp_path) == Usage(2, 20, 4, 0, 0.75)
 
 
 def test_a_full_disk_is_said_and_later_lines_are_whole(tmp_path: Path) -> None:
