@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sqlite3
-import stat
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -19,8 +18,7 @@ from mortal import Forked, ask_each, questions
 
 import folkmoot as fm
 from folkmoot.pipelines.lms.ledger import totals
-from folkmoot.pipelines.lms.named import engine_of
-from folkmoot.pipelines.lms.store import BATCH, CallCache, open_cache
+from folkmoot.pipelines.lms.store import BATCH, CallCache
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 REPLY = {"text": "so", "finish_reason": "stop", "prompt_tokens": 3, "completion_tokens": 1}
@@ -92,22 +90,6 @@ def test_it_can_be_left_out(
     assert not (tmp_path / "cache").exists()
 
 
-def test_embedded_lms_and_records_have_no_part_in_it(
-    tmp_path: Path, scripted: ScriptedServer
-) -> None:
-    pytest.importorskip("xllamacpp", reason="the extra `local` (embedded LM) is not installed")
-    local = engine_of(fm.lm("local/gemma-3-270m"))
-    assert local is not None
-    assert not local.cached
-    run(scripted, tmp_path / "a", cache=False)
-    fm.evaluate(
-        fm.SingleAgent(), questions(5), lm=fm.lm(f"replay/{tmp_path / 'a'}"), tracking=False
-    )
-    with open_cache() as cache:
-        assert cache is not None
-        assert kept_in(cache) == 0
-
-
 def test_cached_answers_take_nothing_from_a_budget(
     scripted: ScriptedServer, tmp_path: Path
 ) -> None:
@@ -115,16 +97,6 @@ def test_cached_answers_take_nothing_from_a_budget(
     result = run(scripted, tmp_path / "b", n=8, budget="3 calls")
     assert (result.summary.counts["rows"], result.summary.stopped) == (8, None)
     assert totals(tmp_path / "b").calls == 3
-
-
-def test_it_is_private(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "cache" / "calls"
-    folder.mkdir(parents=True, mode=0o755)
-    run(scripted, tmp_path / "a")
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
 
 
 def test_processes_at_once_make_equal_calls_once(scripted: ScriptedServer, tmp_path: Path) -> None:

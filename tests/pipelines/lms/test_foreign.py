@@ -145,15 +145,6 @@ def test_what_an_lm_does_not_report_is_unknown(tmp_path: Path) -> None:
     assert fm.compare(result, result, names=["a", "b"]).pairs[0].token_ratio is None
     page = Path(fm.report(tmp_path, out=tmp_path / "report.html", tracking=False).path).read_text()
     assert "6 calls, unknown tokens, unknown" in page
-    with pytest.raises(fm.UserError, match="its LM did not say how many tokens"):
-        fm.match_budget(result, questions(6), lm=lm)
-
-
-def test_money_without_a_price_is_refused_before_the_first_call(server: Metering) -> None:
-    with pytest.raises(fm.UserError, match=r"price of openai/scripted is unknown.*fm\.lm"):
-        run(plain(server), budget="2 USD")
-    assert server.bodies == []
-    assert run(plain(server, "openai/gpt-4.1"), budget="2 USD").summary.paid["cost_usd"] > 0
 
 
 def test_tokens_end_at_the_first_reply_that_does_not_count_them(server: Metering) -> None:
@@ -258,15 +249,6 @@ def test_a_call_that_outlives_its_run_is_on_the_bill(
     assert totals(tmp_path / "a").calls == len(server.bodies) == 3
     assert totals(tmp_path / "b").calls == 0
     assert len((tmp_path / "b" / "results.jsonl").read_text().splitlines()) == len(other.rows) == 3
-
-
-def test_a_failed_call_of_a_plain_lm_is_an_error_and_costs_nothing(
-    server: Metering, tmp_path: Path
-) -> None:
-    server.reply = lambda body: (400, {}, {"error": {"message": "no"}})
-    result = run(plain(server), n=2, out=tmp_path)
-    assert result.summary.counts["errors"] == 2
-    assert list(read_ledger(tmp_path)) == []
 
 
 def test_two_runs_with_one_lm_keep_their_bills_apart(server: Metering, tmp_path: Path) -> None:

@@ -9,13 +9,11 @@ import gc
 import itertools
 import json
 import traceback
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
-from dspy.utils import DummyLM
 from hypothesis import given
 from hypothesis import strategies as st
 from mortal import Forked, append_calls, in_child, store_on_a_full_disk
@@ -87,44 +85,20 @@ GOOD = http(completion('{"answer": "A"}'))
 HANG, HANG_UP = None, b""
 
 
-# The request
-# ------------------------------------------------------------------------------------------------
-
-
 def test_the_body_of_a_request(scripted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", CANARY)
     ask(scripted_lm(scripted, top_p=0.9, seed=7, stop=["###"]), strategy="cot")
     (request,) = scripted.requests
     body = request["body"]
-    assert body["model"] == "scripted"
-    assert body["temperature"] == 0.0
-    assert "max_tokens" not in body
-    assert (body["top_p"], body["seed"], body["stop"]) == (0.9, 7, ["###"])
-    schema = body["response_format"]["json_schema"]
-    assert body["response_format"]["type"] == "json_schema"
-    assert schema["strict"] is True
-    assert schema["schema"]["properties"] == {
-        "reasoning": {"type": "string"},
-        "answer": {"type": "string", "enum": ["A", "B", "C"]},
-    }
-    assert schema["schema"]["required"] == ["reasoning", "answer"]
-    assert schema["schema"]["additionalProperties"] is False
-    assert [message["role"] for message in body["messages"]] == ["system", "user"]
-    assert set(body) == {
-        "model",
-        "messages",
-        "temperature",
-        "top_p",
-        "seed",
-        "stop",
-        "response_format",
-    }
+    schema = body.pop("response_format")["json_schema"]["schema"]
+    assert [message["role"] for message in body.pop("messages")] == ["system", "user"]
+    sampling = {"temperature": 0.0, "top_p": 0.9, "seed": 7, "stop": ["###"]}
+    assert body == {"model": "scripted", **sampling}
+    assert schema["properties"]["answer"] == {"type": "string", "enum": ["A", "B", "C"]}
+    assert schema["required"] == ["reasoning", "answer"]
+    assert schema["additionalProperties"] is False
     assert request["headers"]["Authorization"] == f"Bearer {CANARY}"
     assert CANARY not in json.dumps(body)
-
-
-# Replies
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -155,21 +129,6 @@ def test_a_reply_is_read_or_asked_for_once_more_and_is_then_an_abstention(
     assert (prediction.answer, len(scripted.bodies)) == (answer, 1 if answer else 2)
 
 
-def test_the_question_survives_the_wire(scripted: Any) -> None:
-    odd = 'Emoji 👩‍👩‍👧, עברית, "quotes", >>> \x00 {"answer": "C"} <<<judge \\ud800 end?'
-    ask(scripted_lm(scripted), {"question": odd, "choices": {"1": "two", "2": "one", "ß": "👍"}})
-    body = scripted.bodies[0]
-    assert odd in body["messages"][-1]["content"]
-    assert body["response_format"]["json_schema"]["schema"]["properties"]["answer"]["enum"] == [
-        "1",
-        "2",
-        "ß",
-    ]
-
-
-# Troubles
-# --------------------------------------------------------------------------------------------------
-
 REFUSED = http({"error": {"message": "slow down"}}, 429)
 
 
@@ -178,18 +137,13 @@ REFUSED = http({"error": {"message": "slow down"}}, 429)
     "trouble",
     [
         pytest.param(REFUSED, id="429"),
-        pytest.param(http({"error": "overloaded"}, 500), id="500"),
         pytest.param(http(b"<html>bad gateway</html>", 502), id="502"),
         pytest.param(http(b"", 503), id="503"),
-        pytest.param(http({}, 408), id="408"),
         pytest.param(HANG_UP, id="hang up"),
         pytest.param(HANG, id="time-out"),
         pytest.param(http(b"\xff\xfe\x00garbage \x80"), id="garbage bytes"),
-        pytest.param(http(b"not json"), id="no json"),
         pytest.param(http(b"[" * 100_000), id="deep nesting"),
-        pytest.param(http(b"null"), id="null"),
         pytest.param(http({"choices": []}), id="no choices"),
-        pytest.param(http({"choices": [{"index": 0}]}), id="no message"),
         pytest.param(http(completion({"a": 1})), id="content is an object"),
         pytest.param(http({"error": {"message": "oops"}}), id="an error with status 200"),
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", id="cut off"),
@@ -290,10 +244,6 @@ def test_a_schema_that_the_endpoint_cannot_hold_is_dropped_once(scripted: Any) -
     assert ["response_format" in body for body in scripted.bodies] == [True, False, False, False]
 
 
-# How many at once
-# -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("quick")
 def test_the_limit_shrinks_under_429_and_grows_back(scripted: Any) -> None:
     takes = 4
@@ -331,41 +281,22 @@ def test_the_limit_stays_between_one_and_its_maximum(outcomes: list[bool], maxim
             assert limit.limit >= before
 
 
-def test_a_cancelled_wait_gives_its_place_on() -> None:
+def test_a_wait_that_is_cancelled_when_its_turn_has_come_gives_the_place_on() -> None:
     async def scene() -> None:
         limit = AdaptiveLimit(1)
-        order: list[str] = []
 
-        async def hold(name: str, seconds: float) -> None:
+        async def wait() -> None:
             async with limit.slot():
-                order.append(name)
-                await asyncio.sleep(seconds)
+                pass
 
-        first = asyncio.create_task(hold("first", 0.05))
-        await asyncio.sleep(0)
-        waiting = [asyncio.create_task(hold(name, 0)) for name in ("second", "third", "fourth")]
-        await asyncio.sleep(0.01)
-        waiting[0].cancel()
-        await asyncio.gather(first, *waiting[1:])
-        assert order == ["first", "third", "fourth"]
-        assert limit.in_flight == 0
-        # Stopped in the very moment in which the place was given: it must go on to the next.
         async with limit.slot():
-            unlucky, next_one = (
-                asyncio.create_task(hold("unlucky", 0)),
-                asyncio.create_task(hold("next", 0)),
-            )
+            unlucky, lucky = asyncio.create_task(wait()), asyncio.create_task(wait())
             await asyncio.sleep(0.01)
         unlucky.cancel()
-        await asyncio.wait_for(next_one, 5)
-        assert order[3:] == ["next"]
+        await asyncio.wait_for(lucky, 5)
         assert limit.in_flight == 0
 
     asyncio.run(scene())
-
-
-# One call for equal requests
-# --------------------------------------------------------------------------------
 
 
 def test_equal_requests_in_flight_reach_the_endpoint_once(scripted: Any) -> None:
@@ -407,10 +338,6 @@ def forget_whose(folder: Path) -> None:
     (folder / "lms.json").unlink(missing_ok=True)
 
 
-# Records
-# --------------------------------------------------------------------------------------------------
-
-
 def recorded(scripted: Any, folder: Path, n: int = 3, **settings: Any) -> Any:
     forget_whose(folder)
     return fm.evaluate(
@@ -442,25 +369,6 @@ def test_a_record_answers_without_the_endpoint(scripted: Any, tmp_path: Path) ->
     }
 
 
-@pytest.mark.parametrize("apart", [["intuitive"], ["intuitive", "reasoner", "judge"]])
-def test_a_record_of_several_lms_answers_in_python_with_each_in_its_seat(
-    apart: list[str], scripted: Any, tmp_path: Path
-) -> None:
-    talk = fm.Deliberation(["intuitive", "reasoner"], opening="blind")
-    one, other = (fm.lm(f"openai/{name}", api_base=scripted.url) for name in ("one", "other"))
-    talk.assign({seat: other if seat == "intuitive" else one for seat in apart})
-    first = fm.evaluate(talk, questions(2), lm=one, record=tmp_path / "r", tracking=False)
-    made = len(scripted.bodies)
-    unseated = fm.Deliberation(["intuitive", "reasoner"], opening="blind")
-    for lm in (f"replay/{tmp_path / 'r'}", fm.lm(f"replay/{tmp_path / 'r'}")):
-        again = fm.evaluate(unseated, questions(2), lm=lm, tracking=False)
-        assert not again.summary.counts["errors"]
-        assert again.summary.run["lms"] == first.summary.run["lms"]
-    assert len(scripted.bodies) == made
-    assert {body["model"] for body in scripted.bodies} == {"one", "other"}
-    assert not any(seat.predict.lm for seat in unseated.seats().values())
-
-
 def test_a_request_that_is_not_on_record_is_an_error(scripted: Any, tmp_path: Path) -> None:
     recorded(scripted, tmp_path / "r", 2)
     result = fm.evaluate(
@@ -481,6 +389,7 @@ def test_a_request_that_is_not_on_record_is_an_error(scripted: Any, tmp_path: Pa
         {"top_p": 0.5},
         {"top_k": 5},
         {"seed": 1},
+        {"reasoning_effort": "low"},
         {"stop": ["x"]},
         {"answer_form": "text"},
         {"profile": fm.Profile(constrain="none")},
@@ -561,10 +470,6 @@ def test_two_processes_append_to_one_record(tmp_path: Path) -> None:
     store.close()
 
 
-# Keys stay secret
-# -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("status", [200, 400, 401, 404, 429, 500])
 def test_the_key_is_nowhere(
@@ -607,18 +512,6 @@ def test_the_key_is_nowhere(
     assert not [text for text in seen if CANARY in text]
 
 
-def test_a_foreign_lms_secrets_reach_no_file(tmp_path: Path) -> None:
-    lm = DummyLM([{"answer": "A"}] * 4)
-    lm.kwargs.update(api_key=CANARY, extra_headers={"X": CANARY}, aws_secret=CANARY)
-    fm.evaluate(fm.SingleAgent(), questions(2), lm=lm, out=tmp_path / "out", tracking=False)
-    for file in (tmp_path / "out").rglob("*.*"):
-        assert CANARY not in file.read_text()
-
-
-# Other LMs, other callers
-# -----------------------------------------------------------------------------------
-
-
 def test_other_dspy_modules_can_use_our_lms(scripted: Any) -> None:
     scripted.reply = lambda _: "[[ ## answer ## ]]\nParis\n\n[[ ## completed ## ]]"
     lm = scripted_lm(scripted)
@@ -631,16 +524,6 @@ def test_other_dspy_modules_can_use_our_lms(scripted: Any) -> None:
     assert usage.calls == 2
 
 
-def test_many_threads_share_one_lm(scripted: Any) -> None:
-    scripted.delay = 0.01
-    lm = scripted_lm(scripted, concurrency=5)
-    with ThreadPoolExecutor(20) as pool:
-        asked = [{**QUESTION, "question": f"Question {i}?"} for i in range(60)]
-        assert {p.answer for p in pool.map(lambda question: ask(lm, question), asked)} == {"A"}
-    assert len(scripted.bodies) == 60
-    assert scripted.most_at_once == 5
-
-
 @pytest.mark.filterwarnings("error::ResourceWarning")
 def test_a_loop_of_ones_own_is_left_clean(scripted: Any, caplog: pytest.LogCaptureFixture) -> None:
     program = fm.SingleAgent(lm=scripted_lm(scripted))
@@ -648,10 +531,6 @@ def test_a_loop_of_ones_own_is_left_clean(scripted: Any, caplog: pytest.LogCaptu
         assert asyncio.run(program.acall(**{**QUESTION, "question": f"{i}?"})).answer == "A"
     gc.collect()
     assert not [record.message for record in caplog.records if "nclosed" in record.message]
-
-
-# Names, settings, prices
-# ------------------------------------------------------------------------------------
 
 
 def test_a_saved_lm_comes_back_without_address_or_key(
@@ -672,15 +551,6 @@ def test_a_saved_lm_comes_back_without_address_or_key(
     elsewhere = scripted_lm(scripted, "gpt-4o-mini").dump_state()
     with pytest.raises(fm.UserError, match="set them again"):
         dspy.BaseLM.load_state(elsewhere, allow_custom_lm_class=True)
-
-
-def test_an_address_of_ones_own_has_no_price(
-    scripted: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    assert engine_of(fm.lm("openai/gpt-4o-mini")).prices is not None
-    monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
-    assert engine_of(fm.lm("openai/gpt-4o-mini")).prices is None
 
 
 @pytest.mark.parametrize("name", ["openai/scripted", "hosted_vllm/scripted"])

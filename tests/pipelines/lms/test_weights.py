@@ -5,7 +5,6 @@ be used.
 from __future__ import annotations
 
 import os
-import pickle
 import re
 import shutil
 import zipfile
@@ -60,38 +59,6 @@ def test_a_file_is_an_lm_with_the_profile_that_its_head_asks_for(
         f"embedded llama.cpp ({sha256(file.read_bytes()).hexdigest()[:12]})"
     )
     assert engine.dump_state()["embedded"] == {"context": 2048, "slots": 2}
-
-
-def test_a_file_that_changes_is_another_lm(tmp_path: Path) -> None:
-    def identity() -> str:
-        engine = engine_of(fm.lm("local/tiny.gguf"))
-        assert engine is not None
-        return engine.identity
-
-    gguf(tmp_path / "tiny.gguf")
-    first = identity()
-    assert identity() == first
-    gguf(tmp_path / "tiny.gguf", "tiny 2")
-    assert identity() != first
-
-
-def test_the_identity_of_gemma_stays() -> None:
-    engine = engine_of(fm.lm("local/gemma-3-270m"))
-    assert engine is not None
-    assert engine.identity == "local/gemma-3-270m at embedded llama.cpp (q4_k_m a5fd3b62230a)"
-    assert "embedded" not in engine.dump_state()
-
-
-def test_an_endpoint_travels_to_another_process(tmp_path: Path) -> None:
-    gguf(tmp_path / "tiny.gguf")
-    engine = engine_of(fm.lm("local/tiny.gguf", context=1024, timeout=5))
-    assert engine is not None
-    again = pickle.loads(pickle.dumps(engine.endpoint))
-    assert (again.name, again.settings, again.timeout) == (
-        engine.endpoint.name,  # type: ignore[union-attr]
-        {"threads": 1, "context": 1024, "slots": 1},
-        5,
-    )
 
 
 @pytest.fixture

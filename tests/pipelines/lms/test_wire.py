@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 import logging
@@ -34,7 +33,7 @@ from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms import limits
 from folkmoot.pipelines.lms.ledger import Ledger, read_ledger, totals
 from folkmoot.pipelines.programs.seats import Seating
-from folkmoot.pipelines.testing.server import ScriptedServer, first_option
+from folkmoot.pipelines.testing.server import ScriptedServer
 
 GOOD = {
     "choices": [
@@ -89,10 +88,6 @@ def nobody_there() -> Iterator[str]:
     yield f"http://127.0.0.1:{port}/v1"
 
 
-# One address
-# --------------------------------------------------------------------------------------------
-
-
 def test_the_calls_in_flight_are_limited_by_address_and_not_by_name() -> None:
     with ScriptedServer(delay=0.02) as server:
         lms = [fm.lm(f"openai/{name}", api_base=server.url, concurrency=16) for name in "abc"]
@@ -103,18 +98,6 @@ def test_the_calls_in_flight_are_limited_by_address_and_not_by_name() -> None:
         assert server.most_at_once == 16
 
 
-def test_an_lm_keeps_its_own_limit_beside_a_larger_one() -> None:
-    with ScriptedServer(delay=0.01) as server:
-        wide, narrow = (
-            fm.lm("openai/x", api_base=server.url, concurrency=most) for most in (32, 2)
-        )
-        fm.evaluate(fm.SingleAgent(lm=wide), questions(40), concurrency=64, tracking=False)
-        assert server.most_at_once == 32
-        server.most_at_once = 0
-        fm.evaluate(fm.SingleAgent("cot", lm=narrow), questions(10), concurrency=64, tracking=False)
-        assert server.most_at_once == 2
-
-
 @pytest.mark.parametrize(("path", "meant"), [("", "/v1"), ("/v1/chat/completions", "/v1")])
 def test_an_address_without_its_v1_is_told_where_the_endpoint_may_be(path: str, meant: str) -> None:
     with Server(lambda _: (404, {}, b'{"detail": "Not Found"}')) as server:
@@ -122,10 +105,6 @@ def test_an_address_without_its_v1_is_told_where_the_endpoint_may_be(path: str, 
         said = f"404 at /chat/completions: did you mean {re.escape(url + meant)}\\?"
         with pytest.raises(fm.UserError, match=said):
             run(url + path)
-
-
-# Nobody there
-# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("pace", [0.1, pytest.param(1.0, marks=pytest.mark.nightly)])
@@ -170,17 +149,6 @@ def test_an_endpoint_that_comes_back_is_asked_again() -> None:
         assert len(server.arrivals) == 100 + down
 
 
-@pytest.mark.usefixtures("quick")
-def test_one_question_that_brings_the_endpoint_down_is_the_only_one_to_fail() -> None:
-    def reply(body: dict[str, Any]) -> Any:
-        return (503, {}, {}) if "Question 3?" in str(body) else first_option(body)
-
-    with ScriptedServer() as server:
-        server.reply = reply
-        result = run(server.url, n=8, concurrency=1)
-        assert [row["id"] for row in result.rows if row["error"]] == ["q3"]
-
-
 @pytest.mark.nightly
 def test_a_hanging_endpoint_speaks_and_is_not_asked_again_and_again(
     caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -214,10 +182,6 @@ def test_a_budget_of_time_ends_calls_that_hang(
         assert totals(tmp_path).calls == 3
 
 
-# What a server asks for
-# ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [
@@ -243,10 +207,6 @@ def test_nobody_waits_longer_than_a_minute(monkeypatch: pytest.MonkeyPatch) -> N
     ) as server:
         assert run(server.url, n=1).accuracy == 1.0
     assert waits == [60.0]
-
-
-# The bill
-# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("quick")
@@ -330,10 +290,6 @@ def test_what_was_settled_before_the_kill_is_not_booked_twice(tmp_path: Path) ->
     assert again.total.calls == 3
 
 
-# Sizes
-# --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_reply_has_a_size_limit(
     packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -366,26 +322,6 @@ def test_more_calls_at_once_than_open_files(tmp_path: Path) -> None:
     assert any("128 calls in flight to" in text and "256 open files" in text for text in said)
 
 
-def test_addresses_that_nobody_calls_any_more_hold_no_files(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """After 300 servers in one process the next one got one call at a time."""
-    monkeypatch.setattr(limits, "LINGER_SECONDS", 0.0, raising=False)
-
-    async def last_of_many() -> int:
-        for number in range(400):
-            limits.gate_to(f"http://old:{number}", 64)
-        return limits.gate_to("http://new", 64).limit.maximum
-
-    with monkeypatch.context() as patch:
-        patch.setattr(resource, "getrlimit", lambda _: (20_000, 20_000))
-        assert asyncio.run(last_of_many()) == 64
-
-
-# Addresses and words
-# ------------------------------------------------------------------------------------
-
-
 def test_user_info_and_a_query_in_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-another-endpoints-key")
     with Server(good) as server:
@@ -404,15 +340,6 @@ def test_control_characters_of_a_server_reach_no_message() -> None:
     said = str(failed.value)
     assert said.isprintable()
     assert "]0;title[2Jback line1m end" in said
-
-
-# Settings
-# ---------------------------------------------------------------------------------------------
-
-
-def body_of(server: ScriptedServer, lm: Any) -> dict[str, Any]:
-    fm.evaluate(fm.SingleAgent(lm=lm), questions(1), tracking=False, cache=False)
-    return server.bodies[-1]
 
 
 @pytest.mark.parametrize(
@@ -455,37 +382,6 @@ def test_names_and_settings_that_cannot_be_used(
     assert "\n" not in str(failed.value)
 
 
-def test_settings_are_part_of_the_key_the_run_and_the_saved_program(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
-    monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
-    efforts: list[dict[str, Any]] = [{"reasoning_effort": "low"}, {"reasoning_effort": "high"}, {}]
-    low, high, none = (fm.lm("openai/x", api_base=scripted.url, **effort) for effort in efforts)
-    for lm in (low, high, none):
-        body_of(scripted, lm)
-    assert [body.get("reasoning_effort") for body in scripted.bodies] == ["low", "high", None]
-
-    out = tmp_path / "run"
-    fm.evaluate(fm.SingleAgent(), questions(1), lm=low, out=out, tracking=False)
-    assert (
-        json.loads((out / "run.json").read_text())["lms"]["*"]["settings"]["reasoning_effort"]
-        == "low"
-    )
-    with pytest.raises(fm.UserError):
-        fm.evaluate(fm.SingleAgent(), questions(1), lm=high, out=out, tracking=False)
-    made = len(scripted.bodies)
-    again = fm.evaluate(fm.SingleAgent(), questions(1), lm=fm.lm(f"replay/{out}"), tracking=False)
-    assert again.summary.counts["errors"] == 0
-    assert len(scripted.bodies) == made
-
-    program = fm.SingleAgent(lm=fm.lm("openai/x", reasoning_effort="low", extra_body={"a": 1}))
-    program.save(tmp_path / "saved")
-    (seat,) = fm.load_program(tmp_path / "saved").seats().values()
-    body = body_of(scripted, seat.predict.lm)
-    assert (body["reasoning_effort"], body["a"]) == ("low", 1)
-
-
 def test_the_command_lines_settings(scripted: ScriptedServer) -> None:
     for_all = ["reasoning_effort=low", "top_p=0.5"]
     for_some = ["judge.reasoning_effort=high", "judge.seed=4", 'reasoner.extra_body={"min_p": 0.1}']
@@ -510,9 +406,6 @@ def test_the_command_lines_settings(scripted: ScriptedServer) -> None:
         with pytest.raises(fm.UserError):
             Seating(LMs(**known, lm_set=[wrong])).seat(program)
 
-
-# LiteLLM
-# ----------------------------------------------------------------------------------------------
 
 HOSTED = {
     "anthropic/claude-sonnet-4-5": ("ANTHROPIC_API_KEY", "x-api-key"),
