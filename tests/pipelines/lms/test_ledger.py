@@ -225,6 +225,27 @@ def test_a_torn_line_is_skipped_and_ended(tmp_path: Path) -> None:
     assert totals(tmp_path / "nowhere") == Usage()
 
 
+def test_what_was_settled_before_the_kill_is_not_booked_twice(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    asked = {"question": "q" * 5000}
+    places = [ledger.send(entry(key=key, lost=True, **asked)) for key in ("a", "b", "c")]
+    ledger.settle(places[0], entry(key="a", **asked))
+    ledger.add(entry(key="b", **asked))  # killed between the entry and the end of the call
+    assert totals(tmp_path).calls == 2  # of a living process nothing is lost
+    left = next(path for path in tmp_path.iterdir() if path.name.startswith(".in-flight"))
+    as_killed = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    ledger.close()
+    assert not left.exists()
+    for path, content in as_killed.items():
+        path.write_bytes(content)
+    assert totals(tmp_path).calls == 3
+    for _ in range(2):
+        again = Ledger(tmp_path)
+        again.close()
+        assert Counter(line["key"] for line in read_ledger(tmp_path)) == {"a": 1, "b": 1, "c": 1}
+    assert again.total.calls == 3
+
+
 def test_a_full_disk_is_said_and_later_lines_are_whole(tmp_path: Path) -> None:
     fitted, said, total, held = in_child(ledger_on_a_full_disk, tmp_path)
     assert "ledger.jsonl could not be written" in said

