@@ -229,11 +229,11 @@ class Engine:
         Raises UserError: unknown name, missing key or extra, unusable address.
         """
         provider, _, model = name.partition("/")
-        known = settings_now()
+        defaults = settings_now()
         endpoint: Transport
-        own, listed, given = DEFAULT_PROFILE, True, dict(embedded or {})
+        own, listed, server = DEFAULT_PROFILE, True, dict(embedded or {})
         if not model:
-            names = full_names() | {known: f"local/{known}" for known in KNOWN}
+            names = full_names() | {local: f"local/{local}" for local in KNOWN}
             close = closest(name, names)
             meant = "" if close is None else f" (did you mean {names[close]!r}?)"
             raise UserError(
@@ -250,14 +250,14 @@ class Engine:
                 )
             endpoint = local = LocalEndpoint(
                 model,
-                threads=given.get("threads") or known.threads or 1,
-                context=given.get("context"),
-                slots=given.get("slots") or 1,
+                threads=server.get("threads") or defaults.threads or 1,
+                context=server.get("context"),
+                slots=server.get("slots") or 1,
                 timeout=timeout or ATTEMPT_SECONDS,
             )
             own = local.profile
             local.plain |= profile(own).layout == "plain"
-            concurrency, prices = given.get("slots") or 1, Prices(0.0, 0.0)
+            concurrency, prices = server.get("slots") or 1, Prices(0.0, 0.0)
         elif provider != "openai":
             from .hosted import LiteLLMEndpoint
 
@@ -266,10 +266,10 @@ class Engine:
             )
             endpoint.check_settings(settings or {})
         else:
-            base, key = api_base or known.openai_base_url, api_key or known.openai_key()
+            base, key = api_base or defaults.openai_base_url, api_key or defaults.openai_key()
             endpoint = HttpEndpoint(base, model, api_key=key, timeout=timeout or CALL_SECONDS)
-            listed = endpoint.name == known.default_openai_base_url
-            if key is None and api_base is None and base == known.default_openai_base_url:
+            listed = endpoint.name == defaults.default_openai_base_url
+            if key is None and api_base is None and base == defaults.default_openai_base_url:
                 raise UserError(
                     f"{name} needs a key: set OPENAI_API_KEY, or give --api-base for an endpoint "
                     f"of your own"

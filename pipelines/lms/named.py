@@ -21,11 +21,12 @@ from .store import CallStore, lm_record, read_lms
 
 REASONING_TAKES = ("seed",)
 EMBEDDED = ("threads", "context", "slots")
-LOCAL_MAX_TOKENS = 1024
-"""Tokens of an embedded LM's reply at most, unless told otherwise: nothing else ends one that
-repeats.
-"""
 """Settings of LMs in this process."""
+
+LOCAL_MAX_TOKENS = 1024
+"""The most tokens of an embedded LM's reply where no limit is set: nothing else ends a reply that
+repeats itself.
+"""
 
 __all__ = ["DEFAULT_LM", "SAMPLING", "SETTINGS", "engine_of", "lm", "lm_identity", "settings_of"]
 

@@ -80,11 +80,11 @@ class Metered(Foreign):
         silent = sum(row["error"] is None and row["usage"]["calls"] == 0 for row in rows)
         return {"unmetered": silent} if silent else {}
 
-    async def _asked(self, *given: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
+    async def _asked(self, *arguments: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
         lms = {name: seat.predict.lm for name, seat in self.models.items() if seat.predict.lm}
         async with metered_endpoint(lms, dspy.settings.lm) as (endpoint, session):
-            said = await self._call(*given, **fields, **{ENDPOINT: endpoint})
-        return said, session.turns
+            answer = await self._call(*arguments, **fields, **{ENDPOINT: endpoint})
+        return answer, session.turns
 
 
 class Command(Metered):
@@ -201,8 +201,8 @@ class Start:
 
     def _environment(self, endpoint: Endpoint) -> dict[str, str]:
         """This process's environment with the meter in place of keys and addresses."""
-        known = settings()
-        environment = known.environment_without(known.key_names() - set(self.pass_env))
+        defaults = settings()
+        environment = defaults.environment_without(defaults.key_names() - set(self.pass_env))
         # A proxy of this machine's would not find the meter.
         direct = [environment.get(name) for name in ("NO_PROXY", "no_proxy")]
         no_proxy = ",".join([*dict.fromkeys(filter(None, direct)), "127.0.0.1"])

@@ -75,8 +75,8 @@ class MeteredQuestion:
 
     @property
     def model(self) -> str:
-        known = [*([self.rest] if self.rest else []), *self.lms.values()]
-        return str(known[0].model) if known else ""
+        lms = [*([self.rest] if self.rest else []), *self.lms.values()]
+        return str(lms[0].model) if lms else ""
 
     async def ask(self, body: Json) -> Json:
         """The reply to a request for a chat completion, or for embeddings where it has no messages.
@@ -192,8 +192,8 @@ class _Server:
             return web.json_response({"object": "list", "data": models})
         protocol = translate.PROTOCOLS.get(path)
         if protocol is None or request.method != "POST":
-            known = ", ".join(f"/v1/{name}" for name in translate.PROTOCOLS)
-            return _problem(404, f"the meter has no /{path} for {request.method}: it has {known}")
+            paths = ", ".join(f"/v1/{name}" for name in translate.PROTOCOLS)
+            return _problem(404, f"the meter has no /{path} for {request.method}: it has {paths}")
         try:
             body = json.loads(await request.read())
         except ValueError:
