@@ -7,9 +7,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
-import shutil
 import tracemalloc
 import zlib
 from collections.abc import Callable, Container, Sequence
@@ -176,20 +174,6 @@ def verdict(right_a: int, right_b: int, n: int = 100, **prices: Any) -> fm.Pair:
 
 
 # The verdict
-
-
-def test_a_win_at_a_higher_price_comes_with_the_price_of_an_answer() -> None:
-    pair = verdict(80, 60)
-    assert pair.verdict.startswith(
-        "team beats base: 80% against 60% on 100 questions: +20 points, 95% "
-    )
-    assert pair.worth == "better, dearer"
-    assert "95% interval +" in pair.sure
-    assert pair.price == (
-        "60 tokens per question against 20, 3.0 times the price of base. Each further right "
-        "answer takes 200 "
-        "tokens more."  # 40 more per question, 20 questions of 100 gained
-    )
 
 
 @pytest.mark.parametrize(
@@ -734,26 +718,6 @@ def test_a_study_is_headed_by_its_winner_against_the_default(tmp_path: Path) -> 
     assert headline.startswith("winner beats default: 90% against 50% on 100 questions: +40 points")
     (study / "study.json").write_text("{}")
     assert fm.report(study).headline == headline
-
-
-def test_a_folder_of_others_may_vanish_beside_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = []
-
-    def scandir(place: Any = ".") -> Any:
-        if str(place).endswith("gone"):
-            shutil.rmtree(place, ignore_errors=True)
-            seen.append(place)
-        return scan(place)
-
-    (tmp_path / "gone" / "pilot").mkdir(parents=True)
-    one = run(5, 10, tmp_path / "run")
-    scan = os.scandir
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "scandir", scandir)
-        assert fm.report(one, out=tmp_path / "r.html").figures["groups"]
-    assert seen
 
 
 # Runs that failed
