@@ -159,5 +159,5 @@ def write_curve(
         )
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / CURVE, points)
-    step_limit_plot(points, out / PICTURE)
+    step_limit_plot({"": points}, out / PICTURE)
     return points
