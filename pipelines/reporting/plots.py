@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 from ..base.journal import read_object
 from ..comparison.compared import Compared
 from ..comparison.verdict import Verdict
-from ..controls.outcome import HOME, PATH_NOTE, controls_in
-from ..plots.controls import waterfall_plot
+from ..controls.outcome import HOME, controls_in
 from ..plots.figure import COLOURS, GREY, new_figure
 from ..plots.protocols import plot_of
 
@@ -239,12 +238,11 @@ def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Pi
 def controls_plots(folder: Path) -> list[Picture]:
     """The waterfall of the controls of a run, where its folder has them."""
     found = controls_in(folder / HOME)
-    if found is None or found.empty:
+    if found is None:
         return []
-    uri = _png(lambda path: waterfall_plot(found.result, path))
-    narrow = _png(lambda path: waterfall_plot(found.result, path, tall=True))
-    caption = found.lines()[-1]
-    return [Picture(uri, caption, f"{caption} {PATH_NOTE}", narrow)] if uri else []
+    uri = _png(lambda path: bool(found.plot(path)))
+    caption = " ".join(found.lines()[-2:])
+    return [Picture(uri, caption, caption)] if uri else []
 
 
 def _of_training(run: Mapping[str, Any]) -> list[Picture]:
