@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 import dspy
@@ -53,9 +54,14 @@ class AnsweringAgain(Program):
         return {"program": f"controls {self.arm}", "team": self.team.describe(), **self.about}
 
     def turns(self) -> list[SeatTurns]:
-        """Agents whose first answers agree do not go on."""
-        told = self.exchange_of_team.turns or [(seat, 1, 1) for seat in self.team.seats().values()]
-        return [(seat, 1, 1) if self.arm == FIRST else (seat, 0, most) for seat, _, most in told]
+        """Agents whose first answers agree do not go on; of fresh answers nobody knows that yet."""
+        exchange, firsts = self.exchange_of_team, self.dialogues.first.values()
+        told = exchange.turns or [(seat, 1, 1) for seat in self.team.seats().values()]
+        if self.arm == FIRST:
+            return [(seat, 1, 1) for seat, _, _ in told]
+        differing = [len({turn.answer for turn in turns}) > 1 for turns in firsts]
+        share = 1.0 if exchange.first is not None else fmean(differing)
+        return [(seat, share * low, share * high) for seat, low, high in told]
 
     async def solve(self, task: Task) -> dspy.Prediction:
         name, exchange = ASKER.get().question or task.key, self.exchange_of_team

@@ -68,7 +68,7 @@ def carry_out_controls(
         scale = plan.metric.scale
         unit = (1.0 if scale.high is None else scale.high) - (scale.low or 0.0)
         found = Controls(run.folder, left_out=plan.dialogues.left_out, rate=scale.rate is not False)
-        found.agents, found.notes = [*plan.dialogues.members], [f"{one}." for one in plan.apart]
+        found.agents, found.notes = [*plan.dialogues.members], [f"{one}." for one in plan.remarks]
         arms = _asked(plan, found)
         rows = {name: {row["id"]: row for row in one.rows} for name, one in arms.items()}
         for name, answered in rows.items():

@@ -131,9 +131,10 @@ class Controls:
         def fields(part: GainPart | None) -> dict[str, float | None]:
             return dict.fromkeys(GainPart._fields) if part is None else part._asdict()
 
+        own = {name: one for name, one in asdict(self).items() if name not in ("folder", "scores")}
         return {
-            **asdict(self),
-            "folder": str(self.folder),
+            "out": str(self.folder),
+            **own,
             "parts": {name: fields(self.parts.get(name)) for name in PARTS},
             "talk": fields(self.talk),
             "total": fields(self.total),
@@ -165,7 +166,9 @@ def controls_in(folder: Path | None) -> Controls | None:
             name: {end: one[end] for end in GainPart._fields}
             for name, one in result["arms"].items()
         }
-        found = _READ.validate_python({**result, "folder": folder, "parts": parts, "arms": arms})
+        scores = {name: one["score"] for name, one in result["arms"].items()}
+        read = {**result, "folder": folder, "parts": parts, "arms": arms, "scores": scores}
+        found = _READ.validate_python(read)
         found.lines()
     except (ValidationError, AttributeError, KeyError, TypeError, ValueError):
         return None

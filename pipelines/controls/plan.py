@@ -47,6 +47,9 @@ from .outcome import HOME
 from .request import ControlsRequest
 
 NONE = "none"
+CHANGED = (
+    "the program's prompts or settings have changed since the run: the content part holds that, too"
+)
 LEAST_THOUGHTS = 1024
 """Tokens: providers take no smaller budget."""
 
@@ -67,6 +70,7 @@ class ControlsPlan:
     arms: dict[str, EvaluationPlan] = field(default_factory=dict)
     match: tuple[MatchPlan, MatchRequest] | None = None
     missing: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def title(self) -> str:
@@ -99,12 +103,13 @@ class ControlsPlan:
         return most | ({SELF_CONSISTENT: matched} if self.match else {})
 
     @property
-    def apart(self) -> list[str]:
-        """For each reason why arms are not asked, a line."""
+    def remarks(self) -> list[str]:
+        """The notes, and for each reason why arms are not asked, a line."""
         names: dict[str, list[str]] = {}
         for name, why in self.missing.items():
             names.setdefault(why, []).append(name)
-        return [f"{', '.join(arms)}: not asked, since {why}" for why, arms in names.items()]
+        apart = [f"{', '.join(arms)}: not asked, since {why}" for why, arms in names.items()]
+        return [*self.notes, *apart]
 
     def lines(self) -> list[str]:
         """Say which calls are made for what, what they cost, and what the questions can show."""
@@ -121,7 +126,7 @@ class ControlsPlan:
             if left
             else agents,
             *asked,
-            *self.apart,
+            *self.remarks,
             f"cost: at most {cost}{budget}" if asked else "cost: no call",
             f"{counted(n, 'question')} show a part from about "
             f"{100 * smallest_difference(n, DISCORDANT):.0f} points up: intervals reach about "
@@ -182,6 +187,8 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
     rows = (row for row in run.rows if not row.get("repeat"))
     dialogues = dialogues_in(rows, exchange.members, apart=exchange.again is None)
     plan = ControlsPlan(request, run, dialogues, metric, out)
+    if hashes(team)["program_hash"] != run.summary.run["program_hash"]:
+        plan.notes.append(CHANGED)
     questions = _questions(run, request)
     for name in wanted:
         if name in AGAIN and (
@@ -235,6 +242,8 @@ def _team(
     if isinstance(given, dspy.BaseLM):
         given = dict.fromkeys([*seats, EVERY], given)
     if not isinstance(given, Mapping):
+        if given is not None:  # refused where it is another one
+            lm_of_run(run, seating, "a control")
         given = {
             seat: lm_of_run(run, seating, "a control", name=lm["name"])
             for seat, lm in seats.items()
@@ -249,29 +258,29 @@ def _team(
         if not (spec := settings.get("program_spec")):
             raise LookupError("its program is in no file: give the run itself, in Python") from None
         team = program_of(spec, parse_sets(settings["sets"]), make_lm=seating.make)
-        if hashes(team)["program_hash"] != noted["program_hash"]:
-            raise LookupError(f"{spec} no longer has the prompts of this run") from None
     if not isinstance(team, Program) or team.exchange() is None:
         raise LookupError("its protocol does not say in exchange() how its agents answer again")
     return dict(given), team
 
 
 def _questions(run: Evaluation, request: ControlsRequest) -> list[Question]:
-    """The questions of the run: those given, those that its settings name, or those in its rows."""
+    """The questions of the run: those given as such, those in its rows, which lack passages, or
+    those that are named.
+    """
     given: Any = request.questions
-    if isinstance(given, str | Path) or (not given and run.summary.run["settings"].get("data")):
-        return questions_of(run, str(given) if given else None)
-    names = ("id", "question", "choices", "kind", "meta")
-    if not given:
+    named = given is None or isinstance(given, str | Path)
+    if named:
+        fields = ("id", "question", "choices", "kind", "meta")
         rows: Any = (row for row in run.rows if not row.get("repeat"))
-        given = [Question(answer=row["gold"], **{key: row[key] for key in names}) for row in rows]
-    questions = data.listed(given)
-    if data.fingerprint(questions) != run.summary.run["data_fingerprint"]:
-        raise UserError(
-            f"these are not the questions that {run.folder} ran on: give the same ones, in the "
-            "same order, with --data (questions=…)"
-        )
-    return list(questions)
+        given = [Question(answer=row["gold"], **{key: row[key] for key in fields}) for row in rows]
+    questions = list(data.listed(given))
+    if data.fingerprint(questions) == run.summary.run["data_fingerprint"]:
+        return questions
+    if named:
+        return questions_of(run, None if request.questions is None else str(request.questions))
+    raise UserError(
+        f"these are not the questions that {run.folder} ran on: give the same ones, in order"
+    )
 
 
 def _evaluation(
