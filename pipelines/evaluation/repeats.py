@@ -16,8 +16,8 @@ from ...modules.protocols.program import Program
 from ...modules.protocols.saved import predictors_of
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, TurnFields
-from ..lms.cache import ACTIVE_CACHE
 from ..lms.named import engine_of
+from ..lms.store import ACTIVE_CACHE
 
 ROLLOUTS_EACH = 10_000_000
 """Numbers between the rollouts of two repeats: more than any program draws samples."""

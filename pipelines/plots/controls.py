@@ -15,10 +15,11 @@ def waterfall_plot(
     path: Path,
     *,
     rate: bool = True,
-) -> None:
+    tall: bool = False,
+) -> bool:
     """Draw the parts as steps with their 95% intervals, from the `first` level to the team's."""
     scale, level = (100, 100 * first) if rate else (1, first)
-    figure, [axes] = new_figure(8, 4)
+    figure, [axes] = new_figure(5 if tall else 8, 4)
     axes.bar(["one first\nanswer"], [level], color=GREY)
     lowest = level
     for name, part in steps.items():
@@ -31,3 +32,4 @@ def waterfall_plot(
     axes.set(ylabel="right, in %" if rate else "score", ylim=(lowest - 0.05 * scale, None))
     axes.set_title("Where the gain comes from")
     figure.savefig(path)
+    return True
