@@ -94,7 +94,7 @@ def _asked(plan: ControlsPlan, found: Controls) -> dict[str, Evaluation]:
                 found.stopped = arms[name].summary.stopped
             elif name == SELF_CONSISTENT and plan.match is not None:
                 try:
-                    arms[name] = run_match(*plan.match)
+                    arms[name] = run_match(plan.match)
                 except (BudgetSpent, UserError) as problem:
                     found.notes.append(f"{name}: {problem}.")
         if name == FIRST and name in arms:  # the others go on from these

@@ -24,8 +24,7 @@ from ...optimizers.statistics.controls import DISCORDANT, half_width
 from ..base.journal import to_json
 from ..base.request import split_items
 from ..base.wording import counted, rounded_money, smallest_difference
-from ..comparison.match_budget import plan_match
-from ..comparison.match_plan import MatchPlan
+from ..comparison.match_budget import MatchPlan, plan_match
 from ..comparison.matched import same_lm
 from ..comparison.request import MatchRequest
 from ..comparison.run_again import lm_of_run, questions_of
@@ -68,7 +67,7 @@ class ControlsPlan:
     metric: Metric
     out: Path
     arms: dict[str, EvaluationPlan] = field(default_factory=dict)
-    match: tuple[MatchPlan, MatchRequest] | None = None
+    match: MatchPlan | None = None
     missing: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -82,13 +81,13 @@ class ControlsPlan:
 
     @property
     def engines(self) -> list[Any]:
-        matched = [billed_as(arm.lm) for arm in self.match[0].arms] if self.match else []
+        matched = [billed_as(arm.lm) for arm in self.match.arms] if self.match else []
         return [engine for plan in self.arms.values() for engine in plan.engines] + matched
 
     @property
     def cost(self) -> tuple[float, float] | None:
         costs = [plan.cost for plan in self.arms.values()]
-        costs += [self.match[0].cost] if self.match else []
+        costs += [self.match.cost] if self.match else []
         known = [cost for cost in costs if cost is not None]
         if len(known) < len(costs):
             return None
@@ -99,7 +98,7 @@ class ControlsPlan:
         """For each arm, how many calls it takes at most; None where nobody knows."""
         calls = {name: plan.estimate.calls for name, plan in self.arms.items()}
         most = {name: span and span[1] for name, span in calls.items()}
-        matched = sum(arm.calls for arm in self.match[0].arms) if self.match else 0
+        matched = sum(arm.calls for arm in self.match.arms) if self.match else 0
         return most | ({SELF_CONSISTENT: matched} if self.match else {})
 
     @property
@@ -204,7 +203,7 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
         elif name in (SELF_CONSISTENT, THINKING):
             try:
                 if name == SELF_CONSISTENT:
-                    plan.match = _match(plan, questions, lms)
+                    plan.match = plan_match(_match(plan, questions, lms))
                 else:
                     lm = {EVERY: _thinking(run, seating)}
                     plan.arms[name] = _evaluation(plan, name, SingleAgent("cot"), questions, lm)
@@ -308,9 +307,9 @@ def _evaluation(
 
 def _match(
     plan: ControlsPlan, questions: Sequence[Question], lms: Mapping[str, Any]
-) -> tuple[MatchPlan, MatchRequest]:
+) -> MatchRequest:
     """One agent that is asked for the team's bill; of several LMs, each alone."""
-    match = MatchRequest(
+    return MatchRequest(
         plan.run,
         questions,
         lm=list({id(lm): lm for lm in lms.values()}.values()),
@@ -320,7 +319,6 @@ def _match(
         settings={"command": "controls"},
         **plan.request.named("concurrency", "progress"),
     )
-    return plan_match(match), match
 
 
 def _thinking(run: Evaluation, seating: Seating) -> Any:
