@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...optimizers.statistics.controls import GainPart
-from .figure import BLUE, GREY, ORANGE, new_figure
+from .figure import BLUE, GREY, ORANGE, new_figure, saved
 
 
 def waterfall_plot(
@@ -31,5 +31,4 @@ def waterfall_plot(
     axes.bar(["the team"], [level], color=GREY)
     axes.set(ylabel="right, in %" if rate else "score", ylim=(lowest - 0.05 * scale, None))
     axes.set_title("Where the gain comes from")
-    figure.savefig(path)
-    return True
+    return saved(figure, path)
