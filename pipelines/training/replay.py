@@ -206,19 +206,6 @@ def fingerprint_of(outcomes: Outcomes) -> str:
     return digest.hexdigest()
 
 
-def idle(outcomes: Outcomes) -> str | None:
-    """A warning where the outcomes leave nothing to choose: one agent, with one strategy or
-    none.
-    """
-    if len(outcomes.agents) > 1 or len(outcomes.strategies) > 1:
-        return None
-    way = f" with the strategy {outcomes.strategies[0]!r}" if outcomes.strategies else ""
-    return (
-        f"the outcomes are of one agent ({outcomes.agents[0]}){way}, so there is nothing to choose "
-        "between and nothing to learn: give outcomes of several strategies or agents"
-    )
-
-
 def with_strategies(outcomes: Outcomes, wanted: Any) -> Outcomes:
     """The outcomes with the strategies that settings name, all of them where they name none."""
     if wanted is None or not outcomes.strategies:

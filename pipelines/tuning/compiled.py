@@ -4,11 +4,8 @@ on.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +24,10 @@ from ..compilation.outcome import PROGRAM, compilation_in
 from ..compilation.plan import CompilationPlan, plan_compilation
 from ..compilation.request import CompileRequest
 from ..data import load as data
-from ..lms.store import CallStore
 from ..runs.books import open_books
 from ..runs.describe import lms_of
 from .given import rebuilt
-from .network import CALLS
+from .network import CALLS, name_of
 from .space import Branch, Recipe
 
 COMPILED = "compiled"
@@ -62,17 +58,6 @@ def largest(branch: Branch, replays: Replays) -> dict[str, Any]:
     return most
 
 
-def compiling_calls(folder: Path) -> int:
-    """The calls that the compilations in a study's folder take, each on its own, whoever paid for
-    them.
-    """
-    calls = 0
-    for place in sorted((folder / COMPILED).glob("*/")):
-        with closing(CallStore(place, readonly=True)) as store:
-            calls += len(store)
-    return calls
-
-
 @dataclass
 class CompiledPrompts:
     """The compiled prompts of a study; one a process.
@@ -92,7 +77,6 @@ class CompiledPrompts:
     seed: int
     concurrency: int
     cache: bool
-    _last: dict[str, Program] = field(default_factory=dict)
 
     def plan(
         self, structure: Program, recipe: Recipe, folder: Path | None = None
@@ -121,10 +105,9 @@ class CompiledPrompts:
         Whoever else wants the same prompts waits; a compilation that was stopped goes on. Raises
         BudgetSpent, and UserError.
         """
-        known: list[Any] = [hashes(structure)["program_hash"], lms_of(structure, self.lm), *recipe]
-        known += [self.seed, self.metric.identity(), data.fingerprint(self.questions)]
-        text = json.dumps(known, sort_keys=True, default=str)
-        folder = self.folder / COMPILED / hashlib.sha256(text.encode()).hexdigest()[:16]
+        what: list[Any] = [hashes(structure)["program_hash"], lms_of(structure, self.lm), *recipe]
+        what += [self.seed, self.metric.identity(), data.fingerprint(self.questions)]
+        folder = self.folder / COMPILED / name_of(what)
         self._compile(structure, recipe, folder)
         if isinstance(program, Foreign):
             state = read_document(folder / PROGRAM, STATE)

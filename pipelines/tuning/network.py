@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,18 +61,15 @@ def check_networks(space: TuneSpace, train: Sequence[Question]) -> None:
         )
     for branch in space.branches:
         if branch.trains:
-            known = branch.space.get("embedding")
             fixed = [branch.fixed["embedding"]] if "embedding" in branch.fixed else []
-            for model in fixed or options(known.values) or []:  # type: ignore[union-attr]
+            for model in fixed or branch.choices("embedding"):
                 _ = Embedder(model).width
 
 
-def training_turns(program: Program) -> int:
-    """The most turns that a question takes in the training of a program; 0 where nothing is
-    trained.
-    """
-    found: int = program.training_turns() if hasattr(program, "training_turns") else 0
-    return found
+def name_of(what: Any) -> str:
+    """The name of the folder that holds what is made from these values."""
+    text = json.dumps(what, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def most_turns(space: TuneSpace) -> tuple[int, int]:
@@ -82,33 +79,32 @@ def most_turns(space: TuneSpace) -> tuple[int, int]:
     dice = random.Random(0)
 
     def draw(_: str, values: Any) -> Any:
-        known = options(values)
-        return coded(dice.choice(known)) if known else dice.uniform(values.low, values.high)
+        choices = options(values)
+        return coded(dice.choice(choices)) if choices else dice.uniform(values.low, values.high)
 
-    found: dict[str, tuple[int, int]] = {}
+    turns: dict[str, tuple[int, int]] = {}
     for _ in range(TRIED):
         setting = space.point(draw)
         branch, own, _ = space.own(setting)
         if branch.trains:  # building one takes long, and most settings do not change what it asks
             own = {name: value for name, value in own.items() if name in OF_TURNS}
         key = key_of({"": branch.label, **own})
-        if key not in found:
-            program = branch.build(branch.parameters(own), {}, space.make_lm)
-            found[key] = program.most_turns(), training_turns(program)
-    return max(turns for turns, _ in found.values()), max(
-        training for _, training in found.values()
-    )
+        if key not in turns:
+            program: Any = branch.build(branch.parameters(own), {}, space.make_lm)
+            training = program.training_turns() if branch.trains else 0
+            turns[key] = program.most_turns(), training
+    return max(most for most, _ in turns.values()), max(most for _, most in turns.values())
 
 
-def training_calls(folder: Path) -> int:
-    """The calls that the trainings in a study's folder take, each on its own, whoever paid for
-    them.
+def learning_calls(folder: Path) -> int:
+    """The calls that the trainings and compilations in a study's folder take, each on its own,
+    whoever paid for them.
     """
-    found = 0
-    for place in sorted((folder / NETWORKS).glob(f"*/{ASKED}")):
-        with closing(CallStore(place)) as store:
-            found += len(store)
-    return found
+    calls = 0
+    for place in (*folder.glob(f"{NETWORKS}/*/{ASKED}"), *folder.glob("compiled/*/")):
+        with closing(CallStore(place, readonly=True)) as store:
+            calls += len(store)
+    return calls
 
 
 @dataclass
@@ -137,34 +133,29 @@ class Networks:
         checkpoint. Raises BudgetSpent, `Unanswered` for a question that no LM answers, and
         UserError.
         """
-        untrained = cast(Untrained, program)
-        name = self._name(untrained)
+        name = self.name_of(program)
         if name not in self._last:
-            self._last = {name: self._trained(untrained, self.folder / NETWORKS / name)}
+            folder = self.folder / NETWORKS / name
+            self._last = {name: self._trained(cast(Untrained, program), folder)}
         return self._last[name]
 
     def name_of(self, program: Program) -> str:
         """The name of the folder with the network of these settings."""
-        return self._name(cast(Untrained, program))
-
-    def _name(self, program: Untrained) -> str:
         lms = lms_of(program, self.lm)
-        known = [hashes(program)["program_hash"], lms, data.fingerprint(self.questions)]
-        text = json.dumps(known, sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return name_of([hashes(program)["program_hash"], lms, data.fingerprint(self.questions)])
 
     def _trained(self, program: Untrained, folder: Path) -> StrategyNetwork:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with locked(folder.with_suffix(".lock")), open_books(records=[self.folder / CALLS]):
             if not (folder / FILE).exists():  # the last file that a training writes
-                given: Mapping[str, Any] = program.describe()
+                settings = program.describe()
                 live(
                     program.fresh(),
                     self.questions,
                     program.learning,
                     folder,
                     lm=self.lm,
-                    options={name: value for name, value in given.items() if name != "program"},
+                    options={name: value for name, value in settings.items() if name != "program"},
                     cache=self.cache,
                     tracking=self.tracking,
                     parent=ABOVE,
