@@ -14,8 +14,6 @@ def report(options: ReportRequest, view: Quietly) -> None:
         out=options.out,
         names=split_items(options.names),
         tracking=options.tracking,
-        cases=split_items(options.cases),
-        most=options.most,
         **options.tested(),
     )
     notes = [f"Note: {note}" for note in found.figures["warnings"]]
