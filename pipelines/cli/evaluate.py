@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from ..evaluation.earlier import Evaluation, left_in
-from ..evaluation.evaluate import carry_out, carry_out_limits
+from ..evaluation.evaluate import carry_out
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
-from ..evaluation.step_limits import LimitsPlan, StepLimits, plan_step_limits
 from .life import live
 from .options import EvaluateView
 from .show import console, show_result
@@ -19,9 +18,6 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
     request.progress = view.progress
     if view.outcomes or request.questions is None:
         evaluate_outcomes(request, view)
-    elif request.step_limits:
-        limits = plan_step_limits(request, stored=True)
-        live(request, view, limits, lambda plan, _: carry_out_limits(plan), _no_limits)
     else:
         plan = plan_evaluation(request, stored=True)
         live(request, view, plan, carry_out, _left, partial(_show, view))
@@ -29,10 +25,6 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
 
 def _left(plan: EvaluationPlan) -> Evaluation | None:
     return left_in(plan.out)
-
-
-def _no_limits(plan: LimitsPlan) -> StepLimits | None:
-    return None
 
 
 def _show(view: EvaluateView, result: Evaluation) -> None:
