@@ -28,8 +28,7 @@ from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import Seating
 from ..runs.outcomes import Outcomes, outcomes_in
 from .live import CALLS, check_live
-from .recorded import network_of
-from .replay import check_apart, fitted, with_strategies
+from .replay import check_apart, fitted, network_of, with_strategies
 from .request import TrainRequest
 
 _ONLY_LIVE = (

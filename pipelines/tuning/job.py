@@ -35,8 +35,7 @@ from ..lms.ledger import LEDGER, totals, usage_of
 from ..lms.named import lm_identity
 from ..runs.describe import lms_of
 from ..runs.folder import unwritable
-from .compiled import FEWEST, CompiledPrompts
-from .network import check_networks, halves
+from .learned import CompiledPrompts, check_learning, halves
 from .recovery import Crew
 from .request import SCORE
 from .space import TuneSpace, made_lm
@@ -161,13 +160,7 @@ class Job:
         _, default = self.space.default()
         lms_of(default, self.lm)
         small = self._countable([name for name in objectives if name not in quality])
-        check_networks(self.space, self.train)
-        if self.space.compiles and len(self.train) < FEWEST:
-            raise UserError(
-                f"a study that compiles prompts needs at least {FEWEST} training questions, half "
-                f"for the optimizer and half to score on, and there are {len(self.train)}: give "
-                f"more"
-            )
+        check_learning(self.space, self.train)
         ordered = replace(self, objectives=[*quality, *small])
         ordered._check_optuna(workers)
         return ordered

@@ -21,7 +21,7 @@ from ..lms.named import lm_given
 from ..programs.resolve import parse_sets
 from ..programs.seats import EVERY, Seating, parse_prices
 from .job import Job
-from .network import most_turns
+from .learned import most_turns
 from .request import TuneRequest
 from .space import NOT_COMPILED, OPTIMIZER, PRESET, Recipe, TuneSpace
 from .storage import is_local, safe_url

@@ -22,15 +22,6 @@ from ..runs.summary import mean_score
 from .recovery import trials_tuned
 from .worker import scores_of
 
-STATES = {
-    TrialState.COMPLETE: "complete",
-    TrialState.PRUNED: "pruned",
-    TrialState.FAIL: "failed",
-    TrialState.RUNNING: "running",
-    TrialState.WAITING: "waiting",
-}
-
-
 SHOWN_TRIALS = 10
 
 
@@ -60,9 +51,9 @@ def entries(study: optuna.Study, objectives: Sequence[str]) -> list[TrialEntry]:
     table = []
     for trial in trials_tuned(study):
         attrs = trial.user_attrs
-        state = "told" if "told_by" in attrs else STATES[trial.state]
-        if trial.state == TrialState.FAIL and "failed" not in attrs:
-            state = "given back"
+        state = "told" if "told_by" in attrs else trial.state.name.lower()
+        if trial.state == TrialState.FAIL:
+            state = "failed" if "failed" in attrs else "given back"
         entry = TrialEntry(
             trial=trial.number, state=state, place=attrs.get("place"), setting=attrs.get("setting")
         )

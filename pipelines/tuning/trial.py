@@ -44,9 +44,8 @@ from ..runs.books import open_books
 from ..runs.describe import lms_of, open_run
 from ..runs.manifest import MANIFEST, save_run
 from ..runs.rows import RESULTS, RowFile, read_rows
-from .compiled import largest, structure_of
 from .job import Job
-from .network import CALLS, Networks, name_of
+from .learned import CALLS, Networks, largest, name_of, structure_of
 from .space import Branch, Recipe
 
 RUNS = "runs"

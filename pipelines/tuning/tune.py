@@ -35,7 +35,7 @@ from ..runs.manifest import made_with, versions
 from ..tracking.context import ABOVE
 from ..tracking.live import Tracking
 from .job import Job
-from .network import learning_calls
+from .learned import learning_calls
 from .plan import StudyPlan, plan_study
 from .report import (
     TrialEntry,

@@ -161,8 +161,7 @@ def _branch(
     named = values.keys() & protocol.space.keys()
     declared = settled(protocol.space, named) if named else protocol.space
     space, fixed = _narrowed(where, protocol, declared, values)
-    mine = frozenset(key.partition(".")[0] for key in own)
-    return Branch(name, name, constructed({}, fixed), {**space, **compiling}, lms, mine=mine)
+    return Branch(name, name, constructed({}, fixed), {**space, **compiling}, lms)
 
 
 def _given(

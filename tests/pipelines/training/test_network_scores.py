@@ -11,8 +11,8 @@ from folkmoot.pipelines.training.scores import (
     Fixed,
     NetworkDraws,
     network_scores,
+    network_use,
 )
-from folkmoot.pipelines.training.use import network_use
 
 # Four questions, one LM, three strategies: its answers, -1 for none.
 ANSWERS = np.array([[[0, 1, 0]], [[0, 0, 1]], [[0, 1, 2]], [[-1, 0, 0]]])

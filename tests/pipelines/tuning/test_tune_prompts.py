@@ -144,7 +144,7 @@ def test_one_budget_holds_over_compilations_and_trials_and_a_larger_one_goes_on(
 
 def test_two_workers_compile_the_same_prompts_once(scripted: Any, tmp_path: Path) -> None:
     from folkmoot.modules.reading.metrics import metric_of
-    from folkmoot.pipelines.tuning.compiled import CompiledPrompts
+    from folkmoot.pipelines.tuning.learned import CompiledPrompts
     from folkmoot.pipelines.tuning.space import Recipe
 
     scripted.reply = of_demos()
