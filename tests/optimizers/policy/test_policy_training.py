@@ -304,41 +304,6 @@ def test_a_stopped_training_ends_as_if_it_never_was(
     assert list(kept.parent.iterdir()) == [kept]
 
 
-def test_chosen_epochs_are_not_chosen_again(kept: Path) -> None:
-    how = TrainingSettings(
-        full_information=True, epochs="auto", max_epochs=4, folds=2, checkpoint_every=1
-    )
-    whole = NetworkState.fresh(config(), WIDTH)
-    log = train_policies(whole, questions(20), answers_of(planted), how)
-
-    def stopping(line: dict[str, Any]) -> None:
-        if line["stage"] == "training":
-            raise Stop
-
-    state = NetworkState.fresh(config(), WIDTH)
-    with pytest.raises(Stop):
-        train_policies(
-            state,
-            questions(20),
-            answers_of(planted),
-            how,
-            checkpoint=kept,
-            progress=stopping,
-        )
-    state, stages = NetworkState.fresh(config(), WIDTH), []
-    again = train_policies(
-        state,
-        questions(20),
-        answers_of(planted),
-        how,
-        checkpoint=kept,
-        progress=lambda x: stages.append(x["stage"]),
-    )
-    assert again == log
-    assert same(state, whole)
-    assert set(stages) == {"training"}
-
-
 def test_a_checkpoint_of_another_training_is_refused(kept: Path) -> None:
     how = TrainingSettings(epochs=1)
 
@@ -425,19 +390,10 @@ def test_presets_and_settings_by_name() -> None:
         pair = configured({}, name)
         assert NetworkConfig.from_dict(json.loads(json.dumps(pair[0].to_dict()))) == pair[0]
         assert TrainingSettings.from_dict(json.loads(json.dumps(pair[1].to_dict()))) == pair[1]
-    assert [configured({}, name)[0].gamma for name in ("paper", "gamma_0", "gamma_0.7")] == [
-        0.1,
-        0.0,
-        0.7,
-    ]
     paper, learning = configured({}, "paper")
     assert paper.policy(768).width == 768
-    assert (paper.features, paper.trust_edges, paper.centred, learning.clip) == (
-        "question",
-        False,
-        False,
-        None,
-    )
+    assert (paper.features, paper.trust_edges) == ("question", False)
+    assert (paper.centred, learning.clip) == (False, None)
     assert configured({}, "gamma_0")[0] == replace(paper, gamma=0.0)
     assert (NetworkConfig().agents, NetworkConfig().k) == (5, 2)
     with pytest.raises(UserError, match="no preset 'best'"):

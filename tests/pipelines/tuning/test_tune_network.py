@@ -194,22 +194,6 @@ def without_homes(value: Any) -> Any:
     )
 
 
-@pytest.mark.nightly
-def test_a_budget_stops_in_training_and_a_larger_one_goes_on(
-    whole: Any, server: ScriptedServer, tmp_path: Path
-) -> None:
-    before = len(server.requests)
-    fewer = {**NETWORK, "strategies": SETS[1:2]}
-    study = study_of(server.url, tmp_path / "out", fewer, budget="40 calls")
-    assert "budget 32 calls spent" in study.report["stopped"]
-    assert study.report["verdict"] == "no trial has finished"
-    assert len(server.requests) - before <= 40
-    gone_on = study_of(server.url, tmp_path / "out", fewer, budget="100k calls")
-    assert gone_on.report["stopped"] is None
-    same = next(entry for entry in whole.trials if entry["setting"]["strategies"] == SETS[1])
-    assert gone_on.report["best"]["scores"] == same["scores"]
-
-
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
