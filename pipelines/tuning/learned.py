@@ -74,7 +74,7 @@ def check_learning(space: TuneSpace, train: Sequence[Question]) -> None:
                 _ = Embedder(model).width
 
 
-def name_of(what: Any) -> str:
+def digest_name(what: Any) -> str:
     """The name of the folder that holds what is made from these values."""
     text = json.dumps(what, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -150,7 +150,7 @@ class Networks:
     def name_of(self, program: Program) -> str:
         """The name of the folder with the network of these settings."""
         lms = lms_of(program, self.lm)
-        return name_of([hashes(program)["program_hash"], lms, data.fingerprint(self.questions)])
+        return digest_name([hashes(program)["program_hash"], lms, data.fingerprint(self.questions)])
 
     def _trained(self, program: Untrained, folder: Path) -> StrategyNetwork:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -249,7 +249,7 @@ class CompiledPrompts:
         """
         what: list[Any] = [hashes(structure)["program_hash"], lms_of(structure, self.lm), *recipe]
         what += [self.seed, self.metric.identity(), data.fingerprint(self.questions)]
-        folder = self.folder / COMPILED / name_of(what)
+        folder = self.folder / COMPILED / digest_name(what)
         self._compile(structure, recipe, folder)
         if isinstance(program, Foreign):
             state = read_document(folder / PROGRAM, STATE)

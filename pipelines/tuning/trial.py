@@ -45,7 +45,7 @@ from ..runs.describe import lms_of, open_run
 from ..runs.manifest import MANIFEST, save_run
 from ..runs.rows import RESULTS, RowFile, read_rows
 from .job import Job
-from .learned import CALLS, Networks, largest, name_of, structure_of
+from .learned import CALLS, Networks, digest_name, largest, structure_of
 from .space import Branch, Recipe
 
 RUNS = "runs"
@@ -211,7 +211,7 @@ class Scorer:
 
     def _folder(self, program: Program) -> Path:
         what = [hashes(program)["program_hash"], lms_of(program, self.job.lm)]
-        return self.job.folder / RUNS / name_of(what)
+        return self.job.folder / RUNS / digest_name(what)
 
     def _scored(self, setting: Setting, rows: Sequence[ResultRow]) -> Scored:
         f1 = self.job.metric.default and "f1" in self.objectives
