@@ -64,6 +64,7 @@ class Branch:
         space: what may vary, compilation included.
         lms: the choices by seat.
         file: what the space was read from, where it was a file.
+        mine: the parameters that the user gave besides that file.
         given: the program whose prompts stay, where it is not made anew from its protocol.
     """
 
@@ -73,6 +74,7 @@ class Branch:
     space: Space = field(default_factory=dict)
     lms: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     file: str | None = None
+    mine: frozenset[str] = frozenset()
     given: Given | None = None
 
     @property
@@ -124,8 +126,11 @@ class Branch:
         elif self.trains:
             program = made(self.spec, self.spec, parameters, TO_TRAIN)
         else:
-            spec = {PROGRAM: self.spec, **parameters}
-            program = program_of(spec, make_lm=make_lm, file=self.file)
+            # What the user gave herself may name code of hers, what a file says may not.
+            theirs = {key: value for key, value in parameters.items() if key not in self.mine}
+            mine = {key: value for key, value in parameters.items() if key in self.mine}
+            spec = {PROGRAM: self.spec, **theirs}
+            program = program_of(spec, mine, make_lm=make_lm, file=self.file)
         for seat, wanted in lms.items():
             if has_seat(program, seat):
                 program.assign({seat: made_lm(wanted, make_lm)})

@@ -161,7 +161,8 @@ def _branch(
     named = values.keys() & protocol.space.keys()
     declared = settled(protocol.space, named) if named else protocol.space
     space, fixed = _narrowed(where, protocol, declared, values)
-    return Branch(name, name, constructed({}, fixed), {**space, **compiling}, lms)
+    mine = frozenset(key.partition(".")[0] for key in own)
+    return Branch(name, name, constructed({}, fixed), {**space, **compiling}, lms, mine=mine)
 
 
 def _given(
