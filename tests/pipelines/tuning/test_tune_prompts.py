@@ -60,6 +60,8 @@ def test_the_parameters_of_a_program_with_prompts_of_its_own_vary(
     [
         ({"workers": 2}, "has no 'workers'"),
         ({"max_rounds": 0}, "max_rounds is 0"),
+        ({"max_rounds": [1, 1]}, "give different values to choose from"),
+        ({"max_rounds": {"from": 3, "to": 1}}, "a range goes from the smaller"),
         ({"compile": {"optimizer": "knn"}}, "compile the winner with it"),
         (
             {"compile": {"optimiser": "mipro"}},
