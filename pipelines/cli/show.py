@@ -20,7 +20,7 @@ from rich.text import Text
 from ..base.display import ProgressLine, Screen, displayed
 from ..base.request import Spending
 from ..base.wording import used
-from ..runs.progress import Progress, evaluation_line
+from ..runs.lines import Progress, evaluation_line
 from .config import default_lines
 from .guard import STOPPED, results, say
 from .options import Confirmed, Planned, Quietly, View
