@@ -45,6 +45,14 @@ class Flaky(TypedDict):
     flips: float
 
 
+class FittedWeights(TypedDict):
+    """The weights that an ensemble learned, on how many questions, and what that took."""
+
+    weights: dict[str, float]
+    questions: int
+    usage: UsageFields
+
+
 class Latency(TypedDict, total=False):
     """Seconds per question; empty where no row notes them."""
 

@@ -10,6 +10,7 @@ from ...modules.base.errors import UserError
 from ...modules.reading.grading import ACCURACY
 from ..base.html import html_result
 from ..base.journal import read_object
+from ..base.run_files import FittedWeights
 from ..base.wording import common_error, counted, percent, used
 from ..runs.lines import (
     bill_line,
@@ -45,7 +46,7 @@ class Evaluation:
     summary: Summary
     rows: Rows
     seconds: float | None
-    training: dict[str, Any] | None
+    training: FittedWeights | None
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class Evaluation:
         *,
         program: Any = None,
         seconds: float | None = None,
-        training: dict[str, Any] | None = None,
+        training: FittedWeights | None = None,
     ) -> None:
         self.folder = folder
         self.summary = summary

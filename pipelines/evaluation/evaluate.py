@@ -28,7 +28,7 @@ from ..base.budget import BudgetSpent, room_for_question
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry
-from ..base.run_files import Manifest
+from ..base.run_files import FittedWeights, Manifest
 from ..base.wording import counted, shortened
 from ..lms.foreign import metering
 from ..lms.ledger import LEDGERS, answered_for
@@ -97,23 +97,20 @@ def carry_out(plan: EvaluationPlan, show: Callable[[Evaluation], None] | None = 
         return _evaluated(plan.without_budget(), show, training)
 
 
-def _fit_weights(plan: EvaluationPlan, program: Ensemble) -> dict[str, Any]:
-    """Run the ensemble on training questions by majority, then set its weights from those rows.
-
-    Returns `weights` by member, the number of `questions`, and the `usage` that this took.
-    """
+def _fit_weights(plan: EvaluationPlan, program: Ensemble) -> FittedWeights:
+    """Run the ensemble on training questions by majority, then set its weights from those rows."""
     with program.unweighed():
-        found = _evaluated(plan.on_training(WEIGHTS))
-        if found.summary.stopped:
-            raise BudgetSpent(found.summary.stopped)
-        weights = dict(zip(program.names, program.fit_weights(found.rows), strict=True))
-        return {"weights": weights, "questions": len(plan.train), "usage": found.summary.usage}
+        training = _evaluated(plan.on_training(WEIGHTS))
+        if training.summary.stopped:
+            raise BudgetSpent(training.summary.stopped)
+        weights = dict(zip(program.names, program.fit_weights(training.rows), strict=True))
+        return {"weights": weights, "questions": len(plan.train), "usage": training.summary.usage}
 
 
 def _evaluated(
     plan: EvaluationPlan,
     show: Callable[[Evaluation], None] | None = None,
-    training: dict[str, Any] | None = None,
+    training: FittedWeights | None = None,
 ) -> Evaluation:
     request, began = plan.request, time.monotonic()
     alone = not LEDGERS.get()
