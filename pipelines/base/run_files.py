@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, NotRequired, TypedDict
 
 from ...modules.base.usage import UsageFields
+from ...modules.reading.grading import MetricFields as MetricFields
 
 
 class ScoreFields(TypedDict):
@@ -69,21 +70,6 @@ class LMFields(TypedDict):
     endpoint: str
     profile: dict[str, Any]
     settings: dict[str, Any]
-
-
-class MetricFields(TypedDict):
-    """How a run was scored; None in its place is accuracy.
-
-    `spec` is the name by which the metric can be made again, `code` a hash of what a user's own
-    function does.
-    """
-
-    name: str
-    spec: str | None
-    code: str | None
-    low: float | None
-    high: float | None
-    rate: bool | None
 
 
 class JudgeFields(TypedDict):
