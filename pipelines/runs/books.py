@@ -104,8 +104,8 @@ def open_books(
             stores = (*stores, held.enter_context(closing(CallStore(replayed, readonly=True))))
         if budget is not None:
             account = open_account(budget, engines, Books(book).paid if spent is None else spent)
-        known = ACTIVE_CACHE.get() if cache is None else held.enter_context(open_cache(cache))
-        books = Books(book, stores, known, account)
+        call_cache = ACTIVE_CACHE.get() if cache is None else held.enter_context(open_cache(cache))
+        books = Books(book, stores, call_cache, account)
         held.enter_context(books.used((account,) if account else ()))
         yield books
 

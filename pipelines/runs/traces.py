@@ -93,9 +93,9 @@ class TraceFile:
             return
         path = folder / TRACES
         self._journal = Journal(path, alone=True)
-        known = frozenset(record["row"]["id"] for record, _ in read_traces(path))
-        for row in read_rows(rows) if wanted - known else ():
-            if row["id"] not in known:
+        traced = frozenset(record["row"]["id"] for record, _ in read_traces(path))
+        for row in read_rows(rows) if wanted - traced else ():
+            if row["id"] not in traced:
                 self.keep(row)
 
     @contextmanager
