@@ -188,7 +188,7 @@ class EvaluationJob:
     traced: TraceFile
     tracking: Tracking
     alone: bool = False  # not part of another run, such as the trial of a study
-    pauses: bool = False  # an endpoint that fails ends the run, and is no question's error
+    pauses: bool = False  # an endpoint that fails ends the run, and no question is blamed
     progress: Callable[[Progress], None] = lambda _: None
     started: float = field(default_factory=time.monotonic)
     stopped: str | None = None  # by a budget

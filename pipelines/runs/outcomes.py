@@ -229,7 +229,7 @@ def outcomes_in(source: Any) -> Outcomes:
     if rows and all(isinstance(row, str | Path) for row in rows):
         return read_outcomes(rows)
     if not rows or not all(isinstance(row, Mapping) for row in rows):
-        raise UserError("these are no outcomes: give a path, a DataFrame, or rows as dicts")
+        raise UserError("these are not outcomes: give a path, a DataFrame, or rows as dicts")
     return outcomes_from(outcome_of(_texts(row), f"row {n}") for n, row in enumerate(rows, start=1))
 
 
@@ -397,7 +397,7 @@ def _add_results(path: Path, table: _Table) -> None:
         try:
             outcomes = outcomes_of_row(row, run)
         except (TypeError, ValueError, AttributeError) as problem:
-            raise UserError(f"{where} is no result row ({problem!r}): delete the line") from None
+            raise UserError(f"{where} is not a result row ({problem!r}): delete the line") from None
         for outcome in outcomes:
             table.add(outcome, where, row["id"])
 
