@@ -183,8 +183,7 @@ ProgramSpec = Annotated[
         help="single:cot, ensemble:simple,cot:majority, deliberation:intuitive,reasoner:judge; a "
         "YAML "
         "file; a folder of a run, or of a saved, compiled, tuned, distilled or trained program; "
-        "in Python "
-        "also a program, any dspy.Module, or a function of a question.",
+        "in Python also a program, any dspy.Module, or a function of a question.",
     ),
 ]
 Kind = Annotated[
@@ -282,8 +281,7 @@ class Seats(Request):
             help="LM of every seat, or of one: a name such as openai/gpt-4o-mini (on the command "
             "line by "
             "default FOLKMOOT_LM, else local/gemma-3-270m); in Python also an LM, or seat → LM "
-            "(by default "
-            "the LM that DSPy is set to).",
+            "(by default the LM that DSPy is set to).",
         ),
     ] = None
     api_base: Annotated[

@@ -332,8 +332,7 @@ class EvaluationJob:
             raise UserError(
                 f"stopped after {counted(self.state.errors, 'failed question')}, the last because "
                 f"{row['error']}; finished rows are kept: fix the cause and run the same command "
-                f"with "
-                "--retry-errors"
+                f"with --retry-errors"
             )
 
     def tell(self) -> None:

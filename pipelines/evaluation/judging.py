@@ -37,7 +37,7 @@ def metric_given(metric: Any, judge_lm: Any = None, judge_sample: Any = None) ->
         lm = lm_given(judge_lm)
         if not isinstance(lm, dspy.BaseLM):
             raise UserError(
-                f"judge_lm is a {type(lm).__name__}, which is not an LM: pass fm.lm('…') or its name"
+                f"judge_lm is a {type(lm).__name__}, not an LM: pass fm.lm('…') or its name"
             )
         return JudgeMetric(lm)
     chosen = metric_of(metric)

@@ -73,7 +73,7 @@ def lms_of(program: Program, lm: Any) -> dict[str, LMFields]:
             raise UserError(f"no LM is set for the seat {name!r}: pass lm=fm.lm('…')")
         if not isinstance(used, dspy.BaseLM):
             raise UserError(
-                f"the LM of the seat {name!r} is {_short(used)}, which is not an LM: pass lm=fm.lm('…')"
+                f"the LM of the seat {name!r} is {_short(used)}, not an LM: pass lm=fm.lm('…')"
             )
         described: LMFields = lm_identity(used) or {
             "name": used.model,
