@@ -110,16 +110,15 @@ def _accuracy(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | N
     return score(answer, gold, kind, choices).correct
 
 
-def _em(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> float:
-    if kind in ("span", "open"):
-        return em_f1(answer, gold)[0]
-    return float(_accuracy(answer, gold, kind, choices))
+def _em_or_f1(place: int) -> Grader:
+    """EM (place 0) or F1 (1) of free text; of every other kind, whether the answer is right."""
 
+    def graded(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> float:
+        if kind in ("span", "open"):
+            return em_f1(answer, gold)[place]
+        return float(_accuracy(answer, gold, kind, choices))
 
-def _f1(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> float:
-    if kind in ("span", "open"):
-        return em_f1(answer, gold)[1]
-    return float(_accuracy(answer, gold, kind, choices))
+    return graded
 
 
 def _exact(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | None) -> bool:
@@ -133,10 +132,10 @@ def _contains(answer: str, gold: str, kind: Kind, choices: Mapping[str, str] | N
 
 GRADERS: dict[str, Grader] = {
     ACCURACY: _accuracy,
-    "em": _em,
+    "em": _em_or_f1(0),
     "exact": _exact,
     "contains": _contains,
-    "f1": _f1,
+    "f1": _em_or_f1(1),
 }
 
 
