@@ -104,7 +104,7 @@ class Command(Metered):
     UserError for a command that is empty or cannot be started.
     """
 
-    protocol = Protocol("command", named=False, title=lambda described: str(described["command"]))
+    protocol = Protocol("command")
 
     def __init__(
         self,

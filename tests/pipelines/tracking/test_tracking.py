@@ -589,8 +589,8 @@ def test_a_title_begins_with_the_score_and_fits(
 @pytest.mark.parametrize(
     ("program", "demos", "name"),
     [
-        ({"program": "single", "strategy": "simple"}, 4, "single simple · 4 demos"),
-        ({"program": "single", "role": "critic"}, None, "single role critic"),
+        ({"program": "single", "strategy": "simple"}, 4, "1 agent, 4 examples: simple"),
+        ({"program": "single", "role": "critic"}, None, "1 agent: critic"),
         (
             {
                 "program": "deliberation",
@@ -599,7 +599,7 @@ def test_a_title_begins_with_the_score_and_fits(
                 "max_rounds": 1,
             },
             None,
-            "deliberation critic · majority · 1 round",
+            "1 agent: critic; ties: majority; at most 1 round",
         ),
         (
             {
@@ -611,7 +611,7 @@ def test_a_title_begins_with_the_score_and_fits(
                 "vote": "weighted",
             },
             0,
-            "ensemble simple, cot · weighted",
+            "weighted vote of 2: simple, cot; weighted",
         ),
         ({"program": "network"}, None, "network"),
     ],
