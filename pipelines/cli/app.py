@@ -31,10 +31,11 @@ from .stdin import take_piped
 
 
 class Command(NamedTuple):
-    """What a command asks for, and how it shows what it does."""
+    """What a command asks for, how it shows what it does, and the module that has its function."""
 
     request: type[Request]
     view: type[of.View]
+    module: str
 
     @property
     def options(self) -> dict[str, CommandOption]:
@@ -43,28 +44,28 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "try": Command(ContestRequest, of.TryView),
-    "ask": Command(of.AskRequest, of.Quietly),
-    "evaluate": Command(EvaluateRequest, of.EvaluateView),
-    "compare": Command(CompareRequest, of.CompareView),
-    "forecast": Command(ForecastRequest, of.View),
-    "compile": Command(CompileRequest, of.Confirmed),
-    "report": Command(of.ReportRequest, of.Quietly),
-    "train": Command(TrainRequest, of.Confirmed),
-    "reproduce": Command(ReproduceRequest, of.ReproduceView),
-    "distil": Command(DistilRequest, of.Planned),
-    "tune": Command(TuneRequest, of.Confirmed),
-    "import": Command(of.ImportRequest, of.View),
-    "export": Command(of.ExportRequest, of.View),
-    "show": Command(of.ShowRequest, of.Quietly),
-    "runs": Command(of.RunsRequest, of.View),
-    "datasets": Command(of.DatasetsRequest, of.View),
-    "lms": Command(of.LmsRequest, of.View),
-    "doctor": Command(of.DoctorRequest, of.View),
-    "push": Command(of.PushRequest, of.View),
-    "ui": Command(of.UiRequest, of.View),
+    "try": Command(ContestRequest, of.TryView, "spend"),
+    "ask": Command(of.AskRequest, of.Quietly, "ask"),
+    "evaluate": Command(EvaluateRequest, of.EvaluateView, "spend"),
+    "compare": Command(CompareRequest, of.CompareView, "compare"),
+    "forecast": Command(ForecastRequest, of.View, "results"),
+    "compile": Command(CompileRequest, of.Confirmed, "spend"),
+    "report": Command(of.ReportRequest, of.Quietly, "results"),
+    "train": Command(TrainRequest, of.Confirmed, "learn"),
+    "reproduce": Command(ReproduceRequest, of.ReproduceView, "reproduce"),
+    "distil": Command(DistilRequest, of.Planned, "learn"),
+    "tune": Command(TuneRequest, of.Confirmed, "spend"),
+    "import": Command(of.ImportRequest, of.View, "results"),
+    "export": Command(of.ExportRequest, of.View, "results"),
+    "show": Command(of.ShowRequest, of.Quietly, "results"),
+    "runs": Command(of.RunsRequest, of.View, "results"),
+    "datasets": Command(of.DatasetsRequest, of.View, "setup"),
+    "lms": Command(of.LmsRequest, of.View, "setup"),
+    "doctor": Command(of.DoctorRequest, of.View, "doctor"),
+    "push": Command(of.PushRequest, of.View, "results"),
+    "ui": Command(of.UiRequest, of.View, "setup"),
 }
-CHECK = Command(of.CheckRequest, of.View)
+CHECK = Command(of.CheckRequest, of.View, "setup")
 MANY_OPTIONS = 20
 """A command with so many options shows them in the groups of PANELS; what is in none is asking."""
 PANELS = {
@@ -87,12 +88,12 @@ class Defaulted(TyperGroup):
     """Commands that take what is not on the command line from a configuration file."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name, found, rest = super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
         if name in OPTIONS and not ctx.resilient_parsing and not {"-h", "--help"} & {*args}:
             with guarded():
                 ctx.obj = defaults(name, OPTIONS, REQUESTS[name].own_defaults)
             ctx.default_map = {name: {field: value for field, (value, _) in ctx.obj.items()}}
-        return name, found, rest
+        return name, command, rest
 
 
 app = typer.Typer(
@@ -125,12 +126,11 @@ def _folkmoot(
     pass
 
 
-def add(app: typer.Typer, name: str, command: Command, module: str | None = None) -> None:
+def add(app: typer.Typer, name: str, command: Command) -> None:
     """Add a command whose options are the fields of its request, and those of its view.
 
-    Its help is the request's docstring. The function of that name in the module of that name, or in
-    the one given, is imported when the command runs, and gets a request and a view. A field without
-    a default is required.
+    Its help is the request's docstring. The module with the function of that name is imported when
+    the command runs; the function gets a request and a view. A field without a default is required.
     """
     options = command.options  # once: each look makes typer's descriptions anew
     for field, option in options.items():
@@ -154,8 +154,10 @@ def add(app: typer.Typer, name: str, command: Command, module: str | None = None
             if view.verbose and not isinstance(view, of.Planned):  # their plans say it
                 for line in default_lines(request):
                     say(f"defaults: {line}")
-            called = f"{name}_" if iskeyword(name) else name
-            getattr(import_module(module or f".{called}", __package__), called)(request, view)
+            if isinstance(view, of.Quietly) and hasattr(request, "progress"):
+                request.progress = view.progress
+            function = f"{name}_" if iskeyword(name) else name
+            getattr(import_module(f".{command.module}", __package__), function)(request, view)
 
     callback.__doc__ = command.request.__doc__
     parameters = [
@@ -182,7 +184,7 @@ def _of(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 for _name, _command in COMMANDS.items():
-    add(app, _name, _command, ".dialogue" if _name == "show" else None)
+    add(app, _name, _command)
 _data = typer.Typer(
     name="data",
     cls=Defaulted,
@@ -190,7 +192,7 @@ _data = typer.Typer(
     epilog=f"Example: folkmoot {of.CheckRequest.example}",
     no_args_is_help=True,
 )
-add(_data, "check", CHECK, ".data")
+add(_data, "check", CHECK)
 app.add_typer(_data)
 
 

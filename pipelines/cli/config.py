@@ -164,22 +164,13 @@ def default_lines(request: Request) -> list[str]:
     """Which defaults hold that are not folkmoot's own, and where they are from, in a line
     at most.
     """
-    said = [
+    lines = [
         f"{name.replace('_', '-')} = {', '.join(value) if isinstance(value, list) else value} "
         f"({place})"
         for name, (value, place) in request.defaults.items()
         if place
     ]
-    return ["; ".join(said)] if said else []
-
-
-def held() -> list[str]:
-    """What each configuration file has, for all commands and as tables for one."""
-    lines = []
-    for path, contents in _files():
-        names = [f"[{key}]" if isinstance(value, dict) else key for key, value in contents.items()]
-        lines += [f"{path} holds {', '.join(names)}"] if names else []
-    return lines
+    return ["; ".join(lines)] if lines else []
 
 
 def _environment_lm() -> str | None:

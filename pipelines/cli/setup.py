@@ -1,25 +1,84 @@
-"""`folkmoot data check`: shows how a file of questions is read, and all of its faults."""
+"""The commands that prepare and look around: data check, datasets, lms, ui."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, TypedDict
+from dataclasses import asdict
+from typing import Any
+
+from rich.table import Table
 
 from ...modules.base.errors import UserError
+from ..base.settings import settings
 from ..base.wording import counted
 from ..data.aliases import naming
 from ..data.load import DataError, DataReading, check_contexts, content_id, stands_at, understand
-from .guard import BAD_INPUT
-from .options import CheckRequest, View
-from .show import console, finish, show_result
+from ..data.places import list_datasets
+from ..lms.weights import get_weights, list_weights
+from .guard import BAD_INPUT, results, say
+from .options import CheckRequest, DatasetsRequest, LmsRequest, UiRequest, View
+from .show import console, finish, print_json, show_result
 
 MOST_SHOWN = 12
 """Most different answers that are listed with their counts."""
 
 
-def check(options: CheckRequest, view: View) -> None:
+def datasets(request: DatasetsRequest, view: View) -> None:
+    infos = list_datasets()
+    columns = ("name", "kind", "splits (questions)", "licence", "comes from", "here")
+    table = Table(*columns, box=None, pad_edge=False)
+    for info in infos:
+        sizes = info.splits.items()
+        splits = ", ".join(f"{split} {'?' if rows is None else rows}" for split, rows in sizes)
+        here = ", ".join(info.here) or "no"
+        table.add_row(info.name, info.kind, splits, info.licence, info.source, here)
+    finish(view, [asdict(info) for info in infos], lambda: console().print(table))
+
+
+def lms(request: LmsRequest, view: View) -> None:
+    cache = settings().cache
+    verb, *names = request.what or ["list"]
+    if request.what and (verb != "get" or not names):
+        raise UserError(f"folkmoot lms {verb} is not a command: write folkmoot lms get NAME")
+    for name in names:
+        say(f"getting the weights of {name}")
+        say(f"{get_weights(name, cache)} is whole")
+    rows = list_weights(cache)
+    table = Table("name", "MB", "licence", "here", box=None, pad_edge=False)
+    for row in rows:
+        size, licence = f"{row['bytes'] / 1e6:,.0f}", row["licence"] or "as its page says"
+        table.add_row(row["name"], size, licence, row["here"] or f"no: {row['get']}")
+    finish(view, rows, lambda: console().print(table))
+
+
+def ui(request: UiRequest, view: View) -> None:
+    from ..tracking.store import store_uri
+    from ..tracking.ui_server import newest_runs, serve
+    from ..tracking.values import masked
+
+    uri = store_uri()
+
+    def ready(address: str) -> None:
+        if view.as_json:
+            print_json({"url": address, "store": masked(uri)})
+        else:
+            shown = f"{newest_runs(address)} shows {masked(uri)}; Ctrl-C ends it"
+            console().print(shown, soft_wrap=True)
+        results().flush()
+
+    if uri.startswith(("http://", "https://")):
+        ready(masked(uri))  # a server runs there already
+    else:
+        say("starting MLflow's UI, which takes some seconds")
+        serve(uri, request.host, request.port, ready)
+
+
+# data check ---------------------------------------------------------------------------------------
+
+
+def check(request: CheckRequest, view: View) -> None:
     reading = understand(
-        options.source, options.split, columns=options.column_names(), kind=options.kind
+        request.source, request.split, columns=request.column_names(), kind=request.kind
     )
     needed = [question for question in reading.questions if str(question.kind) != "open"]
     labelled = any(question.answer is not None for question in needed)
@@ -36,36 +95,14 @@ def check(options: CheckRequest, view: View) -> None:
         raise UserError(f"{reading.name} has no questions; give one with at least one row")
     description = described(reading)
     faulty = BAD_INPUT if reading.count else 0
-    if view.as_json:
-        finish(view, description, lambda: None, code=faulty)
-        return
-    if reading.questions:
-        show_result(console(), reading.name, _lines(description))
-    if faulty:
+    if faulty and not view.as_json:
+        show_result(console(), reading.name, _lines(description) if reading.questions else {})
         raise DataError(reading.name, reading.faults, reading.count)
+    name, lines = reading.name, _lines(description)
+    finish(view, description, lambda: show_result(console(), name, lines), code=faulty)
 
 
-class Description(TypedDict):
-    """The description of a file of questions, which `--json` shows."""
-
-    name: str
-    questions: int
-    kinds: dict[str, int]
-    options: dict[int, int]
-    """Number of options → number of questions."""
-    answers: dict[str, int]
-    unlabelled: int
-    made_ids: int
-    duplicates: list[tuple[str, str]]
-    """Places of an earlier row and of one with the same content."""
-    read: str | None
-    """The guesses about the columns, in words."""
-    sample: dict[str, Any] | None
-    faults: list[str]
-    fault_count: int
-
-
-def described(reading: DataReading) -> Description:
+def described(reading: DataReading) -> dict[str, Any]:
     """Describe the questions that were read: their kinds, answers, duplicates and faults."""
     questions = reading.questions
     places: dict[str, str] = {}
@@ -92,7 +129,7 @@ def described(reading: DataReading) -> Description:
     }
 
 
-def _lines(description: Description) -> dict[str, str]:
+def _lines(description: dict[str, Any]) -> dict[str, str]:
     kinds = ", ".join(f"{count} {name}" for name, count in description["kinds"].items())
     lines = {"questions": f"{description['questions']} ({kinds})"}
     if description["options"]:
