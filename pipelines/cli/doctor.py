@@ -32,10 +32,9 @@ from ..data.load import load
 from ..lms.named import DEFAULT_LM, default_lm
 from ..lms.weights import list_weights
 from ..programs.seats import EVERY, Seating
-from ..tracking.otlp import otlp_endpoint, otlp_problem
-from ..tracking.store import store_uri
+from ..tracking.cursor import waiting
+from ..tracking.store import otlp_endpoint, store_uri
 from ..tracking.values import masked
-from ..tracking.waiting import waiting
 from .config import default_lines
 from .guard import STOPPED
 from .options import DoctorRequest, View
@@ -213,6 +212,8 @@ def _otlp() -> Answer:
     endpoint = otlp_endpoint()
     if endpoint is None:
         return "ok", "none set; traces go to MLflow alone"
+    from ..tracking.otlp import otlp_problem
+
     if problem := otlp_problem(3.0):
         fix = "start it, or correct or unset OTEL_EXPORTER_OTLP_ENDPOINT and …_HEADERS"
         return "warn", f"{masked(endpoint)} takes no traces ({problem})", fix

@@ -94,8 +94,11 @@ def import_(request: ImportRequest, view: View) -> None:
 
 
 def push(request: PushRequest, view: View) -> None:
+    from ..tracking.cursor import waiting
+    from ..tracking.store import store_uri
+
+    store_uri()  # sets what MLflow reads when it is imported
     from ..tracking.push import push as send
-    from ..tracking.waiting import waiting
 
     for folder in request.folders:
         if not folder.is_dir():

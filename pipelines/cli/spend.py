@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..evaluation.earlier import Evaluation, left_in
 from .guard import VERDICT_FAILED
 from .options import Confirmed, EvaluateView, TryView
 from .show import console, show_lines, show_result
@@ -14,18 +15,15 @@ if TYPE_CHECKING:
     from ..compilation.request import CompileRequest
     from ..contest.outcome import Contest
     from ..contest.request import ContestRequest
-    from ..evaluation.earlier import Evaluation
     from ..evaluation.request import EvaluateRequest
     from ..tuning.request import TuneRequest
 
 
 def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
     """Evaluate a program; a trained network also on recorded answers, without LM calls."""
-    from ..evaluation.earlier import left_in
     from ..evaluation.evaluate import carry_out, carry_out_limits
     from ..evaluation.plan import plan_evaluation
     from ..evaluation.step_limits import plan_step_limits
-    from .learn import evaluate_outcomes
     from .life import live
 
     def show(result: Evaluation) -> None:
@@ -36,6 +34,8 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
             show_result(console(), "figures", result.in_words())
 
     if view.outcomes or request.questions is None:
+        from .learn import evaluate_outcomes
+
         evaluate_outcomes(request, view)
     elif request.step_limits:
         limits = plan_step_limits(request, stored=True)

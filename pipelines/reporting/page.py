@@ -31,7 +31,7 @@ from ..comparison.pairs import Pair
 from ..evaluation.earlier import DAMAGED_REPORT, Evaluation
 from ..runs.lines import judge_words
 from ..runs.summary import SUMMARY
-from ..tracking.tracker import LOCAL_UI
+from ..tracking.store import LOCAL_UI
 from ..tracking.values import scrubbed, settings_of_run
 from .dialogues import FEW, MOST, Picked, ShownDialogue, shown
 from .plots import BOTTOM, HEIGHT, LEFT, RIGHT, Picture, price_chart, protocol_plots

@@ -18,7 +18,7 @@ from folkmoot.pipelines.cli.app import app
 from folkmoot.pipelines.cli.doctor import Check, examine
 from folkmoot.pipelines.cli.options import DoctorRequest
 from folkmoot.pipelines.testing.server import ScriptedServer
-from folkmoot.pipelines.tracking.waiting import note_pushed
+from folkmoot.pipelines.tracking.cursor import note_pushed
 
 KEY = "sk-canary-3e7d55a0"
 

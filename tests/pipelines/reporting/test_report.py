@@ -33,7 +33,7 @@ from folkmoot.pipelines.comparison.compared import Compared
 from folkmoot.pipelines.comparison.verdict import CALLS, DOLLARS, TOKENS, conclude, prices_of
 from folkmoot.pipelines.reporting.dialogues import LONGEST_TEXT, Picked, shown
 from folkmoot.pipelines.reporting.plots import price_chart, ticks
-from folkmoot.pipelines.tracking.tracker import trace_pages
+from folkmoot.pipelines.tracking.store import trace_pages
 
 CHOICES = {"A": "yes it is", "B": "no it is not"}
 HOSTILE = (

@@ -12,24 +12,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import dspy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mortal import _AsyncCanned, _Canned, questions
+from mortal import questions
 from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.base.calls import metered
-from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.protocols.program import Program, prediction_of
-from folkmoot.pipelines.runs.traces import DEFAULT_TRACES, TRACES, read_traces, traced_ids
+from folkmoot.pipelines.runs.traces import TRACES, read_traces, traced_ids
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking import evaluation, push
 from folkmoot.pipelines.tracking import traces as traces_send
 from folkmoot.pipelines.tracking.cursor import CURSOR
-from folkmoot.pipelines.tracking.spans import spans_of, trace_id
+from folkmoot.pipelines.tracking.traces import otel_spans
 
 CANARY = "sk-canary-5b2f90c1"
 
@@ -87,19 +85,6 @@ def test_a_sample_has_its_share_and_grows_with_the_rate(
     assert high * len(ids) - 1e-6 <= len(one) < high * len(ids) + 1
 
 
-def test_without_a_rate_some_questions_are_traced() -> None:
-    ids = [f"q{number}" for number in range(1000)]
-    assert len(traced_ids(ids, None)) == DEFAULT_TRACES
-    assert traced_ids(ids[:5], None) == set(ids[:5])
-    assert traced_ids(ids, None) != set(ids[:DEFAULT_TRACES])
-
-
-@pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan"), True, "all"])
-def test_a_rate_that_is_no_share_is_refused(rate: Any) -> None:
-    with pytest.raises(UserError, match="from 0 to 1"):
-        traced_ids(["a"], rate)
-
-
 def test_every_question_has_a_trace_with_its_turns_and_calls(
     scripted: ScriptedServer, tmp_path: Path
 ) -> None:
@@ -140,14 +125,6 @@ def test_every_question_has_a_trace_with_its_turns_and_calls(
         assert trace.info.tags["mlflow.traceName"] == row["question"]
         # the price is unknown, and not nothing
         assert "mlflow.trace.cost" not in trace.info.trace_metadata
-
-
-def test_only_the_sample_is_traced(scripted: ScriptedServer, tmp_path: Path) -> None:
-    traced(scripted.url, tmp_path / "out", n=8, rate=0.25)
-    assert found(tmp_path / "out").keys() == traced_ids([f"q{number}" for number in range(8)], 0.25)
-    traced(scripted.url, tmp_path / "none", rate=0.0)
-    assert found(tmp_path / "none") == {}
-    assert not (tmp_path / "none" / TRACES).exists()
 
 
 def test_evaluations_at_once_keep_their_traces_and_parents_apart(
@@ -263,24 +240,12 @@ def test_one_trace_that_is_refused_keeps_no_other_back(
     def poisoned(record: Any, *rest: Any) -> Any:
         if record["row"]["id"] == "q2":
             raise ValueError("what is this?")
-        return spans_of(record, *rest)
+        return otel_spans(record, *rest)
 
-    monkeypatch.setattr(traces_send, "spans_of", poisoned)
+    monkeypatch.setattr(traces_send, "otel_spans", poisoned)
     with pytest.warns(RuntimeWarning, match="did not take traces .it refuses 1 of them"):
         traced(scripted.url, tmp_path / "out", n=5)
     assert found(tmp_path / "out").keys() == {"q0", "q1", "q3", "q4"}
-
-
-def test_calls_of_other_lms_are_traced_too(tmp_path: Path) -> None:
-    lm = dspy.LM("custom/canned", engine=_Canned(), async_engine=_AsyncCanned(), cache=False)
-    out = tmp_path / "out"
-    fm.evaluate(
-        fm.SingleAgent("cot"), questions(2), lm=lm, out=out, traces=1, settings={"data": "foreign"}
-    )
-    for trace in found(out).values():
-        (call,) = [span for span in trace.data.spans if span.span_type == "CHAT_MODEL"]
-        assert "Question" in json.dumps(call.inputs)
-        assert '"answer": "A"' in call.outputs["choices"][0]["message"]["content"]
 
 
 def test_no_key_is_in_a_trace(
@@ -365,32 +330,3 @@ def test_a_turn_of_many_calls_has_them_all_and_others_stand_alone(
         ("cot", None): 1,
     }
     assert "Unheard." in calls["cot", None][0]
-
-
-@pytest.mark.parametrize(
-    "program",
-    [
-        lambda: fm.Ensemble([fm.SingleAgent("cot"), fm.SingleAgent("cot"), team()]),
-        lambda: fm.SingleAgent("self_consistency", samples=3),
-    ],
-    ids=["ensemble", "samples"],
-)
-def test_every_call_stands_under_the_turn_it_was_made_for(
-    scripted: ScriptedServer, tmp_path: Path, program: Any
-) -> None:
-    lm = fm.lm("openai/scripted", api_base=scripted.url, temperature=1.0)
-    out = tmp_path / "out"
-    result = fm.evaluate(
-        program(), questions(2), lm=lm, out=out, traces=1, settings={"data": tmp_path.name}
-    )
-    rows = {row["id"]: row for row in result.rows}
-    for name, trace in found(out).items():
-        spans = trace.data.spans
-        agents = [span for span in spans if span.span_type == "AGENT"]
-        counts = [sum(call.parent_id == span.span_id for call in spans) for span in agents]
-        assert counts == [turn["usage"]["calls"] for turn in rows[name]["transcript"]]
-
-
-def test_a_trace_has_one_id_whoever_sends_it() -> None:
-    assert trace_id("r", "q") == trace_id("r", "q")
-    assert len({trace_id(run, name) for run in "ab" for name in ("x", "y", "\ud800")}) == 6

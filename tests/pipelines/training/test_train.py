@@ -316,7 +316,7 @@ def test_evaluate_refuses_what_is_no_trained_network(
 ) -> None:
     test = ["--outcomes", tables[1]]
     assert "write network:DIR" in refused(folkmoot("evaluate", "single:cot", *test))
-    assert "there is no folder" in refused(folkmoot("evaluate", f"network:{tmp_path / 'x'}", *test))
+    assert "is not one" in refused(folkmoot("evaluate", f"network:{tmp_path / 'x'}", *test))
     assert "holds no training" in refused(folkmoot("evaluate", f"network:{tmp_path}", *test))
     assert "--data is missing" in refused(folkmoot("evaluate", f"network:{tmp_path}"))
     both = folkmoot("evaluate", f"network:{tmp_path}", *test, "--data", tables[0])
