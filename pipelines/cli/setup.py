@@ -136,15 +136,12 @@ def _lines(description: dict[str, Any]) -> dict[str, str]:
         lines["options"] = ", ".join(
             f"{size} in {counted(n, 'row')}" for size, n in description["options"].items()
         )
-    answers = description["answers"]
-    if len(answers) > MOST_SHOWN:
-        lines["answers"] = f"{len(answers)} different ones"
-    elif answers:
-        lines["answers"] = ", ".join(f"{answer} {count}" for answer, count in answers.items())
+    answers = [f"{answer} {count}" for answer, count in description["answers"].items()]
+    if answers:
+        many = len(answers) > MOST_SHOWN
+        lines["answers"] = f"{len(answers)} different ones" if many else ", ".join(answers)
     if description["read"]:
         lines["read"] = description["read"]
-    if description["made_ids"]:
-        lines["ids"] = f"made from the content of {counted(description['made_ids'], 'question')}"
     if description["duplicates"]:
         first, second = description["duplicates"][0]
         repeats = counted(len(description["duplicates"]), "row")

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.protocols.foreign import MODULE
-from ..base.journal import write_json
 from .context import NOWHERE, CallerPlace
 from .values import experiment_name, params_of, scrubbed, tags_of, with_ends
 
@@ -22,10 +21,10 @@ class TableEntry:
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
 
-
-def write_table(path: Path, table: TableEntry) -> None:
-    """Write rows as MLflow reads tables."""
-    write_json(path, {"columns": table.columns, "data": table.rows})
+    @property
+    def document(self) -> Json:
+        """The rows as MLflow reads tables."""
+        return {"columns": self.columns, "data": self.rows}
 
 
 @dataclass(frozen=True)

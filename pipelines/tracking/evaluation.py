@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from functools import partial
 from itertools import islice
@@ -11,7 +10,7 @@ from typing import Any
 
 from ...modules.base.calls import tokens_of
 from ...modules.base.fence import one_line
-from ..base.journal import read_object
+from ..base.journal import read_object, write_json
 from ..base.run_files import Manifest
 from ..base.wording import calls_used, money
 from ..plots.dialogues import dialogues_page, most_informative
@@ -29,14 +28,12 @@ from .entry import (
     figures,
     model_in,
     status_of,
-    write_table,
 )
 from .values import bill, run_name, score_head, scrubbed, title
 
 SAVED = "program"
 TABLE_ROWS = 2_000
 COUNTS = ("rows", "errors", "unreadable", "truncated")
-ENDS = ("value", "low", "high", "n")
 COLUMNS = (
     *("id", "question", "answer", "gold", "correct", "decided_by", "rounds", "calls"),
     *("seconds", "error"),
@@ -56,7 +53,6 @@ def evaluation_entry(folder: Path, key: str) -> RunEntry:
         MANIFEST: scrubbed(run),
         SUMMARY: scrubbed(summary.to_dict()),
         "rows.json": Drawn([rows], partial(_write_table, rows), table=True),
-        "figures.json": TableEntry(("figure", *ENDS), list(figures_of(summary))),
     }
     if summary.default_metric:  # the page marks right and wrong answers
         files["dialogues.html"] = Drawn([rows], partial(_write_dialogues, summary, rows))
@@ -101,7 +97,7 @@ def _write_table(rows: Path, path: Path) -> None:
     for row in islice(read_rows(rows), TABLE_ROWS):
         flat = {**row, "calls": row["usage"].get("calls")}
         table.append([flat.get(name) for name in COLUMNS])
-    write_table(path, TableEntry(COLUMNS, table))
+    write_json(path, TableEntry(COLUMNS, table).document)
 
 
 def _write_dialogues(summary: Summary, rows: Path, path: Path) -> None:
@@ -109,28 +105,6 @@ def _write_dialogues(summary: Summary, rows: Path, path: Path) -> None:
     if best:
         page = dialogues_page(best, run_name(scrubbed(summary.run)), summary.counts["rows"])
         path.write_text(page, encoding="utf-8", errors="backslashreplace")
-
-
-def figures_of(summary: Summary) -> Iterator[list[Any]]:
-    """Every other figure, a line each: groups, the protocol's report, forensics, the whole bill."""
-    tree = {
-        **{f"by_{group}": values for group, values in summary.groups.items()},
-        str(summary.run["program"]["program"]): summary.report,
-        "forensics": summary.forensics,
-        "usage": summary.usage,
-        "seconds": summary.seconds,
-    }
-
-    def lines(tree: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[list[Any]]:
-        for name, value in tree.items():
-            here = (*path, str(name))
-            score = value if isinstance(value, Mapping) else {"value": value}
-            if "value" not in score:
-                yield from lines(score, here)
-            elif isinstance(score["value"], int | float):
-                yield ["/".join(here), *(score.get(end) for end in ENDS)]
-
-    return lines(tree, ())
 
 
 def _evaluation_note(summary: Summary) -> str:

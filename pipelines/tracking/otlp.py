@@ -121,20 +121,13 @@ def _plain(value: Any) -> str | bool | int | float:
     return value if plain else json.dumps(value, ensure_ascii=False)
 
 
-def otlp_problem(seconds: float) -> str | None:
-    """What the endpoint says to a request without spans, in a line; None where it takes it."""
-    exporter = Exporter(seconds)
-    exporter.export(())
-    return exporter.problem
-
-
 class Exporter:
     """OpenTelemetry's exporter, whose replies cost neither memory nor more than its time-out.
 
     `problem` is what the endpoint said last of spans that it did not take.
     """
 
-    def __init__(self, seconds: float | None = None) -> None:
+    def __init__(self) -> None:
 
         answers: list[requests.Response] = []
 
@@ -156,12 +149,12 @@ class Exporter:
         self.problem: str | None = None
         self._answers = answers
         with self._muted():
-            self._exporter = OTLPSpanExporter(session=session, timeout=seconds)
+            self._exporter = OTLPSpanExporter(session=session)
         variable = os.environ.get
         limit = variable("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT") or variable(
             "OTEL_EXPORTER_OTLP_TIMEOUT"
         )
-        self._seconds = seconds or float(limit or SECONDS)
+        self._seconds = float(limit or SECONDS)
 
     def export(self, spans: Sequence[ReadableSpan]) -> int | None:
         """Send spans: how many are refused for good, or None where they may be sent again.

@@ -167,8 +167,8 @@ class Tracking:
                 with suppress(Exception), quiet():
                     open_client().set_terminated(self.run_id, self._status)
         finally:
+            self._note_reported()
             self._keep = None
-            self._reported.set()
 
     def _show_now_and_then(self) -> None:
         """Send how the run stands, as long as the process does little but wait for LMs.
@@ -201,7 +201,6 @@ class Tracking:
             self.missing, asks = pushed.missing, True
             if not pushed.outage:
                 break
-        self._note_reported()
         whole = not self.missing
         if not whole and self._keep is not None:
             with suppress(OSError):

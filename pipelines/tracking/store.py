@@ -293,52 +293,47 @@ def trace_pages(run_ids: Sequence[str]) -> dict[str, str]:
     uri = urlsplit(store_uri())
     place = uri._replace(netloc=uri.netloc.rpartition("@")[2], query="", fragment="")
     server = place.geturl().rstrip("/") if uri.scheme in ("http", "https") else LOCAL_UI
-    experiments, _ = _each(
-        run_ids, lambda client, run_id: client.get_run(run_id).info.experiment_id, 10.0
-    )
+    runs, _ = _each(run_ids, lambda client, run_id: client.get_run(run_id))
     return {
-        run_id: f"{server}/#/experiments/{experiment}/traces/"
-        for run_id, experiment in experiments.items()
+        run_id: f"{server}/#/experiments/{run.info.experiment_id}/traces/"
+        for run_id, run in runs.items()
     }
 
 
-def add_to_runs(run_ids: Sequence[str], path: Path, seconds: float = 60.0) -> str | None:
+def add_to_runs(run_ids: Sequence[str], path: Path) -> str | None:
     """Add a file to runs as an artifact. Returns what went wrong, in a line, or None.
 
-    A run that this store does not have is passed over if it has another one. Waits at most so long.
+    A run that this store does not have is passed over if it has another one.
     """
 
     def add(client: MlflowClient, run_id: str) -> None:
         check_place(client.get_run(run_id).info.artifact_uri)
         client.log_artifact(run_id, str(path))
 
-    done, problem = _each(run_ids, add, seconds)
+    done, problem = _each(run_ids, add)
     return None if done else problem
 
 
 def _each(
-    run_ids: Sequence[str], work: Callable[[MlflowClient, str], T], seconds: float
+    run_ids: Sequence[str], work: Callable[[MlflowClient, str], T]
 ) -> tuple[dict[str, T], str | None]:
     """The results of some work by run that this store has, and what went wrong last, in a line.
 
-    A store that is not there is not made. Waits at most so long.
+    A store that is not there is not made, and one that cannot be opened is asked once.
     """
-    problem: str | None = "it does not answer in time"
     done: dict[str, T] = {}
-
-    def do() -> None:
-        nonlocal problem
-        if missing := missing_store():  # runs of another store are no reason to make one
-            problem = f"there is no store {missing}"
-            return
+    if missing := missing_store():  # runs of another store are no reason to make one
+        return done, f"there is no store {missing}"
+    problem = None
+    with quiet():
+        try:
+            client = open_client()
+            client.search_experiments(max_results=1)
+        except Exception as error:  # of MLflow, a driver or the network
+            return done, problem_line(error)
         for run_id in run_ids:
             try:
-                with quiet():
-                    done[run_id] = work(open_client(), run_id)
-            except Exception as error:  # of MLflow, a driver or the network
+                done[run_id] = work(client, run_id)
+            except Exception as error:
                 problem = problem_line(error)
-
-    thread = threading.Thread(target=do, name="folkmoot-mlflow", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return dict(done), problem
+    return done, problem

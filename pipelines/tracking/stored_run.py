@@ -6,7 +6,7 @@ import hashlib
 import json
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 from mlflow import MlflowClient, MlflowException
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 
-from ..base.journal import write_json
 from .cursor import RunState
-from .entry import Content, Drawn, Json, ModelEntry, RunEntry, TableEntry, write_table
+from .entry import Content, Drawn, Json, ModelEntry, RunEntry, TableEntry
 from .models import log_model
 from .store import check_place, experiment_of
 from .values import LONGEST_PARAM, LONGEST_TAG, valid_name
@@ -26,7 +25,6 @@ NOTE_TAG, PARENT_TAG = "mlflow.note.content", "mlflow.parentRunId"
 TABLES_TAG = "mlflow.loggedArtifacts"
 CHANGED_TAG = "folkmoot.changed_on_resuming"
 LONGEST_DIGEST = 36
-AT_ONCE = 900  # metrics in one request; MLflow takes 1,000
 
 
 class Part(NamedTuple):
@@ -168,7 +166,12 @@ class StoredRun:
         for step, figures in entry.curve:
             if step > state.curve:
                 points += metrics_of(figures, step, None)
-        log_batch(self.client, run.info.run_id, points, new, tags)
+        self.client.log_batch(
+            run.info.run_id,
+            metrics=points,
+            params=[Param(name, text) for name, text in new.items()],
+            tags=[RunTag(name, value[:LONGEST_TAG]) for name, value in tags.items()],
+        )
         state.curve = max([state.curve, *(step for step, _ in entry.curve)])
         if entry.dataset is not None and not logged:
             try:
@@ -189,46 +192,40 @@ class StoredRun:
         self.client.log_inputs(self.run_id, [used])
 
     def _send_file(self, name: str, content: Content) -> None:
-        """Log a file or folder from where it is, and others by way of a temporary folder."""
-        folder = name.rpartition("/")[0] or None
-        run_id = str(self.run.info.run_id)
-        if isinstance(content, Path):
-            if content.is_dir():
-                self.client.log_artifacts(run_id, str(content), name)
-            else:
-                self.client.log_artifact(run_id, str(content), folder)
-            return
-        with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
-            path = Path(scratch) / Path(name).name
-            try:
-                _write(path, content)
-            except Exception as problem:
-                raise UnmadeError(str(problem) or type(problem).__name__) from problem
-            if path.exists():
-                self.client.log_artifact(run_id, str(path), folder)
+        """Log a file or folder from where it is, and others as what they hold."""
+        client, run_id, folder = self.client, str(self.run.info.run_id), name.rpartition("/")[0]
+        if isinstance(content, str):
+            text = content.encode("utf-8", "backslashreplace").decode()
+            client.log_text(run_id, text, name)
+        elif isinstance(content, TableEntry):
+            client.log_dict(run_id, content.document, name)
+        elif isinstance(content, dict):
+            client.log_dict(run_id, content, name)
+        elif isinstance(content, Drawn):
+            with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
+                path = Path(scratch) / Path(name).name
+                try:
+                    content.write(path)
+                except Exception as problem:
+                    raise UnmadeError(str(problem) or type(problem).__name__) from problem
+                if path.exists():
+                    client.log_artifact(run_id, str(path), folder or None)
+        elif content.is_dir():
+            client.log_artifacts(run_id, str(content), name)
+        else:
+            client.log_artifact(run_id, str(content), folder or None)
         if isinstance(content, TableEntry) or (isinstance(content, Drawn) and content.table):
             tables = json.loads(self.run.data.tags.get(TABLES_TAG, "[]"))
             table = {"path": name, "type": "table"}
             if table not in tables:
                 self.run.data.tags[TABLES_TAG] = json.dumps([*tables, table])
-                self.client.set_tag(run_id, TABLES_TAG, self.run.data.tags[TABLES_TAG])
+                client.set_tag(run_id, TABLES_TAG, self.run.data.tags[TABLES_TAG])
 
     def _end(self) -> None:
         self.client.set_terminated(str(self.run.info.run_id), self.entry.status, self.entry.ended)
 
     def _send_model(self, model: ModelEntry) -> None:
         log_model(self.client, self.run, model, asks=self.asks)
-
-
-def _write(path: Path, content: Content) -> None:
-    if isinstance(content, str):
-        path.write_text(content, encoding="utf-8", errors="backslashreplace")
-    elif isinstance(content, TableEntry):
-        write_table(path, content)
-    elif isinstance(content, Drawn):
-        content.write(path)
-    else:
-        write_json(path, content)
 
 
 def digest_of(*contents: Any) -> str:
@@ -244,7 +241,7 @@ def digest_of(*contents: Any) -> str:
                     with open(path, "rb") as file:
                         digest.update(hashlib.file_digest(file, "sha256").digest())
         else:
-            plain = [content.columns, content.rows] if isinstance(content, TableEntry) else content
+            plain = content.document if isinstance(content, TableEntry) else content
             digest.update(json.dumps(plain, sort_keys=True, default=str).encode())
     return digest.hexdigest()[:16]
 
@@ -261,21 +258,6 @@ def run_in(client: MlflowClient, run_id: str) -> Run | None:
         return None
     check_place(run.info.artifact_uri)
     return run
-
-
-def log_batch(
-    client: MlflowClient,
-    run_id: str,
-    metrics: Sequence[Any],
-    params: Mapping[str, str],
-    tags: Mapping[str, str],
-) -> None:
-    """Log metrics, parameters and tags in as many requests as they need."""
-    own_params = [Param(name, text) for name, text in params.items()]
-    own_tags = [RunTag(name, value[:LONGEST_TAG]) for name, value in tags.items()]
-    for start in range(0, max(len(metrics), len(own_params), len(own_tags)), AT_ONCE):
-        now = slice(start, start + AT_ONCE)
-        client.log_batch(run_id, metrics=metrics[now], params=own_params[now], tags=own_tags[now])
 
 
 def metrics_of(figures: Mapping[str, float], step: int, moment: int | None) -> list[Any]:

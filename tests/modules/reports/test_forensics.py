@@ -21,7 +21,6 @@ from folkmoot.modules.reports.forensics import CHANGES, chances, forensics, move
 from folkmoot.modules.reports.shapley import ballot_of, coalitions_right, shapley_values
 from folkmoot.pipelines.runs.summary import summarise
 from folkmoot.pipelines.testing.server import ScriptedServer
-from folkmoot.pipelines.tracking.evaluation import figures_of
 
 CHOICES = {"A": "bank", "B": "mall", "C": "park"}
 
@@ -409,16 +408,16 @@ def test_shapley_values_are_of_at_most_eight_voters() -> None:
     assert "shapley" not in forensics([many])
 
 
-def test_forensics_are_in_the_summary_and_in_the_table_of_figures() -> None:
+def test_forensics_are_in_the_summary() -> None:
     run = {"program": {"program": "deliberation"}}
     summary = summarise([LOST, WON, SPLIT, AGREED], 4, lambda _: {}, run)
-    metrics = {figure: value for figure, value, *_ in figures_of(summary)}
-    assert metrics["forensics/sycophancy/rate"] == 0.5
-    assert metrics["forensics/oracle/gap"] == 0.5
-    assert metrics["forensics/agent/r/shapley"] == 0.375
-    assert metrics["forensics/agent/i/flips/right_to_wrong"] == 1
-    assert metrics["forensics/sway/r/i/to_wrong"] == 1
-    assert summary.to_dict()["forensics"]["talk"]["accuracy"] == 0.5
+    figures = summary.to_dict()["forensics"]
+    assert figures["sycophancy"]["rate"]["value"] == 0.5
+    assert figures["oracle"]["gap"] == 0.5
+    assert figures["agent"]["r"]["shapley"] == 0.375
+    assert figures["agent"]["i"]["flips"]["right_to_wrong"] == 1
+    assert figures["sway"]["r"]["i"]["to_wrong"] == 1
+    assert figures["talk"]["accuracy"] == 0.5
 
 
 @pytest.mark.parametrize(

@@ -125,25 +125,6 @@ def test_ask_as_json_is_the_prediction_and_nothing_else(scripted: ScriptedServer
     assert found["usage"]["calls"] == 2
 
 
-def test_ask_passes_context_and_kind_and_options_on(scripted: ScriptedServer) -> None:
-    scripted.reply = lambda body: json.dumps({"answer": "42"})
-    words = [
-        "--context",
-        "Forty-two.",
-        "--kind",
-        "number",
-        "--temperature",
-        "0.5",
-        "--max-tokens",
-        "77",
-        "-q",
-    ]
-    assert folkmoot("ask", "single:simple", "How many?", *words, *lm(scripted)).stdout == "42\n"
-    body = scripted.bodies[0]
-    assert (body["temperature"], body["max_tokens"]) == (0.5, 77)
-    assert "Forty-two." in body["messages"][-1]["content"]
-
-
 def test_a_recorded_question_is_answered_again_without_the_endpoint(tmp_path: Path) -> None:
     words = ["ask", SPEC, "What holds soup?", "--choice", "a flask", "--choice", "a net", "--json"]
     with ScriptedServer() as server:
@@ -201,17 +182,6 @@ def test_a_run_from_the_cache_still_tells_the_price(
     assert f"{float(f'{each:.2g}'):g} USD for 1,000 questions" in told
 
 
-def test_what_libraries_print_stays_off_standard_output(
-    scripted: ScriptedServer, ten: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "folkmoot.pipelines.evaluation.plan.check_metric", lambda *_: print("chatter")
-    )
-    result = evaluate(scripted, ten, "--json")
-    assert json.loads(result.stdout)["counts"]["rows"] == 10
-    assert "chatter" in result.stderr
-
-
 def test_quiet_says_the_one_thing(scripted: ScriptedServer, ten: Path) -> None:
     result = evaluate(scripted, ten, "--quiet")
     assert result.stdout == "50.0% [23.7%, 76.3%] right on 10 questions\n"
@@ -249,16 +219,6 @@ def test_each_seat_gets_its_lm_and_address(scripted: ScriptedServer, ten: Path) 
     assert "judge openai/big" in result.stderr
 
 
-def test_lms_of_a_yaml_file_keep_their_seats(
-    scripted: ScriptedServer, ten: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "p.yaml").write_text(
-        "program: deliberation:intuitive,reasoner\nlms: {reasoner: openai/own}\n"
-    )
-    evaluate(scripted, ten, "--limit", "1", program="p.yaml")
-    assert sorted({body["model"] for body in scripted.bodies}) == ["own", "scripted"]
-
-
 def test_a_recorded_run_replays_to_the_same_rows(ten: Path, tmp_path: Path) -> None:
     with ScriptedServer() as server:
         server.reply = lambda body: json.dumps(
@@ -284,33 +244,6 @@ def test_a_recorded_run_replays_to_the_same_rows(ten: Path, tmp_path: Path) -> N
         refused = folkmoot("evaluate", SPEC, "--data", ten, *lm_option, *words)
         assert refused.exit_code == 2
         assert "answers as recorded" in refused.stderr
-
-
-def test_weights_are_fitted_on_training_questions(
-    scripted: ScriptedServer, ten: Path, tmp_path: Path
-) -> None:
-    def reply(body: dict[str, Any]) -> str:
-        return json.dumps({"answer": "A" if reasons(body) else "B"})
-
-    scripted.reply = reply
-    train = tmp_path / "train.jsonl"
-    rows = [
-        question(number, id=f"t{number}", question=f"Which is it, {number}?")
-        for number in range(20)
-    ]
-    train.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    program = "ensemble:simple,cot:weighted"
-    result = evaluate(scripted, ten, "--train", train, "--json", program=program)
-    found = json.loads(result.stdout)
-    weights = found["training"]["weights"]
-    assert weights["cot"] > weights["simple"] == 0
-    assert found["training"]["usage"]["calls"] == 40
-    assert {row["answer"] for row in rows_of(Path(found["out"]))} == {"A"}
-    assert len(scripted.requests) == 60
-    evaluate(scripted, ten, "--train", train, "--json", program=program)
-    assert len(scripted.requests) == 60
-    shown = evaluate(scripted, ten, "--train", train, "--demos", "2", "--json", program=program)
-    assert json.loads(shown.stdout)["training"]["questions"] == 18
 
 
 def test_test_questions_among_the_training_questions_are_noticed(

@@ -19,10 +19,8 @@ from cli_helpers import (
     evaluate,
     folkmoot,
     isolate,
-    question,
     rows_of,
     ten_questions,
-    write,
 )
 
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -109,22 +107,6 @@ def test_a_verdict_can_fail_a_build(
     assert tuple(result.exit_code for result in results) == codes
     assert "undecided" in results[0].stdout
     refused(folkmoot("compare", *two, "--fail-if", "wrose"), "did you mean 'worse'", scripted)
-
-
-def test_what_an_lm_said_can_do_nothing_to_the_terminal(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    rows = [
-        question(number, choices=None, answer="x\x1b[31m[bold]y", kind="span")
-        for number in range(2)
-    ]
-    spans = write(tmp_path / "spans.jsonl", *rows)
-    evaluate(scripted, spans, "--out", "a")
-    scripted.reply = lambda _: json.dumps({"answer": "x\x1b[31m[bold]y"})
-    evaluate(scripted, spans, "--out", "b")
-    shown = folkmoot("compare", "a", "b", "--show", 2).stdout
-    assert "[bold]" in shown
-    assert "\x1b" not in shown
 
 
 # The budget-matched baseline

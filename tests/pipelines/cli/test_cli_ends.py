@@ -63,17 +63,6 @@ def test_too_many_failures_stop_the_run(
     assert [row["error"] for row in rows_of(tmp_path / "out")] == [None] * 10
 
 
-def test_a_run_in_which_everything_failed_has_failed(scripted: ScriptedServer, ten: Path) -> None:
-    scripted.reply = bad_request
-    result = evaluate(scripted, ten)
-    assert result.exit_code == 1
-    assert "every question failed, because " in result.stderr
-    assert "too hot" in result.stderr
-    assert result.stderr.splitlines()[-1].count("too hot") == 1
-    assert result.stdout.startswith("all 10 questions failed\n")
-    assert evaluate(scripted, ten, "-q").stdout == "all 10 questions failed\n"
-
-
 def test_a_wrong_key_fails_at_once_and_is_shown_nowhere(
     scripted: ScriptedServer, ten: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,20 +157,6 @@ def test_datasets_lists_names_splits_licences_and_places() -> None:
     assert "test" in found["sample-choice"]["here"]
 
 
-def test_lms_lists_names_sizes_licences_and_places(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path))
-    (tmp_path / "weights").mkdir()
-    (tmp_path / "weights" / "qwen2.5-coder-0.5b-instruct-q4_k_m.gguf").touch()
-    shown = folkmoot("lms").stdout
-    for told in ("local/qwen2.5-coder-1.5b", "1,117", "Apache-2.0", "Gemma Terms of Use"):
-        assert told in shown
-    found = {one["name"]: one for one in json.loads(folkmoot("lms", "--json").stdout)}
-    assert found["local/qwen2.5-coder-0.5b"]["here"].endswith("0.5b-instruct-q4_k_m.gguf")
-    assert found["local/qwen2.5-coder-1.5b"]["get"] == "folkmoot lms get qwen2.5-coder-1.5b"
-
-
 def test_doctor_asks_the_lm_and_shows_no_key(
     scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,33 +174,12 @@ def test_doctor_asks_the_lm_and_shows_no_key(
     assert result.exit_code == (0 if found["ok"] else 1)
 
 
-def test_doctor_fails_on_what_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path / "file" / "cache"))
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://user:{KEY}@127.0.0.1:{free_port()}")
-    result = folkmoot("doctor", "--lm", "openai/x", "--api-base", "nowhere")
-    assert result.exit_code == 1
-    failed = [line for line in result.stdout.splitlines() if line.startswith("fail")]
-    assert [line.split()[1] for line in failed] == ["cache:", "MLflow", "LM"]
-    assert "set FOLKMOOT_CACHE" in failed[0]
-    assert "cannot be reached" in failed[1]
-    assert KEY not in result.output
-
-
 def test_a_taken_port_is_named(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db")
     result = folkmoot("ui", "--port", scripted.port)
     assert result.exit_code == 2
     assert f"port {scripted.port}" in result.stderr
     assert "choose another --port" in result.stderr
-
-
-def test_a_store_on_a_server_has_its_ui_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"https://me:{KEY}@tracking.example")
-    result = folkmoot("ui")
-    assert result.exit_code == 0
-    assert "https://…@tracking.example" in result.stdout
-    assert KEY not in result.output
 
 
 FINALISED = """

@@ -86,20 +86,6 @@ def test_a_plan_first_and_figures_after(scripted: Any, files: list[str]) -> None
     assert quiet.stderr == ""
 
 
-def test_a_dry_run_asks_nothing(scripted: Any, files: list[str]) -> None:
-    done = run(scripted, *files, "--optimizer", "mipro", "--out", "out", "--dry-run", "--json")
-    assert done.exit_code == 0
-    plan = json.loads(done.stdout)["plan"]
-    assert (
-        plan["calls"][0]
-        == 18
-        <= plan["calls"][1]
-        == plan["comparison_calls"] + plan["optimizer_calls"]
-    )
-    assert not scripted.bodies
-    assert not Path("out").exists()
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

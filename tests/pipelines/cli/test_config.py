@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 import pytest
-from cli_helpers import KEY, evaluate, folkmoot, isolate, ten_questions
+from cli_helpers import KEY, folkmoot, isolate, ten_questions
 
 import folkmoot as fm
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -115,15 +115,18 @@ def test_where_defaults_come_from_is_shown(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("lmm = 'openai/x'", "folkmoot.toml: lmm is no option (did you mean 'lm'?)"),
-        ("[evaluate]\noptimizer = 'mipro'", "folkmoot.toml: [evaluate] optimizer is no option"),
-        ("[evalute]\nlimit = 1", "folkmoot.toml: evalute is no option (did you mean 'evaluate'?)"),
-        ("program = 'single:cot'", "folkmoot.toml: program is no option"),
+        ("lmm = 'openai/x'", "folkmoot.toml: lmm is not an option (did you mean 'lm'?)"),
+        ("[evaluate]\noptimizer = 'mipro'", "folkmoot.toml: [evaluate] optimizer is not an option"),
+        (
+            "[evalute]\nlimit = 1",
+            "folkmoot.toml: evalute is not an option (did you mean 'evaluate'?)",
+        ),
+        ("program = 'single:cot'", "folkmoot.toml: program is not an option"),
         ("concurrency = 0", "folkmoot.toml: concurrency is 0: give a whole number of at least 1"),
         ("concurrency = '16'", "folkmoot.toml: concurrency is not a whole number"),
         ("track = 'no'", "folkmoot.toml: track is not true or false"),
         ("lm = 3", "folkmoot.toml: lm is not a list of text in quotes"),
-        ("lm = ", "folkmoot.toml is no TOML"),
+        ("lm = ", "folkmoot.toml is not TOML"),
         ("yes = true", "folkmoot.toml: yes is for the command line"),
         (f"api_key = '{KEY}'", "folkmoot.toml: api_key looks like a key"),
         (f'[ask]\nlm_set = [\'extra_body={{"api_key": "{KEY}"}}\']', "holds a key or password"),
@@ -241,26 +244,6 @@ def test_a_file_of_somebody_else_is_refused(home: Path, monkeypatch: pytest.Monk
     os.chown(home / "folkmoot.toml", owner, -1)
     monkeypatch.setattr("os.geteuid", lambda: owner + 1)
     assert "belongs to another user" in folkmoot(*ASK).stderr
-
-
-def test_defaults_that_a_command_has_no_use_for_are_no_error(
-    scripted: ScriptedServer, home: Path
-) -> None:
-    config(
-        'lm = ["openai/x", "judge=openai/y"]\nprice = ["openai/elsewhere=1,2"]\nbudget = "500 '
-        'calls"\n'
-    )
-    source = ten_questions(home)
-    for name in ("one", "two"):
-        done = folkmoot(
-            "evaluate", "single:simple", "--data", source, "--no-track", "--out", name, "-q"
-        )
-        assert done.exit_code == 0, done.output
-    assert folkmoot("compare", "one", "two", "--json").exit_code == 0
-    recorded = evaluate(scripted, source, "--out", "three", "--record", "record", "--limit", 2)
-    assert recorded.exit_code == 0
-    again = ("--data", source, "--limit", 2, "--lm", "replay/record", "--out", "four", "--no-track")
-    assert folkmoot("evaluate", "single:simple", *again).exit_code == 0
 
 
 def test_files_beside_the_configuration_are_found_from_below(

@@ -5,7 +5,6 @@ programs.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from pathlib import Path
@@ -18,7 +17,6 @@ from typer.testing import CliRunner
 
 import folkmoot as fm
 from folkmoot.pipelines.cli import app as cli
-from folkmoot.pipelines.cli.guard import leave_quietly
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 
@@ -104,15 +102,6 @@ def test_what_cannot_be_read_from_a_pipe_is_one_line(
     assert done.exit_code == 2
     assert told in done.stderr
     assert len(done.stderr.splitlines()) == 1
-
-
-def test_a_reader_that_reads_no_further_is_no_complaint(monkeypatch: pytest.MonkeyPatch) -> None:
-    reader, writer = os.pipe()
-    with os.fdopen(writer, "w") as stdout:
-        monkeypatch.setattr("sys.stdout", stdout)
-        stdout.write("a result")
-        os.close(reader)
-        leave_quietly()
 
 
 # What happens

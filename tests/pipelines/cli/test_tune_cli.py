@@ -53,23 +53,6 @@ def test_json_has_calls_scores_and_the_winners_settings(scripted: ScriptedServer
     assert found["calls"]["made"] + 16 * 2 * 2 == len(scripted.requests)
 
 
-def test_a_validation_run_names_its_own_questions(scripted: ScriptedServer, tmp_path: Path) -> None:
-    for name in ("train", "validation"):
-        rows = [json.loads(line) for line in Path(f"{name}.jsonl").read_text().splitlines()]
-        renamed = [
-            {**{k: v for k, v in row.items() if k != "question"}, "asked": row["question"]}
-            for row in rows
-        ]
-        write(tmp_path / f"{name}.jsonl", *renamed)
-    scripted.reply = scripted_by(critic_first)
-    done = folkmoot(*words(scripted, "--columns", "question=asked", "--validation-limit", 8))
-    assert done.exit_code == 0, done.stderr
-    settings = json.loads(Path("out/validation/winner/run.json").read_text())["settings"]
-    assert (settings["data"], settings["limit"]) == ("validation.jsonl", 8)
-    matched = folkmoot("compare", "out/validation/winner", "--match-budget", *lm(scripted))
-    assert matched.exit_code == 0, matched.stderr
-
-
 def test_the_result_in_words_and_the_same_command_again(scripted: ScriptedServer) -> None:
     scripted.reply = scripted_by(critic_first)
     done = folkmoot(*words(scripted, "--objective", "accuracy,calls"))

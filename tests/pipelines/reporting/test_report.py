@@ -17,6 +17,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dspy
@@ -898,10 +899,8 @@ def test_the_page_is_an_artifact_of_every_run_it_is_about(
     fm.evaluate(program, ask(4), lm=dspy.LM("openai/none"), out="talk", settings={"data": "d"})
     run_id = json.loads(Path("talk/run.json").read_text())["mlflow_run_id"]
     client = mlflow.MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
-    table = json.loads(Path(client.download_artifacts(run_id, "figures.json")).read_text())["data"]
-    figures = {name: value for name, value, *_ in table}
-    assert figures["forensics/sycophancy/rate"] == 1.0
-    assert figures["forensics/agent/i/flips/right_to_wrong"] == 4
+    summary = json.loads(Path(client.download_artifacts(run_id, "summary.json")).read_text())
+    assert summary["forensics"]["agent"]["i"]["flips"]["right_to_wrong"] == 4
     fm.report("talk", tracking=False)
     assert "report.html" not in [artifact.path for artifact in client.list_artifacts(run_id)]
     assert "/traces/" not in Path("talk/report.html").read_text()
@@ -917,9 +916,9 @@ def test_the_page_is_an_artifact_of_every_run_it_is_about(
 def test_links_to_traces_lead_to_the_server_without_credentials(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        "folkmoot.pipelines.tracking.tracker.experiments_of", lambda ids: dict.fromkeys(ids, "7")
-    )
+    run = SimpleNamespace(info=SimpleNamespace(experiment_id="7"))
+    runs = lambda ids, _: (dict.fromkeys(ids, run), None)
+    monkeypatch.setattr("folkmoot.pipelines.tracking.store._each", runs)
     monkeypatch.setenv(
         "MLFLOW_TRACKING_URI", "https://me:sk-canary@mlflow.example:8443/base/?token=sk-canary"
     )

@@ -4,11 +4,9 @@ changed.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +23,6 @@ from folkmoot.pipelines.evaluation.evaluate import carry_out
 from folkmoot.pipelines.evaluation.plan import EvaluationPlan, plan_evaluation
 from folkmoot.pipelines.evaluation.request import EvaluateRequest
 from folkmoot.pipelines.tracking import run as running
-from folkmoot.pipelines.tracking.context import caller_place, from_caller
 
 PARENT = "mlflow.parentRunId"
 ASKED = [
@@ -126,47 +123,6 @@ def names(client: mlflow.MlflowClient) -> list[str]:
 
 def experiment_of(client: mlflow.MlflowClient, found: fm.Evaluation) -> str:
     return str(client.get_experiment(client.get_run(found.run_id).info.experiment_id).name)
-
-
-def test_an_experiment_that_is_not_there_is_no_reason_to_take_another(
-    client: mlflow.MlflowClient, lm: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "31415")
-    with pytest.warns(RuntimeWarning, match="31415"):
-        found = evaluated(lm, out=tmp_path / "out")
-    assert found.accuracy == 1.0
-    assert found.run_id is None
-    monkeypatch.delenv("MLFLOW_EXPERIMENT_ID")
-    assert names(client) == []
-
-
-def test_active_runs_are_those_of_the_callers_thread(client: mlflow.MlflowClient, lm: Any) -> None:
-    """Two threads with a run each, a running loop, and an async function that works in another
-    thread.
-    """
-    mlflow.set_experiment("her experiment")
-    found: dict[str, str | None] = {}
-
-    def work() -> None:
-        with mlflow.start_run() as run:
-            found[run.info.run_id] = evaluated(lm).run_id
-
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-
-    async def main() -> None:
-        with mlflow.start_run() as run:
-            found[run.info.run_id] = evaluated(lm).run_id
-            assert (await from_caller(asyncio.to_thread)(caller_place))[
-                "mlflow_parent_id"
-            ] == run.info.run_id
-
-    asyncio.run(main())
-    for thread in threads:
-        thread.join()
-    assert {client.get_run(own).data.tags[PARENT] for own in found.values()} == set(found)
-    assert len(found) == 3
 
 
 def test_a_short_run_has_its_result_before_mlflow_has_any_of_it(

@@ -24,9 +24,6 @@ from stores import new_store
 from wire_children import asks_collector
 
 import folkmoot as fm
-from folkmoot.pipelines.cli import doctor as cli_doctor
-from folkmoot.pipelines.cli.doctor import examine
-from folkmoot.pipelines.cli.options import DoctorRequest
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking import evaluation
 
@@ -214,22 +211,6 @@ def test_a_batch_that_is_refused_does_not_keep_the_others_back(
     with pytest.warns(RuntimeWarning, match=r"did not take 5 of 15 spans .*: it answered 413\)"):
         assert not traced(scripted.url, tmp_path / "run").wait_for_traces()
     assert len(collector.spans) == 10
-
-
-def test_the_doctor_asks_the_endpoint(
-    collector: Collector, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def said() -> tuple[str, str]:
-        check = {one.name: one for one in examine(DoctorRequest())}["OTLP endpoint"]
-        return check.status, check.said
-
-    for name in ("_answers", "_data", "_embedded", "_store"):
-        monkeypatch.setattr(cli_doctor, name, lambda *_: ("ok", ""))
-    assert said() == ("ok", "none set; traces go to MLflow alone")
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{collector.url}?key={KEY}")
-    assert said() == ("ok", f"{collector.url}?… takes traces")
-    collector.status = 403
-    assert said() == ("warn", f"{collector.url}?… takes no traces (it answered 403)")
 
 
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +19,8 @@ from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
-from folkmoot.modules.base.calls import metered
 from folkmoot.modules.protocols.program import Program, prediction_of
-from folkmoot.pipelines.runs.traces import TRACES, read_traces, traced_ids
+from folkmoot.pipelines.runs.traces import TRACES, traced_ids
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking import evaluation, push
 from folkmoot.pipelines.tracking import traces as traces_send
@@ -127,33 +125,6 @@ def test_every_question_has_a_trace_with_its_turns_and_calls(
         assert "mlflow.trace.cost" not in trace.info.trace_metadata
 
 
-def test_evaluations_at_once_keep_their_traces_and_parents_apart(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    from mlflow import MlflowClient
-
-    client = MlflowClient()
-    traced(scripted.url, tmp_path / "first", n=1, name="apart")
-    experiment = client.get_run(run_id(tmp_path / "first")).info.experiment_id
-    parents = [client.create_run(experiment).info.run_id for _ in range(3)]
-
-    def one(number: int) -> None:
-        traced(
-            scripted.url, tmp_path / f"{number}", n=3 + number, parent=parents[number], name="apart"
-        )
-
-    threads = [threading.Thread(target=one, args=(number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for number in range(3):
-        out = tmp_path / f"{number}"
-        assert found(out).keys() == {f"q{place}" for place in range(3 + number)}
-        tags = client.get_run(run_id(out)).data.tags
-        assert tags["mlflow.parentRunId"] == parents[number]
-
-
 def test_a_resumed_run_has_each_trace_once(scripted: ScriptedServer, tmp_path: Path) -> None:
     out = tmp_path / "out"
     first = traced(scripted.url, out, n=6, budget="5 calls", concurrency=2)
@@ -166,20 +137,6 @@ def test_a_resumed_run_has_each_trace_once(scripted: ScriptedServer, tmp_path: P
     traces = found(out)
     assert traces.keys() == {f"q{number}" for number in range(6)}
     assert [len(trace.info.assessments) for trace in traces.values()] == [1] * 6
-
-
-def test_a_trace_without_a_row_is_replaced(scripted: ScriptedServer, tmp_path: Path) -> None:
-    """Killed after a question's trace was written, and before its row was."""
-    out = tmp_path / "out"
-    traced(scripted.url, out, n=3)
-    lines = (out / "results.jsonl").read_text().splitlines(keepends=True)
-    (out / "results.jsonl").write_text("".join(lines[:2]))
-    traced(scripted.url, out, n=3)
-    assert len(list(read_traces(out / TRACES))) == 4
-    traces = found(out)
-    assert traces.keys() == {"q0", "q1", "q2"}
-    calls = [span for span in traces["q2"].data.spans if span.span_type == "CHAT_MODEL"]
-    assert [span.attributes["folkmoot.from_record"] for span in calls] == [True, True]
 
 
 def test_a_failed_question_has_a_failed_trace_until_it_is_answered(
@@ -207,19 +164,6 @@ def test_a_failed_question_has_a_failed_trace_until_it_is_answered(
     assert traces["q1"].info.state == "OK"
     assert len(traces["q1"].info.assessments) == 1
     assert all(span.status.status_code == "OK" for span in traces["q1"].data.spans)
-
-
-def test_what_was_answered_untraced_is_traced_on_resuming(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    traced(scripted.url, out, n=5, rate=0.2)
-    traced(scripted.url, out, n=5, rate=1.0)
-    traces = found(out)
-    assert traces.keys() == {f"q{number}" for number in range(5)}
-    for trace in traces.values():
-        agents = [span for span in trace.data.spans if span.span_type == "AGENT"]
-        assert [span.name for span in agents] == ["intuitive, round 1", "reasoner, round 1"]
 
 
 def test_many_traces_are_sent_by_a_thread_of_their_own(
@@ -311,22 +255,3 @@ def test_agents_of_one_name_that_speak_at_once_have_their_own_calls(
     assert calls.keys() == {(f"cot, round 1, sample {place}", word) for place, word in said}
     for (_, word), prompts in calls.items():
         assert [str(word) in prompt for prompt in prompts] == [True]
-
-
-def test_a_turn_of_many_calls_has_them_all_and_others_stand_alone(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    async def flow(self: Seats, task: Task) -> list[Turn]:
-        with metered() as usage:
-            for word in ("One.", "Two."):
-                last = await self.first.seat.ask(replace(task, question=f"{word} {task.question}"))
-        await self.second.seat.ask(replace(task, question=f"Unheard. {task.question}"))
-        return [replace(last, text="said", usage=usage), Turn("silent", 1, "A", "")]
-
-    calls = calls_of_agents(Seats(flow), scripted.url, tmp_path / "out")
-    assert {agent: len(prompts) for agent, prompts in calls.items()} == {
-        ("cot, round 1", "said"): 2,
-        ("silent, round 1", ""): 0,
-        ("cot", None): 1,
-    }
-    assert "Unheard." in calls["cot", None][0]

@@ -11,7 +11,6 @@ import shutil
 import socket
 import sqlite3
 import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import closing, redirect_stderr, redirect_stdout
@@ -45,7 +44,6 @@ from folkmoot.pipelines.tracking.values import (
     params_of,
     scrubbed,
     title,
-    valid_name,
 )
 
 CANARY = "sk-canary-8d1f4e7a"
@@ -257,7 +255,7 @@ def test_the_artifacts_can_be_read_by_people_and_by_mlflow(
     run_id = pushed(here / "out", a_run())
     folder = artifacts(here, run_id)
     assert {path.name for path in folder.iterdir()} == {
-        *("results.jsonl", "summary.json", "run.json", "rows.json", "figures.json"),
+        *("results.jsonl", "summary.json", "run.json", "rows.json"),
         *("details.json", "dialogues.html", "deliberation.png"),
     }
     assert (folder / "results.jsonl").read_text() == (here / "out" / "results.jsonl").read_text()
@@ -267,14 +265,6 @@ def test_the_artifacts_can_be_read_by_people_and_by_mlflow(
     assert list(table["id"]) == ["q0", "q1", "q2", "q3"]
     assert list(table["correct"]) == [True, False, True, False]
     assert table["error"][3] == "no answer in time"
-    figures = MlflowClient().load_table(experiment, "figures.json", [run_id])
-    known = figures.set_index("figure")
-    subject = known.loc["by_subject/language/arts"]
-    assert (subject["value"], subject["n"]) == (1.0, 2)
-    assert 0 < subject["low"] < subject["high"] == 1
-    assert known["value"]["deliberation/consensus_rate"] == pytest.approx(2 / 3)
-    assert known["low"].isna()["deliberation/consensus_rate"]
-    assert known["value"]["usage/truncated_calls"] == 0
 
 
 def an_entry(**fields: Any) -> RunEntry:
@@ -468,20 +458,6 @@ def test_no_key_is_written_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch)
     assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
 
 
-def test_several_pushes_at_once_are_several_runs(here: Path) -> None:
-    def one(number: int) -> None:
-        pushed(here / f"out{number}", a_run(program_hash=str(number) * 64))
-
-    threads = [threading.Thread(target=one, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    runs = stored()
-    assert {run.data.tags["folkmoot.program_hash"][0] for run in runs} == set("0123")
-    assert {run.info.status for run in runs} == {"FINISHED"}
-
-
 class Echo(Program):
     """Answers A without asking anybody."""
 
@@ -513,15 +489,6 @@ def test_an_evaluation_is_one_run_however_often_it_is_resumed(here: Path) -> Non
     assert "so it is" in page
 
 
-def test_no_tracking_does_nothing(tmp_path: Path) -> None:
-    tracking = Tracking()
-    tracking.show(1, {"accuracy": 1.0})
-    tracking.end()
-    tracking.stop("FAILED")
-    assert tracking.run_id is None
-    assert tracking.wait()
-
-
 @pytest.mark.parametrize(
     ("run", "score", "name"),
     [
@@ -538,15 +505,6 @@ def test_a_title_begins_with_the_score_and_fits(
     assert made == (name or made)
     assert len(made) <= 40
     assert made.startswith(score or "2 agents + judge · ") or name == "my own"
-
-
-@given(st.text(max_size=300))
-def test_every_name_becomes_one_that_mlflow_takes(text: str) -> None:
-    from mlflow.utils.validation import _validate_metric_name
-
-    name = valid_name(f"by_subject/{text}")
-    _validate_metric_name(name)
-    assert len(name) <= 250
 
 
 @given(

@@ -240,23 +240,6 @@ def test_a_server_killed_and_started_again_during_a_run_gets_everything(
 
 
 @pytest.mark.nightly
-def test_a_server_that_stops_answering_for_a_while_holds_nothing_up(
-    server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
-    monkeypatch.setattr(running, "FIRST_SECONDS", 0.05)
-    monkeypatch.setattr(running, "LIVE_SECONDS", 0.05)
-    monkeypatch.setattr(running, "MOST_CPU", 9.0)
-    scripted.reply = at = At(
-        request_10=lambda: server.send(signal.SIGSTOP),
-        request_70=lambda: server.send(signal.SIGCONT),
-    )
-    evaluated(scripted.url, tmp_path / "out", 40, traces=0.5)
-    assert at.times[69] - at.times[10] < 10
-    check_complete(tmp_path / "out", 40, traces=20)
-
-
-@pytest.mark.nightly
 def test_a_server_that_is_down_all_the_time_gets_the_run_from_the_next_one(
     server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -442,20 +425,6 @@ def test_mlflow_remembers_the_version_of_a_server_as_when_this_was_written() -> 
     RestStore._get_server_version.cache_clear()
     assert RestStore._get_server_version(there) is None
     assert RestStore._get_server_version.cache_info().currsize == 1
-
-
-def test_what_is_no_finished_run_is_not_pushed(tmp_path: Path, away: Path) -> None:
-    with pytest.raises(fm.UserError, match="holds no run"):
-        push(tmp_path)
-    with pytest.raises(fm.UserError, match="there is no folder"):
-        push(tmp_path / "nowhere")
-    told = CliRunner().invoke(app, ["push", str(tmp_path), "--json"])
-    assert told.exit_code == 1
-    assert "holds no run" in json.loads(told.stdout)["runs"][0]["problem"]
-    absent = CliRunner().invoke(app, ["push", str(tmp_path), str(tmp_path / "nowhere")])
-    assert absent.exit_code == 2
-    said = f"there is no folder {tmp_path}/nowhere: name the folder of a finished run"
-    assert absent.stderr == f"folkmoot: {said}\n"
 
 
 @pytest.mark.nightly
