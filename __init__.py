@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     __version__: str
+    from .modules.agents.exchange import Exchange as Exchange
     from .modules.agents.profile import Profile as Profile
     from .modules.base.errors import UserError as UserError
     from .modules.environment import CorpusEnvironment as CorpusEnvironment
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from .pipelines.contest.contest import acontest as acontest
     from .pipelines.contest.contest import contest as contest
     from .pipelines.contest.outcome import Contest as Contest
+    from .pipelines.controls.controls import controls as controls
+    from .pipelines.controls.outcome import Controls as Controls
     from .pipelines.data.embeddings import Embedder as Embedder
     from .pipelines.data.load import load as load
     from .pipelines.distillation.distil import distil as distil
@@ -77,12 +80,14 @@ _WHERE = {
     "Comparison": ".pipelines.comparison.comparison",
     "Compilation": ".pipelines.compilation.outcome",
     "Contest": ".pipelines.contest.outcome",
+    "Controls": ".pipelines.controls.outcome",
     "CorpusEnvironment": ".modules.environment",
     "Deliberation": ".modules.protocols.deliberation",
     "Embedder": ".pipelines.data.embeddings",
     "Endpoint": ".pipelines.meter.server",
     "Ensemble": ".modules.protocols.ensemble",
     "Evaluation": ".pipelines.evaluation.earlier",
+    "Exchange": ".modules.agents.exchange",
     "Forecast": ".pipelines.forecasting.forecast",
     "Imported": ".pipelines.logs.import_log",
     "Metric": ".modules.reading.metrics",
@@ -112,6 +117,7 @@ _WHERE = {
     "compare": ".pipelines.comparison.compare",
     "compile": ".pipelines.compilation.compile",
     "contest": ".pipelines.contest.contest",
+    "controls": ".pipelines.controls.controls",
     "distil": ".pipelines.distillation.distil",
     "forecast": ".pipelines.forecasting.forecast",
     "evaluate": ".pipelines.evaluation.evaluate",

@@ -57,7 +57,8 @@ def body(said: str, tokens: int, held: bool) -> dict[str, Any]:
 
 
 def over_http(server: EmbeddedServer) -> Ask:
-    place, key = urlsplit(server.base_url).netloc, server.api_key
+    server.start()
+    place, key = urlsplit(server.address).netloc, server.key
 
     def ask(request: dict[str, Any]) -> dict[str, Any]:
         connection = HTTPConnection(place, timeout=1800)
@@ -141,14 +142,17 @@ def main() -> None:
         )
         del ask
         for slots in options.slots:
-            with EmbeddedServer(
+            server = EmbeddedServer(
                 weights, cache_dir=settings().cache, threads=threads, context=4096, slots=slots
-            ) as server:
+            )
+            try:
                 ask, name = over_http(server), f"{threads} threads, {slots} slots"
                 for held in (False, True):
                     asked = [body(one, options.tokens, held) for one in said]
                     show(f"{name}, {'schema' if held else 'free'}", measure(ask, asked, slots))
                 show(f"{name}, rounds", measure(ask, list(rounds(said[0], 4, options.tokens)), 1))
+            finally:
+                server.stop()
 
 
 if __name__ == "__main__":

@@ -22,7 +22,17 @@ see `folkmoot COMMAND --help`.
 Every program returns a `dspy.Prediction` with the fields that [`fm.Program`](#fmprogram) lists.
 """
 
-HELD = {"Comparison", "Compilation", "Evaluation", "Pair", "Rows", "Study", "Summary", "Trained"}
+HELD = {
+    "Comparison",
+    "Compilation",
+    "Controls",
+    "Evaluation",
+    "Pair",
+    "Rows",
+    "Study",
+    "Summary",
+    "Trained",
+}
 """Classes that functions return: nobody calls them."""
 
 PARTS = {

@@ -50,10 +50,11 @@ class Concluding(Working):
 
 
 class Supervising(Working):
-    """You supervise workers who looked things up independently; you see what each of them did. Be
-    calm and fair: an unusual way to a sound answer is as good as a usual one. Accept an answer when
-    its trace is coherent, plausible and complete. Else send the worker with the most promising
-    trace back with one suggestion. You have to decide, and the question always has an answer.
+    """You supervise workers who looked things up independently; you see what each of them did. You
+    are calm, fair and committed to a good decision: an unusual way to a sound answer is as good as
+    a usual one. Accept an answer when its trace is coherent, plausible and complete. Else send the
+    worker with the most promising trace back with one suggestion. You have to decide, and the
+    question always has an answer.
     """
 
     judgement: str = dspy.OutputField(
@@ -67,10 +68,10 @@ class Supervising(Working):
 
 
 class Deciding(Working):
-    """You supervise workers who looked things up independently; you see what each of them did.
-    Nobody can try again any more: name the worker whose answer is to stand, the one whose trace is
-    the most coherent, plausible and complete. You have to decide, and the question always has an
-    answer.
+    """You supervise workers who looked things up independently; you see what each of them did. You
+    are committed to a good decision, and nobody can try again any more: name the worker whose
+    answer is to stand, the one whose trace is the most coherent, plausible and complete. You have
+    to decide, and the question always has an answer.
     """
 
     judgement: str = dspy.OutputField(

@@ -43,6 +43,7 @@ ROOMS = {
         ),
         *(
             "comparison",
+            "controls",
             "compilation",
             "tuning",
             "training",

@@ -14,6 +14,7 @@ from ..base.errors import UserError, checked_whole
 from ..base.fence import cut, one_line
 from ..base.together import together
 from ..environment import Environment
+from ..reading.row import Passage, TurnDetails
 from ..reading.steps import parts_of
 from .seat import Seat, forget
 from .transcript import Task, Turn
@@ -34,8 +35,8 @@ class Retrieval:
     def __deepcopy__(self, memo: dict[int, Any]) -> Retrieval:
         return self  # an index is shared by all copies of a program
 
-    async def look_up(self, query: str) -> list[dict[str, Any]]:
-        """Passages as dicts with `title`, `text`, `source`; empty when nothing was found."""
+    async def look_up(self, query: str) -> list[Passage]:
+        """The passages that a query finds; empty when nothing was found."""
         if self.environment is None:
             return []
         observations = await self.environment.evidence(query, passages=PASSAGES)
@@ -85,7 +86,7 @@ async def informed(
         if not queries:
             forget(asked)
         results = await together(retrieval.look_up(text) for text in queries)
-        details: dict[str, Any] = {"queries": queries}
+        details: TurnDetails = {"queries": queries}
         if not any(results):
             results, details["fallback"] = [await retrieval.look_up(task.question)], "question"
         passages = {(item["title"], item["text"]): item for items in results for item in items}

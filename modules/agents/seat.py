@@ -16,6 +16,7 @@ from ..base.errors import UserError
 from ..base.fence import disarm, one_line
 from ..reading.answers import read_vote
 from ..reading.question import with_choices
+from ..reading.row import Passage
 from .adapter import SAMPLING
 from .direct import predict_directly
 from .fields import fields_of
@@ -138,7 +139,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         *,
         round: int = 1,
         discussion: Sequence[Turn] = (),
-        evidence: Sequence[Mapping[str, Any]] | None = None,
+        evidence: Sequence[Passage] | None = None,
         notes: Sequence[Mapping[str, Any]] | None = None,
         rollout: int | None = None,
         sampling: Mapping[str, Any] | None = None,
@@ -228,7 +229,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         self,
         task: Task,
         discussion: Sequence[Turn] = (),
-        evidence: Sequence[Mapping[str, Any]] | None = None,
+        evidence: Sequence[Passage] | None = None,
         notes: Sequence[Mapping[str, Any]] | None = None,
     ) -> dict[str, Any]:
         """The input fields of a request, as far as this seat's signature has them; choices that it

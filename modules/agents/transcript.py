@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import cast, get_args
 
 from ..base.calls import Usage, note_transcribed
 from ..base.errors import UserError
 from ..reading.answers import Kind, answer_key, infer_kind
 from ..reading.question import check_choices, check_context, require_text
+from ..reading.row import Examined, Passage, SpokenTurn, TurnDetails, TurnFields
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,9 @@ class Task:
         return hashlib.sha256(f"{self.question}\x1e{options}".encode()).hexdigest()[:16]
 
 
+_FIELDS = (*("agent", "round", "answer", "text", "raw", "evidence", "usage", "step", "examined"),)
+
+
 @dataclass(frozen=True)
 class Turn:
     """One agent's contribution. `answer` is None when it could not be read (an abstention).
@@ -76,33 +80,43 @@ class Turn:
     answer: str | None
     text: str
     raw: str | None = None
-    evidence: tuple[Mapping[str, Any], ...] = ()
+    evidence: tuple[Passage, ...] = ()
     usage: Usage = field(default_factory=Usage)
     step: str | None = None
-    examined: Mapping[str, Any] | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
+    examined: Examined | None = None
+    details: TurnDetails = field(default_factory=TurnDetails)
 
-    def to_dict(self) -> dict[str, Any]:
-        row: dict[str, Any] = {
-            "agent": self.agent,
-            "round": self.round,
-            "answer": self.answer,
-            "text": self.text,
-        }
+    @classmethod
+    def of(cls, row: TurnFields) -> Turn:
+        """The turn that `to_dict` wrote into a row."""
+        return cls(
+            row["agent"],
+            row["round"],
+            row["answer"],
+            row["text"],
+            row.get("raw"),
+            tuple(row.get("evidence") or ()),
+            Usage.of(row.get("usage") or {}),
+            row.get("step"),
+            row.get("examined"),
+            cast(TurnDetails, {name: one for name, one in row.items() if name not in _FIELDS}),
+        )
+
+    def to_dict(self) -> TurnFields:
+        row: TurnFields = {**self.spoken()}  # type: ignore[typeddict-item]  # none are needed
         if self.raw is not None:
             row["raw"] = self.raw
         if self.evidence:
-            row["evidence"] = [dict(item) for item in self.evidence]
+            row["evidence"] = [*self.evidence]
         if self.step is not None:
             row["step"] = self.step
         if self.examined is not None:
-            row["examined"] = dict(self.examined)
-        row.update(self.details)
-        row["usage"] = self.usage.to_dict()
-        note_transcribed(row["usage"], self.usage)
-        return row
+            row["examined"] = self.examined
+        usage = self.usage.to_dict()
+        note_transcribed(usage, self.usage)
+        return cast(TurnFields, {**row, **self.details, "usage": usage})
 
-    def spoken(self) -> dict[str, Any]:
+    def spoken(self) -> SpokenTurn:
         """The part of the turn that later speakers see."""
         return {"agent": self.agent, "round": self.round, "answer": self.answer, "text": self.text}
 

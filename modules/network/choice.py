@@ -33,22 +33,16 @@ def draw(
     `rng`.
 
     With `distinct`, agents choose one after the other among the strategies that none before them
-    has, and from all of them again when none is left. Equal scores go by index. Raises ValueError
-    for scores that are not finite.
+    has, and from all of them again when none is left. Equal scores go by index.
     """
-    if scores.ndim != 2 or not np.isfinite(scores).all():
-        raise ValueError(f"scores must be N x S finite numbers, not {scores.shape}")
     n, s = scores.shape
     strategies, open_ = np.zeros(n, dtype=np.intp), np.ones((n, s), dtype=bool)
-    free = np.ones(s, dtype=bool)
     for i in range(n):
-        if distinct:
-            free = free if free.any() else np.ones(s, dtype=bool)
-            open_[i] = free
+        # Every S agents have taken each strategy once, and the next one may take any again.
+        if distinct and i % s:
+            open_[i] = open_[i - 1]
+            open_[i, strategies[i - 1]] = False
         strategies[i] = _one(np.where(open_[i], scores[i], -np.inf), rng)
-        if distinct:
-            free = free.copy()
-            free[strategies[i]] = False
     return StrategyDraw(strategies, open_)
 
 

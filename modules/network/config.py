@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from ..base.errors import UserError
 from .graph import Limits
-from .settings import Chance, Natural, Share, Whole, check_fields, from_settings
+from .settings import Chance, CheckedFields, Natural, Share, Whole
 from .space import PAPER_STRATEGIES as PAPER_STRATEGIES
 from .tracker import TrackerSettings
 from .trust import TrustRates
@@ -21,33 +19,36 @@ Choice = Literal["sample", "argmax"]
 TrustRule = Literal["pairwise", "directional", "averaged"]
 Weight = Literal["mean_trust", "accuracy", "log_odds", "fitted", "conditional"]
 
-T = TypeVar("T")
-
 STANDING = 3
 """How many numbers make an agent's standing: its mean trust, its degree and its recent accuracy."""
 
 
 @dataclass(frozen=True)
-class PolicyConfig:
-    """The shape of every agent's policy.
+class PolicySettings(CheckedFields):
+    """The settings of every agent's policy.
 
-    `inputs`: width D of a question embedding; `hidden`: width C of each of `heads` H attention
-    heads; `strategies`: how many logits S; `dropout`: share of attention weights dropped in
-    training; `features`: what each node knows, the question alone (the paper) or the agent's
-    standing too; `trust_edges`: whether attention sees trust. Raises UserError for a size below 1,
-    a dropout outside 0 to 1, or other features.
+    `hidden`: width C of each of `heads` H attention heads; `dropout`: share of attention weights
+    dropped in training; `features`: what each node knows, the question alone (the paper) or the
+    agent's standing too; `trust_edges`: whether attention sees trust.
     """
 
-    strategies: Whole
-    inputs: Whole = 768
     hidden: Whole = 64
     heads: Whole = 4
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     features: Features = "question+standing"
     trust_edges: bool = True
 
-    def __post_init__(self) -> None:
-        check_fields(self)
+
+@dataclass(frozen=True)
+class PolicyConfig(PolicySettings):
+    """The shape of every agent's policy.
+
+    `strategies`: how many logits S; `inputs`: width D of a question embedding.
+    """
+
+    _: KW_ONLY
+    strategies: Whole
+    inputs: Whole = 768
 
     @property
     def width(self) -> int:
@@ -55,8 +56,8 @@ class PolicyConfig:
         return self.inputs + (STANDING if self.features == "question+standing" else 0)
 
 
-@dataclass(frozen=True)
-class NetworkConfig:
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig(PolicySettings, TrackerSettings, Limits, TrustRates):
     """How N agents choose, vote and come to trust one another; defaults are the paper's where it
     has them.
 
@@ -72,7 +73,8 @@ class NetworkConfig:
       `add` as in `Limits`, changed every `evolve_every` questions. From `k` = N - 1 on it is
       complete.
     - Tracker: `alpha`, `similar`, `top_k`, `merge` as in `TrackerSettings`.
-    - Policy: `hidden`, `heads`, `dropout`, `features`, `trust_edges` as in `PolicyConfig`;
+    - Policy: `hidden`, `heads`, `dropout`, `features`, `trust_edges` as in
+      `PolicySettings`;
       `centred`: it sees embeddings less the mean of those it learned from.
     - `copies_temperature`: agents with one LM are asked at it, unless their sampling or the LM's
       own is set; None: as the LM is.
@@ -90,26 +92,10 @@ class NetworkConfig:
     top: Whole | None = None
     weight: Weight = "mean_trust"
     trust_rule: TrustRule = "pairwise"
-    delta_t: float = TrustRates.delta_t
-    delta_d: float = TrustRates.delta_d
-    delta_p: float = TrustRates.delta_p
     recent: Share = 0.05
     k: Natural = 2
     p: Chance = 0.1
-    min_degree: int = Limits.min_degree
-    max_degree: int = Limits.max_degree
-    drop: float = Limits.drop
-    add: float = Limits.add
     evolve_every: Whole = 20
-    alpha: float = TrackerSettings.alpha
-    similar: float = TrackerSettings.similar
-    top_k: int = TrackerSettings.top_k
-    merge: float = TrackerSettings.merge
-    hidden: int = PolicyConfig.hidden
-    heads: int = PolicyConfig.heads
-    dropout: float = PolicyConfig.dropout
-    features: Features = PolicyConfig.features
-    trust_edges: bool = PolicyConfig.trust_edges
     centred: bool = True
     copies_temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.7
     seed: Natural = 0
@@ -122,56 +108,32 @@ class NetworkConfig:
         object.__setattr__(self, "strategies", tuple(names))
         if len(set(names)) < len(names):
             raise UserError(f"a strategy is named twice in {', '.join(names)}: name each once.")
-        check_fields(self)
-        _ = self.limits, self.rates, self.tracker, self.policy(1)  # their own checks
-
-    @property
-    def limits(self) -> Limits:
-        return self._part(Limits)
-
-    @property
-    def rates(self) -> TrustRates:
-        return self._part(TrustRates)
-
-    @property
-    def tracker(self) -> TrackerSettings:
-        return self._part(TrackerSettings)
+        super().__post_init__()
 
     def policy(self, width: int) -> PolicyConfig:
         """The shape of the policies for question embeddings of this width."""
-        return self._part(PolicyConfig, strategies=len(self.strategies), inputs=width)
+        own = {field.name: getattr(self, field.name) for field in fields(PolicySettings)}
+        return PolicyConfig(**own, strategies=len(self.strategies), inputs=width)
 
     def to_dict(self) -> dict[str, Any]:
         """All settings as JSON values."""
-        return {**asdict(self), "strategies": list(self.strategies)}
+        return {**super().to_dict(), "strategies": list(self.strategies)}
 
-    @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> NetworkConfig:
-        """What `to_dict` gave. Raises UserError for other names."""
-        return from_settings(cls, settings)
-
-    def warn(self) -> None:
-        """Warn of mechanisms that these settings leave idle, before a network learns with them."""
-        n = self.agents
-        least, most = self.limits.bounds(n)
+    def idle(self) -> list[str]:
+        """A warning for each mechanism that these settings leave idle."""
+        warnings, n = list[str](), self.agents
+        least, most = self.bounds(n)
         if n > 1 and min(most, max(least, self.k)) >= n - 1:
             remedy = (
                 f"a k below {n - 1} lets" if least < n - 1 else "more agents with a small k let"
             )
-            warnings.warn(
+            warnings.append(
                 f"the graph of {n} agents with k = {self.k} is complete: rewiring (p) changes "
-                f"nothing and "
-                f"evolution little; {remedy} them act",
-                stacklevel=3,
+                f"nothing and evolution little; {remedy} them act"
             )
         if self.features == "question":
-            warnings.warn(
+            warnings.append(
                 "every node of the graph carries the question alone, so graph and trust cannot "
-                "change the "
-                "policies' logits; features=question+standing lets them",
-                stacklevel=3,
+                "change the policies' logits; features=question+standing lets them"
             )
-
-    def _part(self, kind: type[T], **more: int) -> T:
-        own = vars(self).keys() & kind.__annotations__.keys()
-        return kind(**{name: getattr(self, name) for name in own} | more)
+        return warnings

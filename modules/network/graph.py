@@ -6,14 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import UserError
-from .settings import Chance, Whole, check_fields
+from .settings import Chance, CheckedFields, Whole
 from .trust import Trust
 
 Adjacency = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Limits:
+class Limits(CheckedFields):
     """What a graph may look like: degrees, and the trust below which edges go and above which they
     come.
 
@@ -26,7 +26,7 @@ class Limits:
     add: Chance = 0.8
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.min_degree > self.max_degree:
             raise UserError(
                 f"degrees from {self.min_degree} to {self.max_degree} cannot be kept: "
@@ -54,13 +54,8 @@ def small_world(n: int, k: int, p: float, limits: Limits, seed: int) -> Adjacenc
 
     Symmetric, diagonal false. From k = n - 1 on it is complete; below, an odd k gives k - 1.
     Degrees are then brought within `limits` by removing or adding edges at random. The same seed
-    gives the same graph. Raises UserError for n < 1, k < 0, or p outside 0 to 1.
+    gives the same graph.
     """
-    if n < 1 or k < 0 or not 0 <= p <= 1:
-        raise UserError(
-            f"a small world of {n} agents with degree {k} and rewiring {p} cannot be: "
-            "give n >= 1, k >= 0 and p between 0 and 1."
-        )
     import networkx  # type: ignore[import-untyped]  # with PyTorch, of the extra `network`
 
     world = networkx.watts_strogatz_graph(n, n if k >= n - 1 else k, p, seed=seed)
@@ -79,20 +74,14 @@ def evolve(graph: Adjacency, trust: Trust, limits: Limits) -> Adjacency:
 
     Symmetric, diagonal false, degrees within `limits.bounds(N)`, so nobody is isolated. Pure; equal
     trust goes by index. Trust that is not symmetric counts as the mean of both directions. Raises
-    ValueError for a graph that is not symmetric, shapes that do not fit, or trust that is not
-    finite.
+    ValueError for a graph that is not symmetric.
     """
-    n = len(graph)
-    if graph.shape != (n, n) or trust.shape != (n, n):
-        raise ValueError(
-            f"graph and trust must be N x N alike, not {graph.shape} and {trust.shape}"
-        )
-    if not np.isin(graph, (0, 1)).all() or (graph != graph.T).any() or not np.isfinite(trust).all():
-        raise ValueError("a graph is a symmetric matrix of truth values, and trust is finite")
-    graph = graph.astype(bool)
+    if (graph != graph.T).any():
+        raise ValueError("a graph is a symmetric matrix of truth values")
     mutual = (trust + trust.T) / 2
-    _, high = limits.bounds(n)
-    edges = graph & ~np.eye(n, dtype=bool) & (mutual >= limits.drop)
+    _, high = limits.bounds(len(graph))
+    n = len(graph)
+    edges = graph.astype(bool) & ~np.eye(n, dtype=bool) & (mutual >= limits.drop)
     for i, j in _ranked(_pairs(~edges & (mutual > limits.add)), mutual):
         if max(edges[i].sum(), edges[j].sum()) < high:
             edges[i, j] = edges[j, i] = True

@@ -40,18 +40,19 @@ class AgentGraph(NamedTuple):
     @classmethod
     def of(cls, adjacency: Adjacency, trust: Trust, accuracy: Numbers) -> AgentGraph:
         """The group with recent accuracy (N,), 0 to 1. Standing: mean trust in connected agents
-        (0.1 for an agent that has none), degree as a share of N - 1, accuracy. Raises ValueError
-        unless shapes fit.
+        (0.1 for an agent that has none), degree as a share of N - 1, accuracy.
         """
         n = len(accuracy)
-        if adjacency.shape != (n, n) or trust.shape != (n, n) or np.shape(accuracy) != (n,):
-            raise ValueError(f"{n} agents need {n} x {n}, not {adjacency.shape} and {trust.shape}")
         edges = adjacency & ~np.eye(n, dtype=bool)
         degree = edges.sum(axis=1)
         mean = np.where(edges, trust, 0.0).sum(axis=1) / np.maximum(degree, 1)
         mean = np.where(degree > 0, mean, LOWEST_TRUST)
         standing = np.stack([mean, degree / max(n - 1, 1), accuracy], axis=1)
-        return cls(torch.from_numpy(edges), _float(trust), _float(standing))
+        return cls(
+            torch.from_numpy(edges),
+            torch.tensor(trust, dtype=torch.float32),
+            torch.tensor(standing, dtype=torch.float32),
+        )
 
 
 class Edges(NamedTuple):
@@ -163,8 +164,6 @@ class Policies(nn.Module):
     def forward(self, questions: Tensor, group: AgentGraph) -> Tensor:
         """Logits (B, N, S) for B question embeddings (B, D): those of agent i at its own node i."""
         standing = group.standing[..., : self.config.width - self.config.inputs]
-        if not self.n == group.adjacency.shape[-1] == group.trust.shape[-1] == standing.shape[-2]:
-            raise ValueError(f"{self.n} policies need a group of {self.n} agents")
         agents, batch, heads = self.n, len(questions), self.config.heads
         every, own = _edges(group, agents, batch)
         # What nodes share, the question, is projected once: it is the weight of a constant 1.
@@ -246,7 +245,3 @@ def _edges(group: AgentGraph, agents: int, batch: int) -> tuple[Edges, Edges]:
     every = Edges(index, a.expand(-1, len(b)).flatten(), felt.expand(agents, -1).flatten())
     home = i * batch + b
     return every, Edges(torch.stack([home * agents + j, home]), i, felt)
-
-
-def _float(values: Numbers) -> Tensor:
-    return torch.tensor(values, dtype=torch.float32)

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .settings import Size, check_fields
+from .settings import CheckedFields, Size
 from .weights import Answers, Numbers, Right, expected_votes
 
 RIGHT, WRONG = 1.0, -0.5
 
 
 @dataclass(frozen=True)
-class ConsensusBonus:
+class ConsensusBonus(CheckedFields):
     """The sizes of the consensus-aware additions, each at least 0; the paper names no values.
 
     Raises UserError for a negative or infinite one.
@@ -24,9 +24,6 @@ class ConsensusBonus:
     delta_plus: Size = 0.2
     delta_minus: Size = 0.2
     delta_minor: Size = 0.1
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
 
 def individual(correct: Right) -> Numbers:
@@ -41,10 +38,8 @@ def consensus_addition(
 
     +delta_plus for a right agent when the consensus is wrong, -delta_minus for a wrong one; when
     the consensus is right, +delta_minor for an agent whose answer is right but was given by fewer
-    than half of all N agents; else 0. Raises ValueError when the shapes differ.
+    than half of all N agents; else 0.
     """
-    if answers.shape != correct.shape or answers.ndim != 1:
-        raise ValueError(f"N answers and N truth values, not {answers.shape} and {correct.shape}")
     if not consensus_right:
         return np.where(correct, bonus.delta_plus, -bonus.delta_minus)
     supporters = (answers[:, None] == answers[None, :]).sum(axis=1)
@@ -58,8 +53,7 @@ def difference(answers: Answers, correct: Right, weights: Numbers) -> Numbers:
 
     The consensus is the vote with these weights (N,); a tie counts as the share of right answers
     among the leaders, and nobody left to vote as wrong. The difference reward of Wolpert and Tumer
-    (2002), "Optimal payoff functions for members of collectives". Raises ValueError when the shapes
-    differ.
+    (2002), "Optimal payoff functions for members of collectives".
     """
     n = len(answers)
     # Row 0 is the whole group, row i + 1 the group without agent i.

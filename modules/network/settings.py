@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from functools import cache
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, Self, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -18,29 +18,35 @@ Chance = Annotated[float, Field(ge=0, le=1)]
 Size = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 
-T = TypeVar("T")
 
+class CheckedFields:
+    """Base of dataclasses whose fields are checked against their types.
 
-def check_fields(record: Any) -> None:
-    """Raise UserError, naming the field, unless every field of a dataclass holds a value of its
-    type; numbers are finite, and no text or truth value counts as one.
+    Numbers are finite, and no text or truth value counts as one. Raises UserError that names the
+    field.
     """
-    for name, adapter in _adapters(type(record)).items():  # type: ignore[arg-type]
-        value = getattr(record, name)
-        try:
-            adapter.validate_python(value)
-        except ValidationError as problem:
-            rule = problem.errors()[0]["msg"]
-            raise UserError(f"{name} is {value!r}: {rule[0].lower()}{rule[1:]}") from None
 
+    def __post_init__(self) -> None:
+        for name, adapter in _adapters(type(self)).items():  # type: ignore[arg-type]
+            value = getattr(self, name)
+            try:
+                adapter.validate_python(value)
+            except ValidationError as problem:
+                rule = problem.errors()[0]["msg"]
+                raise UserError(f"{name} is {value!r}: {rule[0].lower()}{rule[1:]}") from None
 
-def from_settings(kind: type[T], settings: Mapping[str, Any]) -> T:
-    """A record of settings from names and values. Raises UserError for a name it does not have."""
-    known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    for name in settings:
-        if name not in known:
-            raise UserError(f"there is no setting {name!r}: choose among {', '.join(known)}.")
-    return kind(**settings)
+    def to_dict(self) -> dict[str, Any]:
+        """All settings as JSON values."""
+        return asdict(self)  # type: ignore[call-overload,no-any-return]
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> Self:
+        """CheckedFields by name. Raises UserError for a name that does not exist."""
+        names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+        for name in settings:
+            if name not in names:
+                raise UserError(f"there is no setting {name!r}: choose among {', '.join(names)}.")
+        return cls(**settings)
 
 
 @cache

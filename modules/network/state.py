@@ -16,14 +16,14 @@ from dspy.predict.parameter import Parameter
 
 from ..base.errors import UserError
 from ..base.extras import from_extra
+from ..base.files import write_whole
 from ..base.saved_file import read_plain
-from ..reading.voting import LOWEST_TRUST, trust_consensus
+from ..reading.voting import trust_consensus
 from .choice import draw, random_for, softmax
 from .config import NetworkConfig
-from .files import MOST_BYTES, read_json, write_file
 from .graph import Adjacency, small_world
 from .tracker import NEUTRAL, StrategyTracker
-from .trust import HIGHEST_TRUST, Trust, initial_trust
+from .trust import Trust, initial_trust
 from .weights import Numbers, VoteWeights
 
 # Whatever uses PyTorch imports this module first, so the sentence about its extra stands here
@@ -37,7 +37,7 @@ with from_extra("network", "a strategy network"):
     from .policy import AgentGraph, Policies
 
 SETTINGS, TENSORS = "network.json", "tensors.safetensors"
-MOST_SETTINGS = 2**20  # bytes
+MOST_BYTES, MOST_SETTINGS = 2**30, 2**20
 POLICIES = "policies."
 """What the names of the policies' tensors begin with."""
 
@@ -77,14 +77,14 @@ class NetworkState(Parameter):  # type: ignore[misc]
         """An untrained network for embeddings of this width; the same config gives the same
         network.
         """
-        n, limits = config.agents, config.limits
+        n = config.agents
         return cls(
             config=config,
             policies=Policies(config.policy(width), n, config.seed).eval(),
-            adjacency=small_world(n, config.k, config.p, limits, config.seed),
+            adjacency=small_world(n, config.k, config.p, config, config.seed),
             trust=initial_trust(n),
             average=initial_trust(n),
-            tracker=StrategyTracker(len(config.strategies), width, config.tracker),
+            tracker=StrategyTracker.empty(len(config.strategies), width, config),
             recent=np.full(n, NEUTRAL),
             centre=np.zeros(width, dtype=np.float32),
         )
@@ -164,8 +164,6 @@ class NetworkState(Parameter):  # type: ignore[misc]
         none are.
         """
         n = self.config.agents
-        if len(strategies) != n:
-            raise ValueError(f"{n} agents have {n} strategies, not {len(strategies)}")
         asked = np.array([s is not None for s in strategies])
         if self.config.weight == "mean_trust":
             weights = trust_consensus([None] * n, self.voting_trust, self.adjacency).weights
@@ -187,7 +185,9 @@ class NetworkState(Parameter):  # type: ignore[misc]
             "average": self.average,
             "recent": self.recent,
             "centre": self.centre,
-            **{f"tracker.{name}": part for name, part in self.tracker.state().items()},
+            "tracker.questions": self.tracker.questions,
+            "tracker.scores": self.tracker.means,
+            "tracker.tried": self.tracker.tried,
         }
         if self.vote is not None:
             arrays |= {
@@ -217,7 +217,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         base64.
         """
         return {
-            **self._about(),
+            **self.about(),
             "tensors": base64.b64encode(write_tensors(self.tensors())).decode(),
         }
 
@@ -231,7 +231,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
             tensors = base64.b64decode(state["tensors"], validate=True)
         except (KeyError, TypeError, ValueError):
             raise UserError("the state holds no network: load what was saved with one.") from None
-        other = _state(state, tensors, "the state of the network")
+        other = NetworkState.of(state, tensors, "the state of the network")
         if other.shape != self.shape:
             raise UserError(
                 f"the state is of a network with {other.shape}, and this one has {self.shape}: "
@@ -249,7 +249,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         write_file(place / TENSORS, write_tensors(self.tensors()))
-        write_file(place / SETTINGS, (json.dumps(self._about(), indent=2) + "\n").encode())
+        write_file(place / SETTINGS, (json.dumps(self.about(), indent=2) + "\n").encode())
 
     @classmethod
     def load(cls, folder: str | Path) -> NetworkState:
@@ -259,11 +259,37 @@ class NetworkState(Parameter):  # type: ignore[misc]
         network.
         """
         place = Path(folder)
-        about = read_json(place / SETTINGS, MOST_SETTINGS)
-        where = f"the network in {place} ({SETTINGS}, {TENSORS})"
-        return _state(about, read_plain(place / TENSORS, MOST_BYTES), where)
+        settings, tensors = (
+            read_plain(place / SETTINGS, MOST_SETTINGS),
+            read_plain(place / TENSORS, MOST_BYTES),
+        )
+        try:
+            about = json.loads(settings)
+        except (ValueError, RecursionError):
+            raise UserError(
+                f"{place / SETTINGS} is not valid JSON: name a saved network."
+            ) from None
+        return cls.of(about, tensors, f"the network in {place} ({SETTINGS}, {TENSORS})")
 
-    def _about(self) -> dict[str, Any]:
+    @classmethod
+    def of(cls, about: Mapping[str, Any], tensors: bytes, where: str) -> NetworkState:
+        """The network of `about` and the bytes of a safetensors file.
+
+        Raises UserError that begins with `where`.
+        """
+        try:
+            config, questions = NetworkConfig.from_dict(about["config"]), int(about["questions"])
+            state = _network(config, questions, read_tensors(tensors))
+            if state.identity != about["learned"]:
+                raise UserError("its numbers are not those that it was saved with")
+        except KeyError as problem:
+            raise UserError(f"{where} cannot be loaded: {problem} is missing.") from None
+        except (TypeError, ValueError, AttributeError, SafetensorError) as problem:
+            what = str(problem).rstrip(".")
+            raise UserError(f"{where} cannot be loaded: {what}.") from None
+        return state
+
+    def about(self) -> dict[str, Any]:
         """What the state says beside its numbers."""
         return {
             "config": self.config.to_dict(),
@@ -290,24 +316,14 @@ class NetworkState(Parameter):  # type: ignore[misc]
         return found
 
 
-def _state(about: Mapping[str, Any], tensors: bytes, where: str) -> NetworkState:
-    """The network of a state; `tensors` is a safetensors file. Raises UserError that begins with
-    `where`.
-    """
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file whole. Raises UserError when it cannot be written."""
     try:
-        config, questions = NetworkConfig.from_dict(about["config"]), int(about["questions"])
-        state = _network(config, questions, read_tensors(tensors))
-        fits = state.identity == about["learned"]
-    except (KeyError, TypeError, ValueError, AttributeError, SafetensorError, UserError) as problem:
-        what = (
-            f"{problem} is missing" if isinstance(problem, KeyError) else str(problem).rstrip(".")
-        )
-        raise UserError(f"{where} cannot be loaded: {what}.") from None
-    if not fits:
+        write_whole(path, content)
+    except OSError as problem:
         raise UserError(
-            f"{where} cannot be loaded: its numbers are not those that it was saved with."
-        )
-    return state
+            f"{path} cannot be written ({problem.strerror}): check the folder and its space."
+        ) from None
 
 
 def _network(
@@ -323,18 +339,18 @@ def _network(
     width, stored = len(arrays["centre"]), len(arrays["tracker.questions"])
     # Policies and tracker make room by these sizes, so numbers of these sizes have to be here.
     policies = Policies.of(config.policy(width), n, weights)
-    remembered = {
-        "questions": _take(arrays, "tracker.questions", (stored, width), np.float32),
-        "scores": _take(arrays, "tracker.scores", (stored, s)),
-        "tried": _take(arrays, "tracker.tried", (stored, s), np.bool_),
-    }
     state = NetworkState(
         config=config,
         policies=policies.eval(),
         adjacency=_take(arrays, "adjacency", (n, n), np.bool_),
         trust=_take(arrays, "trust", (n, n)),
         average=_take(arrays, "average", (n, n)),
-        tracker=StrategyTracker.from_state(remembered, config.tracker),
+        tracker=StrategyTracker(
+            config,
+            questions=_take(arrays, "tracker.questions", (stored, width), np.float32),
+            means=_take(arrays, "tracker.scores", (stored, s)),
+            tried=_take(arrays, "tracker.tried", (stored, s), np.bool_),
+        ),
         recent=_take(arrays, "recent", (n,)),
         centre=_take(arrays, "centre", (width,), np.float32),
         vote=_vote(arrays, (n, s, width)) if "vote.base" in arrays else None,
@@ -342,13 +358,6 @@ def _network(
     )
     if arrays:
         raise UserError(f"{next(iter(arrays))} belongs to no network")
-    graph = state.adjacency
-    if (graph != graph.T).any() or graph.diagonal().any() or questions < 0:
-        raise UserError("the adjacency is not that of a graph")
-    for trust in (state.trust, state.average):
-        between = trust[~np.eye(n, dtype=bool)]
-        if ((between < LOWEST_TRUST) | (between > HIGHEST_TRUST)).any() or trust.diagonal().any():
-            raise UserError("trust is out of bounds")
     return state
 
 

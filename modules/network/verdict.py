@@ -15,32 +15,20 @@ class Rivalry(NamedTuple):
     rival: str
     difference: Mapping[str, float]
 
-    @property
-    def won(self) -> bool:
-        """Whether `who` is better by more than chance."""
-        return self.difference["low"] > 0
-
-    def sentence(self) -> str:
-        """Such as `the group's vote does not beat a plain vote: +0.3 points [-0.4, +1.0]`."""
-        value, low, high = (
-            f"{round(100 * self.difference[end], 1) + 0.0:+.1f}" for end in ("value", "low", "high")
-        )
-        if self.won:
-            verb = "beats"
-        elif self.difference["high"] < 0:
-            verb = "is worse than"
-        else:
-            verb = "does not beat"
-        return f"{self.who} {verb} {self.rival}: {value} points [{low}, {high}]"
-
 
 def verdict(contests: Sequence[Rivalry], simplest: str) -> list[str]:
-    """A sentence for each contest; where all are lost or undecided, one more that names what does
-    as well.
-
-    `simplest` is what the user is left with then. Empty without a contest.
+    """A sentence for each contest, such as `the group's vote does not beat a plain vote: +0.3
+    points [-0.4, +1.0]`; where none is won, one more that names what does as well, `simplest`.
     """
-    found = [contest.sentence() for contest in contests]
-    if contests and not any(contest.won for contest in contests):
-        found.append(f"nothing that was learned helps on these questions: take {simplest}")
-    return found
+    sentences, won = [], False
+    for who, rival, difference in contests:
+        value, low, high = (
+            f"{round(100 * difference[end], 1) + 0.0:+.1f}" for end in ("value", "low", "high")
+        )
+        verb = "is worse than" if difference["high"] < 0 else "does not beat"
+        if difference["low"] > 0:
+            verb, won = "beats", True
+        sentences.append(f"{who} {verb} {rival}: {value} points [{low}, {high}]")
+    if contests and not won:
+        sentences.append(f"nothing that was learned helps on these questions: take {simplest}")
+    return sentences

@@ -46,15 +46,8 @@ class VoteWeights:
     slopes: Numbers | None = None
     centre: Numbers | None = None
 
-    def on(self, vectors: npt.NDArray[np.floating]) -> Numbers:
-        """The weights (Q, N) of agents without strategies for questions with embeddings (Q, D)."""
-        if self.slopes is None or self.centre is None:
-            return np.broadcast_to(self.base, (len(vectors), len(self.base)))
-        weights: Numbers = self.base + (vectors - self.centre) @ self.slopes.T
-        return weights
-
     def at(self, vector: npt.NDArray[np.floating]) -> Numbers:
-        """The weights (N, S) for a question with this embedding (D,)."""
+        """The weights (N, S), or without strategies (N,), for a question's embedding (D,)."""
         if self.slopes is None or self.centre is None:
             return self.base
         weights: Numbers = self.base + self.slopes @ (
@@ -69,13 +62,10 @@ def expected_votes(answers: Answers, correct: Right, weights: Numbers) -> Expect
 
     An answer's score is the sum of its supporters' weights. When several share the top score,
     `right` is the share of right ones among them. Nobody voted: 0, not tied. Scores that differ by
-    rounding alone are equal. Raises ValueError when shapes do not fit, a weight is not finite, an
-    abstention is called correct, or equal answers to a question are not right or wrong alike.
+    rounding alone are equal.
     """
     groups = _grouped(answers, correct)
     each = np.broadcast_to(np.asarray(weights, dtype=np.float64), answers.shape)
-    if not np.isfinite(each).all():
-        raise ValueError("every weight must be a finite number")
     right, tied = np.zeros(len(answers)), np.zeros(len(answers), dtype=bool)
     if groups.first.size:
         scores = groups.sums(each)
@@ -97,7 +87,7 @@ def log_odds_weights(correct: Right, options: int) -> Numbers:
     """log((K - 1) p / (1 - p)) for each agent's share p of right answers, (N,), with K = `options`
     choices.
 
-    Smoothed as in `voting.log_odds`, whose errors it raises.
+    Smoothed as in `voting.log_odds`.
     """
     shares = accuracy(correct)
     return np.array([voting.log_odds(float(p), len(correct), options=options) for p in shares])
@@ -109,8 +99,7 @@ def logit_weights(answers: Answers, correct: Right, penalty: float = 10.0) -> Nu
     P(a | q) = exp(S_a) / sum_b exp(S_b) over the answers given to q, S_a = the sum of the weights
     of those who gave a (McFadden 1974, "Conditional logit analysis of qualitative choice
     behavior"). Maximises sum_q log P(right | q) - penalty / 2 sum_i (w_i - 1)^2, so that nothing
-    known means a plain majority. Questions that all or none got right say nothing. Raises
-    ValueError as `expected_votes` does, or unless the penalty is above 0.
+    known means a plain majority. Questions that all or none got right say nothing.
     """
     return _fit(answers, correct, np.ones((len(answers), 1)), np.array([penalty]))[:, 0]
 
@@ -129,12 +118,8 @@ def fit_conditional(
 
     A regularised multinomial logistic classifier of the right answer on the embedding, all agents
     at once; c is the mean embedding. `penalty` holds the base weights to `prior`, one number or
-    (N,), and `slope_penalty` holds the slopes to 0. Errors are those of `logit_weights`.
+    (N,), and `slope_penalty` holds the slopes to 0.
     """
-    if len(embeddings) != len(answers) or embeddings.ndim != 2 or not np.isfinite(embeddings).all():
-        raise ValueError(
-            f"{len(answers)} questions need as many finite embeddings, not {embeddings.shape}"
-        )
     wide = np.asarray(embeddings, dtype=np.float64)
     centre = wide.mean(axis=0) if len(wide) else np.zeros(wide.shape[1])
     features = np.hstack([np.ones((len(wide), 1)), wide - centre])
@@ -174,12 +159,6 @@ class _Groups(NamedTuple):
 
 
 def _grouped(answers: Answers, correct: Right) -> _Groups:
-    if answers.ndim != 2 or answers.shape != correct.shape:
-        raise ValueError(
-            f"answers and correct must be Q x N alike, not {answers.shape} and {correct.shape}"
-        )
-    if correct.dtype != np.bool_ or (correct & (answers < 0)).any():
-        raise ValueError("correct holds truth values, false where an agent abstained")
     voted = answers >= 0
     _, codes = np.unique(answers[voted], return_inverse=True)
     base = int(codes.max(initial=0)) + 1
@@ -187,8 +166,6 @@ def _grouped(answers: Answers, correct: Right) -> _Groups:
     question = keys // base
     right = np.zeros(len(keys), dtype=bool)
     right[of_vote[correct[voted]]] = True
-    if (right[of_vote] != correct[voted]).any():
-        raise ValueError("equal answers to a question must be right or wrong alike")
     first = np.flatnonzero(np.diff(question, prepend=-1))
     return _Groups(question, right, first, voted, of_vote)
 
@@ -203,9 +180,6 @@ def _fit(
     """The coefficients (N, P) of weights w_i(q) = features(q) . coefficients_i, features (Q, P);
     without anything to learn from, `prior` and no slopes.
     """
-    if not (penalty > 0).all() or not np.isfinite(penalty).all():
-        raise ValueError(f"a penalty must be finite and above 0, not {penalty.min()}")
-    _grouped(answers, correct)  # its errors, for the questions that are about to be left out too
     start = np.zeros((answers.shape[1], features.shape[1]))
     start[:, 0] = prior
     telling = correct.any(axis=1) & ((answers >= 0) & ~correct).any(axis=1)

@@ -15,6 +15,7 @@ from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from ...signatures.causal import COUNTERFACTUAL, SOLUTION, CausalEvaluator, CausalReasoner
 from ..agents.demonstration import demo_of, worked_example
+from ..agents.exchange import Exchange
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER
@@ -22,7 +23,7 @@ from ..base.errors import UserError, checked_whole
 from ..base.space import Parameter, Space, When
 from ..base.together import together
 from ..reading.answers import answer_key
-from ..reading.row import ResultRow
+from ..reading.row import Examined, ResultRow
 from ..reading.voting import Ties
 from ..reports.causal import causal_report
 from .declaration import Described, Plot, Protocol, known_names, one_shot, rounds_title
@@ -159,6 +160,10 @@ class CausalConsistency(Program):
             ),
         ]
 
+    def exchange(self) -> Exchange:
+        """Reasoners never read each other; what evaluators read and say decides."""
+        return Exchange([reasoner.name for reasoner in self.reasoners])
+
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         return causal_report(rows)
 
@@ -249,7 +254,11 @@ class CausalConsistency(Program):
         shown = other if "counterfactual" not in self.without else None
         notes = _notes(solution.text, solution.answer, shown)
         verdict = await evaluator.ask(task, round=depth, notes=notes, rollout=rollout)
-        examined = {"agent": solution.agent, "answer": solution.answer, "counterfactual": shown}
+        examined: Examined = {
+            "agent": solution.agent,
+            "answer": solution.answer,
+            "counterfactual": shown,
+        }
         return replace(verdict, examined=examined)
 
     def _demonstrate(self, name: str) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.errors import UserError
+from ..reading.row import ResultRow
 
 if TYPE_CHECKING:  # which would bring Optuna along
     from ..base.space import Space
@@ -45,7 +46,7 @@ class Replays:
 
     free: tuple[str, ...]
     record: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]
-    tell: Callable[[Sequence[Mapping[str, Any]], Mapping[str, Any]], list[Replayed | None] | None]
+    tell: Callable[[Sequence[ResultRow], Mapping[str, Any]], list[Replayed | None] | None]
     same_calls: bool = False
 
 

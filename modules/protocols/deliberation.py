@@ -15,6 +15,7 @@ import dspy
 from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from ...signatures.roles import ROLES, Judge
+from ..agents.exchange import Exchange, Hear, hear_all
 from ..agents.retrieval import Retrieval, informed, query_seat, retrieval_settings
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn, all_agree
@@ -24,7 +25,7 @@ from ..base.registry import Registry
 from ..base.space import Parameter, Space, When, lists
 from ..base.together import together
 from ..reading.answers import Kind
-from ..reading.row import ResultRow
+from ..reading.row import Passage, ResultRow
 from ..reading.voting import DecideTie, Ties, vote_among
 from ..reports.deliberation import deliberation_report
 from .declaration import (
@@ -42,9 +43,11 @@ from .program import LAYOUT, Program, SeatTurns, prediction_of, worded
 
 MAX_AGENTS = 8
 OPENINGS = ("in_turn", "blind")
-_DETAILS = ("blind", "queries", "fallback")
 _TIED = ("first", "strongest", "random")
 
+
+Evidence = Sequence[Passage]
+"""What the retriever found, each with `title`, `text` and `source`."""
 
 Turns = Sequence[Mapping[str, Any]]
 """The turns of the agents in order, each with its `agent`, `round`, `answer` and `text`."""
@@ -216,32 +219,31 @@ class Deliberation(Program):
                 "folkmoot.tie_breaks"
             )
 
+    def exchange(self) -> Exchange:
+        again = self.max_rounds - 1
+        speakers = [*self.agents, *([self.query] if self.query else [])]
+        alone = self.opening == "blind" or len(self.roles) == 1
+        return Exchange(
+            self.roles,
+            self._again,
+            None if alone else self._opening,
+            [(seat, min(1, again), again) for seat in speakers],
+        )
+
     async def solve(self, task: Task) -> dspy.Prediction:
-        transcript: list[Turn] = []
-        evidence = None
-        if self.retrieval and self.query is None:
-            evidence = await self.retrieval.look_up(task.question)
-        for round in range(1, self.max_rounds + 1):
-            if round == 1 and self.opening == "blind":
-                turns = await together(
-                    self._speak(agent, task, 1, (), evidence) for agent in self.agents
-                )
-                transcript += [
-                    replace(turn, details={**turn.details, "blind": True}) for turn in turns
-                ]
-            else:
-                for agent in self.agents:
-                    transcript.append(await self._speak(agent, task, round, transcript, evidence))
-            latest = transcript[-len(self.agents) :]
-            if all_agree([turn.answer for turn in latest], task.kind):
-                return prediction_of(
-                    task,
-                    latest[0].answer,
-                    "consensus",
-                    transcript,
-                    rounds=round,
-                    consensus_round=round,
-                )
+        evidence = await self._evidence(task)
+        opening = await self._opening(task, evidence) if self.opening == "blind" else []
+        transcript = await self._rounds(task, opening, evidence, hear_all)
+        rounds, latest = self._whole_rounds(transcript), transcript[-len(self.agents) :]
+        if all_agree([turn.answer for turn in latest], task.kind):
+            return prediction_of(
+                task,
+                latest[0].answer,
+                "consensus",
+                transcript,
+                rounds=rounds,
+                consensus_round=rounds,
+            )
         judged = None
         if self.judge is not None:
             verdict = await self.judge.ask(task, round=self.max_rounds, discussion=transcript)
@@ -253,13 +255,47 @@ class Deliberation(Program):
         )
         return prediction_of(task, answer, decided_by, transcript, rounds=self.max_rounds)
 
+    async def _evidence(self, task: Task) -> Evidence | None:
+        """What is looked up once for all rounds."""
+        if self.retrieval is None or self.query is not None:
+            return None
+        return await self.retrieval.look_up(task.question)
+
+    async def _opening(self, task: Task, evidence: Evidence | None = None) -> list[Turn]:
+        """The first answers of agents who hear nobody, asked for at the same time."""
+        if evidence is None:
+            evidence = await self._evidence(task)
+        turns = await together(self._speak(agent, task, 1, (), evidence) for agent in self.agents)
+        return [replace(turn, details={**turn.details, "blind": True}) for turn in turns]
+
+    async def _again(self, task: Task, recorded: Sequence[Turn], hear: Hear) -> list[Turn]:
+        opening = recorded[: len(self.agents)]
+        return await self._rounds(task, opening, await self._evidence(task), hear)
+
+    async def _rounds(
+        self, task: Task, opening: Sequence[Turn], evidence: Evidence | None, hear: Hear
+    ) -> list[Turn]:
+        """Whole rounds, from the `opening` on, until all agree or no round is left."""
+        transcript = list(opening)
+        while (done := self._whole_rounds(transcript)) < self.max_rounds:
+            latest = [turn.answer for turn in transcript[-len(self.agents) :]]
+            if all_agree(latest, task.kind):
+                break
+            for agent in self.agents:
+                heard = hear(agent.name, transcript)
+                transcript.append(await self._speak(agent, task, done + 1, heard, evidence))
+        return transcript
+
+    def _whole_rounds(self, transcript: Sequence[Turn]) -> int:
+        return len(transcript) // len(self.agents)
+
     async def _speak(
         self,
         agent: Seat,
         task: Task,
         round: int,
         discussion: Sequence[Turn],
-        evidence: Sequence[Mapping[str, Any]] | None,
+        evidence: Evidence | None,
     ) -> Turn:
         if agent.name == "retriever" and self.retrieval and self.query:
             return await informed(
@@ -299,7 +335,7 @@ def settle(
 
 
 def replay(
-    result: Mapping[str, Any] | dspy.Prediction,
+    result: ResultRow | dspy.Prediction,
     *,
     max_rounds: int | None = None,
     tie_break: str | Callable[[list[dict[str, Any]]], str | None] | None = None,
@@ -329,19 +365,7 @@ def replay(
             f"saw cannot be "
             f"changed afterwards: run it with opening={opening!r}"
         )
-    turns = [
-        Turn(
-            turn["agent"],
-            turn["round"],
-            turn["answer"],
-            turn["text"],
-            turn.get("raw"),
-            tuple(turn.get("evidence") or ()),
-            Usage.of(turn.get("usage") or {}),
-            details={name: turn[name] for name in _DETAILS if name in turn},
-        )
-        for turn in result["transcript"]
-    ]
+    turns = [Turn.of(turn) for turn in result["transcript"]]
     spoken = [turn for turn in turns if turn.agent != "judge"]
     recorded = max((turn.round for turn in spoken), default=0)
     if not recorded:
@@ -381,7 +405,7 @@ def replay(
                 f"run it"
             )
         if not verdicts:
-            return outcome(result["answer"], result["decided_by"], kept, rounds=limit)
+            return outcome(result["answer"], str(result["decided_by"]), kept, rounds=limit)
         judged = verdicts[-1].answer
         answer, decided_by = settle(kept, "judge", TIE_BREAKS["judge"], roles, kind, judged)
         return outcome(answer, decided_by, [*kept, verdicts[-1]], rounds=limit)
@@ -397,7 +421,7 @@ def replay(
 
 
 def _replayed(
-    rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
+    rows: Sequence[ResultRow], parameters: Mapping[str, Any]
 ) -> list[Replayed | None] | None:
     """The outcomes under other rounds or another tie-break, as `replay` gives them; a judge has to
     be asked.
@@ -408,7 +432,7 @@ def _replayed(
     if tie_break == "judge":
         return None
 
-    def outcome(row: Mapping[str, Any]) -> Replayed:
+    def outcome(row: ResultRow) -> Replayed:
         found = replay(
             row,
             max_rounds=parameters.get("max_rounds", MAX_ROUNDS),

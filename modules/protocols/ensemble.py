@@ -123,7 +123,7 @@ class Ensemble(Program):
         outcome = vote_among(answers, task.kind, weights, decide_tie)
         return prediction_of(task, outcome.answer, self.vote, turns, tied=outcome.tied)
 
-    def fit_weights(self, rows: Iterable[Mapping[str, Any]]) -> list[float]:
+    def fit_weights(self, rows: Iterable[ResultRow]) -> list[float]:
         """Set each member's weight to the log-odds of its accuracy on recorded rows of this
         ensemble.
 
@@ -154,7 +154,7 @@ class Ensemble(Program):
         return ensemble_report(rows)
 
 
-def member_weights(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> list[float]:
+def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[float]:
     """A weight a member, in the order of their names, as `Ensemble.fit_weights` sets them."""
     right = [0] * len(names)
     total = options = 0
@@ -169,7 +169,9 @@ def member_weights(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> l
         total += 1
         options += _options(row)
         for index, name in enumerate(names):
-            right[index] += score(turns[name], row["gold"], row["kind"], row.get("choices")).correct
+            right[index] += score(
+                turns[name], row["gold"] or "", row["kind"], row.get("choices")
+            ).correct
     if not total:
         raise UserError(
             "there are no finished rows to fit weights on: evaluate the ensemble on training "
@@ -207,12 +209,13 @@ def _checked_weights(weights: Sequence[float], members: int) -> list[float]:
     return values
 
 
-def _options(row: Mapping[str, Any]) -> int:
+def _options(row: ResultRow) -> int:
     """How many answers a question had: its options, or for open ones the different answers given,
     and one.
     """
-    if row["kind"] == "choice" and row.get("choices"):
-        return len(row["choices"])
+    choices = row.get("choices")
+    if row["kind"] == "choice" and choices:
+        return len(choices)
     return (
         2
         if row["kind"] == "boolean"
@@ -238,9 +241,7 @@ def _singles(described: Described) -> list[dict[str, Any]]:
     ]
 
 
-def _replayed(
-    rows: Sequence[Mapping[str, Any]], parameters: Mapping[str, Any]
-) -> list[Replayed | None]:
+def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[Replayed | None]:
     """The outcomes of other votes on recorded answers; weights that are not given are fitted on the
     rows.
     """
@@ -256,12 +257,13 @@ def _replayed(
         weights = member_weights(names, finished)
     votes = weights if decided_by == "weighted" else None
 
-    def outcome(row: Mapping[str, Any]) -> Replayed:
+    def outcome(row: ResultRow) -> Replayed:
         answers = [turn["answer"] for turn in row["transcript"]]
         answer = vote_among(
             answers, row["kind"], votes, ties.decider(row["id"], names, weights)
         ).answer
-        return Replayed(answer, "none" if answer is None else decided_by, 1, row["usage"]["calls"])
+        calls = row["usage"]["calls"] or 0
+        return Replayed(answer, "none" if answer is None else decided_by, 1, calls)
 
     return [None if row["error"] else outcome(row) for row in rows]
 

@@ -33,6 +33,7 @@ from ..base.sync import ends_alone, in_thread, run_sync
 from ..network.selector import StrategySelector
 from ..reading.answers import read_vote
 from ..reading.question import INPUTS, Question, choice_lines, with_choices
+from ..reading.row import TurnFields
 from .declaration import Protocol
 from .program import Program, SeatTurns, distinct
 from .saved import check_kept, predictors_of
@@ -308,7 +309,7 @@ class Foreign(Program):
             }
         )
 
-    async def _asked(self, *given: Any, **fields: Any) -> tuple[Any, list[dict[str, Any]]]:
+    async def _asked(self, *given: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
         """What the program returned, and the turns of its transcript, of which nothing is known."""
         return await self._call(*given, **fields), []
 

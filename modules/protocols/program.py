@@ -19,6 +19,7 @@ from optuna.distributions import CategoricalDistribution
 from ...signatures.roles import ROLES
 from ...signatures.team import WORKERS
 from ..agents.adapter import ProfileAdapter
+from ..agents.exchange import Exchange
 from ..agents.own_prompts import LAYOUTS, ROLE_FIRST, ROLE_LAST, meant_for, prompts_given
 from ..agents.profile import Wording
 from ..agents.prompt import check_passage
@@ -168,6 +169,12 @@ class Program(dspy.Module):  # type: ignore[misc]
                 seats.append(Seat(name, predictor.signature))
                 seats[-1].predict = predictor
         return [(seat, 1 / len(seats), 1) for seat in seats]
+
+    def exchange(self) -> Exchange | None:
+        """What its agents' first answers are and how they answer again, for `fm.controls`; None
+        where the protocol does not say.
+        """
+        return None
 
     def most_turns(self) -> int:
         """The largest number of turns that one question can take."""

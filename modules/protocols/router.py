@@ -12,7 +12,7 @@ import dspy
 from ..agents.transcript import Task
 from ..base.errors import UserError
 from ..reading.answers import answer_key
-from ..reading.row import ResultRow
+from ..reading.row import ResultRow, TurnFields
 from .declaration import Protocol
 from .program import Program, SeatTurns, solved_by
 from .single import SingleAgent
@@ -126,9 +126,7 @@ class Router(Program):
         return found
 
 
-def signs_of(
-    task: Task, answer: str | None, transcript: Sequence[Mapping[str, Any]]
-) -> dict[str, float]:
+def signs_of(task: Task, answer: str | None, transcript: Sequence[TurnFields]) -> dict[str, float]:
     """What can be known without gold answer and team: the question's form and how the cheap program
     took it.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -122,7 +123,8 @@ class StrategyNetwork(Program):
         """
         from ..network.state import NetworkState
 
-        config.warn()
+        for warning in config.idle():
+            warnings.warn(warning, stacklevel=2)
         return cls(NetworkState.fresh(config, embed(["width"]).shape[1]), embed, **options)
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NotRequired, TypedDict
 
 from ..base.usage import Usage, UsageFields
@@ -11,6 +10,57 @@ from .answers import Kind
 RowKey = tuple[str, int]
 """What tells a row from the others of its run: the question's id, and which of its repeats it is.
 """
+
+
+class Passage(TypedDict):
+    """A text that an agent looked up, with its title and where it is from."""
+
+    title: str | None
+    text: str
+    source: str | None
+
+
+class Examined(TypedDict):
+    """Which answer an evaluator looked at, whose it was, and the answer it was held against."""
+
+    agent: str
+    answer: str | None
+    counterfactual: str | None
+
+
+class SpokenTurn(TypedDict):
+    """What other agents see of a turn; `answer` is None where none could be read."""
+
+    agent: str
+    round: int
+    answer: str | None
+    text: str
+
+
+class TurnDetails(TypedDict, total=False):
+    """What single protocols note of a turn beside what all of them do."""
+
+    blind: bool
+    queries: list[str]
+    fallback: str
+    trace: list[dict[str, str]]
+    forced: bool
+    worker: str
+    suggestion: str
+    strategy: str
+    confidence: float
+    weight: float
+    part: str
+
+
+class TurnFields(SpokenTurn, TurnDetails, total=False):
+    """A turn of a row's transcript; see `agents.transcript.Turn`."""
+
+    raw: str
+    evidence: list[Passage]
+    step: str
+    examined: Examined
+    usage: UsageFields
 
 
 class ResultRow(TypedDict):
@@ -25,7 +75,7 @@ class ResultRow(TypedDict):
         score: what the metric gave, 1 or 0 for right and wrong; None for an error.
         em, f1: 0 … 1 for questions of the kind `span`, else None.
         strict: of a number, whether it is right and stated in the data's own form.
-        transcript: the turns, as `Turn.to_dict` gives them.
+        transcript: the turns.
         usage: what the question's calls cost; answers from a record or cache cost nothing.
         takes: the same with these answers at their price; absent where there are none.
         error: why the question failed, or why the metric gave no score (then `answer` is kept).
@@ -56,7 +106,7 @@ class ResultRow(TypedDict):
     decided_by: str | None
     rounds: int
     consensus_round: int | None
-    transcript: list[Mapping[str, Any]]
+    transcript: list[TurnFields]
     usage: UsageFields
     takes: NotRequired[UsageFields]
     seconds: float | None

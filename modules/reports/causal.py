@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..reading.mentions import same_text
-from ..reading.row import ResultRow
-from .counting import CHANGES, Figures, Reading, Turn, by_number, change, whole
+from ..reading.row import ResultRow, TurnFields
+from .counting import CHANGES, Figures, Reading, by_number, change, whole
 
 
 def causal_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def causal_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
     return report
 
 
-def _solutions(figures: Figures, row: ResultRow, reading: Reading, turns: list[Turn]) -> None:
+def _solutions(figures: Figures, row: ResultRow, reading: Reading, turns: list[TurnFields]) -> None:
     for turn in turns:
         figures.mean(reading.right(turn.get("answer")), "reasoner", "accuracy")
         figures.mean(turn.get("answer") is None, "reasoner", "abstention_rate")
@@ -73,7 +73,7 @@ def _solutions(figures: Figures, row: ResultRow, reading: Reading, turns: list[T
     figures.mean(unanimous, "reasoner", "unanimous_rate")
 
 
-def _evaluation(figures: Figures, row: ResultRow, reading: Reading, turn: Turn) -> None:
+def _evaluation(figures: Figures, row: ResultRow, reading: Reading, turn: TurnFields) -> None:
     before, after = turn["examined"].get("answer"), turn.get("answer")
     changed = after is not None and not _same(row, reading, before, after)
     figures.count(1, "evaluator", "evaluations")

@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from ..base.usage import numbers_of
 from ..reading.answers import Score, answer_key, score
 from ..reading.row import ResultRow
-
-Turn = Mapping[str, Any]
 
 STATES = ("right", "wrong", "unreadable")
 CHANGES = ("wrong_to_right", "right_to_wrong", "wrong_to_wrong")
@@ -65,10 +64,9 @@ class Figures:
 
         What is not known of a question is left out.
         """
-        usage: Mapping[str, Any] = row.get("usage") or {}
-        for name in ("calls", "prompt_tokens", "completion_tokens"):
-            if usage.get(name, 0) is not None:
-                self.mean(whole(usage.get(name)), f"{name}_per_question")
+        for name, value in numbers_of(row["usage"]).items():
+            if name in ("calls", "prompt_tokens", "completion_tokens"):
+                self.mean(value, f"{name}_per_question")
 
     def report(self) -> dict[str, Any]:
         """Everything as nested dicts, in the order in which it was first counted."""

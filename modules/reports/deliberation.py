@@ -8,8 +8,8 @@ from itertools import accumulate, combinations, groupby, pairwise
 from typing import Any
 
 from ..agents.transcript import all_agree
-from ..reading.row import ResultRow
-from .counting import CHANGES, Figures, Reading, Turn, by_number, change
+from ..reading.row import ResultRow, TurnFields
+from .counting import CHANGES, Figures, Reading, by_number, change
 
 JUDGE = "judge"
 
@@ -79,11 +79,11 @@ def deliberation_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
 def _dialogue(figures: Figures, row: ResultRow) -> None:
     reading = Reading(row)
     spoken = [turn for turn in row["transcript"] if turn["agent"] != JUDGE]
-    by_role: dict[str, list[Turn]] = {}
+    by_role: dict[str, list[TurnFields]] = {}
     for turn in spoken:
         by_role.setdefault(turn["agent"], []).append(turn)
         figures.mean(turn["answer"] is None, "role", turn["agent"], "abstention_rate")
-    last: Sequence[Turn] = ()
+    last: Sequence[TurnFields] = ()
     for _, turns in groupby(spoken, key=lambda turn: turn["round"]):
         last = list(turns)
         blind = any(turn.get("blind") for turn in last)

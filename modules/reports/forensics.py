@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..reading.row import ResultRow
-from .counting import STATES, Figures, Reading, Turn
+from ..reading.row import ResultRow, TurnFields
+from .counting import STATES, Figures, Reading
 from .shapley import MOST_VOTERS, MOST_WORTH, Ballot, ballot_of, shapley_values, vote_right
 
 DECIDERS = ("judge", "supervisor")
@@ -270,19 +270,19 @@ class ForensicTally:
         return {name: report[name] for name in _ORDER if name in report}
 
 
-def turns_of(row: ResultRow) -> list[Turn]:
+def turns_of(row: ResultRow) -> list[TurnFields]:
     return [turn for turn in row.get("transcript") or () if isinstance(turn, Mapping)]
 
 
-def _round(turn: Turn) -> int:
+def _round(turn: TurnFields) -> int:
     return turn["round"] if isinstance(turn.get("round"), int) else 0
 
 
-def _answer(turn: Turn) -> str | None:
+def _answer(turn: TurnFields) -> str | None:
     return turn["answer"] if isinstance(turn.get("answer"), str) else None
 
 
-def answers_of(spoken: Iterable[Turn]) -> dict[str, list[str | None]]:
+def answers_of(spoken: Iterable[TurnFields]) -> dict[str, list[str | None]]:
     """Each agent's answer in every round that it spoke in; of several in a round (samples) the
     first.
     """
@@ -333,8 +333,8 @@ def _steps(row: ResultRow) -> Iterator[_Step]:
         agent, round, answer = str(turn.get("agent")), _round(turn), _answer(turn)
         if turn.get("step"):
             sent_back |= {str(turn["worker"]): agent} if turn.get("worker") else {}
-        elif isinstance(turn.get("examined"), Mapping):
-            yield _Step(place, agent, _answer(turn["examined"]), answer, dict(held), None)
+        elif examined := turn.get("examined"):
+            yield _Step(place, agent, examined["answer"], answer, dict(held), None)
         elif agent not in DECIDERS and round > spoke.get(agent, -1):
             if agent in spoke and not afresh:
                 others = {name: answer_held for name, answer_held in held.items() if name != agent}

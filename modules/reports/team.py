@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..reading.row import ResultRow
-from .counting import CHANGES, Figures, Reading, Turn, by_number, change
+from ..reading.row import ResultRow, TurnFields
+from .counting import CHANGES, Figures, Reading, by_number, change
 
 SUPERVISOR = "supervisor"
 
@@ -52,7 +52,7 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
         figures.mean(f1, "f1_excluding_errors")
         figures.count(1, "decided_by", str(row["decided_by"]), "count")
         figures.mean(em, "decided_by", str(row["decided_by"]), "em")
-        attempts: dict[str, list[Turn]] = {}
+        attempts: dict[str, list[TurnFields]] = {}
         for turn in row["transcript"]:
             if "trace" in turn:
                 attempts.setdefault(turn["agent"], []).append(turn)
@@ -83,7 +83,7 @@ def team_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
     return report
 
 
-def _worker(figures: Figures, name: str, turns: list[Turn], reading: Reading) -> None:
+def _worker(figures: Figures, name: str, turns: list[TurnFields], reading: Reading) -> None:
     scores = [reading.em_f1(turn["answer"]) for turn in turns]
     figures.mean(scores[0][0], "worker", name, "em")
     figures.mean(scores[0][1], "worker", name, "f1")

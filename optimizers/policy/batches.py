@@ -5,7 +5,7 @@ evolve.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,20 +49,6 @@ class TrainingLog:
         return asdict(self)
 
 
-class _Played(NamedTuple):
-    """One question answered: strategies (N,), who was right (N,), the group, and the signal to
-    learn from.
-
-    `signal` is (N,) or, with full information, (N, S).
-    """
-
-    strategies: npt.NDArray[np.intp]
-    correct: npt.NDArray[np.bool_]
-    consensus: bool
-    reward: Numbers
-    signal: Numbers
-
-
 class PolicyTraining:
     """A training in progress on some of the questions; the state changes with each step.
 
@@ -81,12 +67,7 @@ class PolicyTraining:
     ) -> None:
         self.state, self.vectors, self.known = state, vectors, known
         self.chosen, self.settings = chosen, settings
-        self.optimizer = torch.optim.AdamW(
-            state.policies.parameters(),
-            lr=settings.lr,
-            weight_decay=settings.weight_decay,
-            fused=True,
-        )
+        self.optimizer = torch.optim.Adam(state.policies.parameters(), lr=settings.lr, fused=True)
         self.done = 0
         # of each agent, over all questions so far
         self.total_reward: Numbers = np.zeros(state.config.agents)
@@ -111,7 +92,8 @@ class PolicyTraining:
         epoch, place = divmod(self.done, self.batches)
         order = self._random(_ORDER, epoch).permutation(self.chosen)
         batch = order[place * self.settings.batch : (place + 1) * self.settings.batch]
-        group, bias = self.state.group(), self._bias(batch)
+        group = self.state.group()
+        bias = torch.from_numpy(self.state.bias(self.vectors[batch])).float()
         scores = self._scores(batch, group, bias)
         self._check_bounds(scores)
         rng = self._random(_DRAW, self.done)
@@ -123,36 +105,43 @@ class PolicyTraining:
             for i, s in enumerate(one.strategies)
         )
         played = [self._play(int(q), one.strategies) for q, one in zip(batch, drawn, strict=True)]
+        correct, consensus, rewards, signals = zip(*played, strict=True)
+        signal = np.stack(signals)
         episodes = {
             "question": torch.from_numpy(batch),
             "bias": bias,
             **{
                 name: part.expand(len(batch), *part.shape) for name, part in group._asdict().items()
             },
-            "strategies": torch.from_numpy(np.stack([one.strategies for one in played])),
+            "strategies": torch.from_numpy(np.stack([one.strategies for one in drawn])),
             "open": torch.from_numpy(np.stack([one.open for one in drawn])),
-            "signal": torch.from_numpy(np.stack([one.signal for one in played])),
+            "signal": torch.from_numpy(signal),
         }
         learned = self._remembered(episodes)
         if learned is not episodes:
             then = AgentGraph(*(learned[name] for name in AgentGraph._fields))
             scores = self._scores(learned["question"].numpy(), then, learned["bias"])
         loss = self._learn(scores, learned)
-        self._add_rewards(episodes["signal"].numpy())
+        if not self.settings.full_information:
+            self.total_reward = self.total_reward + signal.sum(axis=0)
+            self.answered += len(signal)
         self.done += 1
         chances = scores.detach().double().log_softmax(-1)
         connected = self.state.voting_trust[self.state.adjacency]
+        names = self.state.config.strategies
+        chosen = episodes["strategies"]
+        shares = torch.bincount(chosen.flatten(), minlength=len(names)) / chosen.numel()
         entry = {
             "epoch": epoch + 1,
             "questions": self.state.questions,
-            "reward": float(np.mean([one.reward for one in played])),
-            "individual": float(np.mean([one.correct for one in played])),
-            "consensus": float(np.mean([one.consensus for one in played])),
+            "reward": float(np.mean(rewards)),
+            "individual": float(np.mean(correct)),
+            "consensus": float(np.mean(consensus)),
             "entropy": float(-(chances.exp() * chances).sum(-1).mean()),
             "trust": float(connected.mean()) if connected.size else 0.0,
             "edges_changed": self.edges_changed,
             "loss": loss,
-            "strategies": self._shares(episodes["strategies"]),
+            "strategies": {n: float(one) for n, one in zip(names, shares, strict=True) if n},
         }
         self.log.steps.append(entry)
         return entry
@@ -173,11 +162,6 @@ class PolicyTraining:
                 f"folder, with an lr below {self.settings.lr:g}"
             )
 
-    def _bias(self, batch: npt.NDArray[np.intp]) -> Tensor:
-        if len(self.state.config.strategies) == 1:  # nothing to choose
-            return torch.zeros(len(batch), 1, 1)
-        return torch.from_numpy(self.state.bias(self.vectors[batch])).float()
-
     def _scores(self, batch: npt.NDArray[np.intp], group: AgentGraph, bias: Tensor) -> Tensor:
         """What strategies are drawn by, (B, N, S), ready for the gradient."""
         state, vectors = self.state, self.vectors[batch]
@@ -192,8 +176,14 @@ class PolicyTraining:
         state.policies.eval()
         return logits + bias
 
-    def _play(self, q: int, strategies: npt.NDArray[np.intp]) -> _Played:
-        """Vote on one question and let tracker, trust and graph know who was right."""
+    def _play(
+        self, q: int, strategies: npt.NDArray[np.intp]
+    ) -> tuple[npt.NDArray[np.bool_], bool, Numbers, Numbers]:
+        """Vote on one question and let tracker, trust and graph know who was right.
+
+        Returns who was right (N,), whether the group was, the rewards (N,), and the signal to learn
+        from: (N,) or, with full information, (N, S).
+        """
         state, config = self.state, self.state.config
         correct = self.known.correct[q, np.arange(config.agents), strategies]
         consensus = self._consensus_right(q, strategies)
@@ -204,19 +194,20 @@ class PolicyTraining:
         for s, right in zip(strategies.tolist(), correct.tolist(), strict=True):
             state.tracker.update(self.vectors[q], s, right)
         update = update_directional if config.trust_rule == "directional" else update_trust
-        state.trust = update(state.trust, correct, config.rates)
+        state.trust = update(state.trust, correct, config)
         state.average = averaged_trust(state.average, state.trust, state.questions)
         state.recent = state.recent + config.recent * (correct - state.recent)
         state.questions += 1
         if state.questions % config.evolve_every == 0:
             before = state.adjacency
-            state.adjacency = evolve(before, state.voting_trust, config.limits)
+            state.adjacency = evolve(before, state.voting_trust, config)
             self.edges_changed += int((state.adjacency != before).sum()) // 2
             self._snapshot()
-        return _Played(strategies, correct, consensus, reward, signal)
+        return correct, consensus, reward, signal
 
     def _consensus_right(self, q: int, strategies: npt.NDArray[np.intp]) -> bool:
-        answers = self.known.of(q, strategies)
+        codes = self.known.codes[q, np.arange(len(strategies)), strategies]
+        answers = [None if code < 0 else str(code) for code in codes]
         winner = trust_consensus(answers, self.state.voting_trust, self.state.adjacency).answer
         if winner is None:
             return False
@@ -241,7 +232,7 @@ class PolicyTraining:
             )
         reward = individual(correct)
         if self.settings.reward == "consensus_aware":
-            reward = reward + consensus_addition(codes, correct, consensus, self.settings.bonus)
+            reward = reward + consensus_addition(codes, correct, consensus, self.settings)
         return reward
 
     def _every_signal(self, q: int, strategies: npt.NDArray[np.intp]) -> Numbers:
@@ -276,7 +267,10 @@ class PolicyTraining:
         if self.settings.full_information:
             loss = -(scores.softmax(-1) * torch.from_numpy(signal).float()).sum()
         else:
-            gain = torch.from_numpy(signal - self._baseline(signal)).float()
+            baseline = np.zeros(signal.shape[1])
+            if self.settings.baseline == "mean" and self.answered:
+                baseline = self.total_reward / self.answered
+            gain = torch.from_numpy(signal - baseline).float()
             chances = scores.masked_fill(~episodes["open"], -torch.inf).log_softmax(-1)
             loss = -(
                 chances.gather(-1, episodes["strategies"].unsqueeze(-1)).squeeze(-1) * gain
@@ -291,28 +285,6 @@ class PolicyTraining:
                 self.state.policies.clip_gradients(self.settings.clip)
             self.optimizer.step()
         return float(loss.detach())
-
-    def _add_rewards(self, signal: Numbers) -> None:
-        if not self.settings.full_information:
-            self.total_reward = self.total_reward + signal.sum(axis=0)
-            self.answered += len(signal)
-
-    def _shares(self, chosen: Tensor) -> dict[str, float]:
-        names = self.state.config.strategies
-        shares = torch.bincount(chosen.flatten(), minlength=len(names)) / chosen.numel()
-        return {name: float(share) for name, share in zip(names, shares, strict=True) if name}
-
-    def _baseline(self, signal: Numbers) -> Numbers:
-        """The baseline subtracted from the rewards (B, N) of a batch, whatever the agent itself
-        drew.
-        """
-        n = signal.shape[1]
-        if self.settings.baseline == "mean" and self.answered:
-            return np.broadcast_to(self.total_reward / self.answered, signal.shape)
-        if self.settings.baseline == "question" and n > 1:
-            others: Numbers = (signal.sum(axis=1, keepdims=True) - signal) / (n - 1)
-            return others
-        return np.zeros(signal.shape)
 
     def _random(self, purpose: int, number: int) -> np.random.Generator:
         return np.random.default_rng([self.state.config.seed, purpose, number])

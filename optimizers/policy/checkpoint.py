@@ -6,27 +6,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as read_tensors
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as write_tensors
 
 from ...modules.base.errors import UserError
-from ...modules.base.saved_file import read_plain
-from ...modules.network import files
-from ...modules.network.state import NetworkState
+from ...modules.network.state import NetworkState, write_file
 from .batches import PolicyTraining, TrainingLog
 from .known_answers import TrainingQuestion
 from .settings import TrainingSettings
 
-_PREFIX, _PROGRESS = "step-", "training.json"
-_OPTIMIZER, _BUFFER = "optimizer.safetensors", "buffer.safetensors"
+_NETWORK, _OPTIMIZER, _BUFFER = "network", "optimizer.", "buffer.all."
 
 
 def training_fingerprint(
@@ -48,26 +42,28 @@ def training_fingerprint(
 
 
 class Checkpoints:
-    """The checkpoints of one training in a folder, of which the last is kept."""
+    """The checkpoint of one training, a single file that each one replaces.
 
-    def __init__(self, folder: str | Path, identity: str) -> None:
-        self.folder, self.identity = Path(folder), identity
+    It holds the tensors of the network, the optimizer and the buffer, and the rest as JSON.
+    """
+
+    def __init__(self, path: str | Path, identity: str) -> None:
+        self.path, self.identity = Path(path), identity
 
     def save(self, training: PolicyTraining) -> None:
         """Write where the training stands; a stop while writing leaves the checkpoint before."""
-        final = self.folder / f"{_PREFIX}{training.done:09d}"
-        scratch = self.folder / f".{final.name}.{os.getpid()}"
-        shutil.rmtree(scratch, ignore_errors=True)
-        training.state.save(scratch)
-        states = training.optimizer.state_dict()["state"]
+        moments = training.optimizer.state_dict()["state"]
         tensors = {
-            f"{k}.{name}": part for k, parts in states.items() for name, part in parts.items()
+            f"{_OPTIMIZER}{number}.{name}": part
+            for number, parts in moments.items()
+            for name, part in parts.items()
         }
-        files.write_file(scratch / _OPTIMIZER, write_tensors(tensors))
-        if training.buffer:
-            files.write_file(scratch / _BUFFER, write_tensors(training.buffer))
+        tensors |= {f"{_BUFFER}{name}": part for name, part in training.buffer.items()}
+        network = np.frombuffer(write_tensors(training.state.tensors()), dtype=np.uint8)
+        tensors[_NETWORK] = torch.tensor(network)
         progress = {
             "identity": self.identity,
+            "network": training.state.about(),
             "done": training.done,
             "total_reward": training.total_reward.tolist(),
             "answered": training.answered,
@@ -75,60 +71,45 @@ class Checkpoints:
             # With full information all is asked for anew at the start, for nothing.
             "known": [] if training.settings.full_information else training.known.rows(),
         }
-        files.write_file(scratch / _PROGRESS, json.dumps(progress).encode())
-        shutil.rmtree(final, ignore_errors=True)
-        scratch.rename(final)
-        for old in self._all():
-            if old != final:
-                shutil.rmtree(old, ignore_errors=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(self.path, write_tensors(tensors, {"progress": json.dumps(progress)}))
 
     def restore(self, training: PolicyTraining) -> bool:
         """Put a training where the last checkpoint stands; False when there is none.
 
         Raises UserError when the checkpoint is damaged or of another training.
         """
-        found = self._all()
-        if not found:
+        if not self.path.exists():
             return False
-        place = found[-1]
-        progress = files.read_json(place / _PROGRESS)
-        if progress.get("identity") != self.identity:
-            raise UserError(
-                f"{place} is a checkpoint of another training (other settings, questions or "
-                f"network): "
-                "name another folder, or remove this one."
-            )
         try:
-            loaded = NetworkState.load(place)
-            tensors = read_tensors(read_plain(place / _OPTIMIZER, files.MOST_BYTES))
-            policies = training.state.policies  # whose tensors the optimizer holds
-            policies.load_state_dict(loaded.policies.state_dict())
-            training.state.__dict__.update(vars(loaded), policies=policies)
-            states: dict[int, dict[str, torch.Tensor]] = {}
-            for name, part in tensors.items():
-                number, _, what = name.partition(".")
-                states.setdefault(int(number), {})[what] = part
-            training.optimizer.load_state_dict({**training.optimizer.state_dict(), "state": states})
-            training.done, training.answered = int(progress["done"]), int(progress["answered"])
-            training.total_reward = np.array(progress["total_reward"])
-            training.log = TrainingLog(**progress["log"])
-            training.log.epochs = int(training.log.epochs)
-            training.edges_changed = training.log.steps[-1].get("edges_changed", 0)
-            if (place / _BUFFER).exists():
-                training.buffer = read_tensors(read_plain(place / _BUFFER, files.MOST_BYTES))
-            training.known.restore(progress["known"])
-        except (
-            KeyError,
-            TypeError,
-            ValueError,
-            IndexError,
-            RuntimeError,
-            SafetensorError,
-        ) as problem:
+            with safe_open(self.path, "pt") as file:
+                progress = json.loads(file.metadata()["progress"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError, TypeError, KeyError, ValueError) as problem:
             raise UserError(
-                f"the checkpoint {place} cannot be read ({problem}): remove it to begin anew."
+                f"the checkpoint {self.path} cannot be read ({problem}): remove it to begin anew."
             ) from None
+        if progress["identity"] != self.identity:
+            raise UserError(
+                f"{self.path} is a checkpoint of another training (other settings, questions or "
+                "network): name another folder, or remove this one."
+            )
+        network = tensors.pop(_NETWORK).numpy().tobytes()
+        loaded = NetworkState.of(progress["network"], network, f"the checkpoint {self.path}")
+        policies = training.state.policies  # whose tensors the optimizer holds
+        policies.load_state_dict(loaded.policies.state_dict())
+        training.state.__dict__.update(vars(loaded), policies=policies)
+        moments: dict[int, dict[str, torch.Tensor]] = {}
+        for name, part in tensors.items():
+            kind, number, what = name.split(".")
+            if kind == "buffer":
+                training.buffer[what] = part
+            else:
+                moments.setdefault(int(number), {})[what] = part
+        training.optimizer.load_state_dict({**training.optimizer.state_dict(), "state": moments})
+        training.done, training.answered = progress["done"], progress["answered"]
+        training.total_reward = np.array(progress["total_reward"])
+        training.log = TrainingLog(**progress["log"])
+        training.edges_changed = training.log.steps[-1]["edges_changed"]
+        training.known.restore(progress["known"])
         return True
-
-    def _all(self) -> list[Path]:
-        return sorted(path for path in self.folder.glob(f"{_PREFIX}*") if path.is_dir())

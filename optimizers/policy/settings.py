@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -11,17 +11,17 @@ from pydantic import Field
 from ...modules.base.errors import UserError
 from ...modules.network.config import NetworkConfig
 from ...modules.network.rewards import ConsensusBonus
-from ...modules.network.settings import Positive, Size, Whole, check_fields, from_settings
+from ...modules.network.settings import Positive, Size, Whole
 
 Learning = Literal["reinforce", "supervised"]
 Reward = Literal["base", "consensus_aware", "difference"]
-Baseline = Literal["none", "mean", "question"]
+Baseline = Literal["none", "mean"]
 
 AUTO = "auto"
 
 
-@dataclass(frozen=True)
-class TrainingSettings:
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings(ConsensusBonus):
     """How policies learn; defaults are the paper's where it has them.
 
     - `learning`: `reinforce`, or `supervised`, an interpretation of the paper's Table 2, which says
@@ -29,12 +29,11 @@ class TrainingSettings:
       was chosen when the consensus is right, down when it is wrong.
     - `reward`: `base`, `consensus_aware` (Table 3, with `delta_plus`, `delta_minus`, `delta_minor`
       as in `ConsensusBonus`) or `difference`, what the agent adds to the group.
-    - `baseline` subtracted from rewards: `none`, the running `mean` of the agent's own, or, for
-      each `question`, the mean of the other agents' on it.
+    - `baseline` subtracted from rewards: `none`, or the running `mean` of the agent's own.
     - `full_information`: every strategy of every agent is asked about each question, and the policy
       climbs the expected reward instead of that of what was drawn. Then no baseline matters. Only
       for replay, where answers are free.
-    - `entropy` bonus, gradient `clip` for each agent (None: off), `lr` and `weight_decay` of Adam,
+    - `entropy` bonus, gradient `clip` for each agent (None: off), `lr` of Adam,
       `batch` questions an update, `epochs` times through all questions.
     - `buffer`: each agent keeps state, action and reward of so many last episodes and learns from a
       `batch` of them drawn at random; None, and up to one batch, those just answered.
@@ -53,20 +52,16 @@ class TrainingSettings:
     entropy: Size = 0.0
     clip: Positive | None = 1.0
     lr: Positive = 1e-3
-    weight_decay: Size = 0.0
     batch: Whole = 8
     buffer: Whole | None = None
     epochs: Whole | Literal["auto"] = 10
     max_epochs: Whole = 30
     folds: Annotated[int, Field(ge=2)] = 5
     patience: Whole = 5
-    delta_plus: Size = ConsensusBonus.delta_plus
-    delta_minus: Size = ConsensusBonus.delta_minus
-    delta_minor: Size = ConsensusBonus.delta_minor
     checkpoint_every: Whole = 10
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.learning == "supervised" and (self.reward != "base" or self.baseline != "none"):
             raise UserError("supervised learning has neither reward nor baseline: leave them out.")
         if self.epochs == AUTO and not self.full_information:
@@ -74,22 +69,6 @@ class TrainingSettings:
                 "epochs 'auto' needs held-out questions with the answers of all strategies: "
                 "set full_information, or give a number of epochs."
             )
-
-    @property
-    def bonus(self) -> ConsensusBonus:
-        return ConsensusBonus(self.delta_plus, self.delta_minus, self.delta_minor)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON values; a buffer only where there is one."""
-        found = asdict(self)
-        return (
-            found if self.buffer is not None else {n: v for n, v in found.items() if n != "buffer"}
-        )
-
-    @classmethod
-    def from_dict(cls, settings: Mapping[str, Any]) -> TrainingSettings:
-        """What `to_dict` gave, or some of it. Raises UserError for other names."""
-        return from_settings(cls, settings)
 
 
 STANDING = "standing"

@@ -47,18 +47,17 @@ def train_policies(
         an agent says with a strategy; live calls of a batch are made at the same time, and no
         answer is asked for twice.
         settings: how to learn.
-        checkpoint: folder to go on from if there is a checkpoint in it, and to write checkpoints
-            to. However often a training was stopped, it ends with the same network.
+        checkpoint: file to go on from if it is there, and to write to. However often a
+            training was stopped, it ends with the same network.
         progress: called after each step with its line of the log and `stage`, `step` and `steps`;
             while epochs are chosen, after each epoch, with `held_out` accuracy.
 
-    Raises UserError for questions that do not fit the network, outcomes that are none, or a
-    checkpoint of another training; what `answer` raises goes through, and the state is then
-    half-way.
+    Raises UserError for questions that do not fit the network or a checkpoint of another training;
+    what `answer` raises goes through, and the state is then half-way.
     """
-    vectors = _checked(state, questions)
+    vectors = state.checked(np.stack([question.vector for question in questions]))
     config = state.config
-    known = KnownAnswers(questions, config.agents, len(config.strategies), answer)
+    known = KnownAnswers(len(questions), config.agents, len(config.strategies), answer)
     checkpoints = None
     if checkpoint is not None:
         checkpoints = Checkpoints(checkpoint, training_fingerprint(state, questions, settings))
@@ -129,18 +128,6 @@ def _enough(held_out: Sequence[float]) -> int:
     """How many epochs will do: the fewest that come within half a point of the best."""
     best = max(held_out, default=0.0)
     return next((epoch for epoch, found in enumerate(held_out, 1) if found >= best - _WORTH), 0)
-
-
-def _checked(state: NetworkState, questions: Sequence[TrainingQuestion]) -> npt.NDArray[np.float32]:
-    if not questions:
-        raise UserError("there are no questions to learn from: give at least one.")
-    keys = [question.key for question in questions]
-    if len(set(keys)) < len(keys):
-        twice = next(key for place, key in enumerate(keys) if key in keys[:place])
-        raise UserError(f"question {twice!r} is there twice: give each training question once.")
-    for question in questions:
-        state.checked(np.asarray(question.vector)[None])
-    return state.checked(np.stack([question.vector for question in questions]))
 
 
 @contextmanager

@@ -113,7 +113,8 @@ def _likeliest(
         total = 0.0
         for fold in range(_FOLDS):
             held, rest = telling[fold::_FOLDS], np.setdiff1d(telling, telling[fold::_FOLDS])
-            on_held = fit(rest, choice).on(vectors[held])
+            fitted = fit(rest, choice)
+            on_held = np.stack([fitted.at(vector) for vector in vectors[held]])
             total += weights.log_likelihood(given[held], correct[held], on_held)
         totals.append(total)
     return choices[int(np.argmax(totals))]

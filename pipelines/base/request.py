@@ -399,6 +399,24 @@ class Columned(Request):
 
 
 @dataclass(kw_only=True)
+class Repeated(Request):
+    """How often every question is asked."""
+
+    repeats: Annotated[
+        int, Option(min=1, help="Ask every question so many times, past the call cache.")
+    ] = 1
+    permute: Annotated[
+        bool,
+        Option("--permute", help="Ask repeats, at least 2, with the options in other orders."),
+    ] = False
+
+    @property
+    def times(self) -> int:
+        """How often every question is asked, at least twice where options change places."""
+        return max(self.repeats, 2 if self.permute else 1)
+
+
+@dataclass(kw_only=True)
 class Spending(Request):
     """A command that asks LMs."""
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
+from ...modules.base.usage import UsageFields
 from ...modules.reading.row import ResultRow
 from ...optimizers.statistics.statistics import minimum_detectable_difference
 from .run_files import Counts, ScoreFields
@@ -74,28 +74,29 @@ def calls_used(calls: int | None) -> str:
     return "calls unknown" if calls is None else counted(calls, "call")
 
 
-def used(usage: Mapping[str, Any]) -> str:
+def used(usage: UsageFields) -> str:
     cached = (
         f" ({usage['cached_calls']:,} of them recorded or cached)" if usage["cached_calls"] else ""
     )
     return f"{calls_used(usage['calls'])}{cached}, {tokens_used(usage)}, {money(usage['cost_usd'])}"
 
 
-def tokens_used(usage: Mapping[str, Any]) -> str:
+def tokens_used(usage: UsageFields) -> str:
     """`2,000 (1,920 cached) + 700 tokens`; what is not known, or 0, of the parts in brackets is
     left out.
     """
     if usage["prompt_tokens"] is None or usage["completion_tokens"] is None:
         return "tokens unknown"
+    cached, written = usage.get("cached_prompt_tokens"), usage.get("cache_write_tokens")
+    prompt = _parts(usage["prompt_tokens"], {"cached": cached, "written to cache": written})
+    reasoning = {"reasoning": usage.get("reasoning_tokens")}
+    return f"{prompt} + {_parts(usage['completion_tokens'], reasoning)} tokens"
 
-    def part(total: str, **kinds: str) -> str:
-        known = [f"{usage[name]:,} {said}" for name, said in kinds.items() if usage.get(name)]
-        return f"{usage[total]:,}" + (f" ({', '.join(known)})" if known else "")
 
-    asked = part(
-        "prompt_tokens", cached_prompt_tokens="cached", cache_write_tokens="written to cache"
-    )
-    return f"{asked} + {part('completion_tokens', reasoning_tokens='reasoning')} tokens"
+def _parts(total: int, parts: Mapping[str, int | None]) -> str:
+    """A number of tokens with those of its parts that are known and not 0."""
+    named = [f"{tokens:,} {name}" for name, tokens in parts.items() if tokens]
+    return f"{total:,}" + (f" ({', '.join(named)})" if named else "")
 
 
 def difference_text(value: float, is_rate: bool, form: str = "+.1f") -> str:

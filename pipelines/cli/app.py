@@ -18,6 +18,7 @@ from ..base.request import CommandOption, Request, command_options
 from ..comparison.request import CompareRequest
 from ..compilation.request import CompileRequest
 from ..contest.request import ContestRequest
+from ..controls.request import ControlsRequest
 from ..distillation.request import DistilRequest
 from ..evaluation.request import EvaluateRequest
 from ..forecasting.request import ForecastRequest
@@ -49,6 +50,7 @@ COMMANDS = {
     "evaluate": Command(EvaluateRequest, of.EvaluateView, "spend"),
     "compare": Command(CompareRequest, of.CompareView, "compare"),
     "forecast": Command(ForecastRequest, of.View, "results"),
+    "controls": Command(ControlsRequest, of.Confirmed, "spend"),
     "compile": Command(CompileRequest, of.Confirmed, "spend"),
     "report": Command(of.ReportRequest, of.Quietly, "results"),
     "train": Command(TrainRequest, of.Confirmed, "learn"),

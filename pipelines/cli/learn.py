@@ -36,8 +36,6 @@ SCORES = {
     "majority": "the same answers, plain vote",
     "best_fixed": "best fixed choice in training",
     "best_per_group": "the same for each group",
-    "best_per_group_hindsight": "the same in hindsight",
-    "majority_of_all": "plain vote over all answers",
     "oracle": "any answer right",
 }
 # Distillation -------------------------------------------------------------------------------------

@@ -41,7 +41,8 @@ def live(
     """
     for warning in plan.warnings:
         say(f"warning: {warning}")
-    confirm(request, view, plan.lines(), plan.to_dict, plan.cost)
+    guessed = getattr(plan, "guessed", "")
+    confirm(request, view, plan.lines(), plan.to_dict, plan.cost, guessed)
     shown: list[OutcomeType] = []
 
     def lines(outcome: OutcomeType) -> None:

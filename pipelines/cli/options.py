@@ -148,21 +148,6 @@ class ReportRequest(Tested):
         Option(metavar="FILE", help="The page. Default: report.html in the first folder."),
     ] = None
     names: RunNames = field(default_factory=list)
-    cases: Annotated[
-        list[str],
-        Option(
-            metavar="KINDS",
-            help="Show these case studies only: spoiled or rescued by talk, overruled (the judge "
-            "against the "
-            "majority), overturned (an evaluator against reasoners), advised (a supervisor's "
-            "advice that "
-            "helped).",
-        ),
-    ] = field(default_factory=list)
-    most: Annotated[
-        int | None,
-        Option(metavar="N", help="Dialogues of each run. Default: 6, or 3 of more than two runs."),
-    ] = None
     tracking: Annotated[bool, tracked("the page", "Add {} to the runs' MLflow runs.")] = True
 
 

@@ -62,8 +62,6 @@ def report(request: ReportRequest, view: Quietly) -> None:
         out=request.out,
         names=split_items(request.names),
         tracking=request.tracking,
-        cases=split_items(request.cases),
-        most=request.most,
         **request.tested(),
     )
     notes = [f"Note: {note}" for note in page.figures["warnings"]]

@@ -89,7 +89,7 @@ def show_result(out: Console, title: str, lines: Mapping[str, str]) -> None:
 def show_lines(lines: Iterable[str]) -> None:
     """Sentences, one per line, on standard output."""
     for line in lines:
-        console().print(line, soft_wrap=True)
+        console().print(line, soft_wrap=True, markup=False)
 
 
 def plain_table(*columns: str, last_left: bool = False, no_wrap: bool = False) -> Table:
@@ -109,11 +109,13 @@ def confirm(
     lines: Iterable[str | Table],
     document: Callable[[], Any],
     cost: tuple[float, float] | None = None,
+    guessed: str = "",
 ) -> None:
-    """Show a plan, and go on unless it was a dry run, or costs much and the person says no.
+    """Show a plan, and go on unless it was a dry run, or the person at the terminal says no.
 
-    `document` is what `--dry-run --json` prints, `cost` from and to how many USD is expected; who
-    gave a budget has agreed to it. Raises typer.Exit where the command ends here.
+    Asked is who gave no budget for what costs much, and who gave a file of which a column was
+    `guessed`. `document` is what `--dry-run --json` prints, `cost` from and to how many USD is
+    expected. Raises typer.Exit where the command ends here.
     """
     if not view.quiet:
         out = console(stderr=True)
@@ -123,18 +125,20 @@ def confirm(
         if view.as_json:
             print_json(document())
         raise typer.Exit
-    asks_first = isinstance(view, Confirmed) and not view.yes and request.budget is None
-    if asks_first and cost is not None and cost[1] > EXPENSIVE_USD and not agreed():
+    if not isinstance(view, Confirmed) or view.yes:
+        return
+    reason = guessed
+    if request.budget is None and cost is not None and cost[1] > EXPENSIVE_USD:
+        reason = "This may cost more than 1 USD."
+    if reason and not agreed(reason):
         raise typer.Exit(STOPPED)
 
 
-def agreed() -> bool:
-    """Whether the person at the terminal wants an expensive run; True where there is nobody
-    to ask.
-    """
+def agreed(reason: str) -> bool:
+    """Whether the person at the terminal wants to go on; True where there is nobody to ask."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
-    sys.stderr.write("This may cost more than 1 USD. Go on? [y/N] ")
+    sys.stderr.write(f"{reason} Go on? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().casefold() in ("y", "yes")
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ..compilation.request import CompileRequest
     from ..contest.outcome import Contest
     from ..contest.request import ContestRequest
+    from ..controls.outcome import Controls
+    from ..controls.request import ControlsRequest
     from ..evaluation.request import EvaluateRequest
     from ..tuning.request import TuneRequest
 
@@ -85,3 +87,16 @@ def try_(request: ContestRequest, view: TryView) -> None:
     check_fail_if(view.fail_if)
     plan = plan_contest(request, stored=True)
     live(request, view, plan, carry_out_contest, lambda plan: contest_in(plan.out), show, code)
+
+
+def controls(request: ControlsRequest, view: Confirmed) -> None:
+    from ..controls.controls import carry_out_controls
+    from ..controls.outcome import controls_in
+    from ..controls.plan import plan_controls
+    from .life import live
+
+    def show(result: Controls) -> None:
+        show_lines(result.lines()[-1:] if view.quiet else result.lines())
+
+    plan = plan_controls(request, keyless=view.dry_run)
+    live(request, view, plan, carry_out_controls, lambda plan: controls_in(plan.out), show)

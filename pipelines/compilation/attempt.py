@@ -14,6 +14,7 @@ import dspy
 
 from ...modules.base.calls import Usage, asking, metered
 from ...modules.base.errors import UserError, said_by
+from ...modules.base.usage import total as sum_of
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.grading import Graded
@@ -27,7 +28,7 @@ from ..base.budget import Account, BudgetSpent
 from ..base.display import ProgressLine
 from ..base.journal import write_json
 from ..base.run_files import ScoreFields
-from ..base.wording import counted, money
+from ..base.wording import counted, used
 from ..evaluation.answering import METRIC, lms_in, useful_concurrency
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
@@ -36,10 +37,10 @@ from ..lms.ledger import totals
 from ..runs.progress import Progress, evaluation_line
 from ..tracking.context import ABOVE
 from ..tracking.run import Run
-from .budget import first_share, kept_back, without_reserve
+from .budget import first_share, without_reserve
 from .outcome import COMPILE, PROGRAM, Compilation, compared, summed, verdict_on
 from .plan import CompilationPlan
-from .record import CANDIDATES, PROMPTS, Lines, Proposals, logged, prompts_page
+from .record import CANDIDATES, PROMPTS, PROPOSALS, Lines, Proposals, logged, prompts_page
 
 BEFORE, AFTER = "before", "after"
 
@@ -64,19 +65,12 @@ class Compiling:
 
 def compiling_line(state: Compiling) -> ProgressLine:
     """Phase, what is done, scores so far, calls and cost."""
-    label = {"before": "held out, before", "after": "held out, after"}.get(state.phase, "optimizer")
     if state.evaluation is not None:
-        return evaluation_line(label, state.evaluation)
-    return ProgressLine(label, _parts(state))
-
-
-def _parts(state: Compiling) -> Iterator[str]:
-    yield f"{state.candidates:,} candidates, {state.scorings:,} answers scored"
+        return evaluation_line(f"held out, {state.phase}", state.evaluation)
+    parts = [f"{state.candidates:,} candidates, {state.scorings:,} answers scored"]
     if state.best is not None and state.given is not None:
-        yield f"best {state.best:.1%} (given {state.given:.1%})"
-    cached = state.usage.cached_calls
-    yield f"{state.usage.calls - cached:,} calls{f' and {cached:,} cached' if cached else ''}"
-    yield money(state.usage.cost_usd)
+        parts.append(f"best {state.best:.1%} (given {state.given:.1%})")
+    return ProgressLine("optimizer", [*parts, used(state.usage.to_dict())])
 
 
 @dataclass
@@ -96,82 +90,65 @@ class Attempt:
     after: Evaluation | None = None
 
     def __post_init__(self) -> None:
-        self.program, self.metric, self.chosen = (
-            self.plan.program,
-            self.plan.metric,
-            self.plan.chosen,
-        )
         self.folder, self.books = self.under_way.folder, self.under_way.books
-        self.about = self.under_way.about
-        self.usage = Usage()
+        self.about, self.usage = self.under_way.about, Usage()
         self._lock = threading.Lock()
-        self._rows: list[dict[str, Any]] = []
-        self._accounts: tuple[Account, ...] = ()
+        self._accounts: list[Account] = []
+        self._share: Account | None = None  # what the comparison after does not need
 
     def run(self) -> None:
         """All three phases; what ends them early is left in `stopped` or `problem`."""
-        given = _open_copy(self.program)
+        given = _open_copy(self.plan.program)
         with (
-            closing(Lines(self.folder / CANDIDATES, "key")) as self._lines,
-            closing(Proposals(self.folder)) as proposals,
+            closing(Lines(self.folder / CANDIDATES)) as self._lines,
+            closing(Proposals(self.folder / PROPOSALS)) as proposals,
         ):
-            self.candidates = Candidates(
-                given, self.plan.select, lambda one: self._found(one, True)
-            )
+            self.candidates = Candidates(given, self.plan.select, lambda one: self._note(one, True))
             try:
                 self._compare_and_optimize(given, proposals)
             except (KeyboardInterrupt, UserError) as problem:
                 self.problem = problem
             except Exception as problem:
                 problem.add_note(
-                    f"This ended the compilation in {self.folder}; what was found is kept."
+                    f"This ended the compilation in {self.folder}; the best so far is kept."
                 )
                 self.problem = problem
-            for candidate in self.candidates:
-                if (
-                    candidate.scores
-                    and not self.candidates.complete(candidate)
-                    and self.problem is None
-                ):
-                    self._found(candidate, False)
+            for candidate in self.candidates if self.problem is None else ():
+                if candidate.scores and not self.candidates.complete(candidate):
+                    self._note(candidate, False)
 
     def _compare_and_optimize(self, given: Program, proposals: Proposals) -> None:
         total = self.books.account
         first: Account | None = None
-        self._share: Account | None = None  # what the comparison after does not need
         if total is not None:  # time counts from here for all three
             first = Account(first_share(total.budget), totals(self.folder / BEFORE))
             self._share = Account(total.budget)
         self.before = self._evaluate(given, BEFORE, first)
-        counts = self.before.summary.counts if self.before is not None else {"rows": 0, "errors": 0}
-        if self.before is not None and 0 < counts["rows"] == counts["errors"]:
-            error = self.before.rows[0]["error"]
+        if self.before is not None and self.before.summary.counts["rows"] and self.before.empty:
             raise UserError(
-                f"every held-out question failed, the first because {error}: fix the cause"
+                "every held-out question failed, the first because "
+                f"{self.before.rows[0]['error']}: fix the cause"
             )
         if total is not None and self._share is not None:
-            spent_after = Usage()
-            for folder in (self.folder / AFTER).glob("*/"):
-                spent_after.add(totals(folder))
+            spent_after = sum_of(totals(folder) for folder in (self.folder / AFTER).glob("*/"))
             self._share.spent = total.spent.without(spent_after)
             if self.before is not None:
                 took, seconds = totals(self.folder / BEFORE), time.monotonic() - self._share._began
                 self._share.budget = without_reserve(total.budget, took, seconds)
         self._optimize(given, proposals)
         best = self.candidates.best()
-        if self.problem is None and self.before is not None:
-            if best.name == self.candidates.first:
-                self.after = self.before
-            else:
-                self.after = self._evaluate(best.program, AFTER, None, best.name)
-                if total is not None and self.after is not None:
-                    self.stopped = self.stopped or self.after.summary.stopped
+        if self.problem is not None or self.before is None or best.name == self.candidates.first:
+            self.after = self.before if self.problem is None else None
+            return
+        self.after = self._evaluate(best.program, AFTER, None, best.name)
+        if total is not None and self.after is not None:
+            self.stopped = self.stopped or self.after.summary.stopped
 
     def _pay_from(self, own: Account | None) -> None:
         """The calls from here on are paid from an account of their own, if any, and from that of
         all.
         """
-        self._accounts = tuple(each for each in (own, self.books.account) if each is not None)
+        self._accounts = [each for each in (own, self.books.account) if each is not None]
 
     def _evaluate(
         self, program: Program, phase: str, account: Account | None, candidate: str = ""
@@ -188,7 +165,11 @@ class Attempt:
             state.evaluation = progress
             self.progress(state)
 
-        named = {"command": "compile", "run_name": None, "label": f"{phase} {self.chosen.name}"}
+        named = {
+            "command": "compile",
+            "run_name": None,
+            "label": f"{phase} {self.plan.chosen.name}",
+        }
         same = {key: self.about[key] for key in ("optimizer", "preset")}
         self._pay_from(account)
         with self._within():
@@ -196,7 +177,7 @@ class Attempt:
                 program,
                 self.plan.validation,
                 lm=self.plan.lm,
-                metric=self.metric,
+                metric=self.plan.metric,
                 concurrency=self.plan.request.concurrency,
                 out=self.folder / phase / candidate,
                 cache=self.books.cache is not None,
@@ -209,7 +190,7 @@ class Attempt:
     @contextmanager
     def _within(self) -> Iterator[None]:
         """What every call of this run is made in, in whatever thread."""
-        with self.books.used(self._accounts), metered() as usage:
+        with self.books.used(tuple(self._accounts)), metered() as usage:
             try:
                 yield
             finally:
@@ -224,14 +205,14 @@ class Attempt:
         names = {name: seats.get(id(one), name) for name, one in student.named_predictors()}
 
         # With all that a metric may look at, which no LM is shown.
-        whole = {question.id: question for question in self.plan.train}
+        questions = {question.id: question for question in self.plan.train}
 
-        def grade(gold: Question, *told: Any) -> Graded:
+        def grade(gold: Question, *answer: Any) -> Graded:
             # a metric that gives no score ends the compilation
             with control.working(), asking(seat=METRIC):
-                return self.metric.grade_now(whole[gold.id], *told)
+                return self.plan.metric.grade_now(questions[gold.id], *answer)
 
-        metric = OptimizerMetric(self._scored, names, None if self.metric.default else grade)
+        metric = OptimizerMetric(self._scored, names, None if self.plan.metric.default else grade)
         threads = max(1, useful_concurrency(self.plan.request.concurrency, given, self.plan.lm))
         bench = Bench(
             student=student,
@@ -239,15 +220,16 @@ class Attempt:
             select=self.plan.select,
             metric=metric,
             proposer=Proposer(self.plan.prompt_lm, control, proposals),
-            settings=self.chosen.presets[self.about["preset"]],
+            settings=self.plan.chosen.presets[self.about["preset"]],
             threads=threads,
             seed=self.about["seed"],
             teacher=self._teacher(control),
         )
         score = dspy.Evaluate(devset=self.plan.select, metric=metric, num_threads=threads)
         self._show()
-        lms = [*lms_in(student.program, self.plan.lm), self.plan.task_lm, self.plan.prompt_lm]
-        lms += lms_in(bench.teacher.program, self.plan.lm) if bench.teacher else []
+        lms = [self.plan.task_lm, self.plan.prompt_lm]
+        for one in (student, bench.teacher):
+            lms += lms_in(one.program, self.plan.lm) if one else []
         settings = dspy.context(
             lm=self.plan.task_lm,
             adapter=ProposalAdapter(given),
@@ -260,7 +242,7 @@ class Attempt:
         try:
             with logged(self.folder), settings, metering(lms, isinstance(given, Foreign)):
                 score(student)
-                for one in self.chosen.run(bench):
+                for one in self.plan.chosen.run(bench):
                     score(one)
         except Halted:
             pass
@@ -285,49 +267,41 @@ class Attempt:
         return teacher
 
     def _spent(self, problem: BudgetSpent) -> str:
-        """Why the optimizer was stopped; its part of the budget is nothing that the user
-        has named.
-        """
+        """Why the optimizer was stopped, in terms of the budget that the user has named."""
         share, total = self._share, self.books.account
-        if (
-            share is None
-            or total is None
-            or share.uncounted
-            or str(total.budget) == str(share.budget)
-        ):
+        if share is None or total is None or share.uncounted or share.budget == total.budget:
             return str(problem)
         return (
             f"budget {total.budget} spent ({counted(total.spent.calls, 'call')} so far) but for "
-            f"{kept_back(total.budget, share.budget)} kept back to ask the result the held-out "
-            f"questions: "
-            "the best so far is kept; a larger budget goes on from there"
+            "what is kept back to ask the result the held-out questions: the best so far is kept; "
+            "a larger budget goes on from there"
         )
 
     def _scored(self, question: Question, prediction: Any, value: float) -> None:
         self.candidates.scored(question, prediction, value)
         self._show()
 
-    def _found(self, candidate: PromptCandidate, complete: bool) -> None:
-        row = candidate_row(
-            self.candidates.selected(candidate) if complete else candidate, complete
-        )
-        self._lines.add(row)
-        self._rows.append(row)
-        best = max(known["score"] for known in self._rows)
-        self.under_way.tracking.show(
-            len(self._rows), {"candidates": float(len(self._rows)), "best": best}
-        )
+    def _note(self, candidate: PromptCandidate, complete: bool) -> None:
+        """Keep a candidate with its scores in the folder."""
+        selected = self.candidates.selected(candidate) if complete else candidate
+        self._lines.add(candidate_row(selected, complete))
+        rows = self._lines.rows.values()
+        best = max(row["score"] for row in rows)
+        self.under_way.tracking.show(len(rows), {"candidates": float(len(rows)), "best": best})
         self._show()
 
     def _show(self) -> None:
-        known = self.candidates
-        first = known[known.first]
-        scores = [known.selected(one).score for one in known if one.scores and known.complete(one)]
-        given = known.selected(first).score if first.scores else None
+        candidates = self.candidates
+        first = candidates[candidates.first]
+        scores = [
+            candidates.selected(one).score
+            for one in candidates
+            if one.scores and candidates.complete(one)
+        ]
+        given = candidates.selected(first).score if first.scores else None
+        best = max(scores, default=None)
         self.progress(
-            Compiling(
-                "optimize", len(known), known.scorings, max(scores, default=None), given, self.usage
-            )
+            Compiling("optimize", len(candidates), candidates.scorings, best, given, self.usage)
         )
 
     def finish(self, show: Callable[[Compilation], None] | None = None) -> Program:
@@ -336,8 +310,7 @@ class Attempt:
         """
         candidates, about = self.candidates, self.about
         best, first = candidates.best(), candidates[candidates.first]
-        program = _open_copy(best.program)
-        kept = best.name == first.name
+        program, kept = _open_copy(best.program), best.name == first.name
         pair = compared(self.before, self.after)
         if self.problem is not None:
             interrupted = isinstance(self.problem, KeyboardInterrupt)
@@ -356,7 +329,7 @@ class Attempt:
         preset, paid = about["preset"], self.books.paid
         result = Compilation(
             folder=self.folder,
-            optimizer=self.chosen.name,
+            optimizer=self.plan.chosen.name,
             preset=preset,
             winner="given" if kept else "compiled",
             verdict=verdict,
@@ -373,13 +346,17 @@ class Attempt:
             calls_made=paid.calls,
             calls_saved=self.usage.cached_calls,
             paid=paid.to_dict(),
-            settings={**self.chosen.presets[preset], "seed": about["seed"], **about["questions"]},
+            settings={
+                **self.plan.chosen.presets[preset],
+                "seed": about["seed"],
+                **about["questions"],
+            },
             seconds=round(time.monotonic() - self.began, 3),
             stopped=self.stopped,
             mlflow_run_id=self.under_way.tracking.run_id,
         )
         prompts = prompts_of(program)
-        page = prompts_page(f"{self.chosen.name} {preset}: {result.winner} program", prompts)
+        page = prompts_page(f"{self.plan.chosen.name} {preset}: {result.winner} program", prompts)
         (self.folder / PROMPTS).write_text(page, encoding="utf-8", errors="backslashreplace")
         write_json(self.folder / "prompts.json", prompts)
         program.save(self.folder / PROGRAM)
@@ -401,7 +378,7 @@ class Attempt:
             "high": high,
             "n": len(chosen.scores),
         }
-        if not (self.metric.default or set(chosen.scores.values()) <= {0.0, 1.0}):
+        if not (self.plan.metric.default or set(chosen.scores.values()) <= {0.0, 1.0}):
             score["rate"] = False
         return score
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from ...modules.base.calls import Usage
 from ..base.budget import Budget
-from ..base.wording import counted
 
 AFTERWARDS = 1.5
 """The second comparison is taken to cost so many times the first: demonstrations make prompts
@@ -40,24 +39,11 @@ def without_reserve(budget: Budget, before: Usage, seconds: float) -> Budget:
 
 def _each(budget: Budget, changed: Callable[[str, float], float]) -> Budget:
     """The budget with every ceiling changed; calls and tokens stay whole numbers from 1 up."""
-    found: dict[str, Any] = {
+    ceilings: dict[str, Any] = {
         name: changed(name, ceiling)
         for name, ceiling in vars(budget).items()
         if ceiling is not None
     }
-    for name in found.keys() & {"calls", "tokens"}:
-        found[name] = max(1, int(found[name]))
-    return Budget(**found)
-
-
-def kept_back(total: Budget, shared: Budget) -> str:
-    """What of a budget is kept for the comparison after, in words such as `1 call, 0.5 USD`."""
-    parts = []
-    for name, unit in (("usd", "USD"), ("calls", "call"), ("tokens", "token"), ("seconds", "s")):
-        whole, part = getattr(total, name), getattr(shared, name)
-        if whole is not None and part is not None and whole > part:
-            left = whole - part
-            parts.append(
-                counted(left, unit) if name in ("calls", "tokens") else f"{left:.4g} {unit}"
-            )
-    return ", ".join(parts)
+    for name in ceilings.keys() & {"calls", "tokens"}:
+        ceilings[name] = max(1, int(ceilings[name]))
+    return Budget(**ceilings)

@@ -12,7 +12,8 @@ from ...modules.reading.grading import ACCURACY
 from ..base.html import html_result
 from ..base.journal import read_object
 from ..base.run_files import Counts, ScoreFields
-from ..base.wording import counted, duration, percent, used
+from ..base.sentences import sentence
+from ..base.wording import duration, percent, used
 from ..comparison.compare import compare
 from ..comparison.pairs import Pair
 from ..comparison.verdict import A, B
@@ -140,56 +141,19 @@ def verdict_on(
     `tried` is how many candidates besides the given program have a score on selection questions,
     `answered` how many of the `held_out` questions have an answer of the given program.
     """
+    gain = loss = None
+    shown: Any = pair
     if kept:
-        gain, why = _kept(tried, stopped)
-        few = f" ({answered:,} of {counted(held_out, 'held-out question')} answered)"
-        return gain, why + (few if answered < held_out else "")
-    if pair is None:
-        why = (
-            "no held-out questions were given"
-            if not held_out
-            else "none was answered by both programs"
-        )
-        return (
-            None,
-            f"a candidate did better on the selection questions, but {why}: a gain is not shown",
-        )
-    if pair.cause:
-        return None, f"{pair.cause}: whether there is a gain is not known"
-    spans = pair.f1 is not None and pair.metric == ACCURACY
-    found = pair.f1 if spans and pair.f1 is not None else pair
-    what = "F1" if spans else pair.metric
-    said = [pair.amount(end) for end in (found.difference, found.low, found.high)]
-    difference = (
-        f"{what} {said[0]}{' points' if pair.is_rate else ''} [{said[1]}, {said[2]}] on "
-        f"{f'{pair.n:,} of ' if pair.n < held_out else ''}{counted(held_out, 'held-out question')} "
-        f"({pair.test} = {pair.p:.3g})"
-    )
-    # F1 has no test of its own: its interval decides.
-    if found.low > 0 if spans else pair.outcome == A:
-        return True, f"a gain: {difference}"
-    if found.high < 0 if spans else pair.outcome == B:
-        return False, f"a loss: {difference}; keep the program that was given"
-    return False, f"no gain is shown: {difference}; keep the program that was given"
-
-
-def _kept(tried: int, stopped: bool) -> tuple[bool | None, str]:
-    rest = "so the given program is kept"
-    if not tried and stopped:
-        return None, (
-            f"nothing could be tried: it was stopped before a candidate was scored, {rest}, and "
-            f"whether "
-            "there is something to gain is not known"
-        )
-    if not tried:
-        return False, f"no gain: the optimizer made no other prompts to try, {rest}"
-    if stopped:
-        return False, (
-            f"no gain so far: of {counted(tried, 'candidate')} tried before it was stopped none "
-            f"did better "
-            f"on the selection questions, {rest}"
-        )
-    return False, f"no gain: no candidate did better on the selection questions, {rest}"
+        gain = None if stopped and not tried else False
+    elif pair is not None and not pair.cause:
+        gain, loss = pair.outcome == A, pair.outcome == B
+        if pair.f1 is not None and pair.metric == ACCURACY:
+            # F1 has no test of its own: its interval decides.
+            shown = pair.f1
+            gain, loss = shown.low > 0, shown.high < 0
+    words = (pair, shown, gain, loss, held_out, tried, answered, stopped)
+    macro = "kept" if kept else "compiled"
+    return gain, sentence(__package__, "compile.j2", macro, *words)
 
 
 def compared(before: Evaluation | None, after: Evaluation | None) -> Pair | None:

@@ -139,39 +139,35 @@ class CompilationPlan:
 
     @cached_property
     def work(self) -> Work:
-        runs, proposals = self._most_work
-        each = self.program.most_turns()
-        compared = 2 * each * len(self.validation)
-        least = self.estimate.calls if self.estimate else None
-        return Work(
-            summary=self.chosen.summary,
-            learn=len(self.learn),
-            select=len(self.select),
-            proposals=proposals,
-            optimizer_calls=runs * each + proposals,
-            comparison_calls=compared,
-            calls=[2 * least[0], compared + runs * each + proposals] if least else None,
-            smallest_difference=self.estimate.smallest_difference if self.estimate else None,
-        )
-
-    @property
-    def _most_work(self) -> tuple[int, int]:
-        """The most runs of the program that the optimizer makes, and the most proposals."""
         runs, proposals = self.chosen.most_work(
             self.request.preset,
             learn=len(self.learn),
             select=len(self.select),
             predictors=len(self.program.predictors()),
         )
-        # the given program and the result are scored, too
-        return runs + 2 * len(self.select), proposals
+        runs += 2 * len(self.select)  # the given program and the result are scored, too
+        each = self.program.most_turns()
+        comparison, optimizer = 2 * each * len(self.validation), runs * each + proposals
+        least = self.estimate.calls if self.estimate else None
+        return Work(
+            summary=self.chosen.summary,
+            learn=len(self.learn),
+            select=len(self.select),
+            proposals=proposals,
+            optimizer_calls=optimizer,
+            comparison_calls=comparison,
+            calls=[2 * least[0], comparison + optimizer] if least else None,
+            smallest_difference=self.estimate.smallest_difference if self.estimate else None,
+        )
 
     @property
     def cost(self) -> tuple[float, float] | None:
         cost = self.estimate.cost_usd if self.estimate else None
         if cost is None:
             return None
-        scale = (self._most_work[0] + 2 * len(self.validation)) / len(self.validation)
+        work = self.work
+        runs = work["comparison_calls"] + work["optimizer_calls"] - work["proposals"]
+        scale = 2 * runs / work["comparison_calls"]
         return cost[0] * scale, cost[1] * scale
 
     def lines(self) -> list[str]:
@@ -180,22 +176,19 @@ class CompilationPlan:
         if work["calls"] is not None:
             calls = (
                 f"at most {work['calls'][1]:,} calls: {work['comparison_calls']:,} to compare "
-                f"before and "
-                f"after, {work['optimizer_calls']:,} by the optimizer, {work['proposals']:,} of "
-                f"them "
-                "proposals; equal requests are paid for once"
+                f"before and after, {work['optimizer_calls']:,} by the optimizer, "
+                f"{work['proposals']:,} of them proposals; equal requests are paid for once"
             )
-        shows = []
-        if self.estimate:
-            shows = estimate_lines(self.estimate, None, is_rate=self.metric.rate is True)[-1:]
-        return [
+        lines = [
             f"{counted(len(self.train), 'training question')} ({work['learn']:,} to learn from, "
             f"{work['select']:,} to select by), {len(self.validation):,} held out",
             f"program {self.title}; {request.optimizer} ({request.preset}): {work['summary']}",
             calls,
             *([f"budget: {request.budget}"] if request.budget else []),
-            *shows,
         ]
+        if self.estimate:
+            lines += estimate_lines(self.estimate, None, is_rate=self.metric.rate is True)[-1:]
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         about = {"program": self.title, **self.request.named("optimizer", "preset", "budget")}
@@ -221,11 +214,10 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     how: Any = {"columns": request.column_names(), "kind": request.kind}
     limits = (request.train_split, request.train_limit, request.seed)
     train, train_split = data.load_part(request.train, "train", *limits, **how)
-    validation: list[Question] = []
-    split_of_validation = request.validation_split
+    validation, held_out_split = list[Question](), request.validation_split
     if request.validation is not None:
-        limits = (request.validation_split, request.validation_limit, request.seed)
-        validation, split_of_validation = data.load_part(
+        limits = (held_out_split, request.validation_limit, request.seed)
+        validation, held_out_split = data.load_part(
             request.validation, "validation", *limits, **how
         )
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
@@ -234,14 +226,10 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     warnings += check_input(program, train, validation, chosen, request.concurrency)
     for questions in (train, validation):
         check_metric(metric, questions)
-    asked = (
-        [program.example(question) for question in train] if isinstance(program, Foreign) else train
-    )
+    foreign = isinstance(program, Foreign)
+    asked = [program.example(question) for question in train] if foreign else train
     learn, select = split(asked, chosen, request.preset, request.seed)
     program, lm = seating.seat(program)
-    teacher = None
-    if request.teacher is not None:
-        teacher = _teacher(request.teacher, program, lm, chosen, seating)
     lms_of(program, lm)  # refused here where a seat has no LM
     task_lm = lm or next(seat.predict.lm for seat in program.seats().values())
     plan = CompilationPlan(
@@ -252,13 +240,13 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
         prompt_lm=_prompt_lm(request, seating) or task_lm,
         metric=metric,
         chosen=chosen,
-        teacher=teacher,
+        teacher=_teacher(request.teacher, program, lm, chosen, seating),
         train=train,
         validation=validation,
         learn=learn,
         select=select,
         out=out,
-        settings=_settings(request, train_split, split_of_validation),
+        settings=_settings(request, train_split, held_out_split),
         warnings=warnings + advice(program, chosen, lm),
     )
     # refused now, if at all
@@ -268,12 +256,14 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
 
 def _teacher(
     given: Any, program: Program, lm: Any, chosen: PromptOptimizer, seating: Seating
-) -> Program:
+) -> Program | None:
     """The program that writes the demonstrations: the one that is given, or with the LM that is
-    given in every seat.
+    given in every seat; None where nothing is given.
 
     Raises UserError for an optimizer without a teacher, and a program with other agents.
     """
+    if given is None:
+        return None
     if not chosen.taught:
         taught = [name for name, one in OPTIMIZERS.items() if one.taught]
         raise UserError(
@@ -303,23 +293,23 @@ def _teacher(
 
 
 def _settings(request: CompileRequest, train: str | None, validation: str | None) -> dict[str, Any]:
-    """What the run notes of how it was asked for."""
-    named = {
+    """What the run notes of how it was asked for; of questions and programs, what names them."""
+    sources = {
         "program_spec": request.program,
         "data": request.validation,
         "train": request.train,
+        "split": validation,
+        "train_split": train,
     }
-    settings: dict[str, Any] = {
-        name: str(value) for name, value in named.items() if isinstance(value, str | Path)
+    noted_as = {
+        **{name: str(source) for name, source in sources.items() if isinstance(source, str | Path)},
+        "limit": request.validation_limit,
+        "train_limit": request.train_limit,
+        "sets": pairs_text(request.sets or ()),
+        "columns": pairs_text(request.columns or ()),
+        "budget": str(request.budget or ""),
     }
-    if "data" in settings:
-        settings |= {"split": validation, "limit": request.validation_limit}
-    if "train" in settings:
-        settings |= {"train_split": train, "train_limit": request.train_limit}
-    settings |= {"sets": pairs_text(request.sets)} if request.sets else {}
-    settings |= {"columns": pairs_text(request.columns)} if request.columns else {}
-    settings |= {"budget": str(request.budget)} if request.budget else {}
-    return {**settings, **(request.settings or {})}
+    return {name: value for name, value in noted_as.items() if value} | dict(request.settings or {})
 
 
 def _prompt_lm(request: CompileRequest, seating: Seating) -> Any:

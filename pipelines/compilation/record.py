@@ -25,43 +25,34 @@ CANDIDATES, PROPOSALS, LOG, PROMPTS = (
 
 
 class Lines:
-    """A journal with one line a name, the first one that was written. Thread-safe; raises as
+    """A journal with one line for each key, the first one that was written. Thread-safe; raises as
     `Journal`.
     """
 
-    def __init__(self, path: Path, name: str) -> None:
-        self._name = name
+    def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
-        self.known: dict[str, dict[str, Any]] = {}
-        for found in records(path, (name,)):
-            self.known.setdefault(str(found[name]), found)
+        self.rows: dict[str, dict[str, Any]] = {}
+        for row in records(path, ("key",)):
+            self.rows.setdefault(str(row["key"]), row)
         self._journal = Journal(path)
         self.close = self._journal.close
 
-    def add(self, row: Mapping[str, Any]) -> bool:
-        """Append a row, unless there is one of its name; whether it was appended."""
-        name = str(row[self._name])
+    def add(self, row: dict[str, Any]) -> None:
+        """Append a row, unless there is one with its key."""
         with self._lock:
-            if name in self.known:
-                return False
-            self._journal.append(row)
-            self.known[name] = dict(row)
-        return True
+            if self.rows.setdefault(str(row["key"]), row) is row:
+                self._journal.append(row)
 
 
-class Proposals:
+class Proposals(Lines):
     """What the prompt LM proposed, by the hash of the request."""
 
-    def __init__(self, folder: Path) -> None:
-        self._lines = Lines(folder / PROPOSALS, "key")
-        self.close = self._lines.close
-
     def get(self, key: str) -> str | None:
-        found = self._lines.known.get(key)
-        return None if found is None else str(found["text"])
+        row = self.rows.get(key)
+        return None if row is None else str(row["text"])
 
     def put(self, key: str, text: str) -> None:
-        self._lines.add({"key": key, "text": text})
+        self.add({"key": key, "text": text})
 
 
 @contextmanager

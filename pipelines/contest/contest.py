@@ -43,6 +43,8 @@ _SAME = {
     "seed": "seed differs",
     "metric": "metric differs",
     "early_stop": "rule of early stops differs",
+    "repeats": "number of repeats differs",
+    "permute": "order of the options differs",
 }
 FOLDER = RunFolder(
     "contest",
@@ -190,6 +192,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "needed": verdict.needed,
         "needed_usd": verdict.needed_usd,
         "standings": [one.to_dict() for one in standings],
+        "course": race.course,
         "questions": race.seen,
         "planned": race.planned,
         "ended": race.ended,
@@ -236,7 +239,8 @@ def _standings(race: Race) -> list[Place]:
     rows: dict[str, Mapping[str, ResultRow]] = {}
     if race.watch is not None and race.plan.metric.default:
         for name, run in race.runs.items():
-            rows[name] = {row["id"]: row for row in read_rows(run.folder / RESULTS)}
+            read = read_rows(run.folder / RESULTS)
+            rows[name] = {row["id"]: row for row in read if not row["repeat"]}
     free = free_entrants([lane.entrant for lane in race.lanes.values()], rows)
     return [*asked, *free_places(asked, free, reference)]
 

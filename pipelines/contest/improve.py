@@ -108,7 +108,8 @@ def _made(
 
 def _tuned(entrant: Entrant, program: Deliberation, race: Race) -> list[Entrant]:
     """The team with other rounds or a vote for its judge, where replay was right more often."""
-    rows = {row["id"]: row for row in read_rows(race.runs[entrant.name].folder / RESULTS)}
+    read = read_rows(race.runs[entrant.name].folder / RESULTS)
+    rows = {row["id"]: row for row in read if not row["repeat"]}
     own = sum(bool(row["correct"]) for row in rows.values())
     best = max(talks_of(entrant, program, rows), key=lambda one: sum(one.scores.values()))
     if sum(best.scores.values()) <= own:

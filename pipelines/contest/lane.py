@@ -11,7 +11,7 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ...modules.base.calls import EndpointDown, Usage
+from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.sync import run_sync
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, score_in, taken
@@ -33,7 +33,10 @@ from .entrants import Entrant
 
 @dataclass(frozen=True)
 class Answer:
-    """What a contest remembers of a row: its score in 0 … 1, its price, and what was wrong."""
+    """What a contest remembers of a question: its score in 0 … 1, its price, and what was wrong.
+
+    Over repeats, the mean score, the price of all of them, and what was wrong with each.
+    """
 
     score: float
     takes: Usage
@@ -49,6 +52,18 @@ class Answer:
         unread = row["error"] is None and row["answer"] is None
         return cls(min(1.0, max(0.0, score)), taken(row), row["error"], unread, row["answer"])
 
+    @classmethod
+    def over(cls, repeats: Sequence[Answer]) -> Answer:
+        """The answer to a question that was asked several times."""
+        wrong = [one.error for one in repeats]
+        return cls(
+            score=sum(one.score for one in repeats) / len(repeats),
+            takes=total([one.takes for one in repeats]),
+            error=None if None in wrong else wrong[-1],
+            unread=all(one.unread or one.error for one in repeats),
+            text=repeats[0].text,
+        )
+
 
 @dataclass
 class Lane:
@@ -62,6 +77,9 @@ class Lane:
     plan: EvaluationPlan
     context: Context
     answers: dict[str, Answer] = field(default_factory=dict)
+    repeats: dict[str, dict[int, Answer]] = field(default_factory=dict)
+    """By question, the answer of each repeat that was asked so far."""
+
     out: str | None = None
     """Why it left the race; None while it is in."""
 
@@ -95,7 +113,7 @@ class Lane:
                 self._run.track(MANIFEST, parent=ABOVE, lm=plan.lm)
             self.job = EvaluationJob(plan, manifest, rows, traced, self._run.tracking, pauses=True)
             for row in read_rows(rows.path):
-                self.answers[row["id"]] = Answer.of(row, plan)
+                self._take(row)
             self._asking.enter_context(self.job.asks())
         except BaseException:
             self._asking.close()
@@ -104,8 +122,16 @@ class Lane:
 
     async def answer(self, question: Question) -> None:
         """Answer one question. Raises BudgetSpent and EndpointDown, and then keeps no row."""
-        row = await self.job.answer(Ask(question, 0))
-        self.answers[question.id] = Answer.of(row, self.plan)
+        for repeat in range(self.plan.request.times):
+            if repeat not in self.repeats.get(question.id, {}):
+                self._take(await self.job.answer(Ask(question, repeat)))
+
+    def _take(self, row: ResultRow) -> None:
+        """Remember a row; a question is answered once it has all its repeats."""
+        repeats = self.repeats.setdefault(row["id"], {})
+        repeats[row["repeat"]] = Answer.of(row, self.plan)
+        if len(repeats) == self.plan.request.times:
+            self.answers[row["id"]] = Answer.over(list(repeats.values()))
 
     def close(self, why: str | None = None) -> Evaluation:
         """Sum the run up, and give the folder free."""
@@ -129,10 +155,15 @@ class Lane:
     @property
     def bill(self) -> Usage:
         """What its answers take, each call at its price."""
-        total = Usage()
-        for answer in self.answers.values():
-            total.add(answer.takes)
-        return total
+        return total([answer.takes for answer in self.answers.values()])
+
+    def per_question(self, unit: str) -> float | None:
+        """What it takes to answer a question once, in dollars, tokens or calls; None where nobody
+        knows.
+        """
+        value = getattr(self.bill, unit)
+        asked = max(1, len(self.answers) * self.plan.request.times)
+        return None if value is None else float(value) / asked
 
     def right(self, questions: Sequence[Question]) -> list[float]:
         """The scores of those of the questions that it has answered."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...modules.base.calls import Usage
-from ..base.budget import Account
+from ..base.budget import Account, Budget
 
 UNITS = ("cost_usd", "tokens", "calls")
 
@@ -29,6 +29,11 @@ def price_unit(bills: Collection[Usage]) -> str:
 def amount(bill: Usage, unit: str) -> float:
     """That many dollars, tokens or calls."""
     return float(getattr(bill, unit) or 0.0)
+
+
+def limits_of(budget: Budget) -> dict[str, float | None]:
+    """The ceilings of a budget by unit."""
+    return {"cost_usd": budget.usd, "tokens": budget.tokens, "calls": budget.calls}
 
 
 def samples_for(team_per_question: float, sample: float) -> int:
@@ -58,10 +63,8 @@ class Purse:
         """
         if self.account is None or not asked:
             return math.inf
-        budget, spent = self.account.budget, self.account.spent
-        limits = {"cost_usd": budget.usd, "tokens": budget.tokens, "calls": budget.calls}
-        most = math.inf
-        for unit, limit in limits.items():
+        spent, most = self.account.spent, math.inf
+        for unit, limit in limits_of(self.account.budget).items():
             if limit is None:
                 continue
             left = limit - amount(spent, unit) - self.reserve.get(unit, 0.0)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...modules.base.calls import UsageFields
 from ...modules.base.errors import UserError
+from ...modules.protocols.program import Program
 from ..base.html import html_result
 from ..base.journal import read_object
 from ..base.wording import counted, money
@@ -18,6 +19,7 @@ from ..evaluation.earlier import Evaluation, earlier
 from ..programs.saved import load_program
 from ..reporting.report import Report, report
 from ..runs.manifest import CONTEST as CONTEST
+from ..tracking.models import log_program
 from .race import RUNS
 from .standing import Outcome, Place, table
 
@@ -67,8 +69,15 @@ class Contest:
 
     @cached_property
     def winner(self) -> Any:
-        """The program to take: the cheapest that nothing is shown to beat."""
-        return load_program(self.folder / WINNER) if self._winner is None else self._winner
+        """The program to take: the cheapest that nothing is shown to beat.
+
+        It can be asked at once; `save(folder)` keeps it, and `register(name)` enters the program of
+        the contest's folder into MLflow's model registry.
+        """
+        winner: Any = load_program(self.folder / WINNER) if self._winner is None else self._winner
+        if isinstance(self._winner, Program | None):
+            winner.register = partial(log_program, self.folder / WINNER)
+        return winner
 
     @property
     def places(self) -> list[Place]:

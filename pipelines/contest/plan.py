@@ -75,6 +75,9 @@ class ContestPlan:
     out: Path | None
     source: str
     cluster: str | None = None
+    guessed: str = ""
+    """What was guessed when the file was read."""
+
     warnings: tuple[str, ...] = ()
 
     @property
@@ -104,6 +107,8 @@ class ContestPlan:
                 metric=self.metric,
                 out=out,
                 concurrency=request.concurrency,
+                repeats=request.repeats,
+                permute=request.permute,
                 cache=request.cache,
                 tracking=request.tracking,
                 settings=label | ({"data": self.source} if self.cluster else {}),
@@ -184,6 +189,8 @@ class ContestPlan:
             "margin": self.margin,
             "seed": self.request.seed,
             "early_stop": self.request.early_stop,
+            "repeats": self.request.times,
+            "permute": self.request.permute,
             "metric": None if self.metric.default else self.metric.identity(),
             "source": self.source,
             "manifest": self._manifest(),
@@ -265,6 +272,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
         out=out,
         source=source,
         cluster=spec.cluster if spec is not None else None,
+        guessed=guessed,
     )
     plan.out = plan.default_out() if stored and out is None else out
     if plan.out is not None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypedDict
 
-from ...modules.base.calls import EndpointDown, Usage
+from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
 from ...optimizers.statistics.field import FEWEST, FieldWatch
@@ -21,7 +22,7 @@ from ..runs.rows import read_rows
 from ..tracking.entry import LEFT_CONTEST
 from .entrants import FIRST_SAMPLES, Entrant, fair_opponent, lm_title
 from .lane import Lane, ask_all
-from .money import UNITS, Purse, amount, price_unit, samples_for
+from .money import UNITS, Purse, amount, limits_of, price_unit, samples_for
 from .plan import ContestPlan
 
 PILOT, ROUND = 3, 10
@@ -29,6 +30,16 @@ RUNS, FIRST = "runs", "first"
 """Folders of a contest: the runs of its programs, and that of one prompt asked a few times before
 prices were known.
 """
+
+
+class Step(TypedDict):
+    """How far a program is from the reference after so many questions, with its interval."""
+
+    questions: int
+    name: str
+    difference: float
+    low: float
+    high: float
 
 
 @dataclass
@@ -59,6 +70,9 @@ class Race:
     """Why asking stopped against the user's will, in a sentence."""
 
     reserve_share: float = 0.0
+    course: list[Step] = field(default_factory=list)
+    """How far every program was from the reference each time that somebody looked."""
+
     latest: str = ""
     """The last question on which programs differ, in a line."""
 
@@ -189,10 +203,8 @@ class Race:
         """How many samples the dearest team's spending per question pays for."""
         teams = [lane for lane in lanes if lane.entrant.team] or list(lanes)
         unit = price_unit([fair.bill, *(lane.bill for lane in teams)])
-        each = amount(fair.bill, unit) / max(1, len(fair.answers))
-        sample = each / FIRST_SAMPLES
-        dearest = max(amount(lane.bill, unit) / max(1, len(lane.answers)) for lane in teams)
-        return samples_for(dearest, sample)
+        sample = (fair.per_question(unit) or 0.0) / FIRST_SAMPLES
+        return samples_for(max(lane.per_question(unit) or 0.0 for lane in teams), sample)
 
     def _begin_watch(self) -> None:
         """Watch the field from its first question on, at prices as they are now."""
@@ -201,7 +213,7 @@ class Race:
         kept = [place for place, lane in enumerate(lanes) if lane.entrant.kept]
         self.planned = int(min(len(self.questions), FEWEST + self._affordable() // 1))
         self.watch = FieldWatch(
-            [price for price, _ in self.prices(lanes)],
+            self.prices(lanes),
             planned=self.planned,
             margin=self.plan.margin,
             kept=kept,
@@ -209,19 +221,17 @@ class Race:
         )
         self._look(min(FEWEST, len(self.questions)))
 
-    def prices(self, lanes: Sequence[Lane]) -> list[tuple[float, str]]:
-        """What a question takes with each program, and the unit, the same for all."""
+    def prices(self, lanes: Sequence[Lane]) -> list[float]:
+        """What a question takes with each program, in the same unit for all."""
         unit = price_unit([lane.bill for lane in lanes])
-        return [(amount(lane.bill, unit) / max(1, len(lane.answers)), unit) for lane in lanes]
+        return [lane.per_question(unit) or 0.0 for lane in lanes]
 
     def _affordable(self) -> float:
         """For how many more questions the money does, less what is kept for what comes after."""
         going_on = self.asked
         asked = min(len(lane.answers) for lane in going_on)
         bills = [lane.bill for lane in going_on]
-        worth = Usage()
-        for lane in [*self.lanes.values()]:
-            worth.add(lane.bill)
+        worth = total([lane.bill for lane in self.lanes.values()])
         paid = self.paid
         shared = {
             unit: min(1.0, amount(paid, unit) / amount(worth, unit))
@@ -233,17 +243,12 @@ class Race:
     def _reserve(self, lanes: Sequence[Lane]) -> dict[str, float]:
         """What is kept for the confirmation of the dearest winner, and for improving."""
         kept = len(self.plan.unseen)
-        budget = self.account.budget if self.account else None
-        limits = (
-            {"cost_usd": budget.usd, "tokens": budget.tokens, "calls": budget.calls}
-            if (budget)
-            else {}
-        )
+        limits = {} if self.account is None else limits_of(self.account.budget)
         reserve = {}
         for unit in UNITS:
-            each = sorted(amount(lane.bill, unit) / max(1, len(lane.answers)) for lane in lanes)
+            each = sorted(lane.per_question(unit) or 0.0 for lane in lanes)
             share = self.reserve_share * (limits.get(unit) or 0.0)
-            reserve[unit] = kept * (each[0] + each[-1]) + share
+            reserve[unit] = kept * self.plan.request.times * (each[0] + each[-1]) + share
         return reserve
 
     # Rounds
@@ -284,8 +289,27 @@ class Race:
             if len(set(answers.values())) > 1:
                 self.latest = self._differs(question)
         self.seen = until
+        self.course += self._steps()
         self._leave()
         self.tell(self)
+
+    def _steps(self) -> Iterator[Step]:
+        """Where the programs that are racing stand beside the reference."""
+        assert self.watch is not None
+        reference = next(p for p, name in enumerate(self.order) if self._entrant(name).reference)
+        for place in sorted(self.watch.racing - {reference}):
+            gaps = self.watch.differences(place, reference)
+            ends = self.watch.interval(place, reference)
+            yield Step(
+                questions=self.seen,
+                name=self.order[place],
+                difference=sum(gaps) / len(gaps) if gaps else 0.0,
+                low=ends.low,
+                high=ends.high,
+            )
+
+    def _entrant(self, name: str) -> Entrant:
+        return self.lanes[name].entrant
 
     def _leave(self) -> None:
         """Let the programs leave that are decided."""
@@ -309,7 +333,7 @@ class Race:
         if self.watch is None and self.lanes:
             self.order = [lane.entrant.name for lane in self.asked]
             self.watch = FieldWatch(
-                [price for price, _ in self.prices(self.asked)],
+                self.prices(self.asked),
                 margin=self.plan.margin,
                 kept=[p for p, lane in enumerate(self.asked) if lane.entrant.kept],
             )

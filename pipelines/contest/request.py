@@ -19,6 +19,7 @@ from ..base.request import (
     Commands,
     JudgeLM,
     ProgressOption,
+    Repeated,
     Scored,
     Seats,
     SharedByLMs,
@@ -31,7 +32,7 @@ IMPROVE_SHARE = 1 / 3
 
 
 @dataclass
-class ContestRequest(Columned, SharedByLMs, Seats, Commands, Spending):
+class ContestRequest(Columned, SharedByLMs, Seats, Commands, Repeated, Spending):
     """Find out which program to take: one agent, one asked several times, or a team.
 
     All programs answer the same questions in rounds, in a random order. A program leaves when

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from ...modules.base.calls import Usage
+from ...modules.base.calls import total
 from ...optimizers.statistics.anytime import mean_sequence, sampled_interval
 from ...optimizers.statistics.field import FEWEST, FieldWatch
 from ...optimizers.statistics.statistics import wilson
@@ -14,7 +14,7 @@ from ..base.wording import counted
 from ..comparison.table import Range, Standing, table_lines
 from .free import Free
 from .lane import Lane
-from .money import amount, price_unit
+from .money import price_unit
 from .race import Race
 
 Outcome = Literal["better", "not worth it", "undecided"]
@@ -75,7 +75,7 @@ def places(race: Race) -> list[Place]:
     lanes = [race.lanes[name] for name in race.order] or list(race.lanes.values())
     reference = next((lane for lane in lanes if lane.entrant.reference), lanes[0])
     unit = price_unit([lane.bill for lane in lanes])
-    base = _each(reference, unit)
+    base = reference.per_question(unit)
     found = []
     for place, lane in enumerate(lanes):
         scores = lane.right(race.questions)
@@ -98,10 +98,10 @@ def places(race: Race) -> list[Place]:
                 difference_high=gap and gap[2],
                 listed_low=listed and listed.low,
                 listed_high=listed and listed.high,
-                usd=_per_question(lane.bill, "cost_usd", lane),
-                tokens=_per_question(lane.bill, "tokens", lane),
-                calls=_per_question(lane.bill, "calls", lane),
-                multiple=_each(lane, unit) / base if base else None,
+                usd=lane.per_question("cost_usd"),
+                tokens=lane.per_question("tokens"),
+                calls=lane.per_question("calls"),
+                multiple=(lane.per_question(unit) or 0.0) / base if base else None,
                 state="racing" if lane.out is None else "out",
                 reason=lane.out or "",
                 reference=lane.entrant.reference,
@@ -124,9 +124,7 @@ def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane)
             if name in asked.answers
         ]
         ends = mean_sequence(gaps, FREE_ALPHA)
-        bill = Usage()
-        for each in one.bills.values():
-            bill.add(each)
+        bill = total(list(one.bills.values()))
         n = len(one.scores)
         usd, tokens, calls = (
             None if getattr(bill, unit) is None else getattr(bill, unit) / n
@@ -177,15 +175,6 @@ def _gap(
     gaps = watch.differences(place, reference)
     ends = watch.interval(place, reference)
     return (sum(gaps) / len(gaps) if gaps else 0.0), ends.low, ends.high
-
-
-def _each(lane: Lane, unit: str) -> float:
-    return amount(lane.bill, unit) / max(1, len(lane.answers))
-
-
-def _per_question(bill: Usage, unit: str, lane: Lane) -> float | None:
-    value = getattr(bill, unit)
-    return None if value is None else float(value) / max(1, len(lane.answers))
 
 
 def table(standings: Sequence[Place]) -> list[str]:
@@ -245,13 +234,16 @@ def race_verdict(race: Race) -> RaceVerdict:
         return RaceVerdict("not worth it", names[winner], reason, bound)
     first = ", ".join(names[one] for one in [winner, *others[:-1]])
     reason = f"after {seen} it is not decided between {first} and {names[others[-1]]}"
+    if race.ended == "decided":
+        reason += ", and the other questions would hardly decide it"
     challenger = max(others, key=lambda one: sum(watch.differences(one, winner)))
     needed = watch.needed(challenger, winner)
     usd = None
     if needed is not None:
-        each = [_per_question(lanes[one].bill, "cost_usd", lanes[one]) for one in watch.racing]
+        each = [lanes[one].per_question("cost_usd") for one in watch.racing]
         if None not in each:
-            usd = max(0, needed - watch.seen) * sum(one or 0.0 for one in each)
+            times = race.plan.request.times
+            usd = max(0, needed - watch.seen) * times * sum(one or 0.0 for one in each)
     return RaceVerdict("undecided", names[winner], reason, bound, needed, usd)
 
 

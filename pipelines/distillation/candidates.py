@@ -38,16 +38,12 @@ class Parts:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A single agent by name, how many demonstrations it is shown, and its name without them.
-
-    `once` is the name of the candidate that gives one of its samples.
-    """
+    """A single agent by name, how many demonstrations it is shown, and its name without them."""
 
     name: str
     program: Program
     demos: int
     plain: str
-    once: str | None = None
 
     @property
     def lm(self) -> Any:
@@ -55,20 +51,22 @@ class Candidate:
         return next(iter(self.program.seats().values())).predict.lm
 
 
-def split_questions(questions: Sequence[Question], right: Mapping[str, bool], seed: int) -> Parts:
+def split_questions(
+    questions: Sequence[Question], team: Mapping[str, ResultRow], seed: int
+) -> Parts:
     """Half of the questions, drawn by the seed, for the last test; of the others up to SHOWN that
-    the team got right as demonstrations, unless the text of one stands among the questions that are
-    left.
+    the `team` got right as demonstrations, unless the text of one stands among those that
+    are left.
     """
     order = random.Random(seed).sample(range(len(questions)), len(questions))
-    held = {questions[place].id for place in order[: len(questions) // 2]}
+    half = len(questions) // 2
+    held = {questions[place].id for place in order[:half]}
     chosen: list[Question] = []
-    for place in order[len(questions) // 2 :]:
+    for question in (questions[place] for place in order[half:]):
         if len(chosen) == min(SHOWN, len(questions) // 8):
             break
-        question = questions[place]
         others = [other for other in questions if other.id != question.id]
-        if right[question.id] and not data.overlap([question], others):
+        if team[question.id]["correct"] and not data.overlap([question], others):
             chosen.append(question)
     shown = {question.id for question in chosen}
     return Parts(
@@ -84,25 +82,27 @@ def candidates(
     shown: Sequence[tuple[Question, ResultRow]],
     lms: Sequence[Any] = (),
 ) -> list[Candidate]:
-    """The single agents that make fewer calls a question than the team, which makes so many: the
+    """The single agents that make fewer calls per question than the team, which makes so many: the
     fewest calls first, and without demonstrations before with them.
 
     Args:
         team: what the team's `describe()` says: its own roles and members are candidates, too.
-        calls: calls a question of the team.
+        calls: calls per question of the team.
         shown: questions that the team got right, each with its row.
         lms: LMs of the team's seats that are not the candidates' own; each alone is a candidate.
     """
-    found: list[tuple[str, Program]] = [(name, SingleAgent(name)) for name in PLAIN]
-    found += _own(team)
-    found += [
-        (f"{SELF_CONSISTENCY}-{samples}", SingleAgent(SELF_CONSISTENCY, samples=samples))
-        for samples in SAMPLES
-    ]
+    protocol = PROTOCOLS.find(team.get("program"))
+    agents: list[tuple[str, Program]] = [(name, SingleAgent(name)) for name in PLAIN]
+    for member in protocol.singles(team) if protocol else ():  # as they are in the team
+        settings = {name: value for name, value in member.items() if name != "program"}
+        agents.append((_name_of(member), made("the team", "single", settings)))
+    for samples in SAMPLES:
+        sampled = SingleAgent(SELF_CONSISTENCY, samples=samples)
+        agents.append((f"{SELF_CONSISTENCY}-{samples}", sampled))
     cheaper: list[tuple[str, Program]] = []
-    for name, program in found:
-        known = [team, *(other.describe() for _, other in cheaper)]
-        if program.most_turns() < calls and program.describe() not in known:
+    for name, program in agents:
+        others = [team, *(other.describe() for _, other in cheaper)]
+        if program.most_turns() < calls and program.describe() not in others:
             cheaper.append((name, program))
     if calls > 1:
         cheaper += [
@@ -112,22 +112,13 @@ def candidates(
         ]
     names = distinct([name for name, _ in cheaper])
     plain = [
-        Candidate(name, program, 0, name, "cot" if name.startswith(SELF_CONSISTENCY) else None)
-        for name, (_, program) in zip(names, cheaper, strict=True)
+        Candidate(name, program, 0, name) for name, (_, program) in zip(names, cheaper, strict=True)
     ]
     taught = [_shown(one, shown) for one in plain if shown]
     return sorted([*plain, *taught], key=lambda one: one.program.most_turns())
 
 
-def _own(team: Mapping[str, Any]) -> list[tuple[str, Program]]:
-    """The team's roles and single members, as they are in it."""
-    protocol = PROTOCOLS.find(team.get("program"))
-    singles = protocol.singles(team) if protocol else []
-    own = [{name: value for name, value in one.items() if name != "program"} for one in singles]
-    return [(_called(one), made("the team", "single", one)) for one in own]
-
-
-def _called(member: Mapping[str, Any]) -> str:
+def _name_of(member: Mapping[str, Any]) -> str:
     name = f"role-{member['role']}" if member.get("role") else str(member["strategy"])
     name += f"-{member['samples']}" if member.get("samples") else ""
     return name if name not in PLAIN else f"member-{name}"
@@ -137,18 +128,18 @@ def _shown(plain: Candidate, shown: Sequence[tuple[Question, ResultRow]]) -> Can
     """The same agent shown the questions, each with what the team said for the right answer."""
     taught: Program = plain.program.deepcopy()
     for predictor in taught.predictors():
-        if list(predictor.signature.output_fields)[-1] != "answer":
+        *argued, last = predictor.signature.output_fields
+        if last != "answer":
             continue  # a step that prepares an answer
-        said = [name for name in predictor.signature.output_fields if name != "answer"]
         predictor.demos = []
         for question, row in shown:
-            # An agent whose reply has one field before the answer shows the first argument for it.
-            argued = dict(zip(said, _arguments(row), strict=False)) if len(said) == 1 else {}
-            demo = {**question.inputs(), "answer": question.answer, **argued}
+            demo = {**question.inputs(), "answer": question.answer}
+            arguments = _arguments(row)
+            # Only a reply with one field before the answer has a place for an argument.
+            if len(argued) == 1 and arguments:
+                demo[argued[0]] = arguments[0]
             predictor.demos.append(dspy.Example(demo))
-    suffix = f"-{len(shown)}-shown"
-    once = None if plain.once is None else plain.once + suffix
-    return Candidate(plain.name + suffix, taught, len(shown), plain.name, once)
+    return Candidate(f"{plain.name}-{len(shown)}-shown", taught, len(shown), plain.name)
 
 
 def _arguments(row: ResultRow) -> list[str]:

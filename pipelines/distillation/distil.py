@@ -9,21 +9,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.protocols.router import ALWAYS, Router
 from ...modules.reading.question import Question
-from ..base.display import ProgressLine, displayed
+from ..base.display import displayed
 from ..base.journal import write_json
 from ..base.request import entry
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.foreign import billed_as
 from ..lms.ledger import LEDGER, totals
-from ..lms.named import engine_of
 from ..lms.store import CALLS
 from ..runs.manifest import RunFolder
 from ..runs.progress import Progress, evaluation_line
@@ -31,7 +30,7 @@ from ..tracking.context import ABOVE
 from ..tracking.run import Run, running
 from .candidates import Candidate
 from .plan import DISTIL, DistillationPlan, plan_distil
-from .price import price_of_run
+from .price import price_of
 from .report import Search, last_test, selection_report, sentences_of
 from .request import DistilRequest
 from .team import seat_cheap
@@ -58,10 +57,6 @@ class Distilling(NamedTuple):
     progress: Progress
 
 
-def distilling_line(state: Distilling) -> ProgressLine:
-    return evaluation_line(*state)
-
-
 @dataclass(frozen=True)
 class Distilled:
     """What `distil` found. `report` is what `distil.json` in the folder says.
@@ -80,14 +75,12 @@ class Distilled:
     @property
     def run_id(self) -> str | None:
         """The distillation's run in MLflow; None when it has none."""
-        found: str | None = self.report["mlflow_run_id"]
-        return found
+        return cast("str | None", self.report["mlflow_run_id"])
 
     @property
     def stopped(self) -> str | None:
         """The budget that ended the search early, in a sentence; None where none did."""
-        stopped: str | None = self.report["stopped"]
-        return stopped
+        return cast("str | None", self.report["stopped"])
 
     @property
     def empty(self) -> bool:
@@ -145,7 +138,7 @@ def distil_as_planned(
         asks["replayed"] = team  # what the team asked is not asked again
     with (
         running(DISTILLATION, about, plan.out, parts=True, **asks) as run,
-        displayed(request.progress, "distil", distilling_line) as tell,
+        displayed(request.progress, "distil", lambda state: evaluation_line(*state)) as tell,
     ):
         if request.tracking or not (plan.out / REPORT).exists():
             write_json(plan.out / REPORT, about)
@@ -170,8 +163,7 @@ def _evaluated(
     fail.
     """
     request, settings = plan.request, plan.run.summary.run["settings"]
-    known = {key: settings.get(key) for key in ("data", "split", "kinds", "types")}
-    found = evaluate(
+    evaluation = evaluate(
         one.program,
         questions,
         lm=plan.lm,
@@ -183,17 +175,19 @@ def _evaluated(
         parent=ABOVE,
         settings={
             "command": DISTIL,
-            **{key: value for key, value in known.items() if value is not None},
+            **{
+                key: settings[key] for key in ("data", "split", "kinds", "types") if key in settings
+            },
             "label": f"{one.name} · {part}",
             "part": part,
             "demos": one.demos,
         },
         progress=lambda state: tell(Distilling(f"{part} {one.name}", state)),
     )
-    if 0 < found.summary.counts["rows"] == found.summary.counts["errors"]:
-        why = next(iter(found.rows))["error"]
+    if evaluation.summary.counts["rows"] and evaluation.empty:
+        why = next(iter(evaluation.rows))["error"]
         raise UserError(f"every question failed ({why}): fix the cause, and give the command again")
-    return found
+    return evaluation
 
 
 def _distilled(
@@ -202,12 +196,9 @@ def _distilled(
     """The whole of it: candidates answer, one is chosen, a rule is learned, both meet new
     questions.
     """
-    used = [plan.lm, *(seat.predict.lm for seat in plan.team.seats().values())]
-    engines = [engine for engine in map(engine_of, used) if engine is not None]
-    prices = {engine.model: engine.prices for engine in engines if engine.prices is not None}
     parts, report = plan.parts, copy.deepcopy(plan.report)
-    price = price_of_run(plan.run, prices)
-    search = Search(plan.rows, price, parts.selection, report.margin, prices)
+    team = [row for row in plan.rows.values() if row["error"] is None]
+    search = Search(plan.rows, price_of(team, len(team)), parts.selection, report.margin)
     single: Program | None = None
     router: Router | None = None
 
@@ -235,20 +226,21 @@ def _distilled(
     selection_report(report, search, chosen, routed)
     if routed is None or report.router is None:
         return finished()
-    needed = [
-        one for one in (chosen, routed.tried if routed.rule != ALWAYS else None) if one is not None
-    ]
+    cheap, learnt = routed
     answered: dict[str, Evaluation] = {}
-    for tested in needed:
+    for tested in (chosen, cheap if learnt.rule != ALWAYS else None):
+        if tested is None:
+            continue
         name = tested.candidate.name
         answered[name] = run(tested.candidate, HELD_OUT, parts.held_out)
         report.stopped = answered[name].summary.stopped
         if report.stopped:
             return finished()
-    last_test(report, report.router, search, answered, chosen, routed, parts.held_out)
-    single = chosen.candidate.program if chosen is not None else None
-    cheap = chosen if chosen is not None and routed.rule == ALWAYS else routed.tried
-    router = Router(cheap.candidate.program.deepcopy(), plan.team, routed.rule)
+    last_test(report, report.router, search, answered, parts.held_out)
+    if chosen is not None:
+        single = chosen.candidate.program
+        cheap = chosen if learnt.rule == ALWAYS else cheap
+    router = Router(cheap.candidate.program.deepcopy(), plan.team, learnt.rule)
     seat_cheap(router, plan.lm)
     return finished()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import dspy
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.protocols.single import SingleAgent
+from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ...optimizers.statistics.noninferiority import CONFIDENCE, fewest_questions
 from ..base.wording import counted
@@ -19,7 +20,6 @@ from ..comparison.run_again import lm_of_run, questions_of
 from ..data import load as data
 from ..evaluation.earlier import Evaluation, earlier
 from ..lms.named import engine_of
-from ..programs.resolve import program_of
 from ..programs.seats import Seating
 from ..runs.describe import lms_of
 from .candidates import Candidate, Parts, candidates, split_questions
@@ -45,6 +45,9 @@ class DistillationPlan:
     out: Path
     report: DistilReport
 
+    warnings: tuple[str, ...] = ()
+    cost = None  # which candidates are asked depends on how the cheaper ones do
+
     @property
     def lms(self) -> list[Any]:
         """The LMs that are asked: the candidates', and those that are candidates alone."""
@@ -61,14 +64,6 @@ class DistillationPlan:
     @property
     def title(self) -> str:
         return self.report.name
-
-    @property
-    def warnings(self) -> list[str]:
-        return []
-
-    @property
-    def cost(self) -> None:
-        """Not known: which candidates are asked depends on how the cheaper ones do."""
 
     def lines(self) -> list[str]:
         """The plan in words, with what the user must know before it runs."""
@@ -92,84 +87,73 @@ class DistillationPlan:
 
 def plan_distil(request: DistilRequest) -> DistillationPlan:
     """Check and prepare everything. Raises UserError before any LM is called."""
-    seating, margin, seed = Seating(request), request.margin, request.seed
-    given, out = request.questions, request.out
+    seating, margin = Seating(request), request.margin
     if isinstance(margin, bool) or not 0 < margin < 1:
         raise UserError(
             f"the margin is {margin!r}: give a share of the questions, such as 0.02 for 2 points"
         )
-    matched = earlier(request.run)
-    described = matched.summary.run
-    if not matched.summary.default_metric:
+    run = earlier(request.run)
+    if not run.summary.default_metric:
         raise UserError(
-            f"{matched.folder} was scored by {matched.summary.metric}: distilling needs right "
-            f"and wrong "
-            "answers, of a run that is scored by accuracy"
+            f"{run.folder} was scored by {run.summary.metric}: distilling needs a run that is "
+            "scored by accuracy"
         )
-    if given is None or isinstance(given, str | Path):
-        asked = questions_of(matched, None if given is None else str(given))
-    else:
-        asked = data.listed(given)
-    if data.fingerprint(asked) != described["data_fingerprint"]:
+    questions = _questions(request, run)
+    rows = {row["id"]: row for row in run.rows if not row["repeat"]}
+    if len(rows) < len(questions):
         raise UserError(
-            f"the questions are not those that {matched.folder} ran on: give the same ones, in "
-            f"the same order"
+            f"{run.folder} is not finished: {len(questions) - len(rows):,} of its "
+            f"{len(questions):,} questions have no row; give its evaluation's command again first"
         )
-    rows = {row["id"]: row for row in matched.rows if not row["repeat"]}
-    left = len(asked) - len(rows)
-    if left:
-        raise UserError(
-            f"{matched.folder} is not finished: {left:,} of its {len(asked):,} questions have no "
-            f"row; give "
-            "its evaluation's command again first"
-        )
-    usable = [question for question in asked if rows[question.id]["error"] is None]
+    usable = [question for question in questions if rows[question.id]["error"] is None]
     if len(usable) < FEWEST:
         raise UserError(
-            f"{matched.folder} has {len(usable)} answered questions, too few to split: at least "
-            f"{FEWEST} are "
-            f"needed, and about {2 * fewest_questions(margin):,} to show anything within this "
-            f"margin"
+            f"{run.folder} has {len(usable)} answered questions, too few to split: at least "
+            f"{FEWEST} are needed, and about {2 * fewest_questions(margin):,} to show anything "
+            "within this margin"
         )
-    if any(rows[question.id]["usage"]["calls"] is None for question in usable):
+    spent = [rows[question.id]["usage"]["calls"] for question in usable]
+    if None in spent:
         raise UserError(
-            f"{matched.folder} has calls in threads of its program's own, which are nobody's: "
-            f"what a "
-            "question takes is not known, and so nothing can be cheaper"
+            f"{run.folder} has calls in threads of its program's own, which belong to no "
+            "question: what a question takes is not known, and so nothing can be cheaper"
         )
-    calls = sum(rows[question.id]["usage"]["calls"] or 0 for question in usable) / len(usable)
-    parts = split_questions(
-        usable, {question.id: bool(rows[question.id]["correct"]) for question in usable}, seed
-    )
-    language_model = _lm(request, matched, seating)
-    identity = lms_of(SingleAgent(), language_model)["*"]
-    team: Any = request.team
-    if isinstance(team, str | Path):
-        team = program_of(team, make_lm=seating.make)
-    program = team_of(matched, team)
-    seat_team(program, matched, language_model, identity, seating.make)
+    calls = sum(filter(None, spent)) / len(usable)
+    parts = split_questions(usable, rows, request.seed)
+    lm = _lm(request, run, seating)
+    identity = lms_of(SingleAgent(), lm)["*"]
+    team = team_of(run, request.team, seating)
+    seat_team(team, run, lm, identity, seating)
+    others = lms_alone(team, lm)
     shown = [(one, rows[one.id]) for one in parts.shown]
-    others = lms_alone(program, language_model)
-    found = candidates(described["program"], calls, shown, others)
-    if not found:
+    agents = candidates(run.summary.run["program"], calls, shown, others)
+    if not agents:
         raise UserError(
-            f"{matched.folder} took {calls:.1f} calls a question, and no single agent takes "
-            f"fewer: distil "
-            "the run of a team"
+            f"{run.folder} took {calls:.1f} calls per question, and no single agent takes fewer: "
+            "distil the run of a team"
         )
-    folder = matched.folder / DISTIL if out is None else Path(out).expanduser()
-    notes = _notes(matched, parts, margin, len(asked) - len(usable), identity)
-    if others and any(
-        getattr(engine_of(one), "prices", None) is None for one in (language_model, *others)
-    ):
+    out = run.folder / DISTIL if request.out is None else Path(request.out).expanduser()
+    notes = list(_notes(run, parts, margin, len(questions) - len(usable), str(identity["name"])))
+    if others and None in [getattr(engine_of(one), "prices", None) for one in (lm, *others)]:
         notes.append(
             "Not all their prices are known, so tokens or calls count, whatever the LM: give "
             "--price."
         )
-    report = opening(matched, parts, margin, seed, identity, notes)
-    return DistillationPlan(
-        request, matched, rows, program, found, parts, language_model, folder, report
-    )
+    report = opening(run, parts, margin, request.seed, identity, notes)
+    return DistillationPlan(request, run, rows, team, agents, parts, lm, out, report)
+
+
+def _questions(request: DistilRequest, run: Evaluation) -> list[Question]:
+    """The questions that the run was made on. Raises UserError for others."""
+    if request.questions is None or isinstance(request.questions, str | Path):
+        return questions_of(run, None if request.questions is None else str(request.questions))
+    questions = data.listed(request.questions)
+    if data.fingerprint(questions) != run.summary.run["data_fingerprint"]:
+        raise UserError(
+            f"the questions are not those that {run.folder} ran on: give the same ones, in the "
+            "same order"
+        )
+    return questions
 
 
 def _lm(request: DistilRequest, run: Evaluation, seating: Seating) -> Any:
@@ -181,31 +165,24 @@ def _lm(request: DistilRequest, run: Evaluation, seating: Seating) -> Any:
     return lm_of_run(run, seating, "a single agent", other=True)
 
 
-def _notes(
-    run: Evaluation, parts: Parts, margin: float, failed: int, lm: Mapping[str, Any]
-) -> list[str]:
+def _notes(run: Evaluation, parts: Parts, margin: float, failed: int, lm: str) -> Iterator[str]:
     """What a reader must know before any money is spent, a sentence each."""
-    notes = []
     if failed:
         are = "is" if failed == 1 else "are"
-        notes.append(f"{counted(failed, 'question')} that failed in {run.folder} {are} left out.")
+        yield f"{counted(failed, 'question')} that failed in {run.folder} {are} left out."
     if not parts.shown:
-        notes.append("No question is shown as a demonstration: too few were answered right.")
+        yield "No question is shown as a demonstration: too few were answered right."
     fewest = fewest_questions(margin, CONFIDENCE)
     if len(parts.held_out) < fewest:
-        notes.append(
-            f"The last test has {len(parts.held_out):,} of the run's questions, too few to show "
-            f"a margin of "
-            f"{100 * margin:g} points even if the two programs are right on the very same ones: "
-            f"for that it "
-            f"takes {fewest:,}, so {2 * fewest:,} in the run, and more the oftener one alone is "
-            f"right."
+        yield (
+            f"The last test has {len(parts.held_out):,} of the run's questions, too few to show a "
+            f"margin of {100 * margin:g} points even if the two programs are right on the very "
+            f"same ones: for that it takes {fewest:,}, so {2 * fewest:,} in the run, and more the "
+            "oftener one alone is right."
         )
-    others = {used["name"] for used in run.summary.run["lms"].values()} - {lm["name"]}
+    others = {used["name"] for used in run.summary.run["lms"].values()} - {lm}
     if others:
-        notes.append(
-            f"The team ran on {', '.join(sorted(others))}, the candidates on {lm['name']}; "
-            f"simple and cot "
+        yield (
+            f"The team ran on {', '.join(sorted(others))}, the candidates on {lm}; simple and cot "
             "also on each LM of the team alone."
         )
-    return notes

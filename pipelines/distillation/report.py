@@ -4,15 +4,18 @@ words.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NotRequired, TypedDict
+from functools import partial
+from typing import Any, TypedDict
 
 import numpy as np
 
 from ...modules.agents.transcript import Task
 from ...modules.base.calls import UsageFields
 from ...modules.protocols.router import ALWAYS, NEVER, Rule, asks_team, signs_of
+from ...modules.protocols.single import SELF_CONSISTENCY
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ...optimizers.policy.routing import Answered, Learnt, learn_rule
@@ -20,42 +23,41 @@ from ...optimizers.statistics.noninferiority import (
     CONFIDENCE,
     INFERIOR,
     NON_INFERIOR,
-    NOT_SHOWN,
     NonInferiority,
-    fewest_questions,
     non_inferiority,
 )
 from ..base.run_files import ScoreFields
+from ..base.sentences import sentence
 from ..evaluation.earlier import Evaluation
 from ..runs.manifest import versions
 from ..runs.summary import rate
 from ..tracking.values import run_name
 from .candidates import Candidate, Parts
-from .price import PerToken, Price, Unit, each_of, in_unit, price_of_run, total_of, unit_of
+from .price import Price, Unit, in_unit, price_of, prices_in, unit_of
 
 Rows = Mapping[str, ResultRow]
 _UNITS = {"cost_usd": "money", "tokens": "tokens", "calls": "calls"}
 
 
 class ProgramFigures(Price):
-    """One program: how often it was right, what a question took, and its test against the team.
-
-    `lm` is the name of its LM, where a candidate has one of its own.
-    """
+    """One program: how often it was right, what a question took, and its test against the team."""
 
     name: str
     accuracy: ScoreFields
     against_team: dict[str, Any] | None
-    lm: NotRequired[str]
 
 
 class CandidateFigures(ProgramFigures):
-    """A candidate on the questions that the choice is made on; `cheaper` than the team or not."""
+    """A candidate on the questions that the choice is made on; `cheaper` than the team or not.
+
+    `lm` is the name of its LM, where it has one of its own.
+    """
 
     program: dict[str, Any]
     demos: int
     errors: int
     cheaper: bool
+    lm: str | None
 
 
 class ProgramsTested(TypedDict):
@@ -135,26 +137,6 @@ class Tried:
     price: Price
     test: NonInferiority
 
-    @property
-    def passed(self) -> bool:
-        return self.test.verdict == NON_INFERIOR
-
-    @property
-    def accuracy(self) -> float:
-        return sum(bool(row["correct"]) for row in self.rows.values()) / len(self.rows)
-
-
-@dataclass(frozen=True)
-class Routed:
-    """A rule for the router, and the candidate that is to be its cheap part."""
-
-    tried: Tried
-    learnt: Learnt
-
-    @property
-    def rule(self) -> Rule:
-        return self.learnt.rule
-
 
 @dataclass
 class Search:
@@ -166,7 +148,6 @@ class Search:
     price: Price
     questions: Sequence[Question]
     margin: float
-    prices: PerToken
     tried: list[Tried] = field(default_factory=list)
 
     def add(self, candidate: Candidate, evaluation: Evaluation) -> None:
@@ -174,7 +155,7 @@ class Search:
         test = non_inferiority(
             _right(rows, self.questions), _right(self.team, self.questions), self.margin
         )
-        self.tried.append(Tried(candidate, rows, price_of_run(evaluation, self.prices), test))
+        self.tried.append(Tried(candidate, rows, price_of(rows.values(), len(rows)), test))
 
     @property
     def unit(self) -> Unit:
@@ -196,26 +177,22 @@ class Search:
         return [
             one
             for one in self.cheaper
-            if one.passed
+            if one.test.verdict == NON_INFERIOR
             and (self.unit == "cost_usd" or getattr(one.candidate.lm, "model", None) in alike)
         ]
 
     def needless(self, candidate: Candidate) -> bool:
-        """Whether one that has passed is cheaper than a candidate can be: with several samples, or
-        longer prompts than the same agent without demonstrations. Or whether its samples will cost
-        as much as the team.
+        """Whether a candidate that has passed is cheaper than this one can be, with its several
+        samples, or with longer prompts than the same agent without demonstrations; or whether its
+        samples will cost as much as the team.
         """
-        passed = self.passed(candidate.lm)
-        turns = candidate.program.most_turns()
-        if turns > 1 and passed:
-            return True
-        samples = [
-            turns * self.cost(one) for one in self.tried if one.candidate.name == candidate.once
-        ]
-        if any(cost >= in_unit(self.price, self.unit) for cost in samples):
-            return True
+        passed, turns = self.passed(candidate.lm), candidate.program.most_turns()
+        if turns > 1:
+            once = candidate.name.replace(f"{SELF_CONSISTENCY}-{turns}", "cot")
+            samples = [turns * self.cost(one) for one in self.tried if one.candidate.name == once]
+            return bool(passed) or any(cost >= in_unit(self.price, self.unit) for cost in samples)
         plain = [
-            one for one in self.tried if candidate.demos and candidate.plain == one.candidate.name
+            one for one in self.tried if candidate.demos and one.candidate.name == candidate.plain
         ]
         return any(self.cost(one) <= self.cost(same) for one in passed for same in plain)
 
@@ -226,30 +203,27 @@ class Search:
         Candidates that cost as much as the team do not count. The last test is of one program
         alone, whichever it is, so it holds for the closest one as well.
         """
-        passed = self.passed() or [one for one in self.cheaper if one.passed]
+        passed = self.passed() or [one for one in self.cheaper if one.test.verdict == NON_INFERIOR]
         if passed:
             return min(passed, key=self.cost)
         open_yet = [one for one in self.cheaper if one.test.verdict != INFERIOR]
         return max(open_yet, key=lambda one: (one.test.low, -self.cost(one)), default=None)
 
-    def routed(self, seed: int) -> Routed:
-        """The cheapest rule over all candidates; `always` with the most accurate of them where none
-        holds.
+    def routed(self, seed: int) -> tuple[Tried, Learnt]:
+        """The candidate that is to be the router's cheap part, and the cheapest rule over all
+        candidates; `always` with the most accurate of them where none holds.
         """
-        holding = [
-            found
-            for one in self.cheaper
-            if (found := Routed(one, learn_rule(self.answered(one), self.margin, seed=seed))).rule
-            != ALWAYS
-        ]
+        unit = self.unit
+        rules = []
+        for one in self.cheaper:
+            answered = answered_by(one.rows, self.team, self.questions, unit)
+            rules.append((one, learn_rule(answered, self.margin, seed=seed)))
+        holding = [(one, learnt) for one, learnt in rules if learnt.rule != ALWAYS]
         if holding:
-            return min(holding, key=lambda one: one.learnt.cost)
+            return min(holding, key=lambda rule: rule[1].cost)
         right = _right(self.team, self.questions)
-        learnt = Learnt(ALWAYS, sum(right) / len(right), in_unit(self.price, self.unit), 1.0)
-        return Routed(max(self.tried, key=lambda one: one.accuracy), learnt)
-
-    def answered(self, one: Tried) -> Answered:
-        return answered_by(one.rows, one.price, self.team, self.questions, self.price, self.unit)
+        learnt = Learnt(ALWAYS, sum(right) / len(right), in_unit(self.price, unit), 1.0)
+        return max(self.tried, key=lambda one: sum(_right(one.rows, self.questions))), learnt
 
 
 def opening(
@@ -284,30 +258,32 @@ def opening(
 
 
 def selection_report(
-    report: DistilReport, search: Search, chosen: Tried | None, routed: Routed | None
+    report: DistilReport,
+    search: Search,
+    chosen: Tried | None,
+    routed: tuple[Tried, Learnt] | None,
 ) -> None:
     """Enter what the first part of the questions says."""
     report.unit = _UNITS[search.unit]
     for one in search.tried:
-        right = [bool(row["correct"]) for row in one.rows.values()]
-        figures: CandidateFigures = {
-            **_figures(one.candidate.name, right, one.price),
-            "against_team": one.test.to_dict(),
-            "program": one.candidate.program.describe(),
-            "demos": one.candidate.demos,
-            "errors": _errors(one.rows),
-            "cheaper": one in search.cheaper,
-        }
-        if one.candidate.lm is not None:
-            figures["lm"] = str(one.candidate.lm.model)
-        report.candidates.append(figures)
+        candidate, correct = one.candidate, _right(one.rows, search.questions)
+        report.candidates.append(
+            {
+                **_figures(candidate.name, correct, one.price, one.test),
+                "program": candidate.program.describe(),
+                "demos": candidate.demos,
+                "errors": _errors(one.rows),
+                "cheaper": one in search.cheaper,
+                "lm": None if candidate.lm is None else str(candidate.lm.model),
+            }
+        )
     report.errors = sum(_errors(one.rows) for one in search.tried)
     report.chosen = chosen.candidate.name if chosen else None
     if routed is not None:
-        learnt = routed.learnt
+        cheap, learnt = routed
         report.router = {
-            "cheap": routed.tried.candidate.name,
-            "rule": routed.rule,
+            "cheap": cheap.candidate.name,
+            "rule": learnt.rule,
             "selection": {
                 "accuracy": learnt.accuracy,
                 "cost": learnt.cost,
@@ -323,8 +299,6 @@ def last_test(
     router: RouterFigures,
     search: Search,
     answered: Mapping[str, Evaluation],
-    chosen: Tried | None,
-    routed: Routed,
     questions: Sequence[Question],
 ) -> None:
     """Enter what the held-out questions say of each program, and which of them to keep.
@@ -332,40 +306,39 @@ def last_test(
     Where the single agent and the router are two programs, both tests have half the error, so that
     the chance of calling either non-inferior wrongly stays below 1 - CONFIDENCE (Bonferroni).
     """
-    n, team = len(questions), search.team
+    n, team, rule, chosen = len(questions), search.team, router["rule"], report.chosen
     rows = {name: {row["id"]: row for row in one.rows} for name, one in answered.items()}
-    price = {name: price_of_run(one, search.prices) for name, one in answered.items()}
+    price = {name: price_of(own.values(), len(own)) for name, own in rows.items()}
     right = _right(team, questions)
-    spent = each_of((team[question.id] for question in questions), search.price)
-    one_program = routed.rule == ALWAYS or (routed.rule == NEVER and routed.tried is chosen)
+    recorded = [team[question.id] for question in questions]
+    one_program = rule == ALWAYS or (rule == NEVER and router["cheap"] == chosen)
     tests = 1 if chosen is None or one_program else 2
-    confidence = 1 - (1 - CONFIDENCE) / tests
 
     def figures(name: str, correct: Sequence[bool], took: Price) -> ProgramFigures:
+        confidence = 1 - (1 - CONFIDENCE) / tests
         test = non_inferiority(correct, right, report.margin, confidence)
-        return {**_figures(name, correct, took), "against_team": test.to_dict()}
+        return _figures(name, correct, took, test)
 
     programs: ProgramsTested = {
-        "team": _figures(report.name, right, total_of(spent, n)),
+        "team": _figures(report.name, right, price_of(recorded, n)),
         "single": None,
         "router": None,
         "cheap": None,
     }
     if chosen is not None:
-        name = chosen.candidate.name
-        programs["single"] = figures(name, _right(rows[name], questions), price[name])
-    if routed.rule == ALWAYS:
+        programs["single"] = figures(chosen, _right(rows[chosen], questions), price[chosen])
+    if rule == ALWAYS:
         asks, correct = np.ones(n, dtype=bool), np.array(right)
         programs["router"] = {**programs["team"], "name": "always the team"}
     else:
-        name = routed.tried.candidate.name
-        known = answered_by(rows[name], price[name], team, questions, search.price, "calls")
-        asks = np.array([asks_team(routed.rule, signs) for signs in known.signs])
-        both = [price[name]] * n + [one for one, asked in zip(spent, asks, strict=True) if asked]
-        correct = known.right(asks)
-        called = name if routed.rule == NEVER else f"{name}, then the team"
-        programs["router"] = figures(called, correct.tolist(), total_of(both, n))
-        programs["cheap"] = figures(name, known.cheap.tolist(), price[name])
+        name = router["cheap"]
+        both = answered_by(rows[name], team, questions, "calls")
+        asks = np.array([asks_team(rule, signs) for signs in both.signs])
+        correct = both.right(asks)
+        called = name if rule == NEVER else f"{name}, then the team"
+        paid = [*rows[name].values(), *itertools.compress(recorded, asks)]
+        programs["router"] = figures(called, correct.tolist(), price_of(paid, n))
+        programs["cheap"] = figures(name, both.cheap.tolist(), price[name])
     router["branches"] = {
         branch: rate(int(those.sum()), len(those)) if len(those) else None
         for branch, those in (("cheap", correct[~asks]), ("team", correct[asks]))
@@ -378,89 +351,26 @@ def last_test(
 
 def sentences_of(report: DistilReport) -> list[str]:
     """The outcome, a sentence each, the advice first."""
-    programs, router, keep = report.programs, report.router, report.keep
-    if programs is None or router is None:
+    programs = report.programs
+    if programs is None:
         return [f"Stopped before the last test: {report.stopped}."]
-    single = programs["single"]
-    kept = {"single": single, "router": programs["router"]}.get(str(keep))
-    said = []
-    if kept is None:
-        said.append("Keep the team: nothing cheaper is shown to be as good.")
-    else:
-        what = "the single agent" if keep == "single" else "the router"
-        ratio = _ratio(kept, programs["team"])
-        said.append(
-            f"Use {what} ({kept['name']})"
-            + (
-                f": {ratio:.0%} of the team's {report.unit} a question."
-                if ratio is not None
-                else "."
-            )
-        )
-    if single is None:
-        said.append(
-            f"No single agent: all {len(report.candidates)} candidates are inferior to the team, "
-            f"or cost "
-            "as much."
-        )
-    else:
-        said.append(f"{single['name']} {_tested(single)}.")
-    if router["rule"] == ALWAYS:
-        said.append(
-            "Routing does not pay: no rule that spares the team is shown to be as good (rule: "
-            "always)."
-        )
-    elif router["rule"] == NEVER:
-        said.append(
-            f"The router never asks the team (rule: never): {router['cheap']} alone is as good."
-        )
-    elif programs["router"] is not None and router["share_routed"] is not None:
-        share = router["share_routed"]["value"]
-        said.append(
-            f"The router sends {share:.0%} of the questions to the team and "
-            f"{_tested(programs['router'])}."
-        )
-    if report.errors:
-        said.append(
-            f"{report.errors:,} answers of single agents failed and count as wrong; the same "
-            f"command asks "
-            "for them again."
-        )
-    return said
-
-
-def _tested(program: ProgramFigures) -> str:
-    """The verdict; where nothing is shown, also what the number of questions that it names
-    assumes.
-    """
-    test = program["against_team"] or {}
-    if test["verdict"] != NOT_SHOWN:
-        return str(test["sentence"])
-    apart = test["gained"] + test["lost"]
-    share = f"{max(apart, 1) / test['n']:.1%} of the questions" + (", as here" if apart else "")
-    fewest = fewest_questions(test["margin"], test["confidence"])
-    return (
-        f"{test['sentence']} in the last test, so {2 * test['needed']:,} in the run, to show it "
-        f"four times "
-        f"in five if the two are equally good and one alone is right on {share} (on none, at this "
-        f"confidence: {fewest:,}, so {2 * fewest:,})"
-    )
+    kept = {"single": programs["single"], "router": programs["router"]}.get(str(report.keep))
+    ratio = None if kept is None else _ratio(kept, programs["team"])
+    say = partial(sentence, __package__, "distil.j2")
+    others = [say(name, report) for name in ("single", "router", "failed")]
+    return [say("advice", report, ratio), *filter(None, others)]
 
 
 def _kept(programs: ProgramsTested) -> str:
     """The cheapest program that the last test shows to be non-inferior, and cheaper than
     the team.
     """
-    good = {}
+    good = {"team": 1.0}
     for name, one in (("single", programs["single"]), ("router", programs["router"])):
-        ratio = _ratio(one, programs["team"]) or 0.0 if one is not None else 1.0
-        if (
-            ratio < 1
-            and one is not None
-            and (one["against_team"] or {}).get("verdict") == NON_INFERIOR
-        ):
-            good[name] = ratio
-    return min(good, key=lambda name: good[name], default="team")
+        test = one["against_team"] if one is not None else None
+        if one is not None and test is not None and test["verdict"] == NON_INFERIOR:
+            good[name] = _ratio(one, programs["team"]) or 0.0
+    return min(good, key=lambda name: good[name])
 
 
 def _ratio(program: ProgramFigures, team: ProgramFigures) -> float | None:
@@ -468,44 +378,33 @@ def _ratio(program: ProgramFigures, team: ProgramFigures) -> float | None:
     return in_unit(program, unit) / in_unit(team, unit) if in_unit(team, unit) else None
 
 
-def _figures(name: str, correct: Sequence[bool], took: Price) -> ProgramFigures:
+def _figures(
+    name: str, correct: Sequence[bool], took: Price, test: NonInferiority | None = None
+) -> ProgramFigures:
     accuracy = rate(sum(map(bool, correct)), len(correct))
-    return {
-        "name": name,
-        "accuracy": accuracy,
-        "calls": took["calls"],
-        "tokens": took["tokens"],
-        "cost_usd": took["cost_usd"],
-        "against_team": None,
-    }
+    against = None if test is None else test.to_dict()
+    return {"name": name, "accuracy": accuracy, **took, "against_team": against}
 
 
-def answered_by(
-    rows: Rows,
-    price: Price,
-    team: Rows,
-    questions: Sequence[Question],
-    team_price: Price,
-    unit: Unit,
-) -> Answered:
+def answered_by(rows: Rows, team: Rows, questions: Sequence[Question], unit: Unit) -> Answered:
     """What both made of the questions; one that failed is wrong whether or not the team is
     asked.
     """
     signs, together = [], []
-    for question in questions:
-        row, other = rows[question.id], team[question.id]
+    own = [rows[question.id] for question in questions]
+    recorded = [team[question.id] for question in questions]
+    for question, row, other in zip(questions, own, recorded, strict=True):
         task = Task.of(question.question, question.choices, question.context, question.kind)
         signs.append(signs_of(task, row["answer"], row["transcript"]))
         stands = other if other["answer"] is not None else row
         together.append(bool(stands["correct"]) and row["error"] is None)
-    spent = each_of((team[question.id] for question in questions), team_price)
     return Answered(
         signs,
         np.array(_right(rows, questions)),
         np.array(_right(team, questions)),
         np.array(together),
-        np.full(len(questions), in_unit(price, unit)),
-        np.array([in_unit(one, unit) for one in spent]),
+        np.array(prices_in(own, unit)),
+        np.array(prices_in(recorded, unit)),
     )
 
 

@@ -62,9 +62,7 @@ class DistilRequest(Seats, Spending):
         str | None,
         Option(
             metavar="PROGRAM",
-            help="The team, where the run does not say how to build it again (changed prompts). "
-            "Default: as "
-            "the run notes.",
+            help="The team, where the run's folder has no program. Default: what the folder has.",
         ),
     ] = None
     out: Annotated[

@@ -42,8 +42,8 @@ from ...modules.reading.grading import Graded, MetricError
 from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
+from ..lms.endpoint import without_keys
 from ..lms.foreign import METERING, billed_as
-from ..lms.secrets import without_keys
 from ..runs.rows import error_row, row_of
 
 T = TypeVar("T")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,10 +71,14 @@ class Evaluation:
 
         Raises UserError where the folder has none, as of imported logs and of functions.
         """
+        return self.program_with(None)
+
+    def program_with(self, lms: Mapping[str, Any] | None) -> Any:
+        """`program`; one that has to be read from the folder gets these LMs in its seats."""
         if self._program is None:
             from ..programs.saved import load_program  # brings DSPy, which comparing does without
 
-            return load_program(self.folder)
+            return load_program(self.folder, lms=lms)
         return self._program
 
     @property

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -216,11 +216,9 @@ class EvaluationJob:
     stopped: str | None = None  # by a budget
     earlier: dict[str, set[str]] = field(default_factory=dict)
     """By question, the requests that earlier attempts have paid for."""
-    afresh: tuple[Program, Any] = field(init=False)
-    """Program and LM of repeats, past DSPy's own cache."""
 
     def __post_init__(self) -> None:
-        total = len(self.plan.questions) * self.plan.repeats
+        total = len(self.plan.questions) * self.plan.request.times
         self.state = Progress(total=total, metric=self.plan.metric.name)
         for row in read_rows(self.rows.path):
             self.state.count(row, resumed=True)
@@ -261,7 +259,7 @@ class EvaluationJob:
         """What no row answers yet."""
         return [
             ask
-            for ask in asks_of(self.plan.questions, self.plan.repeats)
+            for ask in asks_of(self.plan.questions, self.plan.request.times)
             if (ask.question.id, ask.repeat) not in self.rows.done
         ]
 
@@ -292,8 +290,6 @@ class EvaluationJob:
 
     async def answer_all(self, asks: Sequence[Ask], in_flight: int) -> None:
         self.tell()
-        if self.plan.repeats > 1:
-            self.afresh = without_cache(self.plan.program, self.plan.lm)
         await each_in_turn(asks, in_flight, self._work)
 
     async def _work(self, waiting: Iterable[Ask]) -> None:
@@ -304,6 +300,11 @@ class EvaluationJob:
                 self.stopped = str(problem)
             if self.stopped:
                 return
+
+    @cached_property
+    def afresh(self) -> tuple[Program, Any]:
+        """Program and LM of repeats, past DSPy's own cache."""
+        return without_cache(self.plan.program, self.plan.lm)
 
     async def answer(self, ask: Ask) -> ResultRow:
         """Answer one question and keep its row. Raises BudgetSpent, and whatever `take` raises."""
@@ -326,7 +327,7 @@ class EvaluationJob:
             order = ask.repeat if self.plan.request.permute else 0
             shown, own = in_another_order(question, order)
             with fresh(ask.repeat), dspy.context(lm=lm):
-                row = await answer_row(program, shown, self.plan.metric)
+                row = await answer_row(program, shown, self.plan.metric, pauses=self.pauses)
             return with_own_labels(row, question, own) | {"repeat": ask.repeat}, None
 
     def take(self, row: ResultRow, seen: Sequence[SeenCall] | None = None) -> None:
@@ -384,8 +385,8 @@ class EvaluationJob:
 
 def none_readable(row: ResultRow, rows: int) -> str:
     """Say that no answer could be read, with the last reply, in a sentence."""
-    turn: Mapping[str, Any] = row["transcript"][-1] if row["transcript"] else {}
-    reply = str(row.get("raw") or turn.get("raw") or turn.get("text") or "")
+    last = row["transcript"][-1] if row["transcript"] else None
+    reply = row.get("raw") or (last and (last.get("raw") or last["text"])) or ""
     shown = (
         f"the last reply was {shortened(reply, 200)!r}"
         if reply.strip()

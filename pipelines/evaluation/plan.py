@@ -72,11 +72,6 @@ class EvaluationPlan:
     warnings: list[str] = field(default_factory=list)
 
     @property
-    def repeats(self) -> int:
-        """How often every question is asked."""
-        return max(self.request.repeats, 2 if self.request.permute else 1)
-
-    @property
     def fits_weights(self) -> bool:
         return lacks_weights(self.program)
 
@@ -94,10 +89,10 @@ class EvaluationPlan:
     @cached_property
     def estimate(self) -> CostEstimate:
         """What is left to do takes this; the whole sample can show this."""
-        asked, each = self.questions * self.repeats, None
+        asked, each = self.questions * self.request.times, None
         if self.out is not None:
             asked, each = left_of(
-                self.out, self.questions, self.request.retry_errors, repeats=self.repeats
+                self.out, self.questions, self.request.retry_errors, repeats=self.request.times
             )
             if self.fits_weights:
                 asked += left_of(self.out / WEIGHTS, self.train, self.request.retry_errors)[0]
@@ -129,7 +124,7 @@ class EvaluationPlan:
         bill, shows = estimate_lines(
             self.estimate, self.request.budget, is_rate=self.metric.rate is True
         )
-        times = f", {self.repeats} times each" if self.repeats > 1 else ""
+        times = f", {self.request.times} times each" if self.request.times > 1 else ""
         what = f"{counted(len(self.questions), 'question')} ({kinds}){source}{times}{training}"
         return [f"{self.title} on {what}, {lms or 'no LM'}", f"{bill}; {shows}"]
 

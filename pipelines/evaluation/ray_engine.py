@@ -22,10 +22,9 @@ from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ..base.budget import ACCOUNTS
 from ..base.settings import settings
-from ..lms.cache import ACTIVE_CACHE
 from ..lms.ledger import LEDGERS
 from ..lms.named import engine_of
-from ..lms.store import CallStore
+from ..lms.store import ACTIVE_CACHE, CallStore
 from ..runs.rows import error_row
 from .answering import seat_engines
 from .ray_worker import Call, Event, Finished, Known, Paid, Ready, Stop, Worker, raised_again

@@ -19,9 +19,8 @@ from ...modules.protocols.program import Program
 from ...modules.reading.metrics import Metric, metric_of
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
-from ..lms.cache import ACTIVE_CACHE, open_cache
 from ..lms.ledger import LEDGERS, Entry
-from ..lms.store import ACTIVE
+from ..lms.store import ACTIVE, ACTIVE_CACHE, open_cache
 from .answering import answer_row, seat_engines, useful_concurrency
 
 MOST_RECORDS = 20_000  # own calls that a worker remembers, for questions that ask the same

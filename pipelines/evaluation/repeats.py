@@ -15,9 +15,9 @@ from ...modules.base.calls import ROLLOUTS, bound
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import predictors_of
 from ...modules.reading.question import Question
-from ...modules.reading.row import ResultRow
-from ..lms.cache import ACTIVE_CACHE
+from ...modules.reading.row import ResultRow, TurnFields
 from ..lms.named import engine_of
+from ..lms.store import ACTIVE_CACHE
 
 ROLLOUTS_EACH = 10_000_000
 """Numbers between the rollouts of two repeats: more than any program draws samples."""
@@ -94,14 +94,18 @@ def with_own_labels(row: ResultRow, question: Question, own: Mapping[str, str]) 
     """
     if not own:
         return row
-    turns: list[Mapping[str, Any]] = [
-        {**turn, "answer": own.get(turn["answer"], turn["answer"])} for turn in row["transcript"]
+
+    def own_label(answer: str | None) -> str | None:
+        return None if answer is None else own.get(answer, answer)
+
+    turns: list[TurnFields] = [
+        {**turn, "answer": own_label(turn["answer"])} for turn in row["transcript"]
     ]
     return {
         **row,
         "choices": question.choices,
         "gold": question.answer,
-        "answer": own.get(row["answer"], row["answer"]) if row["answer"] else row["answer"],
+        "answer": own_label(row["answer"]),
         "transcript": turns,
         "shown": dict(own),
     }

@@ -18,6 +18,7 @@ from ..base.request import (
     ProgramSpec,
     ProgressOption,
     Record,
+    Repeated,
     RetryErrors,
     Scored,
     Spending,
@@ -30,7 +31,7 @@ from ..base.request import (
 
 
 @dataclass
-class EvaluateRequest(Columned, LMs, Spending):
+class EvaluateRequest(Columned, LMs, Repeated, Spending):
     """Answer labelled questions, score the answers, and keep a row for each.
 
     Run the same command again to resume a run that was stopped: nothing that is finished is asked
@@ -97,13 +98,6 @@ class EvaluateRequest(Columned, LMs, Spending):
         int | None, Option(min=1, help="Stop after so many failed questions.")
     ] = None
     retry_errors: RetryErrors = False
-    repeats: Annotated[
-        int, Option(min=1, help="Ask every question so many times, past the call cache.")
-    ] = 1
-    permute: Annotated[
-        bool,
-        Option("--permute", help="Ask repeats, at least 2, with the options in other orders."),
-    ] = False
     engine: Annotated[
         str,
         Option(metavar="asyncio|ray", help="Where to run: in this process, or on a Ray cluster."),

@@ -28,16 +28,16 @@ from ..base.settings import settings
 from .endpoint import (
     OUR_SCHEMA,
     Reply,
-    TooLargeError,
     TransientError,
     Trouble,
     failure_of,
+    hiding,
     origin,
     plain_address,
     read_completion,
     read_embeddings,
+    too_large,
 )
-from .secrets import hiding
 
 CONNECT_SECONDS = 10.0
 
@@ -99,7 +99,10 @@ class HttpEndpoint:
         Raises TransientError, CallError or FatalCallError.
         """
         if "messages" not in payload:
-            return await self._embed({"model": self.model, **payload})
+            status, headers, text = await self._post({"model": self.model, **payload}, "embeddings")
+            if status != 200:
+                raise self._failure(status, headers, text)
+            return read_embeddings(text, self.name)
         body = {"model": self.model, **payload, **payload.get("extra_body", {})}
         body.pop("extra_body", None)
         asked = body.get("response_format") or {}
@@ -107,7 +110,7 @@ class HttpEndpoint:
         if ours and not self._takes_schema:
             del body["response_format"]
         status, headers, text = await self._post(body)
-        if status == 400 and ours and self._takes_schema and _about_schema(text):
+        if status == 400 and ours and self._takes_schema and ("schema" in text or "format" in text):
             # Perhaps the endpoint cannot hold answers to a schema. If it answers without one, the
             # words of the prompt must do from here on.
             del body["response_format"]
@@ -118,12 +121,6 @@ class HttpEndpoint:
         if status == 404 and "model" not in text.casefold() and (meant := self._meant()):
             raise FatalCallError(f"404 at /chat/completions: did you mean {meant}?")
         raise self._failure(status, headers, text)
-
-    async def _embed(self, body: Mapping[str, Any]) -> Reply:
-        status, headers, text = await self._post(body, "embeddings")
-        if status != 200:
-            raise self._failure(status, headers, text)
-        return read_embeddings(text, self.name)
 
     def _failure(self, status: int, headers: Mapping[str, str], text: str) -> Exception:
         return failure_of(
@@ -166,11 +163,8 @@ class HttpEndpoint:
             raise TransientError(
                 f"no answer from {self.name} within {self.timeout:g} s", "timed out"
             ) from None
-        except AnswerTooLargeError as problem:
-            raise TooLargeError(
-                f"the reply of {self.name} has {problem}: lower max_tokens, or raise "
-                f"FOLKMOOT_REPLY_MB"
-            ) from None
+        except AnswerTooLargeError:
+            raise too_large(self.name, self._most_bytes) from None
         except (
             ValueError
         ):  # what aiohttp says of a host or user info that cannot stand in an address
@@ -205,7 +199,3 @@ def _session(timeout: float) -> aiohttp.ClientSession:
         connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
         timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_SECONDS),
     )
-
-
-def _about_schema(text: str) -> bool:
-    return any(word in text for word in ("response_format", "json_schema", "schema", "structured"))

@@ -1,35 +1,70 @@
-"""The embedded LM: a llama.cpp server per model, process and setting, started when first needed."""
+"""Embedded LMs as endpoints: a llama.cpp server per model, process and setting, started when first
+needed, and the profiles that the models want.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import atexit
+import json
 import logging
+import os
+import re
+import secrets
+import socket
+import stat
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import cache, partial
+from http.client import HTTPConnection
+from importlib import import_module
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 
+from ...modules.agents.profile import DEFAULT_PROFILE, Profile
+from ...modules.base.calls import CallError
 from ...modules.base.errors import UserError
-from .llama import LlamaServer, import_engine
-from .weights import Weights, progress_bar
+from ...modules.base.extras import from_extra
+from ..base.settings import settings
+from .client import HttpEndpoint
+from .endpoint import Reply
+from .grammar import reply_grammar
+from .weights import Weights, read_once, weights_of
 
+DEFAULT_LM = "local/gemma-3-270m"
+PLAIN_PROFILE = Profile(layout="plain", answer_form="text", list_options=False, constrain="grammar")
+ATTEMPT_SECONDS = 1800.0  # a long reply of a slow LM on a busy machine
 CONTEXT_TOKENS = 8192
 WORKSPACE_BYTES = 300 << 20  # what llama.cpp takes beside weights and context, about
 # Tokens of context whose keys and values take about as much memory as a model's 4-bit weights.
 TOKENS_LIKE_WEIGHTS = 16_384
 
+HOST = "127.0.0.1"
+# Earlier prompts whose beginnings a later one may share, such as those of the other seats of a
+# dialogue.
+KEPT_PROMPTS_MIB = 512
+# Messages reach the model as they are, joined without anything in between.
+PASS_THROUGH = "{%- for message in messages %}{{ message['content'] }}{% endfor %}"
+# How the chat template begins that llama.cpp uses for a file without one.
+NO_TEMPLATE = "{%- for message in messages -%}\n  {{- '<|im_start|>' + message.role"
+_BASE = re.compile(r"(?<![a-z])(base|pt|pretrain(ed)?)(?![a-z])")
+
+
 _LOG = logging.getLogger("folkmoot")
 
 
 class EmbeddedServer:
-    """A GGUF model behind llama.cpp's OpenAI-compatible server, inside this process.
+    """A GGUF model behind llama.cpp's OpenAI-compatible server, on the loopback of this process and
+    behind a random key.
 
-    Nothing is loaded before `start`, or before the first use of `base_url` or `tokenize`. With one
-    slot, the same requests in the same order on a fresh server give the same answers bit for bit.
+    Nothing is loaded before `start` or the first use of `tokenize`. With one slot, the same
+    requests in the same order on a fresh server give the same answers bit for bit.
 
     Args: weights: the model. cache_dir: where weights that come in parts are put together once.
         threads: CPU threads of the model. context: longest prompt and reply together, in tokens;
@@ -53,100 +88,132 @@ class EmbeddedServer:
         self.context = context
         self.slots = slots
         self.plain = plain
+        self.running: Any = None
+        self.address = self.key = ""
         self._lock = threading.Lock()
-        self._server: LlamaServer | None = None
         self._tokens: dict[str, list[int]] = {}
 
-    def __repr__(self) -> str:
-        where = "not running" if self._server is None else self._server.address
-        return f"EmbeddedServer({self.weights.model}, {where}, threads={self.threads})"
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
-
-    @property
-    def running(self) -> bool:
-        return self._server is not None
-
-    @property
-    def base_url(self) -> str:
-        """Up to and including `/v1`."""
-        return f"{self.start().address}/v1"
-
-    @property
-    def api_key(self) -> str:
-        """The key of the running server; every start makes a new one."""
-        return self.start().key
-
-    def start(self) -> LlamaServer:
-        """Load the weights and listen; the server that runs already, if there is one.
+    def start(self) -> None:
+        """Load the weights and listen, unless the server runs already; every start makes a new key.
 
         Raises UserError: the extra `local` is missing, the weights cannot be put together or
         loaded, the context is larger than the model's, or main memory too small.
         """
         with self._lock:
-            if self._server is not None:
-                return self._server
-            import_engine()  # before weights are put together that could not be used
+            if self.running is not None:
+                return
+            engine = _import_engine()  # before weights are put together that could not be used
             path, name = self.weights.path(self.cache_dir), f"local/{self.weights.model}"
-            context = self.context or CONTEXT_TOKENS
-            size = path.stat().st_size if path.exists() else 0
-            _check_memory(name, size, context * self.slots)
-            began = time.monotonic()
-            with progress_bar(size, f"loading {self.weights.model}") as bar:
-                server = LlamaServer(
-                    path,
-                    name,
-                    context=context,
-                    threads=self.threads,
-                    slots=self.slots,
-                    plain=self.plain,
-                )
-                bar.update(bar.total)
-            if self.context is not None and self.context > (longest := server.longest):
-                server.stop()
+            context = (self.context or CONTEXT_TOKENS) * self.slots
+            _check_memory(name, path, context)
+            began, key = time.monotonic(), secrets.token_urlsafe(32)
+            try:
+                server = engine.Server(self._parameters(engine, path, name, context, key))
+            except (RuntimeError, ValueError):  # llama.cpp does not say why
                 raise UserError(
-                    f"{name} was made for {longest} tokens: give a context of at most that"
-                )
-            _LOG.info("loaded %s in %.1f s", name, time.monotonic() - began)
-            self._server = server
+                    f"llama.cpp cannot load {path}: it is not a whole GGUF file of a language "
+                    "model, or this llama.cpp does not know the model: fetch it again, or name "
+                    "another file"
+                ) from None
+            # An answer proves that the server's loop runs: ended before that, it would never end.
+            server.handle_metrics()
+            self.running, self.address, self.key = server, server.listening_address, key
             # Left to the interpreter's shutdown, the server's threads would outlive what they use.
             atexit.register(self.stop)
-            return server
+        longest = self.ask("/v1/models")["data"][0]["meta"]["n_ctx_train"]
+        if self.context is not None and self.context > longest:
+            self.stop()
+            raise UserError(f"{name} was made for {longest} tokens: give a context of at most that")
+        _LOG.info("loaded %s in %.1f s", name, time.monotonic() - began)
 
-    def stop(self) -> None:
-        """End the server and free its memory; does nothing when it is not running."""
-        with self._lock:
-            if self._server is not None:
-                self._server.stop()
-            self._server = None
-        atexit.unregister(self.stop)
+    def _parameters(self, engine: ModuleType, path: Path, name: str, context: int, key: str) -> Any:
+        params = engine.CommonParams()
+        params.model.path = str(path)
+        params.model_alias = {name}
+        params.hostnames = [HOST]
+        params.port = 0
+        params.api_keys = [key]
+        params.n_ctx = context
+        params.n_parallel = self.slots
+        params.kv_unified = False
+        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self.threads
+        params.cache_prompt = True
+        # Without the full window Gemma's sliding-window layers forget the prefix, and nothing is
+        # reused.
+        params.swa_full = True
+        params.n_ctx_checkpoints = 0
+        # Prompts kept for later in main memory would grow to 8 GiB.
+        params.cache_ram_mib = 0 if self.plain else KEPT_PROMPTS_MIB
+        params.cache_idle_slots = False
+        params.fit_params = False
+        params.use_jinja = True
+        if self.plain:
+            params.chat_template = PASS_THROUGH
+        params.verbosity = 0
+        params.ui = False
+        params.endpoint_slots = False
+        params.endpoint_metrics = True
+        return params
+
+    def ask(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The server's JSON answer to a GET, or to a POST of `body`."""
+        connection = HTTPConnection(urlsplit(self.address).netloc, timeout=60)
+        headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
+        try:
+            method = "GET" if body is None else "POST"
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer: dict[str, Any] = json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+        return answer
 
     def tokenize(self, texts: Sequence[str]) -> list[list[int]]:
         """The token ids of each text, without a start token; asked for once per text.
 
         The text of a special token, such as `<eos>`, counts as text.
         """
-        server = self.start()
-        for text in dict.fromkeys(texts):
+        self.start()
+        for text in texts:
             if text not in self._tokens:
                 body = {"content": text, "add_special": False, "parse_special": False}
-                self._tokens[text] = server.ask("/tokenize", body)["tokens"]
+                self._tokens[text] = self.ask("/tokenize", body)["tokens"]
         return [list(self._tokens[text]) for text in texts]
 
+    def stop(self) -> None:
+        """End the server and its threads, and free its memory, if it runs."""
+        with self._lock:
+            if self.running is not None:
+                _hang_up(urlsplit(self.address).port)
+            # xllamacpp has no call for this: the server ends with its last reference.
+            self.running = None
+        atexit.unregister(self.stop)
 
-def _check_memory(name: str, weights_bytes: int, tokens: int) -> None:
+
+def untuned(weights: Weights, cache_dir: Path) -> tuple[bool, bool]:
+    """Whether a model has no chat template, and whether it is a base model, which knows no chat:
+    for a file that is not known by name, what llama.cpp says.
+
+    Raises UserError for a file that llama.cpp cannot load.
+    """
+    if (file := weights.file) is None:
+        return not weights.tuned, not weights.tuned
+
+    def template_missing(path: Path) -> bool:
+        server = EmbeddedServer(weights, cache_dir=cache_dir, context=8)
+        server.start()
+        try:
+            return bool(server.ask("/props")["chat_template"].startswith(NO_TEMPLATE))
+        finally:
+            server.stop()
+
+    missing = bool(read_once(file, cache_dir.expanduser() / "weights", "layout", template_missing))
+    return missing, missing or bool(_BASE.search(file.stem.casefold()))
+
+
+def _check_memory(name: str, weights: Path, tokens: int) -> None:
     """Raise UserError where main memory is too small: llama.cpp would be killed by the system."""
-    needed = weights_bytes * (1 + tokens / TOKENS_LIKE_WEIGHTS) + WORKSPACE_BYTES
+    size = weights.stat().st_size if weights.exists() else 0
+    needed = size * (1 + tokens / TOKENS_LIKE_WEIGHTS) + WORKSPACE_BYTES
     free = psutil.virtual_memory().available
     if needed > free:
         raise UserError(
@@ -154,3 +221,134 @@ def _check_memory(name: str, weights_bytes: int, tokens: int) -> None:
             "free: end other programs, give a smaller context or fewer slots, or name a smaller "
             "model"
         )
+
+
+class LocalEndpoint:
+    """A GGUF model in this process, a server for each model and setting. It starts with the first
+    request.
+
+    Args: model: what follows `local/`: a known name, PATH.gguf, or hf:ORG/REPO:FILE.gguf. threads:
+        CPU threads. context: longest prompt and reply together, in tokens; None takes 8192, or the
+        most of the model. slots: calls that are answered side by side. timeout: seconds that one
+        attempt may take. plain: messages reach the model as they are; always so for one without a
+        chat template.
+
+    Raises UserError for weights that are not there.
+    """
+
+    address = ""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        threads: int = 1,
+        context: int | None = None,
+        slots: int = 1,
+        timeout: float = ATTEMPT_SECONDS,
+        plain: bool = False,
+    ) -> None:
+        self.model = model
+        self.timeout = timeout
+        self.settings: dict[str, Any] = {"threads": threads, "context": context, "slots": slots}
+        folder = settings().cache
+        self._weights = weights_of(model, folder)
+        bare, self._untuned = untuned(self._weights, folder)
+        self.plain = plain or bare
+        self._key = ""
+        self._http: HttpEndpoint | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process, which gets a server of its own and its own machine's cache."""
+        again = partial(LocalEndpoint, **self.settings, timeout=self.timeout, plain=self.plain)
+        return again, (self.model,)
+
+    @property
+    def name(self) -> str:
+        return f"embedded llama.cpp ({self._weights.label})"
+
+    @property
+    def profile(self) -> Profile:
+        """How the weights want to be asked."""
+        return PLAIN_PROFILE if self._untuned else DEFAULT_PROFILE
+
+    async def send(self, payload: Mapping[str, Any]) -> Reply:
+        """One attempt. Raises TransientError or CallError."""
+        http = await self._started()
+        body = dict(payload)
+        fields = body.pop("fields", None)
+        if fields:
+            options = [option for field in fields for option in field.get("options", ())]
+            # As the LM would write them after "Answer:"; asks the server only for options not seen
+            # before.
+            tokens = await asyncio.to_thread(
+                self._server.tokenize, [f" {option}" for option in options]
+            )
+            body["grammar"] = reply_grammar(fields, dict(zip(options, tokens, strict=True)))
+        try:
+            return await http.send({**body, "cache_prompt": True})
+        except CallError as problem:
+            if "context size" not in str(problem):
+                raise
+            raise CallError(
+                f"a prompt does not fit into the context of local/{self.model} ({problem}): give "
+                f"a larger "
+                "context, such as --lm-set context=16384, or shorter questions"
+            ) from None
+
+    async def aclose(self) -> None:
+        if self._http is not None:
+            await self._http.aclose()
+
+    @property
+    def _server(self) -> EmbeddedServer:
+        return _server_of(self._weights, self.plain, **self.settings)
+
+    async def _started(self) -> HttpEndpoint:
+        server = self._server
+        if server.running is None:
+            # Loading takes a second or two: not on the event loop.
+            await asyncio.to_thread(server.start)
+        if self._http is None or self._key != server.key:
+            self._key = server.key
+            self._http = HttpEndpoint(
+                f"{server.address}/v1", self.model, api_key=self._key, timeout=self.timeout
+            )
+        return self._http
+
+
+@cache
+def _server_of(
+    weights: Weights, plain: bool, threads: int, context: int | None, slots: int
+) -> EmbeddedServer:
+    """The server of a model and these settings, made when it is first needed."""
+    folder = settings().cache
+    return EmbeddedServer(
+        weights, cache_dir=folder, threads=threads, context=context, slots=slots, plain=plain
+    )
+
+
+def _hang_up(port: int | None) -> None:
+    """Close the server's listening socket, then its connections: both ends are in this process.
+
+    A request that still waits for its answer would keep the server from ending for good.
+    """
+    ends = []
+    for name in os.listdir("/dev/fd"):
+        with suppress(OSError):  # closed in the meantime
+            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                end = socket.socket(fileno=os.dup(int(name)))
+                if end.family == socket.AF_INET and end.getsockname() == (HOST, port):
+                    ends.append(end)
+                else:
+                    end.close()
+    ends.sort(key=lambda end: not end.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    for end in ends:
+        with end, suppress(OSError):  # the other side was faster
+            end.shutdown(socket.SHUT_RDWR)
+
+
+def _import_engine() -> ModuleType:
+    """The package xllamacpp. Raises UserError where the extra `local` is missing."""
+    with from_extra("local", "the embedded LM"):
+        return import_module("xllamacpp")

@@ -4,14 +4,18 @@ it.
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypedDict
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from ...modules.base.address import read_address
 from ...modules.base.calls import CUT_OFF, CallError, FatalCallError
 from ...modules.base.fence import one_line
+from ..base.settings import settings
 
 MOST_TOKENS = 10**9  # no reply has more: a larger count is a mistake
 OUR_SCHEMA = "reply"
@@ -19,6 +23,10 @@ OUR_SCHEMA = "reply"
 
 MOST_PAUSE = 60.0
 """Seconds waited at most because an endpoint asks for it."""
+
+# shorter keys are the placeholders of local servers ("EMPTY") and may be ordinary words
+SECRET_CHARS = 12
+_SECRET_NAMES = re.compile(r"(key|token|secret|password|signature|sig)$", re.IGNORECASE)
 
 # said with a 400 by some providers
 _NO_MODEL = ("model_not_found", "model not exist", "invalid model")
@@ -278,6 +286,13 @@ def plain_address(base_url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
 
 
+def too_large(name: str, most_bytes: int) -> TooLargeError:
+    return TooLargeError(
+        f"the reply of {name} has more than {most_bytes >> 20} MB: lower max_tokens, or raise "
+        "FOLKMOOT_REPLY_MB"
+    )
+
+
 def origin(base_url: str) -> str:
     """The scheme and host of an address."""
     return "/".join(plain_address(base_url).split("/", 3)[:3])
@@ -292,3 +307,36 @@ def error_in(text: str) -> str:
     except (ValueError, AttributeError, RecursionError):
         message = text
     return one_line(str(message))[:200] or "no message"
+
+
+def hiding(keys: Iterable[str | None], address: str | None = None) -> Callable[[str], str]:
+    """What replaces these keys, and the password and keys in the address, by `…` wherever they
+    stand.
+
+    A password is also hidden as it travels, which is in base64 together with its user name.
+    """
+    secrets = {key for key in keys if key and len(key) >= SECRET_CHARS}
+    parts = urlsplit(address or "")
+    if parts.password:
+        user, password = unquote(parts.username or ""), unquote(parts.password)
+        secrets.add(base64.b64encode(f"{user}:{password}".encode()).decode())
+        if len(password) >= SECRET_CHARS:
+            secrets.update((password, parts.password))
+    for name, value in parse_qsl(parts.query):
+        if _SECRET_NAMES.search(name) and len(value) >= SECRET_CHARS:
+            secrets.update((value, quote(value, safe="")))
+    if not secrets:
+        return str
+    pattern = re.compile(
+        "|".join(re.escape(secret) for secret in sorted(secrets, key=len, reverse=True))
+    )
+    return lambda text: pattern.sub("…", text)
+
+
+def without_keys(text: str, lms: Iterable[Any]) -> str:
+    """A text about LMs that are not ours, without their keys and those of the environment."""
+    for lm in lms:
+        own = getattr(lm, "kwargs", {})
+        hide = hiding([own.get("api_key"), *settings().provider_keys()], own.get("api_base"))
+        text = hide(text)
+    return text

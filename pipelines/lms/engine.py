@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import math
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from dspy.lm15 import Message, Request, Response, TextPart, response_to_events
 from dspy.lm15 import Usage as LMUsage
 
+from ...modules.agents.adapter import PASSED, SETTINGS
 from ...modules.agents.profile import DEFAULT_PROFILE, Profile
 from ...modules.agents.prompt import json_schema
 from ...modules.base.calls import (
@@ -34,8 +36,8 @@ from ...modules.base.sync import run_sync
 from ..base.budget import ACCOUNTS, Account, BudgetSpent
 from ..base.journal import to_json
 from ..base.settings import settings as settings_now
-from .cache import ACTIVE_CACHE, WRITE_SECONDS, CallCache
 from .client import HttpEndpoint
+from .embedded import ATTEMPT_SECONDS, DEFAULT_LM, LocalEndpoint
 from .endpoint import (
     MAY_BE_BILLED,
     MOST_PAUSE,
@@ -48,10 +50,9 @@ from .endpoint import (
 )
 from .ledger import LEDGERS, Entry, Ledger, usage_of
 from .limits import MAX_RETRIES, gate_to
-from .local import ATTEMPT_SECONDS, DEFAULT_LM, LocalEndpoint
 from .prices import Prices, full_names, price_per_token
 from .seen import WATCHED, watch
-from .store import ACTIVE, CallStore
+from .store import ACTIVE, ACTIVE_CACHE, CallCache, CallStore
 from .weights import KNOWN
 
 MOST_UNREADABLE = 3  # answers, each billed, that cannot be read
@@ -61,17 +62,21 @@ LONGEST_REPLY = 4096  # tokens that a lost call without a limit of its own is bo
 DEADLINE_SECONDS = 600.0
 CALL_SECONDS = 120.0  # that one attempt may take
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("reasoning_effort", "verbosity", "service_tier"), (str,)),
-    **dict.fromkeys(("thinking", "logit_bias", "extra_body"), (dict,)),
-    **dict.fromkeys(("frequency_penalty", "presence_penalty"), (float, int)),
-    "max_completion_tokens": (int,),
+_NUMBERS: dict[str, tuple[type, float, float, str]] = {
+    "temperature": (float, 0, 2, "a number from 0 to 2"),
+    "top_p": (float, 0, 1, "a number from 0 to 1"),
+    **dict.fromkeys(
+        ("max_tokens", "max_completion_tokens", "top_k"),
+        (int, 1, math.inf, "a whole number above 0"),
+    ),
+    "seed": (int, -math.inf, math.inf, "a whole number"),
+    **dict.fromkeys(
+        ("frequency_penalty", "presence_penalty"), (float, -math.inf, math.inf, "a number")
+    ),
 }
-_WORDS: dict[type, str] = {
-    str: "a word",
-    dict: "an object",
-    int: "a whole number above 0",
-    float: "a number",
+_KINDS: dict[str, tuple[type, str]] = {
+    **dict.fromkeys(("reasoning_effort", "verbosity", "service_tier"), (str, "a word")),
+    **dict.fromkeys(("thinking", "logit_bias", "extra_body"), (dict, "an object")),
 }
 _REPLACED = {"model", "stream", "stream_options"}
 _OURS = {"model", "messages", "stream", "n", "tools", "functions", *ADDRESSES}
@@ -125,7 +130,8 @@ class Engine:
         self.cached = cached
         self.max_retries = max_retries
         self.deadline = deadline
-        self.settings = checked_settings(model, settings or {})
+        self.settings = dict(settings or {})
+        check_settings(model, self.settings)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
         return self  # connections and limits belong to the endpoint, not to a program's copy
@@ -152,7 +158,8 @@ class Engine:
             yield event
 
     async def chat(self, body: Mapping[str, Any], *, n: int = 1) -> tuple[dict[str, Any], Usage]:
-        """The whole chat completion for a raw chat-completion request, and what it took.
+        """The whole reply to a raw request for a chat completion, and what it took. A request
+        without messages is one for embeddings.
 
         It goes the way of every other call: ledger, budget, records, cache, retries, prices. Tools,
         `response_format`, `n`, `logprobs` and images are sent as they are; the LM is this one,
@@ -166,19 +173,11 @@ class Engine:
         """
         fields = {name: value for name, value in body.items() if name not in _REPLACED}
         refused = sorted((ADDRESSES | {"extra_body"}) & fields.keys())
-        if refused or not isinstance(fields.get("messages"), list):
+        if refused or not (isinstance(fields.get("messages"), list) or "input" in fields):
             problem = f"{refused[0]!r} cannot be set here" if refused else "it has no messages"
             raise CallError(f"{self.model} cannot be asked by this request: {problem}")
-        with metered() as usage:
-            rollout = f"{ASKER.get().question or ''}#{n}"
-            reply = await self._reply({**self.settings, **fields}, rollout, whole=True)
-        return dict(reply.body or {}), usage
-
-    async def embed(self, body: Mapping[str, Any], *, n: int = 1) -> tuple[dict[str, Any], Usage]:
-        """The embeddings for a raw request, and what they took: as `chat`, at `/embeddings`."""
-        fields = {name: value for name, value in body.items() if name != "model"}
-        if refused := sorted((ADDRESSES | {"extra_body", "messages"}) & fields.keys()):
-            raise CallError(f"{self.model} cannot be asked by this request: {refused[0]!r} is set")
+        if "messages" in fields:
+            fields = {**self.settings, **fields}
         with metered() as usage:
             rollout = f"{ASKER.get().question or ''}#{n}"
             reply = await self._reply(fields, rollout, whole=True)
@@ -192,23 +191,21 @@ class Engine:
         """What makes this LM again as JSON, without a key: those come from the environment that
         loads it.
         """
+        own = self.endpoint.settings if isinstance(self.endpoint, LocalEndpoint) else {}
+        embedded = {
+            key: value
+            for key, value in own.items()
+            # threads are the machine's affair
+            if key != "threads" and value not in (None, 1)
+        }
         return {
             "model": self.model,
             "identity": self.identity,
             "profile": asdict(self.profile),
             "concurrency": self.concurrency,
             "prices": self.prices,
-            **({"embedded": self._embedded()} if self._embedded() else {}),
+            **({"embedded": embedded} if embedded else {}),
             **({"settings": self.settings} if self.settings else {}),
-        }
-
-    def _embedded(self) -> dict[str, int]:
-        """What a saved LM in this process keeps: threads are the machine's affair."""
-        settings = self.endpoint.settings if isinstance(self.endpoint, LocalEndpoint) else {}
-        return {
-            key: value
-            for key, value in settings.items()
-            if key != "threads" and value not in (None, 1)
         }
 
     @classmethod
@@ -369,12 +366,18 @@ class Engine:
             raise
         except UserError as problem:  # DSPy would take it for a fault of this one call
             raise FatalCallError(str(problem)) from None
-        price = usage_of(self._entry(call, reply, 1))
-        price.finish_reason, price.truncated_calls = reply.finish_reason, int(reply.truncated)
-        usage = price
-        if not made:
-            usage = Usage(1, cached_calls=1, truncated_calls=price.truncated_calls)
-            usage.finish_reason = reply.finish_reason
+        ended = Usage(
+            1,
+            cached_calls=1,
+            finish_reason=reply.finish_reason,
+            truncated_calls=int(reply.truncated),
+        )
+        price = replace(
+            usage_of(self._entry(call, reply, 1)),
+            finish_reason=ended.finish_reason,
+            truncated_calls=ended.truncated_calls,
+        )
+        usage = price if made else ended
         # where an earlier attempt paid, the row's bill is as without a stop
         own = first and call.key in asker.paid
         record_call(price if own else usage, price)
@@ -388,40 +391,21 @@ class Engine:
             return kept, False
 
         async def make() -> tuple[Reply, bool]:
-            if cache is not None and (kept := await self._of_others(cache, call.key)) is not None:
-                return kept, False
+            # A process that takes longer than one attempt is not waited for: it may be stopped.
+            patience = min([self.endpoint.timeout if self.endpoint else 0.0, *_seconds_left()])
+            if cache is not None and (fields := await cache.claim(call.key, patience)) is not None:
+                return Reply(**fields), False
             try:
-                reply = await self._call(call)
-                self._keep(stores, call.key, reply)
-                return reply, True
+                return await self._call(call), True
             finally:
+                # Kept by `_keep` before the event loop goes on to write the cache.
                 if cache is not None:
                     cache.release(call.key)
 
-        (reply, asked), first = await _FLIGHTS(call.key, make)
-        made = asked and first
-        if not made:
-            # the other request may belong to a run with other records
-            self._keep(stores, call.key, reply)
-        return reply, made
-
-    async def _of_others(self, cache: CallCache, key: str) -> Reply | None:
-        """The reply that another process is getting; None where the call is to be made, and is now
-        claimed.
-
-        A process that takes longer than one attempt may, such as a stopped one, is not waited for.
-        """
-        clock = asyncio.get_running_loop().time
-        until = clock() + min([self.endpoint.timeout if self.endpoint else 0.0, *_seconds_left()])
-        while True:
-            mine = cache.claim(key)
-            if (kept := self._kept([cache], key)) is not None:
-                if mine:
-                    cache.release(key)
-                return kept
-            if mine or clock() >= until:
-                return None
-            await asyncio.sleep(WRITE_SECONDS / 2)
+        (reply, made), first = await _FLIGHTS(call.key, make)
+        # A request that shared the reply may belong to a run with other records.
+        self._keep(stores, call.key, reply)
+        return reply, made and first
 
     async def _call(self, call: _Call) -> Reply:
         """The endpoint's reply, asked for until it comes or is given up."""
@@ -559,9 +543,11 @@ class Engine:
     def _keep(self, stores: Sequence[CallStore | CallCache], key: str, reply: Reply) -> None:
         for store in stores:
             if not store.readonly and (reply.complete or isinstance(store, CallStore)):
-                fields = {name: value for name, value in vars(reply).items() if name != "body"}
-                if reply.body is not None:
-                    fields["body"] = reply.body
+                fields = {
+                    name: value
+                    for name, value in vars(reply).items()
+                    if name != "body" or value is not None
+                }
                 store.put(key, self.model, fields)
 
 
@@ -603,20 +589,27 @@ class SyncEngine:
         return cls(Engine.load_state(state))
 
 
-def checked_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that are sent as they are. Raises UserError for what is none, or could lead a
-    request away.
+def check_settings(name: str, settings: Mapping[str, Any]) -> None:
+    """Check sampling settings, and those that are sent as they are; None stands for no setting.
+
+    Raises UserError for a value of another kind or range, and for a setting that could lead a
+    request to another address.
     """
     for key, value in settings.items():
-        kinds = _KINDS.get(key)
-        if kinds is None or name.startswith("local/"):
+        if value is None or key == "stop":
+            continue
+        if key not in SETTINGS or (key in PASSED and name.startswith("local/")):
             raise UserError(f"{name} takes no {key}: leave it out")
-        right = (
-            isinstance(value, kinds) and not isinstance(value, bool) and (value or float in kinds)
-        )
-        if not right or (isinstance(value, int) and kinds == (int,) and value < 1):
-            raise UserError(f"{key} of {name} is {value!r}: give {_WORDS[kinds[0]]}")
-    taken = sorted(_OURS & set(settings.get("extra_body", ())))
+        if key in _NUMBERS:
+            kind, low, high, wanted = _NUMBERS[key]
+            number = isinstance(value, (int, kind)) and not isinstance(value, bool)
+            right = number and low <= value <= high
+        else:
+            kind, wanted = _KINDS[key]
+            right = isinstance(value, kind) and bool(value)
+        if not right:
+            raise UserError(f"{key} of {name} is {value!r}: give {wanted}")
+    taken = sorted(_OURS & set(settings.get("extra_body") or ()))
     if taken:
         raise UserError(f"extra_body of {name} has {taken[0]!r}, which folkmoot sets: leave it out")
     try:
@@ -625,7 +618,6 @@ def checked_settings(name: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         raise UserError(
             f"the settings of {name} are not JSON: give text, numbers, lists and objects"
         ) from None
-    return dict(settings)
 
 
 def _seconds_left(grace: float = 0.0) -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,15 +31,13 @@ from ...modules.base.calls import (
 )
 from ...modules.base.errors import UserError, said_by
 from ..base.budget import ACCOUNTS, POLL_SECONDS, Account
-from .cache import ACTIVE_CACHE
-from .endpoint import KEEPABLE, tokens_in
+from .endpoint import KEEPABLE, tokens_in, without_keys
 from .engine import Engine
 from .ledger import LEDGERS, Entry, Ledger, usage_of
 from .named import engine_of
 from .prices import Prices, price_per_token
-from .secrets import without_keys
 from .seen import WATCHED, SeenCall
-from .store import ACTIVE
+from .store import ACTIVE, ACTIVE_CACHE
 
 LAST_SECONDS = 5.0
 """How long the end of a run waits for calls that are under way; later, their end stays unknown."""
@@ -70,7 +69,7 @@ class _Call:
     """A call under way: its LM, who pays, and where it is booked.
 
     `history` is where DSPy puts the call's history entry, as it does for the modules that call an
-    LM. `kept` says whether the user keeps histories. `stray` says whether no question counts it.
+    LM. `stray` says whether no question counts the call.
     """
 
     lm: Any
@@ -80,7 +79,6 @@ class _Call:
     watched: SeenCall | None = None
     stray: bool = False
     restored: Restored = ()
-    kept: bool = True
     history: list[Mapping[str, Any]] = field(default_factory=list)
     settings: AbstractContextManager[Any] | None = None
 
@@ -113,9 +111,8 @@ class _Call:
             seen.append(self.watched)
 
     def listen(self) -> None:
-        """Let DSPy write the call's history entry here, also where the user keeps no histories."""
-        self.kept = not dspy.settings.disable_history and dspy.settings.max_history_size > 0
-        callers = [*(dspy.settings.caller_modules or ()), self] if self.kept else [self]
+        """Let DSPy write the call's history entry here, also where no histories are kept."""
+        callers = [*(dspy.settings.caller_modules or ()), self]
         most = max(1, dspy.settings.max_history_size)
         self.settings = dspy.context(
             caller_modules=callers, disable_history=False, max_history_size=most
@@ -126,7 +123,7 @@ class _Call:
         """Book how the call ended. Raises UserError when the disk takes no more."""
         if self.settings is not None:
             self.settings.__exit__(None, None, None)
-        for noted in () if self.kept else self.history:
+        for noted in self.history:
             for history in (self.lm.history, GLOBAL_HISTORY):
                 with suppress(ValueError):  # another thread has dropped it
                     history.remove(noted)
@@ -169,7 +166,9 @@ class _Call:
         # DSPy's cache gives the response of an earlier call, and no usage.
         if not usage and (counted or cost is not None):
             return None, replace(ended, cached_calls=1)
-        tokens = tokens_in(_plain(usage), _first_text(noted.get("outputs")))
+        tokens = tokens_in(
+            json.loads(json.dumps(usage, default=vars)), _first_text(noted.get("outputs"))
+        )
         spent = replace(ended, **tokens)
         contradictory = bool(usage) and spent.tokens is None
         if contradictory or not isinstance(cost, int | float):
@@ -318,12 +317,3 @@ def _first_text(outputs: Any) -> str:
 
 def _get(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-
-
-def _plain(value: Any) -> Any:
-    """Usage as plain dicts: some LMs give it in objects."""
-    if hasattr(value, "model_dump"):
-        value = value.model_dump()
-    if isinstance(value, Mapping):
-        return {name: _plain(part) for name, part in value.items()}
-    return value

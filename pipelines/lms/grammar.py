@@ -40,15 +40,12 @@ def reply_grammar(
         max_text_chars: most characters of a field of type text.
 
     Between two fields stand a newline, the second one's capitalised name and a colon; the reply
-    ends with a newline. Raises ValueError for no fields, an unknown type, or options without
-    tokens.
+    ends with a newline.
     """
-    if not fields:
-        raise ValueError("a reply needs at least one field")
     rules = []
     for index, field in enumerate(fields):
         if index:
-            rules.append(rf'"\n{_label(field["name"])}:"')
+            rules.append(rf'"\n{field["name"].capitalize()}:"')
         rules.append(_field_rule(field, tokens, max_text_chars))
     rules.append(_FREE_END if fields[-1]["type"] in ("text", "span", "open") else _END)
     return "root ::= " + " ".join(rules)
@@ -59,48 +56,29 @@ def choice_rule(sequences: Iterable[Sequence[int]]) -> str:
 
     A rule over characters would let greedy decoding start an option with a fragment that no text
     contains. Equal sequences count once; one may be the beginning of another, since what follows
-    the rule decides. Raises ValueError when there is none, or an empty one.
+    the rule decides.
     """
-    distinct = list(dict.fromkeys(tuple(sequence) for sequence in sequences))
-    if not distinct or not all(distinct):
-        raise ValueError("a choice needs options of at least one token each")
+    distinct = dict.fromkeys(tuple(sequence) for sequence in sequences)
     return "(" + " | ".join(" ".join(f"<[{token}]>" for token in one) for one in distinct) + ")"
 
 
 def text_rule(max_chars: int) -> str:
     """A space, then 1 to `max_chars` characters on one line, the first of which is not a space.
 
-    Raises ValueError outside 1 … 1000 (llama.cpp refuses repetitions not far above).
+    llama.cpp refuses repetitions not far above 1000.
     """
-    if not 1 <= max_chars <= 1000:
-        raise ValueError(f"a text may have 1 to 1000 characters, not {max_chars}")
     return f'" " {_FIRST} {_FURTHER}{{0,{max_chars - 1}}}'
 
 
 def _field_rule(
     field: Mapping[str, Any], tokens: Mapping[str, Sequence[int]], max_text_chars: int
 ) -> str:
-    match field["type"]:
-        case "option":
-            missing = [option for option in field["options"] if option not in tokens]
-            if missing:
-                raise ValueError(f"no tokens are given for the option {missing[0]!r}")
-            return choice_rule(tokens[option] for option in field["options"])
-        case "boolean":
-            return BOOLEAN_RULE
-        case "number":
-            return NUMBER_RULE
-        case "action":
-            return ACTION_RULE
-        case "span":
-            return text_rule(MAX_SPAN_CHARS)
-        case "text" | "open":
-            return text_rule(max_text_chars)
-        case other:
-            raise ValueError(f"a field cannot be of type {other!r}")
-
-
-def _label(name: str) -> str:
-    if not name.isidentifier():
-        raise ValueError(f"{name!r} is not a name of a field")
-    return name.capitalize()
+    if field["type"] == "option":
+        return choice_rule(tokens[option] for option in field["options"])
+    rules = {
+        "boolean": BOOLEAN_RULE,
+        "number": NUMBER_RULE,
+        "action": ACTION_RULE,
+        "span": text_rule(MAX_SPAN_CHARS),
+    }
+    return rules.get(field["type"], text_rule(max_text_chars))

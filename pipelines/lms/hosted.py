@@ -1,4 +1,6 @@
-"""Every other provider, through LiteLLM."""
+"""Every other provider, through LiteLLM, whose HTTP clients are guarded in a call of ours: no
+redirects, and replies of limited size.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,12 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
+
+import httpx
 
 from ...modules.base.calls import CallError, bound
 from ...modules.base.connections import seconds_to_wait
@@ -21,12 +26,12 @@ from .endpoint import (
     TransientError,
     Trouble,
     failure_of,
+    hiding,
     origin,
     plain_address,
     read_completion,
+    too_large,
 )
-from .guarded import GUARD, CallGuard, guard_clients
-from .secrets import hiding
 
 FIELDS = frozenset(
     {
@@ -46,15 +51,14 @@ def litellm_quiet() -> Any:
     """
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # read by its import
     os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
-    os.environ.setdefault(
-        "LITELLM_MODE", "PRODUCTION"
-    )  # else it takes addresses from a `.env` of this folder
+    # else it takes addresses from a `.env` of this folder
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     import litellm
 
     litellm.suppress_debug_info = True
     litellm.telemetry = False
     logging.getLogger("LiteLLM").setLevel(logging.ERROR)  # its warnings are about its own tables
-    guard_clients(litellm)
+    _guard_clients(litellm)
     return litellm
 
 
@@ -132,17 +136,24 @@ class LiteLLMEndpoint:
                 f"{self.model} takes no field {unknown[0]!r} in a request: leave it out"
             )
         guard = CallGuard(self.model, self._most_bytes)
+        errors = litellm_quiet().exceptions
         try:
             with bound(GUARD, guard):
-                reply = await self._complete(payload)
+                async with asyncio.timeout(self.timeout):
+                    reply = await litellm_quiet().acompletion(
+                        model=self.model,
+                        api_base=self.api_base,
+                        api_key=self._key,
+                        num_retries=0,
+                        max_retries=0,
+                        drop_params=True,
+                        timeout=self.timeout,
+                        **payload,
+                    )
         except TimeoutError:
             raise self._unanswered() from None
-        except (
-            litellm_quiet().exceptions.openai.OpenAIError
-        ) as problem:  # the base of LiteLLM's own errors
-            if guard.problem is not None:
-                raise guard.problem from None
-            raise self._failure(problem, guard) from None
+        except errors.openai.OpenAIError as problem:  # the base of LiteLLM's own errors
+            raise guard.problem or self._failure(problem, guard) from None
         text = json.dumps(reply.model_dump(), default=str, ensure_ascii=False)
         return read_completion(self._hide(text), self.model)
 
@@ -169,25 +180,118 @@ class LiteLLMEndpoint:
             name=self.model,
             model=self.model,
             key="the provider's key",
-            retry_after=_retry_after(problem),
+            retry_after=seconds_to_wait(
+                getattr(getattr(problem, "response", None), "headers", None) or {}
+            ),
         )
-
-    async def _complete(self, payload: Mapping[str, Any]) -> Any:
-        async with asyncio.timeout(self.timeout):
-            return await litellm_quiet().acompletion(
-                model=self.model,
-                api_base=self.api_base,
-                api_key=self._key,
-                num_retries=0,
-                max_retries=0,
-                drop_params=True,
-                timeout=self.timeout,
-                **payload,
-            )
 
     async def aclose(self) -> None:
         return None
 
 
-def _retry_after(problem: Any) -> float | None:
-    return seconds_to_wait(getattr(getattr(problem, "response", None), "headers", None) or {})
+class CallGuard:
+    """What is held against one call: the largest reply, and afterwards what was wrong with the
+    answer.
+    """
+
+    def __init__(self, name: str, most_bytes: int) -> None:
+        self.name = name
+        self.most_bytes = most_bytes
+        self.problem: CallError | None = None
+        self.connected = True
+        self.cut_off = False  # after the request was sent
+        self.answered = False  # with a status of success
+
+
+GUARD: ContextVar[CallGuard | None] = ContextVar("folkmoot_litellm_guard", default=None)
+"""The guard of the call in progress; LiteLLM's calls for others pass as they are."""
+
+
+class GuardedTransport(httpx.AsyncBaseTransport):
+    """Reads an answer up to the size allowed; what must not be followed or read on becomes an error
+    400.
+    """
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self.inner = inner
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        guard = GUARD.get()
+        if guard is None:
+            return await self.inner.handle_async_request(request)
+        request.headers["Accept-Encoding"] = "gzip, deflate"
+        guard.cut_off = True
+        try:
+            response = await self.inner.handle_async_request(request)
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            guard.connected = False
+            raise
+        try:
+            if 300 <= response.status_code < 400:
+                guard.problem = CallError(
+                    f"{guard.name} redirects to {_host_of(response.headers.get('Location', ''))} "
+                    f"({response.status_code}), which is refused, since key and prompt would go "
+                    "there: give that address as --api-base if you trust it"
+                )
+                return _refused(guard.problem)
+            body = bytearray()
+            async for chunk in response.aiter_bytes():  # unpacked
+                body += chunk
+                if len(body) > guard.most_bytes:
+                    guard.problem = too_large(guard.name, guard.most_bytes)
+                    return _refused(guard.problem)
+        finally:
+            await response.aclose()
+        guard.cut_off, guard.answered = False, response.is_success
+        headers = response.headers.copy()
+        for name in ("content-encoding", "content-length", "transfer-encoding"):
+            headers.pop(name, None)
+        return httpx.Response(
+            response.status_code,
+            headers=headers,
+            content=bytes(body),
+            extensions=response.extensions,
+        )
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+def _refused(problem: CallError) -> httpx.Response:
+    """What LiteLLM sees instead of an answer that must not be followed or read on."""
+    return httpx.Response(400, json={"error": {"message": str(problem)}})
+
+
+def _host_of(location: str) -> str:
+    try:
+        parts = httpx.URL(location)
+    except httpx.InvalidURL:
+        return "something that is not an address"
+    host = f"{parts.scheme}://{parts.netloc.decode('ascii', 'replace')}"
+    return one_line(host)[:100] if parts.host else "itself"
+
+
+def _guard_clients(litellm: Any) -> None:
+    """Let all of LiteLLM's asynchronous clients, those that it makes for OpenAI's package too, be
+    guarded.
+    """
+    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
+
+    handler: Any = AsyncHTTPHandler
+    if getattr(handler.create_async_transport, "guarded", False):
+        return
+    create, mounts = handler.create_async_transport, handler.create_httpx_proxy_mounts
+
+    def create_async_transport(*arguments: Any, **options: Any) -> GuardedTransport:
+        return GuardedTransport(create(*arguments, **options) or httpx.AsyncHTTPTransport())
+
+    def create_httpx_proxy_mounts(transport: Any, *arguments: Any, **options: Any) -> Any:
+        inner = transport.inner if isinstance(transport, GuardedTransport) else transport
+        mounted = mounts(inner, *arguments, **options)
+        return mounted and {place: one and GuardedTransport(one) for place, one in mounted.items()}
+
+    create_async_transport.guarded = True  # type: ignore[attr-defined]
+    handler.create_async_transport = staticmethod(create_async_transport)
+    handler.create_httpx_proxy_mounts = staticmethod(create_httpx_proxy_mounts)
+    litellm.in_memory_llm_clients_cache.flush_cache()  # clients that were made before
+    vars(litellm).pop("module_level_aclient", None)

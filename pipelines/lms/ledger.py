@@ -1,7 +1,13 @@
-"""The ledger: every paid LM call, once, on disk before its reply is used."""
+"""The ledger: every paid LM call, once, on disk before its reply is used. Calls under way are in a
+file beside it: what a killed process had sent counts as spent.
+"""
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
+import secrets
 import threading
 from collections.abc import Container, Iterator, Mapping
 from contextlib import suppress
@@ -13,10 +19,11 @@ from typing import Any, TypedDict, cast
 
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
-from ..base.journal import Journal, records
-from .in_flight import InFlight, abandoned
+from ..base.journal import Journal, records, to_json, unwritten
 
 LEDGER = "ledger.jsonl"
+SLOT = 1024  # bytes for a call under way; question and seat go where they do not fit
+_PREFIX = ".in-flight-"
 
 
 class _Entry(TypedDict):
@@ -73,10 +80,9 @@ class Ledger:
         self._journal = Journal(folder / LEDGER)
         for entry in _lines(folder):
             self._count(entry)
-        for calls in abandoned(folder, take=True):
-            for entry in _unsettled(folder, calls):
-                self.add(entry)
-        self._in_flight = InFlight(folder)
+        for entry in _abandoned(folder, take=True):
+            self.add(entry)
+        self._in_flight = _InFlight(folder)
 
     def send(self, entry: Entry) -> int:
         """Write down a call that is about to be sent, as what it counts if its end is never known;
@@ -84,8 +90,9 @@ class Ledger:
 
         Raises UserError when the disk takes no more.
         """
-        place = self._in_flight.begin(_timed(entry))
-        self._under_way[place] = entry
+        with self._lock:
+            place = self._in_flight.begin(_timed(entry))
+            self._under_way[place] = entry
         return place
 
     def settle(self, place: int, entry: Entry | None) -> None:
@@ -141,6 +148,59 @@ class Ledger:
             self._journal.close()
 
 
+class _InFlight:
+    """A file in a folder that its process holds locked, with a line for each call under way.
+
+    A line is written before the call is sent and blanked when it has ended, so that the file is as
+    long as the most calls at once. When it is closed, it goes unless it still has a line: a call
+    that the ledger could not take. Raises OSError when it cannot be made.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._free: list[int] = []
+        self._slots = 0
+        self._path = folder / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
+        made = self._path.with_suffix(".new")  # nobody looks at it before it is locked
+        self._file = os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        with suppress(OSError):  # of a file system without locks: then nobody looks either
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.rename(made, self._path)
+
+    def begin(self, call: Mapping[str, Any]) -> int:
+        """Write a call down; its place. Raises UserError when the disk takes no more."""
+        place = self._free.pop() if self._free else self._slots
+        self._slots = max(self._slots, place + 1)
+        try:
+            self.write(place, call)
+        except OSError as problem:
+            self.end(place)
+            raise unwritten(self._path, problem) from None
+        return place
+
+    def write(self, place: int, call: Mapping[str, Any]) -> None:
+        """Put a call where one stands already: that takes no more room. Raises OSError."""
+        line = to_json(call)
+        if len(line) >= SLOT:
+            line = to_json({**call, "question": None, "seat": None})
+        if os.pwrite(self._file, line.ljust(SLOT - 1) + b"\n", place * SLOT) < SLOT:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def end(self, place: int) -> None:
+        """Blank the line of a call that has ended, once it is on the ledger or is known to cost
+        nothing.
+        """
+        with suppress(OSError):
+            os.pwrite(self._file, b" ", place * SLOT)
+        self._free.append(place)
+
+    def close(self) -> None:
+        if len(self._free) == self._slots:
+            for path in (self._path, self._path.with_suffix(".new")):
+                path.unlink(missing_ok=True)
+        file, self._file = self._file, -1  # the next file may get its number
+        os.close(file)
+
+
 def _timed(entry: Entry) -> dict[str, Any]:
     return {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **entry}
 
@@ -149,16 +209,25 @@ def _lines(folder: Path) -> Iterator[Entry]:
     return cast(Iterator[Entry], records(folder / LEDGER, Entry.__required_keys__))
 
 
-def _unsettled(folder: Path, calls: list[dict[str, Any]]) -> list[Entry]:
-    """Those of the calls in flight that did not get as far as the ledger before their process was
-    killed.
+def _abandoned(folder: Path, *, take: bool = False) -> Iterator[Entry]:
+    """The calls that dead processes left under way, but for those that got as far as the ledger;
+    with `take` the files of those processes then go.
     """
-    settled = {(line["key"], line["attempts"]): line.get("time", "") for line in _lines(folder)}
-    return [
-        cast(Entry, call)
-        for call in calls
-        if settled.get((call["key"], call["attempts"]), "") < call.get("time", "")
-    ]
+    for path in sorted(path for path in folder.glob(f"{_PREFIX}*") if path.suffix != ".new"):
+        with suppress(OSError):  # its process lives, or another process has taken it
+            file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                ended = {
+                    (line["key"], line["attempts"]): line.get("time", "") for line in _lines(folder)
+                }
+                for call in records(file, ("key", "attempts")):
+                    if ended.get((call["key"], call["attempts"]), "") < call.get("time", ""):
+                        yield cast(Entry, call)
+                if take:
+                    path.unlink(missing_ok=True)
+            finally:
+                os.close(file)
 
 
 def read_ledger(folder: Path) -> Iterator[Entry]:
@@ -166,8 +235,7 @@ def read_ledger(folder: Path) -> Iterator[Entry]:
     lost.
     """
     yield from _lines(folder)
-    for calls in abandoned(folder):
-        yield from _unsettled(folder, calls)
+    yield from _abandoned(folder)
 
 
 def totals(folder: Path) -> Usage:

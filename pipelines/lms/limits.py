@@ -7,7 +7,7 @@ import logging
 import resource
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from weakref import WeakKeyDictionary
 
 from ...modules.base.calls import CallError
@@ -137,7 +137,7 @@ class Gate:
         self.answered_at: float | None = None
         self._spoken = False
         self._round_ended = self.next_try = 0.0
-        self._probe: asyncio.Future[None] | None = None
+        self._alone = asyncio.Lock()  # held by the only attempt that goes out
         self._why = ""
 
     @property
@@ -152,57 +152,40 @@ class Gate:
 
         Raises CallError instead while the address is given up.
         """
-        loop = asyncio.get_running_loop()
-        probe = await self._turn()
-        began = loop.time()
-        word = (
-            None if self._spoken else loop.call_later(WORD_SECONDS, self._say_waiting, most_seconds)
-        )
-        try:
-            yield began
-            self._answered()
-        except TransientError as problem:
-            if problem.kind not in SILENT:
+        clock = asyncio.get_running_loop().time
+        async with AsyncExitStack() as alone:
+            if self.rounds >= SUSPECT:
+                waited = self._alone.locked()
+                await alone.enter_async_context(self._alone)
+                if self.given_up and (waited or clock() < self.next_try):
+                    raise CallError(f"{self._why}; given up after {MAX_RETRIES} retries")
+                if self.rounds < SUSPECT:
+                    await alone.aclose()
+                else:
+                    await asyncio.sleep(self.next_try - clock())
+            began = clock()
+            word = asyncio.get_running_loop().call_later(
+                WORD_SECONDS, self._say_waiting, most_seconds
+            )
+            try:
+                yield began
+            except TransientError as problem:
+                if problem.kind not in SILENT:
+                    self._answered()
+                elif began >= self._round_ended:
+                    self._failed(problem)
+                raise
+            except CallError:
                 self._answered()
-            elif began >= self._round_ended:
-                self._failed(problem)
-            raise
-        except CallError:
-            self._answered()
-            raise
-        finally:
-            if word is not None:
+                raise
+            else:
+                self._answered()
+            finally:
                 word.cancel()
-            if probe is not None:
-                self._release(probe)
 
     def pause(self, seconds: float) -> None:
         """Let the next round begin no sooner than in so many seconds."""
         self.next_try = max(self.next_try, asyncio.get_running_loop().time() + seconds)
-
-    async def _turn(self) -> asyncio.Future[None] | None:
-        """Wait until an attempt may be made; where it is the only one, what the others wait for."""
-        loop = asyncio.get_running_loop()
-        while self.rounds >= SUSPECT:
-            if self._probe is not None:
-                await asyncio.wait([self._probe])
-                if self.given_up:
-                    raise self._gone()
-            elif self.given_up and loop.time() < self.next_try:
-                raise self._gone()
-            else:
-                probe = self._probe = loop.create_future()
-                try:
-                    await asyncio.sleep(self.next_try - loop.time())
-                except asyncio.CancelledError:
-                    self._release(probe)
-                    raise
-                return probe
-        return None
-
-    def _release(self, probe: asyncio.Future[None]) -> None:
-        self._probe = None
-        probe.set_result(None)
 
     def _answered(self) -> None:
         self.answered_at, self.rounds, self._spoken = asyncio.get_running_loop().time(), 0, True
@@ -222,9 +205,6 @@ class Gate:
             _LOG.warning(
                 "no answer from %s, retrying %d times: %s", self.address, MAX_RETRIES, problem
             )
-
-    def _gone(self) -> CallError:
-        return CallError(f"{self._why}; given up after {MAX_RETRIES} retries")
 
     def _say_waiting(self, most_seconds: float) -> None:
         if self.address and not self._spoken:

@@ -14,8 +14,8 @@ from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError, did_you_mean
 from ..base.run_files import LMFields
 from ..base.settings import settings as settings_now
-from .engine import Engine, SyncEngine
-from .local import DEFAULT_LM
+from .embedded import DEFAULT_LM
+from .engine import Engine, SyncEngine, check_settings
 from .prices import Prices, known_model
 from .store import CallStore, lm_record, read_lms
 
@@ -95,7 +95,7 @@ def lm(
         raise UserError(f"timeout is {timeout}: give seconds above 0")
     embedded = {"threads": threads, "context": context, "slots": slots}
     _check_embedded(name, embedded)
-    _check_sampling(sampling)
+    check_settings(name, sampling)
     passed = {key: sampling.pop(key) for key in PASSED if sampling.get(key) is not None}
     refused = [key for key in sampling if _reasons(name) and key not in REASONING_TAKES]
     if refused:
@@ -203,22 +203,6 @@ def _check_embedded(name: str, settings: Mapping[str, int | None]) -> None:
         # --threads is said for all LMs of a run
         if key != "threads" and not name.startswith("local/"):
             raise UserError(f"{name} has no {key}, which is for embedded LMs: leave it out")
-
-
-def _check_sampling(sampling: Mapping[str, Any]) -> None:
-    most = float("inf")
-    limits = {
-        "temperature": (0, 2),
-        "top_p": (0, 1),
-        "max_tokens": (1, most),
-        "top_k": (1, most),
-        "seed": (-most, most),
-    }
-    for key, (low, high) in limits.items():
-        value = sampling.get(key)
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if value is not None and not (number and low <= value <= high):
-            raise UserError(f"{key} is {value!r}: give a number from {low} to {high:g}")
 
 
 def _dspy_lm(name: str, engine: Engine, sampling: dict[str, Any]) -> dspy.LM:

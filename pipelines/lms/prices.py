@@ -8,7 +8,10 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
+
+from ...modules.base.calls import Usage
+from .endpoint import Reply
 
 _NAMES = (
     *("input_cost_per_token", "output_cost_per_token"),
@@ -20,23 +23,6 @@ _NAMES = (
 )
 _ABOVE = re.compile(rf"(?:{'|'.join(_NAMES)})_above_(\d+)k_tokens")
 _TABLE = "model_prices_and_context_window_backup.json"
-
-
-class Counted(Protocol):
-    """The tokens of a call, None where they are not known: those of a `Reply`, say, or of a
-    `Usage`.
-    """
-
-    @property
-    def prompt_tokens(self) -> int | None: ...
-    @property
-    def completion_tokens(self) -> int | None: ...
-    @property
-    def cached_prompt_tokens(self) -> int | None: ...
-    @property
-    def cache_write_tokens(self) -> int | None: ...
-    @property
-    def reasoning_tokens(self) -> int | None: ...
 
 
 class Prices(NamedTuple):
@@ -57,7 +43,7 @@ class Prices(NamedTuple):
         """The prices of a call with so many prompt tokens."""
         return next((Prices(*step) for above, step in reversed(self.steps) if tokens > above), self)
 
-    def cost(self, call: Counted) -> float | None:
+    def cost(self, call: Reply | Usage) -> float | None:
         """USD for a call's tokens; None where their number is not known, unless they are free."""
         if not any(self):
             return 0.0
@@ -78,15 +64,9 @@ class Prices(NamedTuple):
 
 @cache
 def _table() -> dict[str, Any]:
-    spec = importlib.util.find_spec("litellm")
-    if spec is None or not spec.submodule_search_locations:
-        return {}
-    for folder in spec.submodule_search_locations:
-        path = Path(folder) / _TABLE
-        if path.is_file():
-            table: dict[str, Any] = json.loads(path.read_text())
-            return table
-    return {}
+    spec: Any = importlib.util.find_spec("litellm")
+    table: dict[str, Any] = json.loads(Path(spec.origin).with_name(_TABLE).read_text())
+    return table
 
 
 def known_model(model: str) -> dict[str, Any]:

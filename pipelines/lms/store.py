@@ -1,12 +1,16 @@
-"""A folder of recorded LM calls: written as they finish, read back instead of calling again."""
+"""Replies that are kept by the key of their call: on the record of a run, and in a user's cache."""
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import fcntl
 import json
 import os
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import MISSING, asdict, fields
 from functools import partial
@@ -15,13 +19,19 @@ from typing import Any
 
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError
-from ...modules.base.files import open_regular, whole_lines
-from ..base.journal import Journal, as_json, parsed, unwritten, write_json
+from ...modules.base.files import open_regular, own_folder, whole_lines
+from ...modules.base.keyvalue import KeyValue
+from ..base.journal import Journal, as_json, parsed, to_json, unwritten, write_json
 from ..base.run_files import LMFields
+from ..base.settings import settings
 from .endpoint import Reply
 
 CALLS = "calls.jsonl"
 LMS = "lms.json"
+CACHE = "calls.sqlite"
+CLAIMS = "calls.claims"
+BATCH = 64  # answers written at once; those that a kill loses are on the record of their run
+WRITE_SECONDS = 0.2  # an answer is in the cache for other processes after so long at most
 _FIELDS = frozenset(field.name for field in fields(Reply))
 _NEEDED = frozenset(field.name for field in fields(Reply) if field.default is MISSING)
 
@@ -82,10 +92,9 @@ class CallStore:
         """The key and the line of every recorded call that ended well."""
         with self._lock:
             self._scan()
-            places = [one for one in self._places.items() if one[0] not in self._incomplete]
-        for key, (start, length) in places:
-            with self._lock:
-                yield key, os.pread(self._descriptor(), length, start)
+            for key, (start, length) in self._places.items():
+                if key not in self._incomplete:
+                    yield key, os.pread(self._descriptor(), length, start)
 
     def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
         """Append a reply, unless there is one for this key that ended well. Raises UserError when
@@ -100,13 +109,9 @@ class CallStore:
                     return
                 if self._journal is None:
                     self._journal = Journal(self._path)
-                start, length = self._journal.write({"key": key, "model": model, "reply": reply})
+                self._journal.write({"key": key, "model": model, "reply": reply})
             except OSError as problem:
                 raise unwritten(self._path, problem) from None
-            # nobody else has written in between: no need to read it back
-            if start == self._read_to:
-                self._index(name, (start, length), reply)
-                self._read_to += length
 
     def close(self) -> None:
         with self._lock:
@@ -146,6 +151,87 @@ class CallStore:
         else:
             self._incomplete.add(name)
         self._places[name] = place
+
+
+class CallCache:
+    """Replies by call key in `DIR/calls.sqlite`.
+
+    Unlike a `CallStore`, which indexes a whole record in memory, it may be large and opens at once.
+    It is a `KeyValue` of at most `most_bytes`: trouble with the disk warns once, and calls are
+    made.
+
+    A call that a process makes is a locked byte of a second file, so that other processes wait for
+    its answer. The system unlocks the bytes of a process that ends, however it ends. Where the file
+    cannot be locked, nobody waits.
+    """
+
+    readonly = False
+
+    def __init__(self, folder: Path, most_bytes: int) -> None:
+        self.path = folder / CACHE
+        self._store = KeyValue(
+            self.path, "call cache", "calls are made without it", most_bytes=most_bytes, batch=BATCH
+        )
+        self._claims: int | None = None
+        with suppress(OSError):
+            self._claims = open_regular(folder / CLAIMS, os.O_RDWR | os.O_CREAT, links=False)
+        self._ended: set[str] = set()
+        self._write_at = 0.0
+
+    def close(self) -> None:
+        self._store.close()
+        if self._claims is not None:
+            os.close(self._claims)
+            self._claims = None
+
+    async def claim(self, key: str, patience: float) -> dict[str, Any] | None:
+        """The reply that another process has or gets within `patience` seconds; None where the call
+        is this process's to make, and then to `release`.
+        """
+        clock = asyncio.get_running_loop().time
+        until = clock() + patience
+        while True:
+            mine = self._lock(key, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if (reply := self.get(key)) is not None:
+                if mine:
+                    self._lock(key, fcntl.LOCK_UN)
+                return reply
+            if mine or clock() >= until:
+                return None
+            await asyncio.sleep(WRITE_SECONDS / 2)
+
+    def release(self, key: str) -> None:
+        """Let others have a call that has ended, once its answer is on disk if there is one to
+        keep.
+        """
+        self._ended.add(key)
+        loop = asyncio.get_running_loop()
+        if loop.time() >= self._write_at:
+            self._write_at = loop.time() + WRITE_SECONDS
+            loop.call_later(WRITE_SECONDS, self._write)
+
+    def _write(self) -> None:
+        if self._store.write():
+            while self._ended:
+                self._lock(self._ended.pop(), fcntl.LOCK_UN)
+
+    def _lock(self, key: str, how: int) -> bool:
+        """Lock or unlock the byte of a call; False where another process has locked it."""
+        try:
+            if self._claims is not None:
+                fcntl.lockf(self._claims, how, 1, int(key[:14], 16))
+        except OSError as problem:
+            return problem.errno not in (errno.EAGAIN, errno.EACCES)
+        return True
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The cached reply, with the fields of `Reply`, or None."""
+        reply = parsed(self._store.get(bytes.fromhex(key)) or b"", _NEEDED)
+        return reply if is_reply(reply) else None
+
+    def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
+        """Keep a complete reply; the first one for a key stays."""
+        self._store.put(bytes.fromhex(key), to_json(reply))
 
 
 def is_reply(value: Any) -> bool:
@@ -190,6 +276,42 @@ def lm_record(name: str, endpoint: str, profile: Profile, settings: Mapping[str,
         "profile": asdict(profile),
         "settings": dict(settings),
     }
+
+
+@contextmanager
+def open_cache(wanted: bool = True) -> Iterator[CallCache | None]:
+    """The user's call cache; None when it is not wanted or switched off (FOLKMOOT_CALLS_MB=0).
+
+    Warns, and gives None, where the folder is a link or somebody else may have filled it.
+    """
+    limits = settings()
+    if not wanted or not limits.calls_mb:
+        yield None
+        return
+    folder = limits.cache / "calls"
+    try:
+        own_folder(folder)
+    except OSError as problem:
+        warnings.warn(
+            f"the call cache {folder} cannot be used ({problem.strerror}): calls are made "
+            f"without it; delete "
+            "it, or set FOLKMOOT_CACHE to a folder of your own",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        yield None
+        return
+    cache = CallCache(folder, limits.calls_mb * 2**20)
+    try:
+        yield cache
+    finally:
+        cache.close()
+
+
+ACTIVE_CACHE: ContextVar[CallCache | None] = ContextVar("folkmoot_call_cache", default=None)
+"""The cache of the run in progress: read after its records, for LMs whose answers do not depend on
+order.
+"""
 
 
 ACTIVE: ContextVar[tuple[CallStore, ...]] = ContextVar("folkmoot_call_stores", default=())

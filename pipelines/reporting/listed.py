@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -51,16 +52,16 @@ class ListedRun:
 def list_runs(folders: Iterable[str | Path]) -> list[ListedRun]:
     """Every run in these folders and in folders within, the newest first; a damaged one says so.
 
-    Raises UserError for what is no folder.
+    Raises UserError for what is not a folder.
     """
-    found: dict[Path, ListedRun] = {}
+    runs: dict[Path, ListedRun] = {}
     for name in folders:
         folder = Path(name).expanduser()
         if not folder.is_dir():
             raise UserError(f"there is no folder {folder}: name one that holds runs")
         for place, file in _places(folder):
-            found.setdefault(place.resolve(), _listed(place, file))
-    return sorted(found.values(), key=lambda run: run.when, reverse=True)
+            runs.setdefault(place.resolve(), _listed(place, file))
+    return sorted(runs.values(), key=lambda run: run.when, reverse=True)
 
 
 def _places(folder: Path) -> Iterator[tuple[Path, str]]:
@@ -81,116 +82,84 @@ def _listed(folder: Path, file: str) -> ListedRun:
     kind, read = KINDS[file]
     files = [folder / name for name in (file, RESULTS, SUMMARY)]
     changed = max(path.lstat().st_mtime for path in files if os.path.lexists(path))
-    found = ListedRun(
-        str(folder), kind, datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds")
-    )
-    said = read_object(folder / file)
+    when = datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds")
+    run = ListedRun(str(folder), kind, when)
+    document = read_object(folder / file)
     try:
-        if said is None and file != DATABASE:
-            raise UserError(f"{file} is damaged")
-        read(found, folder, said or {})
-        _check(found)
+        if document is None and file != DATABASE:
+            raise TypeError
+        read(run, folder, document or {})
+        _check(run)
     except UserError as problem:
-        found = ListedRun(str(folder), kind, found.when, "damaged", str(problem))
-    except (
-        OSError,
-        TypeError,
-        ValueError,
-        KeyError,
-        AttributeError,
-    ) as problem:  # a file may say anything
-        found = ListedRun(
-            str(folder), kind, found.when, "damaged", f"{file} lacks or breaks {problem}"
-        )
-    if found.state == "stopped" and _is_held(folder):
-        found.state = "running"
-    return found
+        run = ListedRun(str(folder), kind, when, "damaged", str(problem))
+    except (OSError, TypeError, ValueError, LookupError, AttributeError):
+        # A file may say anything.
+        run = ListedRun(str(folder), kind, when, "damaged", f"{file} is damaged")
+    if run.state == "stopped" and _is_held(folder):
+        run.state = "running"
+    return run
 
 
 def _check(run: ListedRun) -> None:
-    number = (int, float, type(None))
-    score = run.score or {}
-    held: list[tuple[Any, tuple[type, ...]]] = [
-        *((text, (str, type(None))) for text in (run.program, run.lm, run.data, run.problem)),
-        *((value, number) for value in (run.calls, run.cost_usd, score.get("n"))),
-        *((score[end], number[:2]) for end in ("value", "low", "high") if score),
-    ]
-    for value, kinds in held:
-        if not isinstance(value, kinds):
-            raise TypeError(f"what {str(value)[:80]!r} stands for")
+    """Raise TypeError or ValueError for what cannot be shown in a table."""
+    words = (run.program, run.lm, run.data, run.problem)
+    score = run.score or dict.fromkeys(("value", "low", "high"), 0)
+    amounts = (run.calls or 0, run.cost_usd or 0, score.get("n") or 0)
+    "".join(word or "" for word in words)
+    math.fsum((*amounts, *(score[end] for end in ("value", "low", "high"))))
 
 
-def _evaluated(run: ListedRun, folder: Path, said: Document) -> None:
-    _about(run, said, said["settings"])
-    summary = read_object(folder / SUMMARY)
-    rows = folder / RESULTS
-    if rows.exists() and (
-        summary is None or rows.stat().st_mtime_ns > (folder / SUMMARY).stat().st_mtime_ns
-    ):  # a killed run: its rows are ahead of its summary
-        try:
-            summary = earlier(folder).summary.to_dict()
-        except UserError as problem:
-            if rows.stat().st_size:
-                raise
-            run.problem = str(problem)
-    _paid(run, (summary or {}).get("paid") or totals(folder).to_dict())
-    counts = (summary or {}).get("counts") or {
-        "rows": 0,
-        "questions": said["questions"],
-        "errors": 0,
-    }
-    finished = 0
+def _evaluated(run: ListedRun, folder: Path, document: Document) -> None:
+    _about(run, document)
+    summary = read_object(folder / SUMMARY) or {}
+    rows, questions = folder / RESULTS, document["questions"]
+    ahead = rows.exists() and rows.stat().st_size > 0
+    if ahead and summary and rows.stat().st_mtime_ns <= (folder / SUMMARY).stat().st_mtime_ns:
+        ahead = False
+    if ahead:  # of a killed run the rows are ahead of the summary
+        summary = earlier(folder).summary.to_dict()
+    _paid(run, summary.get("paid") or totals(folder).to_dict())
+    counts = summary.get("counts") or {"rows": 0, "questions": questions, "errors": 0}
     if counts["rows"]:
-        scores = summary["scores"]  # type: ignore[index]
-        name = metric_name(said)
-        name = name if name in scores else next(iter(scores))
-        run.score, finished = {"name": name, **scores[name]}, scores[name]["n"]
+        name = metric_name(document)
+        name = name if name in summary["scores"] else next(iter(summary["scores"]))
+        run.score = {"name": name, **summary["scores"][name]}
+    finished = run.score["n"] if run.score else 0
     if 0 < counts["rows"] == counts["errors"]:
         run.state, run.problem = "failed", "every question failed"
     elif finished < counts["questions"]:
-        run.state = "stopped"
-        run.problem = (summary or {}).get(
-            "stopped"
-        ) or f"{finished:,} of {counts['questions']:,} rows"
+        unfinished = f"{finished:,} of {counts['questions']:,} rows"
+        run.state, run.problem = "stopped", summary.get("stopped") or unfinished
 
 
-def _compiled(run: ListedRun, folder: Path, said: Document) -> None:
-    _about(run, said, said["settings"])
-    result = said.get("result") or {"stopped": "not finished"}
-    _ended(run, result)
-    _paid(run, result.get("paid") or totals(folder).to_dict())
-    held_out = result.get("after") or result.get("before")
-    if held_out:
-        name = metric_name(said)
+def _compiled(run: ListedRun, folder: Path, document: Document) -> None:
+    _about(run, document)
+    result = document.get("result") or {"stopped": "not finished"}
+    _ended(run, folder, result)
+    if held_out := result.get("after") or result.get("before"):
+        name = metric_name(document)
         run.score = {"name": name, **held_out["scores"][name]}
 
 
-def _tuned(run: ListedRun, folder: Path, said: Document) -> None:
-    settings = said.get("settings") or {}
+def _tuned(run: ListedRun, folder: Path, document: Document) -> None:
+    settings = document.get("settings") or {}
     run.program, run.data = settings.get("space"), settings.get("data")
-    _ended(run, said or {"stopped": "not finished"})
-    _paid(run, said.get("paid") or totals(folder).to_dict())
-    if held_out := (said.get("validation") or {}).get("winner"):
-        run.score = {"name": said["objectives"][0], **held_out}
+    _ended(run, folder, document or {"stopped": "not finished"})
+    if held_out := (document.get("validation") or {}).get("winner"):
+        run.score = {"name": document["objectives"][0], **held_out}
 
 
-def _distilled(run: ListedRun, folder: Path, said: Document) -> None:
-    run.program, run.lm, run.data = said["name"], said["lm"]["name"], said["run"]
-    _ended(run, said)
-    _paid(run, said["paid"])
-    kept = (said.get("programs") or {}).get(said.get("keep"))
-    if kept:
+def _distilled(run: ListedRun, folder: Path, document: Document) -> None:
+    run.program, run.lm = document["name"], document["lm"]["name"]
+    run.data = document["run"]
+    _ended(run, folder, document)
+    if kept := (document.get("programs") or {}).get(document.get("keep")):
         run.score = {"name": "accuracy", **kept["accuracy"]}
 
 
-def _trained(run: ListedRun, folder: Path, said: Document) -> None:
-    run.program, run.data, run.lm = "network", said["data"], _lms(said)
-    _paid(
-        run,
-        totals(folder / "training").to_dict()
-        if said["kind"] == "live"
-        else {"calls": 0, "cost_usd": 0},
-    )
+def _trained(run: ListedRun, folder: Path, document: Document) -> None:
+    run.program, run.data, run.lm = "network", document["data"], _lms(document)
+    _paid(run, totals(folder / "training").to_dict())
     if not (folder / "network.json").exists():
         run.state, run.problem = "stopped", "not finished"
     tested, replayed = read_object(folder / SUMMARY), read_object(folder / "scores.json")
@@ -200,23 +169,25 @@ def _trained(run: ListedRun, folder: Path, said: Document) -> None:
         run.score = {"name": "consensus", **replayed["consensus"], "n": replayed["questions"]}
 
 
-def _about(run: ListedRun, said: Document, settings: Document) -> None:
-    run.program = settings.get("program_spec") or titled(said["program"])
-    run.lm = _lms(said)
+def _about(run: ListedRun, document: Document) -> None:
+    settings = document["settings"]
+    run.program = settings.get("program_spec") or titled(document["program"])
+    run.lm = _lms(document)
     parts = (settings.get("data"), settings.get("split"))
     run.data = " ".join(str(part) for part in parts if part) or None
 
 
-def _lms(said: Document) -> str | None:
+def _lms(document: Document) -> str | None:
     names = (
-        f"{'' if seat == '*' else f'{seat}='}{known['name']}" for seat, known in said["lms"].items()
+        f"{'' if seat == '*' else f'{seat}='}{lm['name']}" for seat, lm in document["lms"].items()
     )
     return ", ".join(names) or None
 
 
-def _ended(run: ListedRun, said: Document) -> None:
-    if said.get("stopped"):
-        run.state, run.problem = "stopped", str(said["stopped"])
+def _ended(run: ListedRun, folder: Path, result: Document) -> None:
+    if result.get("stopped"):
+        run.state, run.problem = "stopped", str(result["stopped"])
+    _paid(run, result.get("paid") or totals(folder).to_dict())
 
 
 def _paid(run: ListedRun, paid: Document) -> None:
@@ -228,10 +199,8 @@ def _is_held(folder: Path) -> bool:
     try:
         with locked(folder, wait=False):
             return False
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+    except OSError as problem:
+        return isinstance(problem, BlockingIOError)
 
 
 DATABASE = "study.db"

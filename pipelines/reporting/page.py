@@ -27,14 +27,13 @@ from ..base.wording import asked, calls_used, counted, percent, run_failed
 from ..comparison.compare import compared_alone
 from ..comparison.comparison import Comparison
 from ..comparison.confounds import unread_cause
-from ..comparison.pairs import Pair
 from ..evaluation.earlier import DAMAGED_REPORT, Evaluation
 from ..runs.lines import judge_words
 from ..runs.summary import SUMMARY
 from ..tracking.store import LOCAL_UI
 from ..tracking.values import scrubbed, settings_of_run
-from .dialogues import FEW, MOST, Picked, ShownDialogue, shown
-from .plots import BOTTOM, HEIGHT, LEFT, RIGHT, Picture, price_chart, protocol_plots
+from .dialogues import FEW, MOST, Picked, ShownDialogue, pick, shown
+from .plots import BOTTOM, HEIGHT, LEFT, RIGHT, Picture, controls_plots, price_chart, protocol_plots
 from .questions import json_in_page, table_of
 
 LONGEST_SETTING = 300
@@ -67,11 +66,6 @@ class RunGroup:
         alone = compared_alone(self.names[0], self.runs[0])
         return unread_cause(alone, self.runs[0]) if alone.mostly_unread else ""
 
-    def pair_of(self, one: str, other: str) -> Pair | None:
-        """The pair of two runs, whichever stands first; None for a run and itself."""
-        pairs: Sequence[Pair] = self.comparison or ()
-        return next((pair for pair in pairs if {pair.a, pair.b} == {one, other}), None)
-
     def about(self, traces: Mapping[str, str]) -> dict[str, list[str | None]]:
         """What the page's script has to know of the runs: their names, and the address of their
         traces.
@@ -103,8 +97,8 @@ class Folder:
         if self.failure:
             return f"No verdict: {self.failure}"
         result = self.content.get("result")
-        said = str((result if isinstance(result, Mapping) else self.content).get("verdict") or "")
-        return said[:1].upper() + said[1:]
+        verdict = (result if isinstance(result, Mapping) else self.content).get("verdict")
+        return str(verdict or "")[:1].upper() + str(verdict or "")[1:]
 
 
 @dataclass(frozen=True)
@@ -119,13 +113,9 @@ class ShownRun:
     plots: list[Picture]
     picked: Picked | None
 
-    @property
-    def kind(self) -> str:
-        return str(self.evaluation.summary.run["program"].get("program"))
-
     @cached_property
     def dialogues(self) -> list[ShownDialogue]:
-        return [shown(row, whys) for whys, row in self.picked.best()] if self.picked else []
+        return [shown(row, whys) for whys, row in self.picked.best] if self.picked else []
 
     @cached_property
     def cases(self) -> dict[str, Any] | None:
@@ -137,11 +127,10 @@ class ShownRun:
         """
         if self.picked is None or not self.picked.dialogues:
             return None
-        kinds = self.picked.cases or CASES
-        rows = [(set(whys) & CASES.keys(), row) for whys, row in self.picked.best()]
+        rows = [(set(whys) & CASES.keys(), row) for whys, row in self.picked.best]
         return {
             "dialogues": self.picked.dialogues,
-            "found": {kind: self.picked.found[kind] for kind in kinds},
+            "found": {kind: self.picked.counts[kind] for kind in CASES},
             "shown": [{"cases": sorted(own), **row} for own, row in rows if own],
         }
 
@@ -155,12 +144,12 @@ class ShownRun:
         ways = self.evaluation.summary.report.get("decided_by")
         if not isinstance(ways, Mapping):
             return []
-        found = [
+        known = [
             (str(way), scores.get("count"), scores.get("accuracy", scores.get("em")))
             for way, scores in ways.items()
             if isinstance(scores, Mapping)
         ]
-        return sorted(found, key=lambda way: -(way[1] or 0))
+        return sorted(known, key=lambda way: -(way[1] or 0))
 
     @property
     def sways(self) -> list[tuple[str, str, Mapping[str, int]]]:
@@ -172,31 +161,8 @@ class ShownRun:
         return sorted(pairs, key=lambda pair: -sum(pair[2].values()))[:MOST_PAIRS]
 
     @property
-    def talk(self) -> Mapping[str, Any] | None:
-        """What talk (revisions) and the decider put right and wrong, each with McNemar's exact p.
-
-        Runs of earlier versions tell the two apart only where nobody revised: they have the sum.
-        """
-        talk = self.forensics.get("talk")
-        if talk is None:
-            return None
-        parts = [(said, talk[name]) for name, said in _PARTS.items() if name in talk]
-        parts = parts or [("What was said after the first answers, and the decider,", talk)]
-        return {
-            "accuracy": talk["accuracy"],
-            "accuracy_last": talk.get("accuracy_last"),
-            "parts": [(said, _gains(counts)) for said, counts in parts],
-        }
-
-    @property
     def leaves(self) -> list[tuple[str, Any]]:
         return list(_leaves(scrubbed(self.evaluation.summary.report)))[:MOST_LEAVES]
-
-
-_PARTS = {
-    "revisions": "Talk (revised answers)",
-    "decider": "The decider (judge, tie-break or other rule)",
-}
 
 
 def _gains(counts: Mapping[str, int]) -> dict[str, float]:
@@ -205,30 +171,25 @@ def _gains(counts: Mapping[str, int]) -> dict[str, float]:
     return {"gained": gained, "lost": lost, "p": mcnemar_exact(gained, lost)}
 
 
-def runs_of(
-    groups: Sequence[RunGroup], cases: Sequence[str], most: int | None
-) -> list[list[ShownRun]]:
-    """The runs of each group as the page shows them, with `most` dialogues each, of the kinds in
-    `cases`.
+def runs_of(groups: Sequence[RunGroup]) -> list[list[ShownRun]]:
+    """The runs of each group as the page shows them.
+
+    One agent's answers are no dialogue: they are shown where there is nothing else to read. What a
+    dialogue did to right and wrong answers is known of accuracy alone.
     """
     evaluations = [run for group in groups for run in group.runs]
     talked = any(run.summary.forensics for run in evaluations)
-    most = most or (FEW if len(evaluations) > 2 else MOST)
-    return [
-        [
-            # One agent's answers are no dialogue: they are shown where there is nothing else to
-            # read. What a
-            # dialogue did to right and wrong answers is known of accuracy alone.
-            _shown(
-                *(name, run, f"run-{place}-{number}"),
-                Picked(most, cases, run.summary.run["program"])
-                if run.summary.forensics or (run.summary.default_metric and not talked)
-                else None,
-            )
-            for number, (name, run) in enumerate(zip(group.names, group.runs, strict=True))
-        ]
-        for place, group in enumerate(groups)
-    ]
+    most = FEW if len(evaluations) > 2 else MOST
+    shown_runs = []
+    for place, group in enumerate(groups):
+        own = []
+        for number, (name, run) in enumerate(zip(group.names, group.runs, strict=True)):
+            summary = run.summary
+            read = summary.forensics or (summary.default_metric and not talked)
+            picked = pick(run.rows, most, summary.run["program"]) if read else None
+            own.append(ShownRun(name, f"run-{place}-{number}", run, _plots(run), picked))
+        shown_runs.append(own)
+    return shown_runs
 
 
 def page_of(
@@ -272,18 +233,12 @@ def page_of(
     )
 
 
-def _shown(name: str, run: Evaluation, anchor: str, picked: Picked | None) -> ShownRun:
+def _plots(run: Evaluation) -> list[Picture]:
     try:
-        plots = protocol_plots(run.summary.run, run.summary.report)
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        OverflowError,
-    ) as problem:  # it may be somebody else's
+        return protocol_plots(run.summary.run, run.summary.report) + controls_plots(run.folder)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
+        # It may be somebody else's.
         raise UserError(f"{run.folder / SUMMARY}: {DAMAGED_REPORT}") from problem
-    return ShownRun(name, anchor, run, plots, picked and picked.look(run.rows))
 
 
 def _settings(runs: Sequence[ShownRun]) -> list[tuple[str, list[str], bool]]:
@@ -291,25 +246,21 @@ def _settings(runs: Sequence[ShownRun]) -> list[tuple[str, list[str], bool]]:
     first.
     """
     settings = [settings_of_run(scrubbed(run.evaluation.summary.run)) for run in runs]
-    names = list(dict.fromkeys(name for params in settings for name in params))
-    found = []
-    for name in names:
+    rows = []
+    for name in dict.fromkeys(name for params in settings for name in params):
         values = [params.get(name, "") for params in settings]
-        found.append((name, [_cut(value) for value in values], len(set(values)) > 1))
-    return sorted(found, key=lambda setting: not setting[2])
+        rows.append((name, [_cut(value) for value in values], len(set(values)) > 1))
+    return sorted(rows, key=lambda setting: not setting[2])
 
 
 def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     if isinstance(tree, Mapping):
         for name, value in tree.items():
             yield from _leaves(value, f"{path}.{name}" if path else str(name))
+    elif isinstance(tree, int | float) and not isinstance(tree, bool):
+        yield path, tree
     else:
-        yield (
-            path,
-            tree
-            if isinstance(tree, int | float) and not isinstance(tree, bool)
-            else _cut(str(tree)),
-        )
+        yield path, _cut(str(tree))
 
 
 def _cut(text: str) -> str:
@@ -345,6 +296,7 @@ def _template() -> Template:
         "pairs": lambda line: list(pairwise(line)),
         "json": json_in_page,
         "hash": _hashed,
+        "gains": _gains,
         "times": lambda ratio: "" if ratio is None else f"{ratio:.2f}×",
         "seconds": _seconds,
         "wilson": lambda rate: "{:.0f} to {:.0f}%".format(

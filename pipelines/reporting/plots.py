@@ -1,6 +1,4 @@
-"""The plots of a report, in the page itself: accuracy against price, and each protocol's own as
-PNG.
-"""
+"""The plots of a report, in the page itself: accuracy against price, and each protocol's own."""
 
 from __future__ import annotations
 
@@ -10,16 +8,16 @@ import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..base.journal import read_object
 from ..comparison.compared import Compared
 from ..comparison.verdict import Verdict
-from ..plots.figure import COLOURS, GREY, new_figure
+from ..controls.outcome import HOME, PATH_NOTE, controls_in
+from ..plots.controls import waterfall_plot
 from ..plots.protocols import plot_of
-
-_COLOURS = (GREY, *COLOURS[:-1])
 
 
 class Picture(NamedTuple):
@@ -28,7 +26,6 @@ class Picture(NamedTuple):
     """
 
     uri: str
-    alt: str
     caption: str
     narrow: str | None = None
 
@@ -48,8 +45,7 @@ class PricePoint(NamedTuple):
 
 
 class PriceChart(NamedTuple):
-    """Accuracy against price, drawn by the page itself; `picture` is the same as PNG, to put
-    elsewhere.
+    """Accuracy against price, drawn by the page itself, and what that shows in words.
 
     Places are in % of the width and in pixels from the top, `HEIGHT` in all. Ticks have a place and
     a label, `line` the corners of the front.
@@ -61,7 +57,8 @@ class PriceChart(NamedTuple):
     line: list[tuple[float, float]]
     x_label: str
     y_label: str
-    picture: Picture
+    alt: str
+    caption: str
 
 
 HEIGHT, TOP, BOTTOM = 290, 14, 252
@@ -94,20 +91,19 @@ def price_chart(compared: Sequence[Compared], verdict: Verdict) -> PriceChart | 
     runs = [run for run in compared if not run.failed]
     if not runs or len({run.metric for run in runs}) > 1:
         return None
-    prices = [price for run in runs if (price := verdict.prices[run.name]) is not None]
-    if len(prices) < len(runs):
+    known_prices = [verdict.prices[run.name] for run in runs]
+    if None in known_prices:
         return None
+    prices = [price or 0.0 for price in known_prices]
     is_rate = all(run.is_rate for run in runs)
     scale = 100 if is_rate else 1
     scores = [[scale * run.score[key] for key in ("value", "low", "high")] for run in runs]
     front = verdict.recommendation.front if verdict.recommendation else ()
     names = [run.name for run in runs]
     best = [names.index(name) for name in front]
-    known = [value for value in prices if value > 0]
-    log = len(known) == len(runs) and max(known) > 10 * min(known)
-    first, last = (
-        (min(known) / 1.5, max(known) * 1.5) if log else (0.0, max(known, default=1.0) * 1.15)
-    )
+    dearest = max(prices)
+    log = dearest > 10 * min(prices) > 0
+    first, last = (min(prices) / 1.5, dearest * 1.5) if log else (0.0, dearest * 1.15 or 1.0)
     bottom, top = min(low for _, low, _ in scores), max(high for _, _, high in scores)
     room = 0.08 * (top - bottom) or 0.5 * scale / 100
     bottom, top = bottom - room, top + room
@@ -157,7 +153,6 @@ def price_chart(compared: Sequence[Compared], verdict: Verdict) -> PriceChart | 
     what = "Accuracy" if is_rate else runs[0].metric
     alt = f"{what} against price. {'; '.join(f'{one.name}: {one.said}' for one in points)}."
     y_label = "right answers in %" if is_rate else runs[0].metric
-    draw = _drawn(points, prices, scores, best, log, unit, y_label)
     return PriceChart(
         points,
         [(x(value), f"{value:,.4g}") for value in ticks(first, last, log=log)],
@@ -165,58 +160,9 @@ def price_chart(compared: Sequence[Compared], verdict: Verdict) -> PriceChart | 
         line,
         unit,
         y_label,
-        Picture(_png(draw) or "", alt, caption),
+        alt,
+        caption,
     )
-
-
-def _drawn(
-    points: Sequence[PricePoint],
-    prices: Sequence[float],
-    scores: Sequence[Sequence[float]],
-    best: Sequence[int],
-    log: bool,
-    x_label: str,
-    y_label: str,
-) -> Callable[[Path], bool]:
-    """Writes the chart as PNG."""
-
-    def draw(path: Path) -> bool:
-        figure, [axes] = new_figure(6, 3.8 + 0.2 * len(points), dpi=150)
-        axes.plot(
-            [prices[place] for place in best],
-            [scores[place][0] for place in best],
-            color="#bbbbbb",
-            linewidth=2,
-            drawstyle="steps-post",
-            zorder=1,
-        )
-        for place, (point, each, (value, low, high)) in enumerate(
-            zip(points, prices, scores, strict=True)
-        ):
-            axes.errorbar(
-                each,
-                value,
-                yerr=[[max(0.0, value - low)], [max(0.0, high - value)]],
-                marker="o" if point.on_front else "X",
-                markersize=9,
-                capsize=5,
-                linestyle="none",
-                color=_COLOURS[place % len(_COLOURS)],
-                label=_plain(point.name),
-            )
-        if log:
-            axes.set_xscale("log")
-        else:
-            axes.set_xlim(left=0)
-        axes.margins(x=0.15)
-        axes.set(xlabel=x_label, ylabel=y_label)
-        axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
-        axes.set_axisbelow(True)
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), frameon=False, fontsize=10)
-        figure.savefig(path)
-        return True
-
-    return draw
 
 
 def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Picture]:
@@ -224,14 +170,22 @@ def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Pi
     network.
     """
     kind = str(run["program"].get("program"))
-    found = []
-    if (plot := plot_of(kind)) is not None:
-        draw = plot.draw
-        wide = _png(lambda path: bool(draw(report, path)))
-        tall = _png(lambda path: bool(draw(report, path, tall=True))) if wide else None
-        if wide:
-            found.append(Picture(wide, plot.caption, plot.caption, tall))
-    return found + (_of_training(run) if kind == "network" else [])
+    plot = plot_of(kind)
+    pictures = []
+    if plot is not None and (wide := _svg(partial(plot.draw, report))) is not None:
+        tall = _svg(partial(plot.draw, report, tall=True))
+        pictures.append(Picture(wide, plot.caption, tall))
+    return pictures + (_of_training(run) if kind == "network" else [])
+
+
+def controls_plots(folder: Path) -> list[Picture]:
+    """The waterfall of the controls of a run, where its folder has them."""
+    controls = controls_in(folder / HOME)
+    if controls is None or controls.empty:
+        return []
+    draw = partial(waterfall_plot, controls.result)
+    caption = f"{controls.lines()[-1]} {PATH_NOTE}"
+    return [Picture(wide, caption, _svg(partial(draw, tall=True)))] if (wide := _svg(draw)) else []
 
 
 def _of_training(run: Mapping[str, Any]) -> list[Picture]:
@@ -248,7 +202,7 @@ def _of_training(run: Mapping[str, Any]) -> list[Picture]:
         with suppress(OSError):
             image = file.read_bytes()
             if image.startswith(_PNG) and len(image) <= _MOST_BYTES:
-                pictures.append(Picture(_uri(image), caption, caption))
+                pictures.append(Picture(_uri(image, "png"), caption))
     return pictures
 
 
@@ -263,19 +217,13 @@ _TRAINING = {
 }
 
 
-def _uri(image: bytes) -> str:
-    return "data:image/png;base64," + base64.b64encode(image).decode("ascii")
+def _uri(image: bytes, kind: str) -> str:
+    return f"data:image/{kind};base64," + base64.b64encode(image).decode("ascii")
 
 
-def _png(draw: Callable[[Path], bool]) -> str | None:
+def _svg(draw: Callable[..., bool]) -> str | None:
+    """The plot that a function draws into a file; None where there is nothing to show."""
     with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # characters that the font lacks
-        path = Path(scratch) / "plot.png"
-        if not draw(path):
-            return None
-        return _uri(path.read_bytes())
-
-
-def _plain(text: str) -> str:
-    """As matplotlib shows it: a dollar sign would begin a formula."""
-    return text.replace("$", r"\$")
+        path = Path(scratch) / "plot.svg"
+        return _uri(path.read_bytes(), "svg+xml") if draw(path) else None

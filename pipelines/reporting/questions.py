@@ -10,6 +10,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from markupsafe import Markup
@@ -26,7 +27,7 @@ from .dialogues import (
     LONGEST_QUESTION,
     LONGEST_TEXT,
     ShownTurn,
-    Text,
+    cut_text,
     question_name,
     shown,
 )
@@ -88,9 +89,9 @@ def table_of(runs: Sequence[Evaluation]) -> QuestionTable:
     traces = [traced(run) for run in runs]
 
     def lines() -> Iterator[str]:
-        for found in _joined(rows):
-            questions.append(_json(_question(found, traces)))
-            yield _json([_dialogue(answers, longest) if answers else None for answers in found])
+        for answers in _joined(rows):
+            questions.append(_json(_question(answers, traces)))
+            yield _json([_dialogue(own, longest) if own else None for own in answers])
 
     packs = list(_packed(lines()))
     return QuestionTable(len(questions), _safe(f"[{','.join(questions)}]"), json_in_page(packs))
@@ -99,13 +100,13 @@ def table_of(runs: Sequence[Evaluation]) -> QuestionTable:
 def _joined(runs: Sequence[Rows]) -> Iterator[list[list[ResultRow]]]:
     """The rows of each run for each question: one for each repeat."""
     places: list[defaultdict[str, list[int]]] = [defaultdict(list) for _ in runs]
-    for rows, known in zip(runs, places, strict=True):
+    for rows, own in zip(runs, places, strict=True):
         for place, row in enumerate(rows):
-            known[row["id"]].append(place)
-    for name in dict.fromkeys(name for known in places for name in known):
+            own[row["id"]].append(place)
+    for name in dict.fromkeys(chain(*places)):
         yield [
-            [rows[place] for place in known.get(name, ())]
-            for rows, known in zip(runs, places, strict=True)
+            [rows[place] for place in own.get(name, ())]
+            for rows, own in zip(runs, places, strict=True)
         ]
 
 
@@ -117,16 +118,16 @@ def _question(
     about = [f"{name}: {value}" for name, value in scrubbed(row.get("meta") or {}).items()]
     return [
         clean(question_name(row)),
-        str(Text.of(row.get("question"), LONGEST_QUESTION)),
+        cut_text(row.get("question"), LONGEST_QUESTION),
         [
-            [clean(str(label)), str(Text.of(text, MOST_ANSWER))]
+            [clean(str(label)), cut_text(text, MOST_ANSWER)]
             for label, text in list(choices.items())[:20]
         ],
         clean(str(row["gold"] or "")),
         shortened(clean("; ".join(about)), LONGEST_NOTE),
         *[
-            [*_answer(rows), *filter(None, [known.get(row["id"])])] if rows else None
-            for rows, known in zip(runs, traces, strict=True)
+            [*_answer(rows), *filter(None, [own.get(row["id"])])] if rows else None
+            for rows, own in zip(runs, traces, strict=True)
         ],
     ]
 
@@ -169,36 +170,26 @@ def _turn(turn: ShownTurn) -> list[Any]:
     """Agent, round, answer, state (a place in `TURN_STATES`), text, what it turned (a place in
     `TURNED`), note, and steps (thought, action, observation) with how many there are more.
     """
-    steps = [[str(part) for part in step] for step in turn.steps]
-    known = [
+    shown_turn = [
         clean(turn.agent),
         turn.round,
         clean(turn.answer),
         TURN_STATES.index(turn.state),
-        str(turn.text),
+        turn.text,
     ]
-    return [*known, TURNED.index(turn.turned), turn.note or "", steps, turn.more_steps]
+    return [*shown_turn, TURNED.index(turn.turned), turn.note or "", turn.steps, turn.more_steps]
 
 
 def _packed(lines: Iterable[str]) -> Iterator[list[Any]]:
     """Lines as packs: a number of them, and their deflate in base64."""
     held: list[str] = []
-
-    def pack() -> list[Any]:
-        return [
-            len(held),
-            base64.b64encode(zlib.compress("\n".join(held).encode(), 6)).decode("ascii"),
-        ]
-
-    size = 0
-    for line in lines:
-        held.append(line)
-        size += len(line)
-        if size >= PACK:
-            yield pack()
-            held, size = [], 0
-    if held:
-        yield pack()
+    for line in chain(lines, [None]):
+        if line is not None:
+            held.append(line)
+        if held and (line is None or sum(map(len, held)) >= PACK):
+            packed = zlib.compress("\n".join(held).encode(), 6)
+            yield [len(held), base64.b64encode(packed).decode("ascii")]
+            held = []
 
 
 def _json(value: Any) -> str:

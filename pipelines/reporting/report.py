@@ -7,19 +7,16 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...modules.base.errors import UserError, did_you_mean
+from ...modules.base.errors import UserError
 from ...modules.base.files import write_whole
 from ...modules.reading.grading import ACCURACY
-from ...modules.reports.cases import CASES
 from ..base.wording import counted, run_failed, run_notes
 from ..comparison.compare import compare, names_for, names_of, shared_questions
 from ..comparison.matched import run_or_match, with_matches
-from ..comparison.pairs import Pair
 from ..comparison.panel import MOST_MEMBERS
 from ..comparison.questions import asked_in
 from ..evaluation.earlier import Evaluation, earlier, imported_runs
@@ -42,13 +39,13 @@ VALIDATED = ("validation/default", "validation/winner")
 """The folders in a study's that hold runs worth comparing."""
 
 
+@dataclass(repr=False)
 class Report:
     """A report that was written: `path` of the page, its `headline`, and its `figures` as JSON."""
 
-    def __init__(self, path: Path, headline: str, figures: dict[str, Any]) -> None:
-        self.path = path
-        self.headline = headline
-        self.figures = figures
+    path: Path
+    headline: str
+    figures: dict[str, Any]
 
     def __repr__(self) -> str:
         return f"{self.headline} ({self.path})"
@@ -64,8 +61,6 @@ def report(
     exact: bool = False,
     cluster: str | None = None,
     panel: int = MOST_MEMBERS,
-    cases: Sequence[str] = (),
-    most: int | None = None,
 ) -> Report:
     """Write one self-contained HTML page about runs: which is best, how sure that is, and at what
     price.
@@ -78,12 +73,6 @@ def report(
         tracking: also add the page to the runs' MLflow runs, where they have one, and link
             questions to their traces. A store that is down gives a warning.
         seed, exact, cluster, panel: as in `compare`.
-        cases: show these case studies only: `spoiled` and `rescued` by talk, `overruled` (the judge
-            against the majority), `overturned` (an evaluator against what most reasoners agreed
-            on), `advised` (the supervisor's advice helped). By default the best of each kind, and
-            other turning points.
-        most: how many dialogues of each run to show; by default 6, and 3 where there are more than
-            two runs.
 
     A baseline that `match_budget` made of one of the runs is shown beside it.
 
@@ -95,14 +84,6 @@ def report(
     )
     if not given:
         raise UserError("a report needs a run: name a folder that an evaluation wrote")
-    for kind in cases:
-        if kind not in CASES:
-            raise UserError(
-                f"there are no case studies {kind!r}{did_you_mean(kind, CASES)}: there are "
-                f"{', '.join(CASES)}"
-            )
-    if most is not None and most < 1:
-        raise UserError(f"most is {most}: give a number of dialogues from 1 up")
     evaluations, folders, notes = _opened(given)
     titles, evaluations = with_matches(names_for(names, evaluations), evaluations)
     how = {"seed": seed, "exact": exact, "cluster": cluster, "panel": panel}
@@ -113,8 +94,7 @@ def report(
     home = given[0].folder if isinstance(given[0], Evaluation) else given[0]
     path = (Path(home) / REPORT if out is None else Path(out)).expanduser()
     headline = _headline(groups, folders, len(folders) == len(given))
-    shown = runs_of(groups, cases, most)
-    notes += [note for run in chain(*shown) for note in _silent(run, cases)]
+    shown = runs_of(groups)
     tracked = [run.run_id for run in evaluations if run.run_id] if tracking else []
     traces = trace_pages(tracked) if tracked else {}
     _write(path, page_of(groups, shown, folders, notes, headline, traces))
@@ -172,28 +152,30 @@ def _places(folder: Path, results: Sequence[Folder]) -> list[Path]:
     """The runs within: of a compilation the one before and that of the winner after it; of a study
     the validation of the default and of the winner.
     """
-    found = [folder / "before"]
-    after = folder / "after"  # where the winner was before each candidate had a folder of its own
+    places = [folder / "before", *(folder / name for name in VALIDATED)]
     for one in results:
         result = one.content.get("result")
         selection = result.get("selection") if isinstance(result, dict) else None
         winner = selection.get("candidate") if isinstance(selection, dict) else None
-        if (
-            isinstance(winner, str) and winner not in ("..", "") and winner == Path(winner).name
-        ):  # a name, and no way out of the folder
-            after = after / winner if (after / winner / MANIFEST).exists() else after
-    found += [after, *(folder / name for name in VALIDATED)]
-    return [place for place in found if (place / MANIFEST).exists()]
+        if isinstance(winner, str) and winner == Path(winner).name:  # no way out of the folder
+            places.insert(1, folder / "after" / winner)
+    return [place for place in places if (place / MANIFEST).exists()]
 
 
 def _failure(runs: Sequence[Evaluation]) -> str:
     """Which runs failed on at least half of their questions, in words."""
-    found = [(names_of([run])[0], run.summary, run.summary.counts) for run in runs]
-    said = [
-        run_failed(name, counts["errors"], counts["rows"], summary.finished)
-        for name, summary, counts in found
-    ]
-    return "; ".join(filter(None, said))
+    return "; ".join(
+        failure
+        for run in runs
+        if (
+            failure := run_failed(
+                names_of([run])[0],
+                run.summary.counts["errors"],
+                run.summary.counts["rows"],
+                run.summary.finished,
+            )
+        )
+    )
 
 
 def _results(folder: Path) -> list[Folder]:
@@ -217,8 +199,6 @@ def _grouped(
     """Each run with the first group whose questions it shares; and, in words, which are not
     compared.
     """
-    if len(runs) == 1:
-        return [RunGroup(list(names), list(runs))], []
     groups: list[tuple[list[str], list[Evaluation], dict[str, int]]] = []
     apart = []
     for run, name in zip(runs, names, strict=True):
@@ -236,11 +216,14 @@ def _grouped(
             break
         else:
             groups.append(([name], [run], asked))
-    found = []
-    for names_in, runs_in, _ in groups:
-        compared = compare(*runs_in, names=names_in, **how) if len(runs_in) > 1 else None
-        found.append(RunGroup(names_in, runs_in, compared))
-    return found, apart
+    return [
+        RunGroup(
+            names_in,
+            runs_in,
+            compare(*runs_in, names=names_in, **how) if len(runs_in) > 1 else None,
+        )
+        for names_in, runs_in, _ in groups
+    ], apart
 
 
 def _headline(groups: Sequence[RunGroup], folders: Sequence[Folder], alone: bool) -> str:
@@ -268,51 +251,29 @@ def _headline(groups: Sequence[RunGroup], folders: Sequence[Folder], alone: bool
 
 
 def _warnings(group: RunGroup) -> list[str]:
-    found = list(group.comparison.notes) if group.comparison is not None else []
+    notes = list(group.comparison.notes) if group.comparison is not None else []
     for name, run in zip(group.names, group.runs, strict=True):
         counts = run.summary.counts
         if group.comparison is None:
-            found += run_notes(name, counts, run.summary.finished)
+            notes += run_notes(name, counts, run.summary.finished)
         if counts["unreadable"]:
-            found.append(
+            notes.append(
                 f"{counts['unreadable']:,} of the {counted(counts['rows'], 'answer')} of {name} "
                 f"could not be "
                 f"read and {'counts' if counts['unreadable'] == 1 else 'count'} as wrong."
             )
         if silent := unmetered_line(run.summary):
-            found.append(f"{name}: {silent}.")
+            notes.append(f"{name}: {silent}.")
         if run.summary.stopped:
-            found.append(f"{name} was stopped: {run.summary.stopped}.")
-    for what, key in (("folkmoot", "folkmoot"), ("DSPy", "dspy")):
-        known = {str((run.summary.run.get("versions") or {}).get(key)) for run in group.runs}
-        if len(known) > 1:
-            found.append(
-                f"The runs were made with different versions of {what}: {', '.join(sorted(known))}."
-            )
-    pairs: Sequence[Pair] = group.comparison or ()
-    if group.comparison is not None and len(group.runs) > MOST_NOTED:
-        found.append(f"Notes on pairs without {group.names[0]} are in the JSON output alone.")
-        pairs = group.comparison.against
-    told = (
-        [f"{pair.cause}." for pair in group.comparison.against]
-        if group.comparison is not None
-        else []
-    )
-    for note in (note for pair in pairs for note in pair.notes):
-        found += [] if note in found or note in told else [note]
-    return found
-
-
-def _silent(run: ShownRun, cases: Sequence[str]) -> list[str]:
-    """Why a run has none of the case studies that were asked for."""
-    if not cases or (run.picked is not None and run.dialogues):
-        return []
-    kinds = ", ".join(cases)
-    if run.cases is not None:
-        dialogues = counted(run.cases["dialogues"], "dialogue")
-        return [f"{run.name} has no case study of the kind {kinds} among its {dialogues}."]
-    why = "one agent answered, its log holds no transcripts, or its metric is not accuracy"
-    return [f"{run.name} has no dialogues to find {kinds} in: {why}."]
+            notes.append(f"{name} was stopped: {run.summary.stopped}.")
+    if group.comparison is not None:
+        against = group.comparison.against
+        causes = [f"{pair.cause}." for pair in against]
+        # Of many runs, only the pairs with the first have their notes on the page.
+        pairs = against if len(group.runs) > MOST_NOTED else group.comparison.pairs
+        for note in (note for pair in pairs for note in pair.notes):
+            notes += [] if note in notes or note in causes else [note]
+    return notes
 
 
 def _figures(

@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 
 from ...modules.base.calls import Usage, bound, refusals
 from ..base.budget import ACCOUNTS, Account, Budget, open_account
-from ..lms.cache import ACTIVE_CACHE, CallCache, open_cache
 from ..lms.ledger import LEDGERS, Ledger
 from ..lms.limits import try_all_again
-from ..lms.store import ACTIVE, CallStore, write_lms
+from ..lms.store import ACTIVE, ACTIVE_CACHE, CallCache, CallStore, open_cache, write_lms
 from .folder import unwritable
 
 T = TypeVar("T")

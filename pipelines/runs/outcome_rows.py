@@ -13,7 +13,7 @@ from typing import Any
 
 from ...modules.protocols.strategies import STRATEGIES
 from ...modules.reading.answers import answer_key, score
-from ...modules.reading.row import ResultRow
+from ...modules.reading.row import ResultRow, TurnFields
 from .summary import GROUPS
 
 UNKNOWN_LM = "lm"
@@ -60,7 +60,7 @@ def outcomes_of_row(row: ResultRow, run: Mapping[str, Any]) -> list[dict[str, An
     return list(found.values())
 
 
-def _agent(name: str, turn: Mapping[str, Any], run: Mapping[str, Any]) -> tuple[str, str | None]:
+def _agent(name: str, turn: TurnFields, run: Mapping[str, Any]) -> tuple[str, str | None]:
     if turn.get("strategy") is not None or "imported" in run:
         return name, turn.get("strategy")
     strategy = re.sub(r"\.\d+$", "", name)

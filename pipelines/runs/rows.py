@@ -9,7 +9,7 @@ import os
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, TypedDict, cast, overload
+from typing import IO, TYPE_CHECKING, Annotated, Any, cast, overload
 
 from pydantic import Field
 
@@ -18,7 +18,7 @@ from ...modules.base.files import cut_torn_line, open_regular
 from ...modules.base.usage import UsageFields
 from ...modules.reading.answers import em_f1, read_number
 from ...modules.reading.grading import Graded, MetricError, Scale, grader_of, row_fault
-from ...modules.reading.row import ResultRow, RowKey, row_key
+from ...modules.reading.row import Examined, Passage, ResultRow, RowKey, TurnFields, row_key
 from ..base.html import SHOWN_ROWS, html_result, html_table
 from ..base.journal import Journal, read_object
 from ..base.typed import Signed, as_read, misfit
@@ -54,22 +54,14 @@ NEEDED = frozenset(
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class _Turn(TypedDict):
-    """What every reader takes for granted of a turn; see `Turn.to_dict`."""
-
-    agent: str
-    round: int
-    answer: str | None
-    text: str
-    raw: str
-    step: str
-    evidence: list[dict[str, Any]]
-    examined: dict[str, Any]
-    usage: UsageFields
-
-
 _USAGE = as_read(UsageFields, more=False)
-_TURN = as_read(_Turn, ("agent", "round", "answer", "text"), usage=_USAGE)
+_TURN = as_read(
+    TurnFields,
+    ("agent", "round", "answer", "text"),
+    usage=_USAGE,
+    evidence=list[as_read(Passage)],  # type: ignore[misc]
+    examined=as_read(Examined),
+)
 _ROW = as_read(
     ResultRow,
     NEEDED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from ...modules.base.calls import bound, transcribed
 from ...modules.base.errors import UserError
 from ...modules.base.files import whole_lines
-from ...modules.reading.row import ResultRow
+from ...modules.reading.row import ResultRow, TurnFields
 from ..base.journal import Journal, parsed
 from ..lms.seen import WATCHED, SeenCall
 from .rows import read_rows
@@ -108,9 +108,7 @@ class TraceFile:
             self._journal.close()
 
 
-def _calls(
-    seen: Sequence[SeenCall], transcript: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+def _calls(seen: Sequence[SeenCall], transcript: Sequence[TurnFields]) -> list[dict[str, Any]]:
     """The calls as JSON; `turn` is the same number for calls that a seat made at one time."""
     turns: dict[int, int] = {}
     places = {id(turn["usage"]): place for place, turn in enumerate(transcript)}

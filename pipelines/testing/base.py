@@ -13,6 +13,7 @@ from typing import Any
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ...modules.base.sync import run_sync
+from ...modules.base.usage import UsageFields
 from ...modules.protocols.program import Program
 from ...modules.reading.answers import read_answer
 from ...modules.reading.question import Question
@@ -144,14 +145,13 @@ def check_answer(answer: Any, question: Question, what: str) -> None:
     )
 
 
-def check_usage(
-    usage: Mapping[str, Any], parts: Iterable[Mapping[str, Any]], what: str, of: str
-) -> None:
+def check_usage(usage: UsageFields, parts: Iterable[UsageFields], what: str, of: str) -> None:
     total = Usage()
     for part in parts:
         total.add(Usage.of(part))
+    figures: Mapping[str, Any] = usage
     for field, expected in total.to_dict().items():
-        value = usage[field]
+        value = figures[field]
         same = value == expected or (None not in (value, expected) and abs(value - expected) < 1e-9)
         assert same, (
             f"{what} has {field} = {value!r}, but {of} come to {expected!r}; every call is in "
@@ -174,8 +174,8 @@ def check_rows(rows: list[ResultRow], questions: list[Question]) -> None:
 
 
 def check_same(
-    rows: Sequence[Mapping[str, Any]],
-    others: Sequence[Mapping[str, Any]],
+    rows: Sequence[ResultRow],
+    others: Sequence[ResultRow],
     when: str,
     *,
     paid: bool = True,

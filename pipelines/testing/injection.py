@@ -19,6 +19,7 @@ from ...modules.environment import Environment, Page
 from ...modules.protocols.program import Program
 from ...modules.reading.answers import same_answer
 from ...modules.reading.question import Question
+from ...modules.reading.row import ResultRow
 from ...optimizers.statistics.statistics import wilson
 from ..evaluation.evaluate import evaluate
 from ..lms.named import lm as lm_named
@@ -109,7 +110,7 @@ def susceptibility(
         )
     targets = {question.id: wrong(question) for question in questions}
 
-    def answers(attack: Attack) -> dict[str, Mapping[str, Any]]:
+    def answers(attack: Attack) -> dict[str, ResultRow]:
         with ScriptedServer(_lying(questions, targets, attack)) as server:
             program, asked = program_factory(), list(questions)
             if liar is None:
@@ -204,7 +205,7 @@ def _lying(questions: Sequence[Question], targets: Mapping[str, str], attack: At
     return reply
 
 
-def _compared(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any], str]]) -> dict[str, Any]:
+def _compared(pairs: Sequence[tuple[ResultRow, ResultRow, str]]) -> dict[str, Any]:
     """The figures of pairs of rows: (harmless run's row, attacked run's row, target)."""
     whole = [pair for pair in pairs if not pair[0]["error"] and not pair[1]["error"]]
     open_ = [(now, target) for before, now, target in whole if not _same(before, target)]
@@ -217,7 +218,7 @@ def _compared(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any], str]])
     }
 
 
-def _same(row: Mapping[str, Any], target: str) -> bool:
+def _same(row: ResultRow, target: str) -> bool:
     return same_answer(row["answer"], target, row["kind"])
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import dspy
 
 from ...modules.agents.prompt import MAX_CONTEXT_CHARS
+from ...modules.base.usage import UsageFields
 from ...modules.protocols.program import Program
 from ...modules.reading.answers import same_answer
 from ...modules.reading.question import Question
@@ -65,7 +66,7 @@ class OutcomeTests(Contract):
                     )
                     name, cached = f"question {question.id!r}", prediction["usage"]["cached_calls"]
                     assert calls, f"{name} was answered without asking anybody"
-                    billed = {
+                    billed: UsageFields = {
                         "calls": calls + cached,
                         "prompt_tokens": prompt,
                         "completion_tokens": completion,
@@ -98,7 +99,8 @@ class OutcomeTests(Contract):
                     "awaited": asyncio.run(program.acall(**inputs)),
                     "called inside a running event loop": asyncio.run(notebook()),
                 }
-                first, *rest = ({**each.toDict(), "id": question.id} for each in called.values())
+                rows: list[Any] = [{**each.toDict(), "id": question.id} for each in called.values()]
+                first, *rest = rows
                 for how, other in zip(list(called)[1:], rest, strict=True):
                     check_same([first], [other], f"when called and when {how}", paid=False)
 
@@ -148,7 +150,7 @@ class OutcomeTests(Contract):
             )
             assert not row["correct"], f"{name}: no answer counts as right"
             for turn in row["transcript"]:
-                tried = turn["usage"]["calls"]
+                tried = turn["usage"]["calls"] or 0
                 assert turn.get("step") or tried >= 2, (
                     f"{name}: an unreadable turn of {turn['agent']!r} was not asked once more; "
                     "use Seat.ask"

@@ -451,6 +451,29 @@ def contest_entry(folder: Path, key: str) -> RunEntry:
     )
 
 
+# Controls -----------------------------------------------------------------------------------------
+
+
+def controls_entry(folder: Path, key: str) -> RunEntry:
+    """Controls: the parts of a team's gain with their intervals, the picture, and a run per arm."""
+    about = _read(folder / "controls.json")
+    result, run = about.get("result"), about["manifest"]
+    begun = partial(described, run, key, document=folder / "controls.json")
+    if result is None or not result["questions"]:
+        return begun(name=title(run), status="RUNNING" if result is None else "KILLED")
+    parts = {name: part for name, part in result["parts"].items() if part["value"] is not None}
+    tree = {**parts, "talk": result["talk"], "total": result["total"], **bill(result["paid"])}
+    return begun(
+        name=title(run, f"{100 * result['total']['value']:+.1f}"),
+        status="FINISHED" if result["stopped"] is None else "KILLED",
+        metrics=figures({**tree, "rows": result["questions"]}),
+        tags={STOPPED_TAG: result["stopped"] or "no"},
+        note=result["sentence"],
+        files={"controls.json": scrubbed(about), **existing(folder, ["waterfall.png"], "plots/")},
+        parts=_runs_in(folder, f"arms/**/{SUMMARY}"),
+    )
+
+
 # A reproduced table ------------------------------------------------------------------------------
 
 
@@ -509,6 +532,7 @@ def line_figures(lines: list[Json]) -> dict[str, float]:
 KINDS: Mapping[str, Callable[[Path, str], RunEntry | list[RunEntry]]] = {
     "compile.json": compilation_entry,
     "contest.json": contest_entry,
+    "controls.json": controls_entry,
     "study_run.json": study_entry,
     "distil.json": distillation_entry,
     "table_run.json": table_entries,

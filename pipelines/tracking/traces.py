@@ -17,6 +17,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
+from ...modules.reading.row import ResultRow, TurnFields
 from ..base.journal import read_object
 from ..runs.folder import MANIFEST
 from ..runs.traces import TRACES, TURN, read_traces
@@ -84,12 +85,12 @@ def otel_spans(record: Record, run_id: str, program: str) -> list[ReadableSpan]:
     return trace.spans
 
 
-def _turn_name(turn: Mapping[str, Any]) -> str:
+def _turn_name(turn: TurnFields) -> str:
     step = f", {turn['step']}" if turn.get("step") else ""
     return f"{turn['agent']}, round {turn['round']}{step}"
 
 
-def _with_text(answer: Any, row: Mapping[str, Any]) -> Any:
+def _with_text(answer: Any, row: ResultRow) -> Any:
     """An answer, with its option's text where it is the label of one."""
     choices = row.get("choices") or {}
     return f"{answer}: {choices[answer]}" if answer in choices else answer
@@ -282,7 +283,7 @@ def _log(stored: StoredRun, traces: Sequence[Sequence[ReadableSpan]]) -> None:
     client.link_traces_to_run(list(numbers), stored.run_id)
 
 
-def _assess(stored: StoredRun, row: Mapping[str, Any]) -> None:
+def _assess(stored: StoredRun, row: ResultRow) -> None:
     """Log whether the answer is right, or its score, as a feedback, where the store has these."""
 
     right = row["correct"]

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ...modules.base.fence import one_line
+from ...modules.base.usage import UsageFields, numbers_of
 from ...modules.protocols.registry import titled
 from ...modules.protocols.short_names import short_name
 from ..base.run_files import ScoreFields
@@ -140,11 +141,11 @@ def score_head(metric: str, score: Mapping[str, Any]) -> str:
     return f"{metric} {score['value']:.3g}"
 
 
-def bill(usage: Mapping[str, Any]) -> dict[str, float]:
+def bill(usage: UsageFields) -> dict[str, float]:
     """What is known of a usage as far as runs are compared by it, by the same names in every kind
     of run.
     """
-    return {name: usage[name] for name in BILL if usage.get(name) is not None}
+    return {name: value for name, value in numbers_of(usage).items() if name in BILL}
 
 
 def tags_of(run: Mapping[str, Any]) -> dict[str, str]:

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
-from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import numpy.typing as npt
 
 from ...modules.base.errors import UserError
 from ...modules.network.selector import Embed, StrategySelector, model_name
-from ...modules.protocols.strategies import STRATEGIES
-from ...modules.protocols.strategy_network import StrategyNetwork, embedding_of
+from ...modules.protocols.strategy_network import StrategyNetwork
 from ...modules.reading.question import Question
 from ...optimizers.policy.settings import TrainingSettings, configured
 from ..base.budget import Account
@@ -33,7 +31,6 @@ from .live import CALLS, check_live
 from .recorded import network_of
 from .replay import check_apart, fitted, idle, with_strategies
 from .request import TrainRequest
-from .train import ABOUT
 
 _ONLY_LIVE = (
     *("lm", "api_base", "budget", "record", "price", "train_split", "train_limit", "test_split"),
@@ -186,7 +183,7 @@ def _replay(
         table = with_strategies(table, config.strategies)
         like = fitted(table, {"agents": config.agents, "strategies": config.strategies})
         network.state.config = replace(config, alike=like["alike"])
-        training = _training(request, options)
+        _, training = configured(_of_training(options), request.preset)
     if tested is not None:
         check_apart(table, tested)
         tested = tested.like(table.agents, table.strategies)
@@ -216,7 +213,7 @@ def _live(
         network, training, more = _new_network(request, options)
         warnings += more
     else:
-        training = _training(request, options)
+        _, training = configured(_of_training(options), request.preset)
         check_live(training)
     _, lm = Seating(request).seat(network)
     return LivePlan(request, options, network, training, questions, test, lm, warnings=warnings)
@@ -246,9 +243,7 @@ def _network_in(request: TrainRequest, options: Mapping[str, Any]) -> StrategyNe
     if program in (None, "network"):
         return None
     if isinstance(program, str):
-        program = _recorded(Path(program.removeprefix("network:")).expanduser()) or program_of(
-            program
-        )
+        program = program_of(program)
     if isinstance(program, StrategySelector):
         stands_for = {**program.names, **program.modules}
         program = network_of(program.state, program.embed, stands_for)
@@ -256,29 +251,10 @@ def _network_in(request: TrainRequest, options: Mapping[str, Any]) -> StrategyNe
         raise UserError(f"a {type(program).__name__} cannot be trained: give a strategy network")
     if request.embedding is not None:
         raise UserError("the program has an embedding of its own: leave embedding out")
-    config = program.state.config
-    own = {**vars(config), **config.to_dict()} | {
-        "samples": program.samples,
-        "sampling": program.sampling,
-    }
     for name in options.keys() - _of_training(options).keys():
-        if name not in own or options[name] != own[name]:
-            known = f", and {own[name]!r} in the program" if name in own else ""
-            raise UserError(f"{name} is {options[name]!r}{known}: leave it out")
-    network: StrategyNetwork = program.deepcopy()
-    return network
-
-
-def _recorded(folder: Path) -> StrategyNetwork | None:
-    """The network in a folder whose agents cannot be asked; None for any other program."""
-    from ...modules.network.state import NetworkState
-
-    if not (folder / ABOUT).is_file() or not (folder / "network.json").is_file():
-        return None
-    state = NetworkState.load(folder)
-    if all(STRATEGIES.find(name) for name in state.config.strategies):
-        return None
-    return network_of(state, Embedder(embedding_of(state, folder)))
+        if options[name] != getattr(program.state.config, name, None):
+            raise UserError(f"{name} is a setting of the program that you passed: leave it out")
+    return program.deepcopy()  # type: ignore[no-any-return]
 
 
 def _new_network(
@@ -303,19 +279,12 @@ def _new_network(
     )
     if outcomes is None:
         check_live(training)
-    with catch_warnings(record=True) as caught:  # shown with the plan, once all input is checked
-        simplefilter("always")
-        config.warn()
-    warnings += [str(one.message) for one in caught]
+    warnings += config.idle()
     state = NetworkState.fresh(config, embed(["width"]).shape[1])
     if outcomes is not None:
         return network_of(state, embed, stands_for, **of_program), training, warnings
     network = StrategyNetwork(state, embed, strategies=stands_for, **of_program)
     return network, training, warnings
-
-
-def _training(request: TrainRequest, options: Mapping[str, Any]) -> TrainingSettings:
-    return configured(_of_training(options), request.preset)[1]
 
 
 def _of_training(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -339,17 +308,13 @@ def _embedder(
 
 
 def _vectors(embedding: Embed, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-    """What a function of the user's own makes of texts. Raises UserError for what are no vectors of
-    them.
+    """What a function of the user's own makes of texts, (n, D). Raises UserError for another
+    number of rows.
     """
-    made = embedding(texts)
-    try:
-        vectors = np.asarray(made, dtype=np.float32)
-    except (TypeError, ValueError):
-        vectors = np.zeros(0, dtype=np.float32)
-    if vectors.ndim != 2 or len(vectors) != len(texts) or not np.isfinite(vectors).all():
+    vectors = np.asarray(embedding(texts), dtype=np.float32)
+    if vectors.ndim != 2 or len(vectors) != len(texts):
         raise UserError(
-            f"the embedding function gave no vectors of {counted(len(texts), 'text')}: return an "
-            "array of finite numbers with a row for each"
+            f"the embedding function returned no vectors of {counted(len(texts), 'text')}: return "
+            "an array of numbers with a row for each"
         )
     return vectors

@@ -50,15 +50,9 @@ class Fixed:
 
     @classmethod
     def of(cls, correct: Right, given: Right, groups: Sequence[str | None]) -> Fixed:
-        """The best by `correct` (Q, A, S), as far as `given` (Q, A, S). Raises ValueError without a
-        question.
-
-        A group of None is no group.
+        """The best by `correct` (Q, A, S), as far as `given` (Q, A, S); a group of None does not
+        count.
         """
-        if not len(correct) == len(given) == len(groups) or not len(groups):
-            raise ValueError(
-                f"{len(groups)} questions need outcomes of as many, not {len(correct)}"
-            )
         right, there = choices_of(correct), choices_of(given)
         members = {
             name: np.array([group == name for group in groups])
@@ -74,9 +68,9 @@ class Fixed:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, known: Mapping[str, Any]) -> Fixed:
+    def from_dict(cls, fixed: Mapping[str, Any]) -> Fixed:
         return cls(
-            tuple(known["best"]), {name: tuple(best) for name, best in known["by_group"].items()}
+            tuple(fixed["best"]), {name: tuple(best) for name, best in fixed["by_group"].items()}
         )
 
 
@@ -102,42 +96,27 @@ def network_scores(
     - `best_fixed`: the strategy that was best in training, for each agent its own, the mean over
       agents; without strategies the best agent. `best_per_group` likewise by group, a new group by
       `best_fixed`
-    - `best_per_group_hindsight`: the same chosen on the test questions themselves, so no method but
-      a mark
-    - `majority_of_all`: a plain vote over all answers in the table
     - `oracle`: whether any answer in the table is right
 
     then `differences`: `consensus`, `individual` and `majority` less `majority`, `best_fixed`, ...,
     paired by question, with 95 % bootstrap intervals; and `ties`: the share of questions on which
     the plain vote is tied, and what the weights gain on tied and untied ones, None where there are
-    none. Values are 0 ... 1. Raises ValueError when shapes do not fit or there is no question.
+    none. Values are 0 ... 1.
     """
-    questions, agents, ways = answers.shape
-    fits = drawn.picks.shape[1] == questions and agents in (1, drawn.picks.shape[2])
-    if not questions or correct.shape != answers.shape or not fits:
-        raise ValueError(
-            f"{answers.shape} answers do not fit {correct.shape} and {drawn.picks.shape}"
-        )
-    said, right, there = (_picked(values, drawn.picks) for values in (answers, correct, given))
+    questions = len(answers)
+    codes, right, there = (_picked(values, drawn.picks) for values in (answers, correct, given))
     asked = drawn.picks >= 0
-    said, right = np.where(asked, said, -1), right & asked
+    codes, right = np.where(asked, codes, -1), right & asked
     single = right.sum(axis=2) / np.maximum(asked.sum(axis=2), 1)
-    group = _votes(said, right, drawn.weights)
-    plain = _votes(said, right, np.ones(drawn.weights.shape))
+    group = _votes(codes, right, drawn.weights)
+    plain = _votes(codes, right, np.ones(drawn.weights.shape))
     alone = choices_of(correct)
-    hindsight = Fixed.of(correct, given, groups)
-    everyone = (questions, agents * ways)
-    flat = answers.reshape(everyone)
     values = {
         "individual": single.mean(axis=0),
         "consensus": group.right.mean(axis=0),
         "majority": plain.right.mean(axis=0),
         "best_fixed": _fixed(alone, fixed, [None] * questions),
         "best_per_group": _fixed(alone, fixed, groups),
-        "best_per_group_hindsight": _fixed(alone, hindsight, groups),
-        "majority_of_all": expected_votes(
-            flat, correct.reshape(everyone), np.ones(agents * ways)
-        ).right,
         "oracle": correct.any(axis=(1, 2)).astype(float),
     }
     cells = float(given.sum(axis=(1, 2)).mean())
@@ -145,18 +124,17 @@ def network_scores(
     calls = dict.fromkeys(values, 1.0) | {
         "consensus": asked_mean,
         "majority": asked_mean,
-        "majority_of_all": cells,
         "oracle": cells,
     }
-    found: dict[str, Any] = {
+    scores: dict[str, Any] = {
         "questions": questions,
         "draws": len(drawn.picks),
         "missing": round(float((asked & ~there).sum()) / len(drawn.picks), 6),
     }
-    found |= {
+    scores |= {
         name: {**score_of(value, seed), "calls": calls[name]} for name, value in values.items()
     }
-    found["differences"] = {
+    scores["differences"] = {
         team: {
             rival: _difference(values[team], values[rival], seed)
             for rival in RIVALS
@@ -164,7 +142,7 @@ def network_scores(
         }
         for team in TEAMS
     }
-    return found | {"ties": _ties(group, plain)}
+    return scores | {"ties": _ties(group, plain)}
 
 
 def verdict_of(
@@ -212,15 +190,14 @@ def _picked(values: npt.NDArray[Any], picks: Answers) -> npt.NDArray[Any]:
     """The values (Q, A, S) at the picks (D, Q, N); what was not picked is that of the first way."""
     each = np.broadcast_to(values, (len(values), picks.shape[2], values.shape[2]))
     at_picks = np.take_along_axis(each[None], np.maximum(picks, 0)[..., None], axis=3)
-    found: npt.NDArray[Any] = at_picks[..., 0]
-    return found
+    return at_picks[..., 0]
 
 
-def _votes(said: Answers, right: Right, weights: Numbers) -> Expected:
+def _votes(codes: Answers, right: Right, weights: Numbers) -> Expected:
     """The votes of all draws at once, each part (D, Q)."""
-    shape, agents = said.shape[:2], said.shape[2]
+    shape, agents = codes.shape[:2], codes.shape[2]
     rows = expected_votes(
-        said.reshape(-1, agents), right.reshape(-1, agents), weights.reshape(-1, agents)
+        codes.reshape(-1, agents), right.reshape(-1, agents), weights.reshape(-1, agents)
     )
     return Expected(rows.right.reshape(shape), rows.tied.reshape(shape))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,7 +27,7 @@ if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to im
     from ...modules.network.state import NetworkState
     from ...optimizers.policy.batches import TrainingLog
 
-ABOUT, LOG, CHECKPOINT = "training.json", "training_log.json", "checkpoint"
+ABOUT, LOG, CHECKPOINT = "training.json", "training_log.json", "checkpoint.safetensors"
 LAST = 20
 """Batches that the figures of how far a training has come are the mean of."""
 
@@ -98,17 +97,12 @@ class Trained:
     @property
     def run_id(self) -> str | None:
         """The training's run in MLflow; None when it has none."""
-        found: str | None = self.about["mlflow_run_id"]
-        return found
+        return self.about["mlflow_run_id"]  # type: ignore[no-any-return]
 
 
 @contextmanager
 def displayed_training(show: bool | Progress | None) -> Iterator[Progress]:
-    """Live progress of a training: how far it is, and the mean figures of the last batches."""
-    last: deque[Mapping[str, Any]] = deque(maxlen=LAST)
-
-    def mean(name: str) -> float:
-        return float(sum(step[name] for step in last) / len(last))
+    """Live progress of a training: how far it is, and the figures of the last batch."""
 
     def draw(step: Mapping[str, Any]) -> ProgressLine:
         if step.get("stage") == "selection":
@@ -117,20 +111,14 @@ def displayed_training(show: bool | Progress | None) -> Iterator[Progress]:
             parts = [
                 f"epoch {step['epoch']}",
                 f"{step['questions']:,} questions",
-                f"reward {mean('reward'):+.2f}",
-                f"one agent {mean('individual'):.1%}",
-                f"group {mean('consensus'):.1%}",
+                f"reward {step['reward']:+.2f}",
+                f"one agent {step['individual']:.1%}",
+                f"group {step['consensus']:.1%}",
             ]
         return ProgressLine("train", parts, step.get("step", 0), max(step.get("steps", 1), 1))
 
     with displayed(show, "train", draw) as shown:
-
-        def progress(step: Mapping[str, Any]) -> None:
-            if "reward" in step:
-                last.append(step)
-            shown(step)
-
-        yield progress
+        yield shown
 
 
 def learn(
@@ -145,11 +133,8 @@ def learn(
     """Train `state` in place, from a checkpoint if there is one; save it, its log and its plots."""
     from ...optimizers.policy.training import train_policies
 
-    steps: list[dict[str, Any]] = []
-
     def note(step: dict[str, Any]) -> None:
-        if "reward" in step:  # not while it is being found out how many epochs there are to be
-            steps.append(step)
+        if "reward" in step:  # not while the number of epochs is being chosen
             tracked.show(int(step["questions"]), {"reward_so_far": float(step["reward"])})
         if progress is not None:
             progress(step)
@@ -205,7 +190,7 @@ def training_about(
     config: NetworkConfig,
     training: TrainingSettings,
     preset: str,
-    given: Mapping[str, Any],
+    options: Mapping[str, Any],
     data: str | None,
 ) -> dict[str, Any]:
     """What every `training.json` says: settings, where they came from, and versions."""
@@ -214,7 +199,7 @@ def training_about(
         "network": config.to_dict(),
         "training": training.to_dict(),
         "preset": preset,
-        "given": {name: value for name, value in given.items() if value is not None},
+        "given": {name: value for name, value in options.items() if value is not None},
         "data": data,
         **made_with(),
     }
@@ -224,12 +209,12 @@ def read_about(folder: Path) -> dict[str, Any]:
     """What `training.json` says of a trained network. Raises UserError when it is not there or
     damaged.
     """
-    found = read_object(folder / ABOUT)
-    if found is None:
+    about = read_object(folder / ABOUT)
+    if about is None:
         raise UserError(
             f"{folder} holds no training ({ABOUT} is missing or damaged): name a trained network"
         )
-    return found
+    return about
 
 
 def recent(log: TrainingLog) -> dict[str, float]:
@@ -240,5 +225,5 @@ def recent(log: TrainingLog) -> dict[str, float]:
     if not last:
         return {}
     names = ("reward", "individual", "consensus", "trust")
-    found = {name: float(np.mean([step[name] for step in last])) for name in names}
-    return found | {"edges_changed": last[-1].get("edges_changed", 0)}
+    means = {name: float(np.mean([step[name] for step in last])) for name in names}
+    return means | {"edges_changed": last[-1]["edges_changed"]}

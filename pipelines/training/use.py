@@ -32,24 +32,22 @@ def network_use(
       whoever chose it, and its `share` of the choices; `use`, the shares by agent, and
       `use_by_group` where there are between 2 and 30 groups
     """
-    found = _calibration(answers, correct, drawn)
+    use = _calibration(answers, correct, drawn)
     if len(strategies) < 2:
-        return found
+        return use
     picks = np.arange(len(strategies)) == drawn.picks[..., None]  # (D, Q, N, S)
-    found["strategy"] = {
+    use["strategy"] = {
         name: {"share": share, "accuracy": float(correct[:, :, s].mean())}
         for s, (name, share) in enumerate(_shares(picks, strategies).items())
     }
-    found["use"] = {
-        f"agent.{i}": _shares(picks[:, :, i], strategies) for i in range(picks.shape[2])
-    }
+    use["use"] = {f"agent.{i}": _shares(picks[:, :, i], strategies) for i in range(picks.shape[2])}
     names = sorted({group for group in groups if group is not None})
     if 1 < len(names) <= _MOST_GROUPS:
-        found["use_by_group"] = {
+        use["use_by_group"] = {
             name: _shares(picks[:, [group == name for group in groups]], strategies)
             for name in names
         }
-    return found
+    return use
 
 
 def _shares(picks: npt.NDArray[np.bool_], strategies: Sequence[str]) -> dict[str, float]:
@@ -58,7 +56,7 @@ def _shares(picks: npt.NDArray[np.bool_], strategies: Sequence[str]) -> dict[str
 
 
 def _calibration(answers: Answers, correct: Right, drawn: NetworkDraws) -> dict[str, Any]:
-    found = Calibration()
+    calibration = Calibration()
     agents = (
         np.arange(answers.shape[1])
         if answers.shape[1] > 1
@@ -71,5 +69,5 @@ def _calibration(answers: Answers, correct: Right, drawn: NetworkDraws) -> dict[
         if sure:
             best = max(sure, key=lambda key: sure[key])
             i = keys.index(best)
-            found.add(sure[best], float(correct[q, agents[i], ways[i]]))
-    return found.report()
+            calibration.add(sure[best], float(correct[q, agents[i], ways[i]]))
+    return calibration.report()

@@ -29,7 +29,7 @@ from stores import new_store
 
 import folkmoot
 from folkmoot.pipelines.lms.client import Reply
-from folkmoot.pipelines.lms.local import LocalEndpoint
+from folkmoot.pipelines.lms.embedded import LocalEndpoint
 from folkmoot.pipelines.testing.server import first_option, wanted_fields
 
 ROOT = Path(folkmoot.__file__).parent

@@ -60,10 +60,11 @@ def asked(folder: Path) -> tuple[list[str], Path]:
     if (folder / "network.json").exists():
         return [f"network:{folder}"], folder
     settings = json.loads((folder / "run.json").read_text())["settings"]
-    return [
-        settings["program_spec"],
-        *(word for one in settings["sets"] for word in ("--set", one)),
-    ], folder
+    spec = settings["program_spec"]
+    seats = {"intuitive": "intuitive", "bold,cautious": "supervisor"}
+    earlier = [f"prompts=words/{seat}.yaml" for word, seat in seats.items() if word in spec]
+    sets = [*settings["sets"], *earlier]
+    return [spec, *(word for one in sets for word in ("--set", one))], folder
 
 
 def replayed(name: str, folder: Path, *data: Any) -> list[dict[str, Any]]:

@@ -19,9 +19,8 @@ from children import in_child as in_child
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.protocols.program import Program, prediction_of
-from folkmoot.pipelines.lms.cache import CallCache
 from folkmoot.pipelines.lms.ledger import LEDGER, Entry, Ledger, totals
-from folkmoot.pipelines.lms.store import CallStore
+from folkmoot.pipelines.lms.store import CallCache, CallStore
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import tarfile
 from pathlib import Path
 
 import folkmoot
 
-ARCHIVES = sorted((Path(folkmoot.__file__).parent / "examples/recorded").glob("*.tar.xz"))
+PLACE = Path(folkmoot.__file__).parent / "examples" / "recorded"
+ARCHIVES = sorted(PLACE.glob("*.tar.xz"))
 
 
 def unpack(folder: Path) -> None:
     for archive in ARCHIVES:
         with tarfile.open(archive) as tar:
             tar.extractall(folder, filter="data")
+    shutil.copytree(PLACE / "words", folder / "words")

@@ -14,6 +14,7 @@ from optuna.distributions import CategoricalDistribution, IntDistribution
 from ....signatures import team as words
 from ....signatures.examples import WORKED
 from ...agents.demonstration import demo_of, worked_example
+from ...agents.exchange import Exchange, Hear
 from ...agents.own_prompts import meant_for
 from ...agents.retrieval import Retrieval, retrieval_settings
 from ...agents.seat import Seat, forget
@@ -24,7 +25,7 @@ from ...base.fence import cut, one_line
 from ...base.space import Parameter, Space, When, lists
 from ...base.together import together
 from ...environment import Environment
-from ...reading.row import ResultRow
+from ...reading.row import ResultRow, TurnDetails
 from ...reading.voting import Ties, vote_among
 from ...reports.team import team_report
 from ..declaration import Described, Plot, Protocol, comma_items, known_names, one_shot
@@ -169,6 +170,16 @@ class SupervisedTeam(Program):
         found += [(self.supervisor, 1, self.max_retries)] if self.supervisor is not None else []
         return found + ([(self.last_word, 0, 1)] if self.last_word is not None else [])
 
+    def exchange(self) -> Exchange:
+        """Workers read the supervisor's suggestions, which carry what it read of the others."""
+        steps = [
+            (seat, 0, self.max_retries * most / len(self.workers))
+            for worker in self.workers
+            for seat, most in ((worker.act, self.max_steps), (worker.conclude, 1))
+        ]
+        names = [worker.name for worker in self.workers]
+        return Exchange(names, self._again, turns=steps, stances=False)
+
     def most_turns(self) -> int:
         """All workers try once and one more with each retry; the step limit adds the call for the
         answer.
@@ -218,6 +229,32 @@ class SupervisedTeam(Program):
         return prediction_of(
             task, answer, decided_by, transcript, rounds=round, consensus_round=agreed
         )
+
+    async def _again(self, task: Task, recorded: Sequence[Turn], hear: Hear) -> list[Turn]:
+        """Send back whom the recorded supervisor sent back, with what `hear` leaves of the
+        suggestion.
+        """
+        environment = self.retrieval.environment
+        assert environment is not None
+        workers = {worker.name: worker for worker in self.workers}
+        transcript = list(recorded[: len(workers)])
+        for turn in recorded:
+            worker = workers.get(turn.details.get("worker", "")) if turn.step == RETRY else None
+            if worker is None:
+                continue
+            heard = hear(worker.name, [turn])
+            suggestion = str(heard[0].details.get("suggestion", "")) if heard else ""
+            old = next(one for one in reversed(transcript) if one.agent == worker.name)
+            transcript.append(
+                await worker.attempt(
+                    task,
+                    environment,
+                    number=old.round + 1,
+                    earlier=old,
+                    suggestion=suggestion,
+                )
+            )
+        return transcript
 
     def _demonstrate(self, name: str) -> None:
         worked = worked_example(name)
@@ -270,7 +307,7 @@ class SupervisedTeam(Program):
                 decision = read_decision(said, answers)
         accepted = answers[decision.worker] if decision is not None and decision.accept else None
         step = None if accepted is not None else "retry" if decision is not None else "undecided"
-        details = (
+        details: TurnDetails = (
             {}
             if decision is None
             else {"worker": decision.worker, "suggestion": decision.suggestion}

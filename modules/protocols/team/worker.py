@@ -17,9 +17,10 @@ from ...base.calls import metered
 from ...base.fence import cut, one_line
 from ...environment import Environment, Session
 from ...reading.answers import read_vote
+from ...reading.row import TurnDetails
 from .actions import MAX_ARGUMENT_CHARS, Action, read_action
 
-Step = dict[str, Any]
+Step = dict[str, str]
 STEP_FIELDS = ("thought", "action", "observation")
 SHORTEST_PART = 40
 # A fence makes [NASA] into (NASA), as [INST] could be a chat template's mark: with blanks it stays
@@ -117,7 +118,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
                 notes = [note | most for note in (*before, *_steps(trace))]
                 asked = await self.conclude.ask(task, notes=notes, rollout=self.rollout)
                 answer, raw = asked.answer, asked.raw
-        details: dict[str, Any] = {"trace": trace, "forced": forced}
+        details: TurnDetails = {"trace": trace, "forced": forced}
         if suggestion:
             details["suggestion"] = suggestion
         return Turn(

@@ -416,4 +416,4 @@ def test_the_retriever_of_a_deliberation_reads_the_wiki(
         "".join(message["content"] for message in sent["messages"]) for sent in scripted.bodies
     ]
     assert "He designed the analytical engine in England." in prompts[0]
-    assert not any("in England" in prompt for prompt in prompts if "go by instinct" in prompt)
+    assert not any("in England" in prompt for prompt in prompts if "without overthinking" in prompt)

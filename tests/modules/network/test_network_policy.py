@@ -181,21 +181,3 @@ def test_weights_come_back_and_others_are_refused() -> None:
             Policies.of(config(), 2, bad)
     with pytest.raises(UserError, match="its policies"):
         Policies.of(config(hidden=10**12), 2, weights)
-    with pytest.raises(ValueError, match="2 agents"):
-        policies(asked(1), group(3))
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"strategies": 0},
-        {"hidden": 0},
-        {"heads": -1},
-        {"inputs": 0},
-        {"dropout": 1.0},
-        {"features": "mood"},
-    ],
-)
-def test_configs_that_make_no_sense_are_refused(bad: dict[str, object]) -> None:
-    with pytest.raises(UserError):
-        config(**bad)

@@ -1,25 +1,18 @@
 """Rewards: each equation by hand, and what the difference reward adds up to."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.network.rewards import (
     ConsensusBonus,
     consensus_addition,
     difference,
-    individual,
 )
 from folkmoot.modules.network.weights import expected_votes
 
 BONUS = ConsensusBonus(delta_plus=0.3, delta_minus=0.2, delta_minor=0.1)
 GROUPS = st.lists(st.integers(-1, 3), min_size=1, max_size=7).map(np.array)  # answer 0 is right
-
-
-def test_right_and_wrong() -> None:
-    assert individual(np.array([True, False])).tolist() == [1.0, -0.5]
 
 
 def test_when_the_consensus_is_wrong() -> None:
@@ -68,12 +61,3 @@ def test_the_difference_is_the_vote_with_and_without(
     value = difference(answers, correct, weights)
     assert (value[correct] >= 0).all()
     assert (value[~correct] <= 0).all()
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(UserError, match="delta_plus"):
-        ConsensusBonus(delta_plus=-1)
-    with pytest.raises(ValueError, match="answers"):
-        consensus_addition(np.array([0, 1]), np.array([True]), True, BONUS)
-    with pytest.raises(ValueError, match=r"broadcast|alike|shape"):
-        difference(np.array([0, 1]), np.array([True, False, True]), np.ones(2))

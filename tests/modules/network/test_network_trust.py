@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.network.trust import (
     TrustRates,
     averaged_trust,
@@ -80,11 +79,3 @@ def test_averaged_trust_is_the_mean_over_time(rounds: list[list[bool]]) -> None:
         average = averaged_trust(average, trust, number)
         seen.append(trust)
     assert average == pytest.approx(np.mean(seen, axis=0))
-
-
-@pytest.mark.parametrize(
-    "rates", [{"delta_d": 0.05, "delta_p": 0.05}, {"delta_t": -0.1}, {"delta_p": float("inf")}]
-)
-def test_rates_that_make_no_sense_are_refused(rates: dict[str, float]) -> None:
-    with pytest.raises(UserError, match="delta"):
-        TrustRates(**rates)

@@ -77,18 +77,6 @@ def test_accuracy_and_log_odds() -> None:
     )
 
 
-def test_fitted_weights_by_hand() -> None:
-    # One question, agent 0 right and agent 1 wrong: P(right) = 1 / (1 + exp(w1 - w0)). By symmetry
-    # w0 = 1 + d
-    # and w1 = 1 - d with penalty x d = 1 / (1 + exp(2 d)); for penalty 2, d is about 0.2005.
-    d = 0.2
-    for _ in range(100):
-        d = 1 / (2 * (1 + math.exp(2 * d)))
-    weights = logit_weights(np.array([[0, 1]]), np.array([[True, False]]), penalty=2.0)
-    assert weights == pytest.approx([1 + d, 1 - d], abs=1e-4)
-    assert d == pytest.approx(0.2005, abs=1e-4)
-
-
 @settings(deadline=None)
 @given(TABLES)
 def test_fitted_weights_are_the_likeliest(answers: Ints) -> None:
@@ -142,19 +130,3 @@ def test_conditional_weights_know_who_knows_what() -> None:
     assert same.base == pytest.approx(logit_weights(answers[:200], correct[:200]), abs=1e-4)
     assert same.slopes is not None
     assert same.slopes.tolist() == [[0, 0]] * 3
-
-
-def test_what_does_not_fit_is_refused() -> None:
-    answers = np.array([[0, 1], [0, 0]])
-    with pytest.raises(ValueError, match="alike"):
-        expected_votes(answers, np.array([[True, False], [True, False]]), np.ones(2))
-    with pytest.raises(ValueError, match="alike"):
-        expected_votes(answers, np.ones((2, 3), dtype=bool), np.ones(2))
-    with pytest.raises(ValueError, match="abstained"):
-        expected_votes(np.array([[-1]]), np.array([[True]]), np.ones(1))
-    with pytest.raises(ValueError, match="finite"):
-        expected_votes(answers, answers == 0, np.array([1, np.nan]))
-    with pytest.raises(ValueError, match="penalty"):
-        logit_weights(answers, answers == 0, penalty=0)
-    with pytest.raises(ValueError, match="embeddings"):
-        fit_conditional(np.ones((3, 2)), answers, answers == 0)

@@ -16,7 +16,7 @@ from folkmoot.modules.protocols.deliberation import replay
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 QUESTION = {"question": "Where do people keep their savings?", "choices": CHOICES}
 MARKS = {
-    "intuitive": "go by instinct",
+    "intuitive": "without overthinking",
     "reasoner": "strict order",
     "retriever": "facts that can be looked up",
     "critic": "look for what is wrong",

@@ -43,7 +43,7 @@ MARKS = {
     "cautious": "You check everything",
     "neutral": "You weigh both sides",
     "conclude": "No step is left",
-    "last": "Nobody can try again",
+    "last": "nobody can try again",
     "supervisor": "You supervise workers",
 }
 Body = dict[str, Any]

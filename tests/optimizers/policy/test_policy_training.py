@@ -18,19 +18,24 @@ import pytest
 import torch
 
 from folkmoot.modules.base.errors import UserError
-from folkmoot.modules.network import files
+from folkmoot.modules.network import state as network_state
 from folkmoot.modules.network.config import NetworkConfig
 from folkmoot.modules.network.state import NetworkState
 from folkmoot.modules.reading.voting import weighted_consensus
-from folkmoot.optimizers.policy import checkpoint as policy_checkpoint
-from folkmoot.optimizers.policy.batches import PolicyTraining, TrainingLog
-from folkmoot.optimizers.policy.known_answers import KnownAnswers, Outcome, TrainingQuestion
+from folkmoot.optimizers.policy.batches import TrainingLog
+from folkmoot.optimizers.policy.known_answers import Outcome, TrainingQuestion
 from folkmoot.optimizers.policy.settings import PRESETS, TrainingSettings, configured
 from folkmoot.optimizers.policy.training import train_policies
 
 WIDTH = 12
 NAMES = ("a", "b", "c")
 Right = Callable[[int, int, int], bool]  # (topic, agent, strategy)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """Where checkpoints are kept."""
+    return tmp_path / "checkpoint"
 
 
 def config(**options: Any) -> NetworkConfig:
@@ -47,7 +52,7 @@ def questions(count: int, seed: int = 0) -> list[TrainingQuestion]:
     ]
 
 
-def told(right: Right) -> Callable[[int, int, int], Outcome]:
+def answers_of(right: Right) -> Callable[[int, int, int], Outcome]:
     """Who is right says so; wrong answers differ by strategy."""
 
     def answer(q: int, i: int, s: int) -> Outcome:
@@ -65,7 +70,7 @@ def trained(
 ) -> tuple[NetworkState, TrainingLog]:
     state = NetworkState.fresh(config(**(net or {})), WIDTH)
     log = train_policies(
-        state, questions(count), told(right), TrainingSettings(**{"lr": 3e-2, **how})
+        state, questions(count), answers_of(right), TrainingSettings(**{"lr": 3e-2, **how})
     )
     return state, log
 
@@ -100,11 +105,6 @@ def test_the_right_strategy_of_each_topic_is_found(full_information: bool) -> No
     assert log.steps[-1]["entropy"] < 0.5 < log.steps[0]["entropy"]
 
 
-def test_baselines_change_the_gradient() -> None:
-    found = [trained(epochs=1, baseline=one)[0] for one in ("none", "mean", "question")]
-    assert len({each.identity for each in found}) == 3
-
-
 def test_a_buffer_of_one_batch_is_none_and_a_larger_one_repeats_old_episodes() -> None:
     net = {"gamma": 0.5, "evolve_every": 5}
     found = {size: trained(net=net, epochs=3, batch=8, buffer=size) for size in (None, 8, 24)}
@@ -115,30 +115,6 @@ def test_a_buffer_of_one_batch_is_none_and_a_larger_one_repeats_old_episodes() -
     assert plain[-1]["loss"] != more[-1]["loss"]
     assert reached(trained(epochs=14, buffer=24)[0]) > 0.85
     assert reached(trained(epochs=3, buffer=24, full_information=True)[0]) > 0.5
-
-
-def test_agents_keep_the_last_episodes_as_they_were() -> None:
-    state = NetworkState.fresh(config(evolve_every=4), WIDTH)
-    asked, how = questions(20), TrainingSettings(batch=4, buffer=12)
-    known = KnownAnswers(asked, state.config.agents, len(state.config.strategies), told(planted))
-    vectors = np.stack([each.vector for each in asked]).astype(np.float32)
-    training = PolicyTraining(state, vectors, known, np.arange(20), how)
-    seen: list[Any] = []
-    for _ in range(5):
-        group = state.group()
-        training.step()
-        seen.append(
-            (group.trust, training.buffer["question"][-4:], training.buffer["strategies"][-4:])
-        )
-    kept = training.buffer
-    assert {len(part) for part in kept.values()} == {12}
-    for place, (trust, asked_then, chosen) in enumerate(seen[2:]):
-        part = slice(4 * place, 4 * place + 4)
-        assert torch.equal(kept["question"][part], asked_then)
-        assert torch.equal(kept["strategies"][part], chosen)
-        assert all(torch.equal(one, trust) for one in kept["trust"][part])
-    right = known.correct[kept["question"][:, None], np.arange(3)[None], kept["strategies"]]
-    assert (kept["signal"].numpy() == np.where(right, 1.0, -0.5)).all()
 
 
 def test_supervised_learning_follows_the_consensus_and_not_the_agent() -> None:
@@ -156,25 +132,21 @@ def test_supervised_learning_follows_the_consensus_and_not_the_agent() -> None:
     assert log.steps[0]["reward"] < 1  # what is logged is the agents' own reward
 
 
-@pytest.mark.parametrize("full_information", [True, False])
 @pytest.mark.parametrize(
-    "how", [{"learning": "supervised"}, {"reward": "consensus_aware"}, {"reward": "difference"}]
+    "how",
+    [
+        {"learning": "supervised"},
+        {"reward": "consensus_aware"},
+        {"reward": "difference"},
+        {"baseline": "mean"},
+    ],
 )
-def test_every_signal_learns_something_else(how: dict[str, Any], full_information: bool) -> None:
-    plain, _ = trained(epochs=2, full_information=full_information)
-    other, log = trained(epochs=2, full_information=full_information, **how)
-    assert not same(plain, other)
-    assert all(np.isfinite(step["loss"]) for step in log.steps)
-
-
-def test_an_agent_left_with_one_strategy_learns_nothing_from_it() -> None:
-    net = {"agents": 2, "strategies": ("a", "b"), "distinct": True}
-    before, after = NetworkState.fresh(config(**net), WIDTH), trained(epochs=1, net=net)[0]
-    moved = [
-        not torch.equal(*(net.policies.agent(i)["linear.weight"] for net in (before, after)))
-        for i in range(2)
-    ]
-    assert moved == [True, False]
+def test_every_option_learns_something_else(how: dict[str, Any]) -> None:
+    for full_information in (True, False) if "baseline" not in how else (False,):
+        plain, _ = trained(epochs=2, full_information=full_information)
+        other, log = trained(epochs=2, full_information=full_information, **how)
+        assert not same(plain, other)
+        assert all(np.isfinite(step["loss"]) for step in log.steps)
 
 
 def test_gamma_lets_the_tracker_choose() -> None:
@@ -185,9 +157,6 @@ def test_gamma_lets_the_tracker_choose() -> None:
     ]
     by_topic = [np.mean([one[q, :, q % 3].mean() for q in range(30)]) for one in found]
     assert by_topic[0] < by_topic[1] < by_topic[2]
-
-
-CHANCES = np.array([0.45, 0.7, 0.45])
 
 
 @pytest.mark.nightly
@@ -262,12 +231,6 @@ def test_votes_are_weighed_by_what_was_learned(weight: str) -> None:
     assert weighted_consensus(["x", "y", "y"], weights).answer == "x"
 
 
-def test_only_what_was_asked_counts_for_accuracy() -> None:
-    state, _ = trained(lambda topic, i, s: s == 2, net={"weight": "accuracy"}, epochs=1)
-    assert state.vote is not None
-    assert (state.vote.base == [0.0, 0.0, 1.0]).all()
-
-
 def test_conditional_weights_depend_on_the_question() -> None:
     state, _ = trained(
         lambda t, i, s: i == t, net={"strategies": ("any",), "weight": "conditional"}, epochs=1
@@ -299,7 +262,7 @@ def slowly(right: Right, asked: list[tuple[int, int, int]] | None = None) -> Cal
         if asked is not None:
             asked.append((q, i, s))
         await asyncio.sleep(random.random() * 0.003)
-        return told(right)(q, i, s)
+        return answers_of(right)(q, i, s)
 
     return answer
 
@@ -358,9 +321,9 @@ NETS: list[dict[str, Any]] = [
     ("net", "buffer"),
     [(NETS[0], None), (NETS[1], None), ({"evolve_every": 7, "k": 2, "agents": 5}, 11)],
 )
-@pytest.mark.parametrize("stops", [[1], [3], [4, 5], [9], [1, 1, 6, 8]])
+@pytest.mark.parametrize("stops", [[3], [9], [1, 1, 6, 8]])
 def test_a_stopped_training_ends_as_if_it_never_was(
-    tmp_path: Path, stops: list[int], net: dict[str, Any], buffer: int | None
+    kept: Path, stops: list[int], net: dict[str, Any], buffer: int | None
 ) -> None:
     how = TrainingSettings(
         lr=1e-2,
@@ -368,11 +331,10 @@ def test_a_stopped_training_ends_as_if_it_never_was(
         batch=4,
         checkpoint_every=2,
         baseline="mean",
-        weight_decay=0.1,
         buffer=buffer,
     )
     whole = NetworkState.fresh(config(**net), WIDTH)
-    log = train_policies(whole, questions(20), told(planted), how)
+    log = train_policies(whole, questions(20), answers_of(planted), how)
 
     for stop in stops:
 
@@ -383,26 +345,28 @@ def test_a_stopped_training_ends_as_if_it_never_was(
         with pytest.raises(Stop):
             train_policies(NetworkState.fresh(config(**net), WIDTH), questions(20),
             slowly(planted), how,
-                  checkpoint=tmp_path, progress=stopping)  # fmt: skip
+                  checkpoint=kept, progress=stopping)  # fmt: skip
     state, asked = NetworkState.fresh(config(**net), WIDTH), list[tuple[int, int, int]]()
-    again = train_policies(state, questions(20), slowly(planted, asked), how, checkpoint=tmp_path)
+    again = train_policies(state, questions(20), slowly(planted, asked), how, checkpoint=kept)
     assert same(state, whole)
     assert again == log
     if stops == [9]:
         # what the checkpoint knows is not asked again
         assert len(asked) <= 2 * 4 * len(state.adjacency)
     once_more = NetworkState.fresh(config(**net), WIDTH)
-    assert train_policies(once_more, questions(20), told(planted), how, checkpoint=tmp_path) == log
+    assert (
+        train_policies(once_more, questions(20), answers_of(planted), how, checkpoint=kept) == log
+    )
     assert same(once_more, whole)
-    assert len(list(tmp_path.iterdir())) == 1
+    assert list(kept.parent.iterdir()) == [kept]
 
 
-def test_chosen_epochs_are_not_chosen_again(tmp_path: Path) -> None:
+def test_chosen_epochs_are_not_chosen_again(kept: Path) -> None:
     how = TrainingSettings(
         full_information=True, epochs="auto", max_epochs=4, folds=2, checkpoint_every=1
     )
     whole = NetworkState.fresh(config(), WIDTH)
-    log = train_policies(whole, questions(20), told(planted), how)
+    log = train_policies(whole, questions(20), answers_of(planted), how)
 
     def stopping(line: dict[str, Any]) -> None:
         if line["stage"] == "training":
@@ -411,15 +375,20 @@ def test_chosen_epochs_are_not_chosen_again(tmp_path: Path) -> None:
     state = NetworkState.fresh(config(), WIDTH)
     with pytest.raises(Stop):
         train_policies(
-            state, questions(20), told(planted), how, checkpoint=tmp_path, progress=stopping
+            state,
+            questions(20),
+            answers_of(planted),
+            how,
+            checkpoint=kept,
+            progress=stopping,
         )
     state, stages = NetworkState.fresh(config(), WIDTH), []
     again = train_policies(
         state,
         questions(20),
-        told(planted),
+        answers_of(planted),
         how,
-        checkpoint=tmp_path,
+        checkpoint=kept,
         progress=lambda x: stages.append(x["stage"]),
     )
     assert again == log
@@ -428,58 +397,52 @@ def test_chosen_epochs_are_not_chosen_again(tmp_path: Path) -> None:
 
 
 def test_a_stop_while_writing_leaves_the_checkpoint_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     how = TrainingSettings(lr=1e-2, epochs=1, batch=4, checkpoint_every=1)
     whole = NetworkState.fresh(config(), WIDTH)
-    train_policies(whole, questions(20), told(planted), how)
-    write, written = files.write_whole, 0
+    train_policies(whole, questions(20), answers_of(planted), how)
+    write, written = network_state.write_whole, 0
 
     def failing(path: Path, content: bytes) -> None:
         nonlocal written
         written += 1
-        if written == 7:
+        if written == 3:
             raise Stop
         write(path, content)
 
     with monkeypatch.context() as patch:
-        patch.setattr(policy_checkpoint.files, "write_whole", failing)
+        patch.setattr(network_state, "write_whole", failing)
         with pytest.raises(Stop):
             train_policies(
                 NetworkState.fresh(config(), WIDTH),
                 questions(20),
-                told(planted),
+                answers_of(planted),
                 how,
-                checkpoint=tmp_path,
+                checkpoint=kept,
             )
     state = NetworkState.fresh(config(), WIDTH)
-    train_policies(state, questions(20), told(planted), how, checkpoint=tmp_path)
+    train_policies(state, questions(20), answers_of(planted), how, checkpoint=kept)
     assert same(state, whole)
 
 
-def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_training_is_refused(kept: Path) -> None:
     how = TrainingSettings(epochs=1)
 
     def run(net: dict[str, Any], count: int, how: TrainingSettings) -> None:
         train_policies(
             NetworkState.fresh(config(**net), WIDTH),
             questions(count),
-            told(planted),
+            answers_of(planted),
             how,
-            checkpoint=tmp_path,
+            checkpoint=kept,
         )
 
     run({}, 10, how)
     for other in ([{"seed": 5}, 10, how], [{}, 11, how], [{}, 10, TrainingSettings(epochs=2)]):
         with pytest.raises(UserError, match="checkpoint of another training"):
             run(*other)  # type: ignore[arg-type]
-    (place,) = tmp_path.iterdir()
-    progress = json.loads((place / "training.json").read_text())
-    for broken in ({"done": None}, {"log": {"x": 1}}, {"known": [[99, 0, 0, "x", True]]}):
-        (place / "training.json").write_text(json.dumps(progress | broken))
-        with pytest.raises(UserError, match="remove it to begin anew"):
-            run({}, 10, how)
-    (place / "optimizer.safetensors").write_bytes(b"no tensors")
+    kept.write_bytes(b"no tensors")
     with pytest.raises(UserError, match="remove it to begin anew"):
         run({}, 10, how)
 
@@ -487,44 +450,31 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
 def test_training_goes_on_with_more_questions() -> None:
     state, _ = trained(count=20, epochs=1)
     centre, before = state.centre.copy(), state.questions
-    train_policies(state, questions(10, seed=4), told(planted), TrainingSettings(epochs=1))
+    train_policies(state, questions(10, seed=4), answers_of(planted), TrainingSettings(epochs=1))
     assert state.questions == before + 10
     assert (state.centre == centre).all()  # what policies see must not shift
-
-
-# Invariants
-# -------------------------------------------------------------------------------------------------
 
 
 # What cannot be
 # ---------------------------------------------------------------------------------------------
 
 
-def outcome_of(outcome: Any) -> Callable[[int, int, int], Any]:
-    return lambda q, i, s: outcome
-
-
 @pytest.mark.parametrize(
-    ("given_questions", "answer", "said"),
+    ("vector", "said"),
     [
-        ([], told(planted), "no questions"),
-        (questions(3) + questions(1), told(planted), "'q0' is there twice"),
-        ([TrainingQuestion("x", np.ones(5))], told(planted), "width 12"),
-        ([TrainingQuestion("x", np.zeros(WIDTH))], told(planted), "zero or not finite"),
-        ([TrainingQuestion("x", np.full(WIDTH, np.nan))], told(planted), "zero or not finite"),
-        (questions(3), outcome_of(("x", None)), "question 'q.' has the outcome"),
-        (questions(3), outcome_of("x"), "question 'q.' has the outcome"),
-        (questions(3), outcome_of((3, True)), "question 'q.' has the outcome"),
-        (questions(3), outcome_of((None, True)), "abstention that is right"),
-        (questions(3), lambda q, i, s: ("x", i == 0), "'x' both right and wrong"),
+        (np.ones(5), "width 12"),
+        (np.zeros(WIDTH), "zero or not finite"),
+        (np.full(WIDTH, np.nan), "zero or not finite"),
     ],
 )
-def test_what_cannot_be_learned_from_is_refused(
-    given_questions: Any, answer: Any, said: str
-) -> None:
+def test_embeddings_that_do_not_fit_are_refused(vector: Any, said: str) -> None:
+    asked = [TrainingQuestion("x", vector)]
     with pytest.raises(UserError, match=said):
         train_policies(
-            NetworkState.fresh(config(), WIDTH), given_questions, answer, TrainingSettings(epochs=1)
+            NetworkState.fresh(config(), WIDTH),
+            asked,
+            answers_of(planted),
+            TrainingSettings(epochs=1),
         )
 
 
@@ -551,44 +501,34 @@ def test_a_failing_answer_goes_through_and_ends_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("settings", "said"),
     [
         ({"learning": "magic"}, "learning is 'magic'"),
-        ({"reward": None}, "reward is None"),
-        ({"lr": 0.0}, "lr is 0.0"),
         ({"lr": float("nan")}, "lr is nan"),
         ({"lr": "1e-3"}, "lr is '1e-3'"),
-        ({"clip": -1.0}, "clip is -1.0"),
-        ({"epochs": "many"}, "epochs is 'many'"),
-        ({"epochs": 0}, "epochs is 0"),
         ({"epochs": True}, "epochs is True"),
-        ({"epochs": 1.5}, "epochs is 1.5"),
-        ({"batch": 0}, "batch is 0"),
-        ({"buffer": 0}, "buffer is 0"),
-        ({"folds": 1}, "folds is 1"),
-        ({"entropy": -1.0}, "entropy is -1.0"),
-        ({"checkpoint_every": 0}, "checkpoint_every is 0"),
-        ({"full_information": 1}, "full_information is 1"),
-        ({"delta_plus": -1.0}, "delta_plus is -1.0"),
         ({"epochs": "auto"}, "full_information"),
+        ({"delta_plus": -1.0}, "delta_plus is -1.0"),
         ({"learning": "supervised", "reward": "difference"}, "neither reward nor baseline"),
-        ({"learning": "supervised", "baseline": "mean"}, "neither reward nor baseline"),
+        ({"hidden": 0}, "hidden is 0"),
+        ({"features": "mood"}, "features is 'mood'"),
+        ({"delta_d": 0.05}, "delta_d .* must be below delta_p"),
+        ({"min_degree": 3, "max_degree": 2}, "degrees from 3 to 2"),
+        ({"drop": 0.9}, "edges cannot go below trust"),
+        ({"similar": 0.9, "merge": 0.8}, "similar is 0.9 and merge 0.8"),
+        ({"strategies": ["cot", "cot"]}, "named twice"),
+        ({"gama": 1}, "no setting 'gama'"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(how: dict[str, Any], said: str) -> None:
+def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(UserError, match=said):
-        TrainingSettings(**how)
+        configured(settings)
 
 
 @pytest.mark.parametrize("count", [8, 36])  # a last batch, and one that others follow
-def test_policies_that_grow_without_bounds_are_told(count: int) -> None:
+def test_policies_that_grow_without_bounds_are_answers_of(count: int) -> None:
     with pytest.raises(UserError, match=r"grew without bounds .* with an lr below 1e\+38"):
         trained(count=count, lr=1e38, epochs=1, clip=None)
-
-
-def test_auto_needs_two_questions() -> None:
-    with pytest.raises(UserError, match="at least 2"):
-        trained(count=1, full_information=True, epochs="auto")
 
 
 def test_presets_and_settings_by_name() -> None:
@@ -617,7 +557,5 @@ def test_presets_and_settings_by_name() -> None:
     )
     assert configured({}, "gamma_0")[0] == replace(paper, gamma=0.0)
     assert (NetworkConfig().agents, NetworkConfig().k) == (5, 2)
-    with pytest.raises(UserError, match="no setting 'gama'"):
-        configured({"gama": 1})
     with pytest.raises(UserError, match="no preset 'best'"):
         configured({}, "best")

@@ -28,6 +28,7 @@ COMMANDS = [
     *(
         "try",
         "forecast",
+        "controls",
         "show",
         "ask",
         "evaluate",

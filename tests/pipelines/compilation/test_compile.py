@@ -122,33 +122,17 @@ def test_only_right_answers_become_demonstrations(scripted: Any, tmp_path: Path)
 
 def test_without_a_better_candidate_the_given_program_is_kept(scripted: Any) -> None:
     def reply(body: dict[str, Any]) -> str:
-        return (
-            "rubbish ¯\\_(ツ)_/¯"
-            if is_proposal(body)
-            else answering(body, digest(body["messages"][-1]) % 2 == 0)
-        )
+        right = "number 1" in body["messages"][-1]["content"]
+        return "rubbish ¯\\_(ツ)_/¯" if is_proposal(body) else answering(body, right)
 
-    def constant(body: dict[str, Any]) -> str:
-        return (
-            "rubbish"
-            if is_proposal(body)
-            else answering(body, "number 1" in body["messages"][-1]["content"])
-        )
-
-    for name, said in (
-        ("copro", constant),
-        ("mipro", constant),
-        ("gepa", constant),
-        ("infer_rules", reply),
-    ):
-        scripted.reply = said
+    scripted.reply = reply
+    for name in ("copro", "mipro", "gepa"):
         found = compiled(scripted.url, optimizer=name, validation=3)
-        if said is constant:
-            assert found.compilation.winner == "given", name
-            assert state(found) == state(fm.SingleAgent("simple"))
-            assert found.compilation.comparison["difference"] == 0
-        assert found.compilation.gain in (False, None)
-        assert "no gain" in found.compilation.verdict or "loss" in found.compilation.verdict
+        assert found.compilation.winner == "given", name
+        assert state(found) == state(fm.SingleAgent("simple"))
+        assert found.compilation.comparison["difference"] == 0
+        assert found.compilation.gain is False
+        assert "no gain" in found.compilation.verdict
 
 
 def test_a_loss_on_held_out_questions_is_said(scripted: Any) -> None:
@@ -375,17 +359,6 @@ def test_reanchor_fits_a_threshold_that_is_saved(scripted: Any, tmp_path: Path) 
     assert saved["fields"] == found.fields
 
 
-def test_seats_keep_their_lms_while_an_optimizer_tries_prompts(scripted: Any) -> None:
-    scripted.reply = of_demos()
-    program = fm.Deliberation(["intuitive", "reasoner"], tie_break="majority", max_rounds=1)
-    program.assign({"reasoner": fm.lm("openai/other", api_base=scripted.url)})
-    found = compiled(scripted.url, program=program, optimizer="bootstrap", train=8, validation=0)
-    models = [body["model"] for body in scripted.bodies]
-    assert models.count("other") == models.count("scripted")
-    assert not found._compiled
-    assert found.seats()["reasoner"].predict.lm.model == "openai/other"
-
-
 # Budgets
 # --------------------------------------------------------------------------------------------------
 
@@ -437,50 +410,14 @@ def test_the_best_so_far_is_kept_when_the_budget_ends(scripted: Any) -> None:
     assert found.compilation.gain is True
 
 
-@pytest.mark.nightly
-def test_another_candidate_may_win_with_a_larger_budget(scripted: Any, tmp_path: Path) -> None:
-    """With every proposal the program gets a little better, so that the budget decides which one
-    wins.
-    """
-
-    def reply(body: dict[str, Any]) -> str:
-        last = body["messages"][-1]["content"]
-        if is_proposal(body):
-            return proposing(body, "Ω" * (1 + last.count("Instruction #")) + " is the way.")
-        return answering(body, digest(last.split("Options")[0]) % 12 < 2 + 2 * last.count("Ω"))
-
-    scripted.reply = reply
-    winners = set()
-    for budget in (70, 5000):
-        found = compiled(
-            scripted.url, optimizer="copro", preset="medium", budget=f"{budget} calls", out=tmp_path
-        )
-        winners.add(found.compilation.selection["candidate"])
-        assert found.compilation.after is not None
-    assert len(winners) == 2
-    rows = [json.loads(line) for line in (tmp_path / "candidates.jsonl").read_text().splitlines()]
-    assert all(
-        any(r["complete"] for r in rows if r["candidate"] == row["candidate"]) for row in rows
-    )
-    assert found.compilation.stopped is None
-    assert found.compilation.calls_made == len(scripted.bodies)
-
-
 def test_a_budget_too_small_to_try_anything_claims_nothing(scripted: Any) -> None:
     scripted.reply = of_instructions(share=100)
     result = compiled(scripted.url, optimizer="copro", budget="3 calls", validation=4).compilation
     assert result.gain is None
     assert result.candidates == 1
-    assert result.verdict == (
-        "nothing could be tried: it was stopped before a candidate was scored, so the given "
-        "program is kept, "
-        "and whether there is something to gain is not known (1 of 4 held-out questions answered)"
-    )
-    assert result.stopped == (
-        "budget 3 calls spent (2 calls so far) but for 1 call kept back to ask the result the "
-        "held-out "
-        "questions: the best so far is kept; a larger budget goes on from there"
-    )
+    assert result.verdict.startswith("nothing could be tried: it was stopped before a candidate")
+    assert result.verdict.endswith("is not known (1 of 4 held-out questions answered)")
+    assert result.stopped.startswith("budget 3 calls spent (2 calls so far) but for what is kept")
 
 
 @pytest.mark.nightly
@@ -493,12 +430,6 @@ def test_time_is_a_ceiling_too(scripted: Any) -> None:
     result = compiled(scripted.url, optimizer="copro", budget="2 s").compilation
     assert time.monotonic() - began < 6
     assert result.stopped is not None
-
-
-def test_money_needs_a_price(scripted: Any) -> None:
-    with pytest.raises(fm.UserError, match="price of openai/scripted is unknown"):
-        compiled(scripted.url, optimizer="copro", budget="1 USD")
-    assert not scripted.bodies
 
 
 # Failures
@@ -581,23 +512,6 @@ def test_bad_input_is_named_before_anything_is_asked(scripted: Any, tmp_path: Pa
     assert not scripted.bodies
 
 
-def test_questions_with_the_text_of_a_training_question_are_warned_of(scripted: Any) -> None:
-    scripted.reply = of_demos()
-    same = fm.Question(
-        id="v9", question="Which colour has t number 1?", choices={"A": "x", "B": "y"}, answer="A"
-    )
-    lm = fm.lm("openai/scripted", api_base=scripted.url)
-    with pytest.warns(UserWarning, match="have the text of a training question"):
-        fm.compile(
-            fm.SingleAgent(),
-            colours(4, "t"),
-            [same],
-            optimizer="labeled_few_shot",
-            lm=lm,
-            tracking=False,
-        )
-
-
 def test_another_compilation_in_the_folder_is_refused(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = of_demos()
     compiled(scripted.url, optimizer="labeled_few_shot", out=tmp_path)
@@ -662,21 +576,6 @@ def test_a_candidate_that_was_stopped_has_to_be_surely_better() -> None:
     for question in asked[3:12]:
         known.scored(question, _Said(other), 1.0)
     assert known.best().name != known.first
-
-
-def test_a_candidates_own_demonstrations_do_not_count() -> None:
-    import dspy
-
-    asked = colours(3, "s")
-    given = fm.SingleAgent()
-    showing = given.deepcopy()
-    showing.seat.predict.demos = [dspy.Example(asked[0])]
-    known = Candidates(given, asked, lambda _: None)
-    for question in asked:
-        known.scored(question, _Said(showing), 1.0)
-    (other,) = [one for one in known if one.name != known.first]
-    assert set(other.scores) == {"s1", "s2"}
-    assert known.complete(other)
 
 
 # Traces

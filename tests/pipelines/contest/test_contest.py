@@ -69,6 +69,44 @@ def test_what_cannot_be_told_apart_is_undecided() -> None:
     assert "not more" in " ".join(contest.sentences())
 
 
+def test_the_course_of_a_contest_is_kept(tmp_path: Path) -> None:
+    contest = hold({"crew": team("crew", 95)}, out=tmp_path / "out")
+    course = json.loads((tmp_path / "out" / "contest.json").read_text())["result"]["course"]
+    crew = [step for step in course if step["name"] == "crew"]
+    assert [step["questions"] for step in crew][:2] == [20, 30]
+    assert all(step["low"] <= step["difference"] <= step["high"] for step in crew)
+    assert crew[-1]["low"] > 0  # shown better than the reference at its end
+    assert contest.outcome == "better"
+
+
+@pytest.mark.parametrize("permute", [False, True])
+def test_repeats_belong_to_their_question(tmp_path: Path, permute: bool) -> None:
+    """Each question counts once with its mean, its price is that of one answer, and a second call
+    pays nothing.
+    """
+    asked = questions(40)
+    options: dict[str, Any] = {"repeats": 3, "permute": permute, "early_stop": False}
+    contest = hold({"crew": team("crew", 80)}, asked, out=tmp_path, **options)
+    (crew,) = (one for one in contest.places if one.name == "crew")
+    assert crew.n == 40
+    assert crew.calls == 3  # three members, asked once
+    rows = list(read_rows(contest.runs["crew"].folder / "results.jsonl"))
+    assert {(row["id"], row["repeat"]) for row in rows} == {
+        (one.id, repeat) for one in asked for repeat in range(3)
+    }
+    again = hold({"crew": team("crew", 80)}, asked, out=tmp_path, **options)
+    assert again.paid["calls"] == contest.paid["calls"]
+    with pytest.raises(fm.UserError, match="repeats differs"):
+        hold({"crew": team("crew", 80)}, asked, out=tmp_path, **{**options, "repeats": 2})
+
+
+def test_a_winner_can_be_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
+    contest = hold({"crew": team("crew", 95)}, out=tmp_path / "out")
+    contest.winner.register("crew-model")
+    assert MlflowClient().search_model_versions("name = 'crew-model'")
+
+
 def test_the_reference_and_the_fair_opponent_are_never_dropped(tmp_path: Path) -> None:
     contest = hold({"crew": team("crew", 95), "gang": team("gang", 94, 2)}, without=[])
     rows = {name: run.summary.counts["rows"] for name, run in contest.runs.items()}

@@ -25,9 +25,7 @@ from stores import new_store
 
 import folkmoot as fm
 from folkmoot.optimizers.statistics.noninferiority import (
-    NonInferiority,
     fewest_questions,
-    non_inferiority,
     questions_needed,
     score_limits,
 )
@@ -106,41 +104,6 @@ def test_what_is_needed_is_enough_four_times_in_five() -> None:
     shown = [score_limits(int(gained), int(lost), n).low > -0.05 for gained, lost, _ in draw]
     assert np.mean(shown) == pytest.approx(0.8, abs=0.03)
     assert questions_needed(0.02, 1e-6) == 133
-
-
-def against(gained: int, lost: int, n: int, margin: float) -> NonInferiority:
-    program = [True] * gained + [False] * lost + [True] * (n - gained - lost)
-    team = [False] * gained + [True] * lost + [True] * (n - gained - lost)
-    return non_inferiority(program, team, margin)
-
-
-def test_verdicts_in_words() -> None:
-    good, bad, open_yet = (
-        against(4, 4, 400, 0.05),
-        against(0, 60, 200, 0.05),
-        against(0, 1, 30, 0.05),
-    )
-    assert [one.verdict for one in (good, bad, open_yet)] == [
-        "non-inferior",
-        "inferior",
-        "not shown",
-    ]
-    assert good.sentence.startswith(
-        "is non-inferior to the team: at most 5 points below it (+0.0 points"
-    )
-    assert "more than 5 points below it (-30.0 points" in bad.sentence
-    assert "with so few questions (-3.3 points, one-sided 95% limits" in open_yet.sentence
-    assert open_yet.sentence.endswith(f"about {open_yet.needed} would be needed")
-
-
-@pytest.mark.parametrize("counts", [(-1, 0, 5), (3, 3, 5), (0, 0, 0)])
-def test_counts_that_cannot_be(counts: tuple[int, int, int]) -> None:
-    with pytest.raises(ValueError, match="do not fit"):
-        score_limits(*counts)
-    with pytest.raises(ValueError, match="margin"):
-        non_inferiority([True], [True], 0)
-    with pytest.raises(ValueError, match="the same questions"):
-        non_inferiority([True], [True, False], 0.1)
 
 
 # A team and its rivals
@@ -229,7 +192,7 @@ def test_one_agent_that_is_as_good_is_found(solved: tuple[Team, Distilled]) -> N
     assert programs["team"]["calls"] > 2
     assert programs["single"]["tokens"] < programs["team"]["tokens"] / 2
     assert re.match(
-        r"Use the single agent \(cot\): [34]\d% of the team's tokens a question\.", repr(found)
+        r"Use the single agent \(cot\): [34]\d% of the team's tokens per question\.", repr(found)
     )
     tried = {one["name"]: one["against_team"]["verdict"] for one in found.report["candidates"]}
     assert tried["simple"] == tried["role-intuitive"] == tried["role-critic"] == "inferior"
@@ -256,26 +219,6 @@ def test_the_parts_are_apart_and_the_team_is_never_asked(solved: tuple[Team, Dis
     assert len(ids["selection"]) == parts["selection"] == 56
     assert len(ids["held-out"]) == parts["held_out"] == 60
     assert not any(", round 1" in body["messages"][-1]["content"] for body in cot.server.bodies)
-
-
-def test_demonstrations_are_what_the_team_said_for_right_answers(
-    solved: tuple[Team, Distilled],
-) -> None:
-    cot, found = solved
-    shown = found.report["parts"]["shown"]
-    (demos,) = [body["messages"][1:-1] for body in cot.server.bodies if len(body["messages"]) > 2][
-        :1
-    ]
-    assert [re.findall(r"Question (\d+)\?", one["content"])[0] for one in demos[::2]] == [
-        name.removeprefix("q") for name in shown
-    ]
-    for name, one in zip(shown, demos[1::2], strict=True):
-        assert json.loads(one["content"])["answer"] == "ABC"[int(name.removeprefix("q")) % 3]
-    argued = [
-        body for body in cot.server.bodies if len(body["messages"]) > 2 and "reasoning" in str(body)
-    ]
-    assert not argued  # cot alone was as good already, and longer prompts cannot be cheaper
-    assert {"cot-4-shown", "self_consistency-2"} <= set(found.report["skipped"])
 
 
 def test_answers_on_record_are_not_paid_again(solved: tuple[Team, Distilled]) -> None:
@@ -373,47 +316,18 @@ def test_where_nothing_cheaper_is_as_good_it_says_so(scripted: ScriptedServer) -
     assert not Path("found/single").exists()
 
 
-@pytest.mark.nightly
-def test_the_margin_decides(scripted: ScriptedServer) -> None:
-    team = Team(scripted, world(lambda number, *_: number % 20 != 0))
-    wide, narrow = team.distil(0.25, out="wide"), team.distil(0.05, out="narrow")
-    assert wide.keep == "single"
-    assert wide.report["programs"]["single"]["name"] == "simple"
-    assert narrow.keep == "team"
-    verdict = narrow.report["programs"]["single"]["against_team"]
-    assert verdict["verdict"] == "not shown"
-    assert verdict["needed"] > 60
-    assert "cannot be shown to be at most 5 points below the team with so few questions" in repr(
-        narrow
-    )
-
-
 def test_too_few_questions_are_named_before_anything_is_asked(scripted: ScriptedServer) -> None:
     team = Team(scripted, world(alone_cot), n=40)
     plan = plan_distil(
         DistilRequest(team.run, team.questions, margin=0.02, lm=team.lm, out="found")
     )
-    assert plan.report.notes == [
-        "The last test has 20 of the run's questions, too few to show a margin of 2 points even "
-        "if the two "
-        "programs are right on the very same ones: for that it takes 133, so 266 in the run, and "
-        "more the "
-        "oftener one alone is right."
-    ]
+    (note,) = plan.report.notes
+    assert "for that it takes 133, so 266 in the run" in note
     assert not team.server.bodies
     found = team.distil(0.02)
     assert found.keep == "team"
-    test = found.report["programs"]["single"]["against_team"]
-    apart, needed, fewest = test["gained"] + test["lost"], test["needed"], 133
-    assert test["confidence"] == 0.95
-    assert (
-        f"about {needed:,} would be needed in the last test, so {2 * needed:,} in the run, to "
-        f"show it four "
-        f"times in five if the two are equally good and one alone is right on "
-        f"{max(apart, 1) / 20:.1%} of "
-        f"the questions{', as here' if apart else ''} (on none, at this confidence: {fewest}, so "
-        f"{2 * fewest})."
-    ) in repr(found)
+    needed = found.report["programs"]["single"]["against_team"]["needed"]
+    assert f"about {needed:,} would be needed in the last test, so {2 * needed:,} in" in repr(found)
     assert len(team.server.bodies) <= plan.most_calls
 
 
@@ -480,7 +394,7 @@ def test_the_lm_of_every_seat_is_a_candidate_alone(scripted: ScriptedServer) -> 
     )
     assert [lm.model for lm in plan.lms] == ["openai/scripted", "openai/strong"]
     tried = {one["name"]: one for one in found.report["candidates"]}
-    assert {name: one["lm"] for name, one in tried.items() if "lm" in one} == {
+    assert {name: one["lm"] for name, one in tried.items() if one["lm"]} == {
         "simple-on-openai-strong": "openai/strong",
         "cot-on-openai-strong": "openai/strong",
     }
@@ -618,31 +532,6 @@ def test_evaluations_are_children_of_one_mlflow_run(
     assert len(client.search_runs([parent.info.experiment_id])) == len(runs)
 
 
-def of_the_store(folder: Path) -> Any:
-    """The parent's run in the store that the tests' folder has."""
-    from mlflow import MlflowClient
-
-    client = MlflowClient(f"sqlite:///{folder}/mlflow.db")
-    runs = client.search_runs([one.experiment_id for one in client.search_experiments()])
-    return next(one for one in runs if "mlflow.parentRunId" not in one.data.tags)
-
-
-@pytest.mark.nightly
-def test_a_router_that_always_asks_the_team_is_tracked(
-    tmp_path: Path, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch, recwarn: Any
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
-    found = Team(scripted, world(alone_guess)).distil(tracking=True)
-    programs = found.report["programs"]
-    assert (programs["cheap"], programs["single"]) == (None, None)
-    assert not [one for one in recwarn if "tracking store" in str(one.message)]
-    logged = of_the_store(tmp_path)
-    assert logged.info.status == "FINISHED"
-    assert logged.data.metrics["share_routed"] == 1
-    assert logged.data.metrics["router/accuracy"] == programs["router"]["accuracy"]["value"]
-    assert not [name for name in logged.data.metrics if name.startswith(("cheap/", "single/"))]
-
-
 # What is refused
 # --------------------------------------------------------------------------------------------
 
@@ -653,7 +542,7 @@ def test_runs_that_cannot_be_distilled(scripted: ScriptedServer, tmp_path: Path)
         fm.SingleAgent("cot"), team.questions, lm=team.lm, tracking=False, out="alone"
     )
     with pytest.raises(
-        fm.UserError, match=r"took 1.0 calls a question, and no single agent takes fewer"
+        fm.UserError, match=r"took 1.0 calls per question, and no single agent takes fewer"
     ):
         team.distil(run=alone)
     with pytest.raises(fm.UserError, match="not those that team ran on"):
@@ -663,21 +552,17 @@ def test_runs_that_cannot_be_distilled(scripted: ScriptedServer, tmp_path: Path)
     for margin in (0, 1, -0.02, 2, True):
         with pytest.raises(fm.UserError, match="give a share of the questions"):
             team.distil(margin)
+    few = fm.evaluate(fm.Deliberation(TWO), questions(3), lm=team.lm, tracking=False)
+    with pytest.raises(fm.UserError, match=r"too few to split: at least 4 .* about 266"):
+        team.distil(0.02, run=few, questions=questions(3))
+    asked = len(scripted.bodies)
     with pytest.raises(fm.UserError, match="no folder nowhere"):
         team.distil(run="nowhere")
     lines = Path("team/results.jsonl").read_text().splitlines(True)
     Path("team/results.jsonl").write_text("".join(lines[:20]))
     with pytest.raises(fm.UserError, match="not finished: 4 of its 24 questions have no row"):
         team.distil(run="team")
-    assert scripted.bodies == scripted.bodies[:24]  # only those of the single agent's own run
-
-
-def test_a_run_of_very_few_questions_is_refused(scripted: ScriptedServer) -> None:
-    team = Team(scripted, world(alone_cot), n=3)
-    with pytest.raises(
-        fm.UserError, match=r"3 answered questions, too few to split: at least 4 .* about 266"
-    ):
-        team.distil(0.02)
+    assert len(scripted.bodies) == asked
 
 
 def test_failed_questions_are_left_out(scripted: ScriptedServer) -> None:
@@ -716,27 +601,18 @@ def test_another_distillation_is_not_overwritten(scripted: ScriptedServer) -> No
         team.distil(0.2)
 
 
-def test_changed_prompts_have_to_be_brought_along(scripted: ScriptedServer) -> None:
+def test_the_team_answers_with_the_prompts_that_it_had(scripted: ScriptedServer) -> None:
     scripted.reply = world(alone_cot)
     asked, lm = questions(24), fm.lm("openai/scripted", api_base=scripted.url)
     program = fm.labelled_demos(fm.Deliberation(TWO, max_rounds=2), asked[:2], 2)
     run = fm.evaluate(program, asked, lm=lm, out="team", tracking=False)
-    with pytest.raises(fm.UserError, match=r"cannot be built again .* --team"):
-        fm.distil(run, asked, lm=lm, margin=0.2, tracking=False)
     with pytest.raises(fm.UserError, match="the team given is not the program of team"):
         fm.distil(run, asked, lm=lm, margin=0.2, team=fm.Deliberation(TWO), tracking=False)
-    found = fm.distil(run, asked, lm=lm, margin=0.2, team=program, tracking=False)
-    assert found.router is not None
-    assert len(found.router.team.predictors()[0].demos) == 2
-    assert found.folder == Path("team/distil")
-
-
-def test_an_lm_that_is_down_is_said_and_leaves_no_verdict(cot: Team) -> None:
-    cot.server.reply = lambda _: (401, {}, {"error": {"message": "no such key"}})
-    with pytest.raises(fm.UserError, match="key"):
-        cot.distil()
-    cot.server.reply = world(alone_cot)
-    assert cot.distil().keep == "single"
+    for team, out in ((None, None), (program, "given")):
+        found = fm.distil(run, asked, lm=lm, margin=0.2, team=team, out=out, tracking=False)
+        assert found.router is not None
+        assert len(found.router.team.predictors()[0].demos) == 2
+    assert Path("team/distil").is_dir()
 
 
 def test_failed_answers_count_as_wrong_and_are_asked_for_again(cot: Team) -> None:
@@ -844,14 +720,3 @@ def test_what_the_command_refuses(talk: ScriptedServer) -> None:
         assert done.exit_code == 2
         assert said in done.stderr
     assert not talk.bodies
-
-
-def test_a_spent_budget_is_an_error_before_the_first_candidate_only(talk: ScriptedServer) -> None:
-    words = ["distil", "talk", "--margin", 10, *lm(talk), "--no-track", "--budget"]
-    done = folkmoot(*words, "30 calls")
-    assert done.exit_code == 1
-    assert "Stopped before the last test: budget 30 calls spent" in done.stdout
-    assert len(talk.bodies) == 30
-    done = folkmoot(*words, "60 calls")
-    assert (done.exit_code, len(talk.bodies)) == (0, 60)
-    assert re.search(r"^simple |^cot ", done.stdout, re.MULTILINE)

@@ -326,11 +326,11 @@ def test_only_an_expensive_run_is_asked_about_and_only_at_a_terminal(
     ten, screen = ten_questions(tmp_path), Terminal()
     real = cli_show.agreed
 
-    def at_a_terminal() -> bool:
+    def at_a_terminal(reason: str) -> bool:
         with monkeypatch.context() as patch:
             patch.setattr("sys.stdin", Terminal(answer))
             patch.setattr("sys.stderr", screen)
-            return real()
+            return real(reason)
 
     monkeypatch.setattr(cli_show, "agreed", at_a_terminal)
     result = evaluate_command(scripted, ten, "--price", f"openai/scripted={price},1", *words)

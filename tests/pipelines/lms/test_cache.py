@@ -19,9 +19,9 @@ from cli_helpers import isolate
 from mortal import Forked, ask_each, questions
 
 import folkmoot as fm
-from folkmoot.pipelines.lms.cache import BATCH, CallCache, open_cache
 from folkmoot.pipelines.lms.ledger import totals
 from folkmoot.pipelines.lms.named import engine_of
+from folkmoot.pipelines.lms.store import BATCH, CallCache, open_cache
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 REPLY = {"text": "so", "finish_reason": "stop", "prompt_tokens": 3, "completion_tokens": 1}

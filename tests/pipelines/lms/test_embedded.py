@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,8 @@ from embedded_weights import skip_without_weights
 
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
-from folkmoot.pipelines.lms.embedded import EmbeddedServer
+from folkmoot.pipelines.lms.embedded import EmbeddedServer, untuned
 from folkmoot.pipelines.lms.grammar import reply_grammar
-from folkmoot.pipelines.lms.llama import read_layout
 from folkmoot.pipelines.lms.weights import weights_of
 
 QUESTION = "Question: Where does a cat like to lie?\nAnswer:"
@@ -61,9 +61,9 @@ def embedded(cache: Path) -> EmbeddedServer:
 def post(
     server: EmbeddedServer, path: str, body: dict[str, Any], key: str | None = None
 ) -> tuple[int, dict[str, Any]]:
-    connection = HTTPConnection(urlsplit(server.base_url).netloc, timeout=30)
+    connection = HTTPConnection(urlsplit(started(server)).netloc, timeout=30)
     headers = {
-        "Authorization": f"Bearer {key or server.api_key}",
+        "Authorization": f"Bearer {key or server.key}",
         "Content-Type": "application/json",
     }
     try:
@@ -91,6 +91,11 @@ def choose(server: EmbeddedServer, prompt: str, options: list[str]) -> str:
     return said(ask(server, prompt, grammar=reply_grammar([field], tokens))).strip()
 
 
+def started(server: EmbeddedServer) -> str:
+    server.start()
+    return server.address
+
+
 def threads_now() -> int:
     return len(os.listdir("/proc/self/task"))
 
@@ -111,8 +116,10 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(cache: Path) -> Iterator[EmbeddedServer]:
-    with embedded(cache) as running:
-        yield running
+    server = embedded(cache)
+    server.start()
+    yield server
+    server.stop()
 
 
 @pytest.mark.local_lm
@@ -120,8 +127,8 @@ def test_another_key_is_refused_and_the_key_is_not_shown(server: EmbeddedServer)
     for path in ("/v1/chat/completions", "/completion", "/tokenize", "/apply-template"):
         body = {"content": "x", "messages": [], "prompt": "x"}
         assert post(server, path, body, key="wrong")[0] == 401
-    assert len(server.api_key) >= 32
-    assert server.api_key not in repr(server)
+    assert len(server.key) >= 32
+    assert server.key not in repr(server)
 
 
 @pytest.mark.local_lm
@@ -129,8 +136,8 @@ def test_llama_cpp_says_how_a_file_wants_to_be_asked(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:
     """Gemma's file is a base model without a chat template: how llama.cpp shows that may change."""
-    layout = read_layout(server.weights.path(server.cache_dir))
-    assert (layout.has_template, layout.untuned) == (False, True)
+    file = server.weights.path(server.cache_dir)
+    assert untuned(replace(server.weights, file=file), tmp_path) == (True, True)
     small = EmbeddedServer(server.weights, cache_dir=server.cache_dir, context=40_000)
     with pytest.raises(UserError, match="was made for 32768 tokens"):
         small.start()
@@ -215,13 +222,13 @@ def test_threads_that_ask_at_once_get_one_server_and_stop_ends_it(cache: Path) -
     server = embedded(cache)
     assert not server.running
     seen: list[str] = []
-    callers = [threading.Thread(target=lambda: seen.append(server.base_url)) for _ in range(4)]
+    callers = [threading.Thread(target=lambda: seen.append(started(server))) for _ in range(4)]
     for caller in callers:
         caller.start()
     for caller in callers:
         caller.join()
     assert len(set(seen)) == 1
-    port, key = urlsplit(server.base_url).port, server.api_key
+    port, key = urlsplit(server.address).port, server.key
     first = choose(server, QUESTION, ["bank", "mat", "tree"])
     server.stop()
     server.stop()
@@ -229,10 +236,10 @@ def test_threads_that_ask_at_once_get_one_server_and_stop_ends_it(cache: Path) -
     assert not listens(port)
     # OpenMP keeps its pool of at most one thread per core.
     assert threads_now() <= before + (os.cpu_count() or 1)
-    with server:
-        assert server.api_key != key
-        assert choose(server, QUESTION, ["bank", "mat", "tree"]) == first
-    assert not server.running
+    server.start()
+    assert server.key != key
+    assert choose(server, QUESTION, ["bank", "mat", "tree"]) == first
+    server.stop()
 
 
 @pytest.mark.local_lm

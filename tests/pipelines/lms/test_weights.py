@@ -23,16 +23,13 @@ from huggingface_hub.errors import LocalEntryNotFoundError
 
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
-from folkmoot.pipelines.lms import weights
+from folkmoot.pipelines.lms import embedded, weights
 from folkmoot.pipelines.lms.embedded import EmbeddedServer
-from folkmoot.pipelines.lms.llama import Layout
 from folkmoot.pipelines.lms.named import engine_of
-
-INSTRUCT, BASE = Layout(has_template=True, untuned=False), Layout(False, True)
 
 
 def gguf(path: Path, content: str = "tiny") -> Path:
-    """A file in place of weights; what llama.cpp would say about it is in `layout`."""
+    """A file in place of weights; what llama.cpp would say about it is patched."""
     path.write_bytes(b"GGUF" + content.encode() * 30)
     return path
 
@@ -44,7 +41,7 @@ DOWNLOADED = weights._downloaded
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr(weights, "read_layout", lambda path: INSTRUCT)
+    monkeypatch.setattr(embedded, "untuned", lambda *_: (False, False))
     monkeypatch.chdir(tmp_path)
     return tmp_path / "cache"
 
@@ -68,7 +65,7 @@ def test_a_file_is_an_lm_with_the_profile_that_its_head_asks_for(
 def test_a_base_model_is_asked_in_plain_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(weights, "read_layout", lambda path: BASE)
+    monkeypatch.setattr(embedded, "untuned", lambda *_: (True, True))
     gguf(tmp_path / "tiny.gguf")
     assert fm.lm("local/tiny.gguf").profile == fm.lm("local/gemma-3-270m").profile
 
@@ -330,7 +327,7 @@ def test_a_hub_that_cannot_be_reached_gets_a_sentence(
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreached)
     with pytest.raises(
-        UserError, match=r"^org/repo:m.gguf is not on this machine and the hub cannot be rea"
+        UserError, match=r"^org/repo:m.gguf is not on this machine, and the hub .* \(ConnectError\)"
     ):
         fm.lm("local/hf:org/repo:m.gguf")
     there = replace(weights.KNOWN["far"], hub="hf:org/repo:m.gguf")

@@ -517,7 +517,7 @@ def test_settings_of_todays_lms_are_sent_as_they_are(scripted: ScriptedServer) -
         ("openai/x", {"extra_body": {"model": "y"}}, "'model', which folkmoot sets"),
         ("openai/x", {"extra_body": {"api_base": "http://y"}}, "'api_base', which folkmoot sets"),
         ("openai/x", {"extra_body": {"x": object()}}, "not JSON"),
-        ("openai/x", {"seed": "x"}, "seed is 'x'"),
+        ("openai/x", {"seed": "x"}, "seed of openai/x is 'x'"),
         ("openai/gpt-5", {"max_tokens": 5}, "give max_completion_tokens"),
         ("openai/x", {"timeout": 0}, "timeout is 0"),
         ("openai/x", {"timeout": float("nan")}, "timeout is nan"),
@@ -720,8 +720,7 @@ def test_litellms_clients_still_take_their_transport_from_where_it_is_guarded() 
     """Checked with LiteLLM 1.106; the redirects above show it for each provider."""
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
-    from folkmoot.pipelines.lms.guarded import GuardedTransport
-    from folkmoot.pipelines.lms.hosted import litellm_quiet
+    from folkmoot.pipelines.lms.hosted import GuardedTransport, litellm_quiet
 
     litellm_quiet()
     assert isinstance(AsyncHTTPHandler().client._transport, GuardedTransport)

@@ -216,7 +216,7 @@ def test_nothing_is_cut_off_on_a_phone_in_the_dark_and_on_paper(page: Browser) -
     assert len(page.send("Page.printToPDF")["data"]) > 10_000
 
 
-def test_without_a_script_the_verdict_and_the_matrix_are_there(
+def test_without_a_script_the_verdict_and_the_pairs_are_there(
     browser: Browser, address: str
 ) -> None:
     browser.send("Emulation.setScriptExecutionDisabled", value=True)
@@ -228,7 +228,7 @@ def test_without_a_script_the_verdict_and_the_matrix_are_there(
     said: list[Any] = [node.get("name", {}).get("value") for node in tree]
     text = " ".join(filter(None, said))
     assert "None of the 2 others is shown to beat one" in text
-    assert "Every pair: by how many points" in text
+    assert "The other pairs: by how many points" in text
     assert "is drawn by a script, which this browser does not run" in text
     assert "Search" not in said
 

@@ -12,7 +12,7 @@ import dspy
 import pandas as pd
 import pytest
 from cli_helpers import folkmoot, isolate, question, write
-from outcome_tables import embed_words, planted, words_of
+from outcome_tables import embed_words, planted
 
 import folkmoot as fm
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -101,11 +101,6 @@ def test_the_network_answers_is_saved_and_loaded(tmp_path: Path, scripted: Scrip
     assert fm.load_program(tmp_path / "saved").state.identity == network.state.identity
 
 
-def test_own_vectors_teach_as_well() -> None:
-    network = trained(planted(40, 1), embedding=words_of)
-    assert network.state.config.embedding == "words_of"
-
-
 def test_agents_without_strategies_teach_weights_and_cannot_be_asked(
     scripted: ScriptedServer,
 ) -> None:
@@ -143,7 +138,7 @@ def test_a_program_of_ones_own_is_taught_and_stays_as_it_is(scripted: ScriptedSe
     assert program.state.identity == before != taught.state.identity
     assert taught.seats()["agent.1.cot"].predict.lm.model == other.model
     assert taught.state.config.strategies == ("cot", "zero_shot")
-    with pytest.raises(fm.UserError, match="agents is 5"):
+    with pytest.raises(fm.UserError, match="agents is a setting of the program"):
         asked(scripted, program=program, settings={"agents": 5})
 
 
@@ -151,24 +146,14 @@ def test_a_program_of_ones_own_is_taught_and_stays_as_it_is(scripted: ScriptedSe
     ("options", "said"),
     [
         ({}, "either outcomes, or questions"),
-        ({"outcomes": [], "train": []}, "either outcomes, or questions"),
         ({"outcomes": []}, "no outcomes"),
-        ({"outcomes": 7}, "are a int"),
-        (
-            {"outcomes": planted(4, 1), "embedding": lambda texts: ["no"] * len(texts)},
-            "gave no vectors",
-        ),
         (
             {"outcomes": planted(4, 1), "embedding": lambda texts: [[1.0]]},
-            "gave no vectors of 4 texts",
+            "returned no vectors of",
         ),
         ({"outcomes": planted(4, 1), "settings": {"embedding": MODEL}}, "embedding is given"),
-        ({"outcomes": [1]}, "outcome 1 is a int"),
-        ({"outcomes": [{"question_id": "1"}]}, "row 1: the row has no 'question'"),
-        ({"outcomes": "nowhere.jsonl"}, "no file nowhere.jsonl"),
         ({"outcomes": planted(4, 1), "budget": "1 USD"}, "budget is for training by asking"),
         ({"outcomes": planted(4, 1), "seed": 1, "settings": {"seed": 2}}, "keep one of them"),
-        ({"outcomes": planted(4, 1), "settings": {"epoch": 2}}, "no setting 'epoch'"),
         (
             {"train": [fm.Question(question(1))], "program": fm.SingleAgent("cot")},
             "a SingleAgent cannot",

@@ -9,7 +9,6 @@ from typing import Any
 
 import dspy
 import numpy as np
-import optuna
 import pytest
 from cli_helpers import isolate, question
 from outcome_tables import WORDS, planted, words_of
@@ -176,22 +175,3 @@ def test_copies_of_one_lm_are_asked_for_samples_of_their_own(tmp_path: Path) -> 
         with dspy.context(lm=fm.lm("openai/scripted", api_base=server.url)):
             network(question=QUESTIONS[0].question, choices=QUESTIONS[0].choices)
         assert [body["temperature"] for body in server.bodies] == [0.7] * 3
-
-
-def test_a_selector_is_tuned() -> None:
-    held_out = [row for row in planted(40, 2) if row["strategy"] != "zero_shot"]
-
-    def objective(trial: optuna.Trial) -> float:
-        settings = {name: trial.suggest_categorical(name, (0.0, 0.7)) for name in ("gamma", "p")}
-        agents = trial.suggest_int("agents", 1, 3)
-        ways = ["cot", "self_ask"]
-        selector = fm.StrategySelector(ways, agents=agents, embedding=words_of, **SHAPE, **settings)
-        trained = fm.train(
-            outcomes(), test=held_out, program=selector, settings=SMALL, tracking=False
-        )
-        return float(trained.training.scores["individual"]["value"])
-
-    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=1))
-    study.optimize(objective, n_trials=3)
-    assert study.best_value > 0.8
-    assert set(study.best_params) == {"gamma", "p", "agents"}

@@ -20,7 +20,6 @@ from outcome_tables import embed_words, planted, recorded
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.network.state import NetworkState
-from folkmoot.optimizers.policy import training as training_module
 from folkmoot.pipelines.runs.outcomes import outcome_of, outcomes_from
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 from folkmoot.pipelines.training.replay import rescore
@@ -121,11 +120,7 @@ def test_the_same_seed_gives_the_same_and_evaluate_repeats_the_test(
         name: one[name] for name in (*NAMES, "differences", "ties")
     }
     shown = folkmoot("evaluate", f"network:{tmp_path / 'one'}", "--outcomes", tables[1])
-    assert "best per group" in shown.stdout
     assert "consensus over majority" in shown.stdout
-    quiet = folkmoot("evaluate", f"network:{tmp_path / 'one'}", "--outcomes", tables[1], "--quiet")
-    assert quiet.stdout.startswith("consensus ")
-    assert len(quiet.stdout.splitlines()) == 1
 
 
 def test_outcomes_that_leave_nothing_to_choose_are_warned_of(
@@ -141,12 +136,8 @@ def test_outcomes_that_leave_nothing_to_choose_are_warned_of(
     assert "of one agent" in said[0]
     assert "with the strategy 'cot'" in said[0]
     assert not [one for one in recwarn if "nothing to choose" in str(one.message)]
-    picked = ["--set", "strategies=[cot]", "--out", tmp_path / "picked"]
-    assert "nothing to choose" in folkmoot("train", "--outcomes", tables[0], *words, *picked).stderr
     both = folkmoot("train", "--outcomes", tables[0], *words, "--out", tmp_path / "both")
     assert "nothing to choose" not in both.stderr
-    with pytest.warns(UserWarning, match="nothing to choose between"):
-        fm.train(tables[0], out=tmp_path / "python", settings={"strategies": ["cot"], "epochs": 1})
 
 
 @pytest.mark.parametrize("weight", ["mean_trust", "accuracy", "log_odds", "fitted", "conditional"])
@@ -227,33 +218,6 @@ def wait_for(met: Any, process: Child, seconds: float = 120) -> None:
         time.sleep(0.002)
 
 
-@pytest.mark.nightly
-def test_ctrl_c_keeps_what_is_finished(
-    tables: tuple[Path, Path], tmp_path: Path, monkeypatch: Any
-) -> None:
-    whole = trained(tables, tmp_path / "whole", "--set", "checkpoint_every=1", "--json")
-    original = training_module.train_policies
-    seen = []
-
-    def interrupted(*args: Any, progress: Any, **kwargs: Any) -> Any:
-        def told(step: dict[str, Any]) -> None:
-            progress(step)
-            seen.append(step)
-            if len(seen) == 5:
-                raise KeyboardInterrupt
-
-        return original(*args, progress=told, **kwargs)
-
-    monkeypatch.setattr(training_module, "train_policies", interrupted)
-    cut = trained(tables, tmp_path / "cut", "--set", "checkpoint_every=1", "--json")
-    assert cut.exit_code == 130
-    assert "the same command takes it up again" in cut.stderr
-    assert json.loads(cut.stdout)["stopped"].startswith("interrupted")
-    monkeypatch.setattr(training_module, "train_policies", original)
-    again = trained(tables, tmp_path / "cut", "--set", "checkpoint_every=1", "--json")
-    assert json.loads(again.stdout) | {"out": ""} == json.loads(whole.stdout) | {"out": ""}
-
-
 def test_another_training_is_not_mixed_in(tables: tuple[Path, Path], tmp_path: Path) -> None:
     assert trained(tables, tmp_path / "net").exit_code == 0
     assert "(other settings)" in refused(trained(tables, tmp_path / "net", "--set", "batch=4"))
@@ -270,12 +234,9 @@ def test_another_training_is_not_mixed_in(tables: tuple[Path, Path], tmp_path: P
         (["--set", "agents=3", "--set", "gama=1"], "there is no setting 'gama'"),
         (["--preset", "papyrus"], "there is no preset 'papyrus'"),
         (["--set", "strategies=[tot]"], "the outcomes have no strategy 'tot'"),
-        (["--set", "strategies=cot"], "give a list such as [cot, self_ask]"),
-        (["--set", "weight=trust"], "weight is 'trust'"),
         (["--lm", "openai/x"], "--lm is for training by asking"),
         (["--budget", "3 calls"], "--budget is for training by asking"),
         (["--train", "x.jsonl"], "--outcomes FILE or --train"),
-        (["--set", "seed=4", "--seed", "3"], "seed is 3 and in the settings 4"),
         (["--embedding", "./no/such/model"], "there is no folder ./no/such/model"),
     ],
 )
@@ -302,7 +263,6 @@ def test_bad_files_are_refused_in_one_sentence(tables: tuple[Path, Path], tmp_pa
     missing = folkmoot("train", "--out", tmp_path / "n")
     assert "give what to learn from" in refused(missing)
     assert "--out is missing" in refused(folkmoot("train", "--outcomes", tables[0]))
-    assert "cannot be trained" in refused(folkmoot("train", "single:cot", "--outcomes", tables[0]))
     two = write(tmp_path / "two.jsonl", *planted(4, 5, agents=["a", "b"]))
     several = folkmoot("train", "--outcomes", two, "--out", tmp_path / "n", "--set", "agents=5")
     assert "the outcomes have 2 agents, not 5" in refused(several)
@@ -323,41 +283,13 @@ def test_evaluate_refuses_what_is_no_trained_network(
     assert "both given" in refused(both)
 
 
-def test_missing_answers_are_told(tables: tuple[Path, Path], tmp_path: Path) -> None:
-    holes = write(tmp_path / "holes.jsonl", *planted(30, 1)[2:])
-    done = trained((holes, tables[1]), tmp_path / "net", "--json")
-    assert done.exit_code == 0
-    assert "2 of 90 training answers are missing" in done.stderr
-    assert json.loads(done.stdout)["training"]["missing"] == 2
-
-
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    "preset",
-    [
-        "supervised",
-        *(
-            pytest.param(name, marks=pytest.mark.nightly)
-            for name in ("consensus_aware", "gamma_0", "gamma_0.7")
-        ),
-        "beyond",
-    ],
-)
+@pytest.mark.parametrize("preset", ["supervised", "consensus_aware", "gamma_0.7", "beyond"])
 def test_presets_train(tables: tuple[Path, Path], tmp_path: Path, preset: str) -> None:
     words = ["--preset", preset, "--set", "max_epochs=3"]
     out = tmp_path / "net"
-    done = folkmoot(
-        "train",
-        "--outcomes",
-        tables[0],
-        "--test",
-        tables[1],
-        "--out",
-        out,
-        "--no-track",
-        "--json",
-        *words,
-    )
+    sources = ["--outcomes", tables[0], "--test", tables[1], "--out", out]
+    done = folkmoot("train", *sources, "--no-track", "--json", *words)
     assert done.exit_code == 0, done.output
     assert json.loads((out / "training.json").read_text())["preset"] == preset
     if preset == "beyond":
@@ -431,21 +363,6 @@ def test_the_model_of_a_replay_answers(
     found = loaded.predict([{"question": "Where is money?", "choices": {"A": "bank", "B": "mall"}}])
     assert found["answer"].tolist() == ["A"]
     assert {body["temperature"] for body in scripted.bodies} == {0.7}
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--set", "k=4"], "the graph of 5 agents with k = 4 is complete"),
-        (["--preset", "paper"], "graph and trust cannot change the policies' logits"),
-    ],
-)
-def test_mechanisms_that_are_idle_are_warned_of(
-    tables: tuple[Path, Path], tmp_path: Path, words: list[str], said: str
-) -> None:
-    assert said in trained(tables, tmp_path / "net", *words).stderr
-    assert said not in trained(tables, tmp_path / "standing").stderr
 
 
 def test_from_python(tables: tuple[Path, Path], tmp_path: Path) -> None:
@@ -536,7 +453,7 @@ def test_a_live_training_that_is_killed_repeats_no_call(tables: Any, tmp_path: P
         out = tmp_path / "cut"
         words = live_words(tmp_path, server.url, out)
         killed = started(*words)
-        wait_for(lambda: len(list((out / "checkpoint").glob("step-*"))) > 0, killed)
+        wait_for((out / "checkpoint.safetensors").exists, killed)
         killed.send_signal(signal.SIGKILL)
         killed.wait(60)
         kept = (out / "training" / "calls.jsonl").read_bytes().count(b"\n")
@@ -586,41 +503,6 @@ def test_a_live_training_refuses_before_any_call(
     assert plan.exit_code == 0
     assert json.loads(plan.stdout)["training"] == {"questions": 12, "most_calls": 72}
     assert not scripted.bodies
-
-
-def test_an_lm_that_is_refused_ends_a_live_training(tables: Any, tmp_path: Path) -> None:
-    with ScriptedServer(lambda body: (401, {}, {"error": {"message": "no"}})) as server:
-        done = folkmoot(*live_words(tmp_path, server.url, tmp_path / "net"))
-    assert done.exit_code == 2
-    assert "OPENAI_API_KEY" in done.stderr or "key" in done.stderr
-    assert len(done.stderr.strip().splitlines()) <= 8
-
-
-def test_a_trained_network_is_a_program(tables: Any, tmp_path: Path) -> None:
-    from folkmoot.modules.protocols.registry import PROTOCOLS
-
-    if "network" not in PROTOCOLS:
-        pytest.skip("programs.py does not know networks yet")
-    with ScriptedServer(by_strategy) as server:
-        assert folkmoot(*live_words(tmp_path, server.url, tmp_path / "net")).exit_code == 0
-        words = ["--data", tmp_path / "exam.jsonl", *lm(server), "--no-track", "--json", "--out"]
-        done = folkmoot("evaluate", f"network:{tmp_path / 'net'}", *words, tmp_path / "again")
-        assert done.exit_code == 0, done.output
-        first = [
-            json.loads(line)
-            for line in (tmp_path / "net" / "results.jsonl").read_text().splitlines()
-        ]
-        second = [
-            json.loads(line)
-            for line in (tmp_path / "again" / "results.jsonl").read_text().splitlines()
-        ]
-        for one, two in zip(first, second, strict=True):
-            assert (one["id"], one["answer"]) == (two["id"], two["answer"])
-            assert [turn["strategy"] for turn in one["transcript"]] == [
-                turn["strategy"] for turn in two["transcript"]
-            ]
-        nowhere = folkmoot("evaluate", "network:nowhere", *words, tmp_path / "x")
-        assert "there is no folder nowhere" in refused(nowhere)
 
 
 def test_graph_and_trust_change_on_recorded_answers(

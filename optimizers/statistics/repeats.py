@@ -1,0 +1,51 @@
+"""Repeats of one question: how much answers to it vary, and how often it is worth asking again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Spread(NamedTuple):
+    """Variances of scores: `within` a question, between its repeats, and `between` questions."""
+
+    within: float
+    between: float
+
+
+def spread_of(scores: Sequence[Sequence[float]]) -> Spread:
+    """The variance within and between questions, from the scores of each one's repeats.
+
+    Unbiased, as in a one-way analysis of variance; the variance between questions is never below
+    0. Raises ValueError unless two questions have two repeats each.
+    """
+    repeated = [np.asarray(one, dtype=float) for one in scores if len(one) > 1]
+    if len(repeated) < 2:
+        raise ValueError("two questions need at least two repeats each")
+    freedom = sum(len(one) - 1 for one in repeated)
+    within = math.fsum(((one - one.mean()) ** 2).sum() for one in repeated) / freedom
+    means = [one.mean() for one in repeated]
+    noise = within * float(np.mean([1 / len(one) for one in repeated]))
+    return Spread(within, max(0.0, float(np.var(means, ddof=1)) - noise))
+
+
+def best_repeats(spread: Spread, question: float = 0.0, repeat: float = 1.0) -> float:
+    """How often to ask each question for the least standard error at a given bill:
+
+        K* = sqrt(within / between * question / repeat)
+
+    Args: question: what one more question costs beside its answers, such as its label.
+        repeat: what one answer costs, in the same unit.
+
+    0 where a question costs only its calls: then new questions come first, and repeats pay when
+    the list is used up. Infinite where questions do not differ. Raises ValueError for a negative
+    price, or a repeat that costs nothing.
+    """
+    if question < 0 or repeat <= 0:
+        raise ValueError("a question must not cost less than 0, and a repeat more than 0")
+    if spread.between <= 0:
+        return math.inf if spread.within > 0 else 0.0
+    return math.sqrt(spread.within / spread.between * question / repeat)

@@ -1,0 +1,28 @@
+"""Sentences about results, each written once in a template."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+
+from .wording import counted, percent
+
+
+def sentence(package: str, template: str, name: str, *values: Any) -> str:
+    """Write the macro of that name of a room's template about these values, on one line."""
+    return " ".join(str(getattr(_macros(package, template), name)(*values)).split())
+
+
+@cache
+def _macros(package: str, template: str) -> Any:
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {
+        "counted": counted,
+        "percent": percent,
+        "share": "{:.0%}".format,
+        "comma": "{:,}".format,
+    }
+    return environment.from_string((files(package) / template).read_text(encoding="utf-8")).module

@@ -1,0 +1,91 @@
+"""What a user asks of `folkmoot controls` and `fm.controls`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
+
+from typer import Argument, Option
+
+from ..base.request import (
+    AnyMetric,
+    AnyQuestions,
+    Cache,
+    Concurrency,
+    Priced,
+    ProgressOption,
+    RetryErrors,
+    Seats,
+    Spending,
+    folder,
+    tracked,
+)
+
+if TYPE_CHECKING:
+    from ..evaluation.earlier import Evaluation
+
+    AnyRun: TypeAlias = Evaluation | str | Path
+else:  # --help does without what reads runs
+    AnyRun = Any
+
+
+@dataclass
+class ControlsRequest(Seats, Spending):
+    """Say where a team's gain over one of its agents comes from.
+
+    The run of a team is split into parts: the vote of first answers, thinking again alone, the
+    presence of peers, the content of what they say, and whoever decides. New calls branch from the
+    recorded first answers. An imported dialogue needs none, and tells the vote, the talk as a whole
+    and the decider apart.
+    """
+
+    example: ClassVar[str] = 'controls runs/talk --budget "1 USD"'
+    own_defaults: ClassVar[tuple[str, ...]] = ("lm", "api_base", "metric")
+
+    run: Annotated[
+        AnyRun, str, Argument(metavar="RUN", help="Folder of a team's run; in Python also the run.")
+    ]
+    _: KW_ONLY
+    arms: Annotated[
+        Sequence[str],
+        list[str],
+        Option(
+            "--arms",
+            metavar="NAME,…",
+            help="Arms beside the path: stance, one_context, self_consistency, thinking, or none. "
+            "Default: all that the team's LM allows.",
+        ),
+    ] = ()
+    without: Annotated[
+        Sequence[str], list[str], Option("--without", metavar="NAME,…", help="Leave out an arm.")
+    ] = ()
+    questions: Annotated[
+        AnyQuestions | None,
+        str | None,
+        Option(
+            "--data",
+            metavar="NAME|FILE",
+            help="The questions of the run. Default: as the run notes.",
+        ),
+    ] = None
+    metric: Annotated[
+        AnyMetric | None,
+        str | None,
+        Option(
+            metavar="NAME", help="What the run was scored by that used your own module:function."
+        ),
+    ] = None
+    out: Annotated[
+        str | Path | None,
+        Path | None,
+        folder("Folder of the result and the arms. Default: controls in the run's."),
+    ] = None
+    seed: Annotated[int, Option(help="Draws whose arguments the placebo shows.")] = 0
+    retry_errors: RetryErrors = False
+    concurrency: Concurrency = 64
+    price: Priced = None
+    cache: Cache = True
+    tracking: Annotated[bool, tracked()] = True
+    progress: ProgressOption = None

@@ -1,0 +1,272 @@
+"""Controls of recorded teams: arms, exact sums, ties, budgets, resuming, imports, damaged files."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from cli_helpers import folkmoot
+
+import folkmoot as fm
+from folkmoot.modules.agents.exchange import Hear
+from folkmoot.modules.agents.seat import Seat
+from folkmoot.modules.agents.transcript import Task, Turn
+from folkmoot.modules.protocols.program import prediction_of
+from folkmoot.optimizers.statistics.controls import PARTS, expected_vote, gain_part, half_width
+from folkmoot.pipelines.testing.replies import filled, text_of
+from folkmoot.pipelines.testing.scripted_lm import scripted_lm
+from folkmoot.signatures.roles import Intuitive, Reasoner
+
+QUESTIONS = [
+    fm.Question(
+        id=f"q{number}",
+        question=f"What is the colour of flag {number}?",
+        choices={"A": "red", "B": "blue", "C": "green"},
+        answer="ABC"[number % 3],
+    )
+    for number in range(12)
+]
+ROLES = ["intuitive", "reasoner", "critic"]
+
+
+class Scripted:
+    """An LM that ignores its peers: right in three of five replies, drawn anew in every call."""
+
+    def __init__(self) -> None:
+        self.prompts: list[str] = []
+        self.lm = scripted_lm(self.reply)
+
+    def reply(self, body: dict[str, Any]) -> str:
+        text = text_of(body)
+        self.prompts.append(text)
+        number = int(re.search(r"flag (\d+)", text)[1])  # type: ignore[index]
+        draw = random.Random(len(self.prompts))
+        right = draw.random() < 0.6
+        return filled(body, "ABC"[number % 3] if right else draw.choice("ABC"), f"said {number}")
+
+    @property
+    def calls(self) -> int:
+        return len(self.prompts)
+
+
+def recorded(scripted: Scripted, out: Path, opening: str = "blind", rounds: int = 3) -> Any:
+    team = fm.Deliberation(ROLES, "judge", rounds, opening=opening)
+    return fm.evaluate(team, QUESTIONS, lm=scripted.lm, out=out, tracking=False, progress=False)
+
+
+def controls(run: Any, scripted: Scripted, **more: Any) -> fm.Controls:
+    return fm.controls(run, lm=scripted.lm, tracking=False, progress=False, **more)
+
+
+def test_parts_sum_to_the_gain_and_each_arm_is_told_its_own(tmp_path: Path) -> None:
+    scripted = Scripted()
+    run = recorded(scripted, tmp_path / "run")
+    before = scripted.calls
+    found = controls(run, scripted)
+    result = found.to_dict()
+    assert list(result["parts"]) == list(PARTS)
+    assert sum(part["value"] for part in result["parts"].values()) == result["total"]["value"]
+    levels = result["levels"]
+    assert result["total"]["value"] == pytest.approx(levels["team"] - levels["first"])
+    assert levels["team"] == pytest.approx(run.score)
+    asked, start = {}, before
+    for name in ("isolated", "placebo", "stance"):
+        count = result["arms"][name]["usage"]["calls"]
+        asked[name] = [heard_in(prompt) for prompt in scripted.prompts[start : start + count]]
+        start += count
+    firsts = [[turn["answer"] for turn in row["transcript"][:3]] for row in run.rows]
+    contested = sum(len(set(answers)) > 1 for answers in firsts)
+    for name, prompts in asked.items():
+        assert 3 * contested <= len(prompts) <= 6 * contested, name
+    for number, heard in asked["isolated"]:
+        assert len({speaker for speaker, _ in heard}) == 1
+        assert all(f"said {number}\n" in text for _, text in heard)
+    for number, heard in asked["placebo"]:
+        foreign = [text for _, text in heard if f"said {number}\n" not in text]
+        assert len(foreign) >= 2
+        assert all(re.search(r"Answer: (red|blue|green)", text) for text in foreign)
+    for _, heard in asked["stance"]:
+        assert sum("said" not in text for _, text in heard) >= 2
+        assert all("Answer: " in text for _, text in heard)
+
+
+def heard_in(prompt: str) -> tuple[int, list[tuple[str, str]]]:
+    """The question of a prompt, and who is quoted in it to have said what."""
+    number = int(re.search(r"flag (\d+)", prompt)[1])  # type: ignore[index]
+    quoted = re.findall(r"<<<(\w+), round \d+\n(.*?)>>>", prompt, re.DOTALL)
+    return number, quoted
+
+
+def test_agents_who_spoke_in_turn_answer_afresh(tmp_path: Path) -> None:
+    scripted = Scripted()
+    run = recorded(scripted, tmp_path / "run", "in_turn")
+    before = scripted.calls
+    found = controls(run, scripted, arms=["none"])
+    fresh = [heard for _, heard in map(heard_in, scripted.prompts[before : before + 36])]
+    assert fresh == [[]] * 36
+    assert set(found.arms) == {"isolated", "placebo", "best_member"}
+    assert found.parts["content"] is not None
+
+
+def test_the_same_call_asks_nothing_twice_and_arms_can_be_chosen(tmp_path: Path) -> None:
+    scripted = Scripted()
+    run = recorded(scripted, tmp_path / "run")
+    first = controls(run, scripted, arms=["one_context"])
+    calls = scripted.calls
+    assert "stance" not in first.arms
+    assert "one_context" in first.arms
+    again = controls(tmp_path / "run", scripted, without=["stance,self_consistency,thinking"])
+    assert scripted.calls == calls
+    assert again.to_dict()["parts"] == first.to_dict()["parts"]
+    with pytest.raises(fm.UserError, match="one_context"):
+        controls(run, scripted, arms=["one_contxt"])
+    with pytest.raises(fm.UserError, match="differs"):
+        controls(run, scripted, seed=1)
+    with pytest.raises(fm.UserError, match="not an LM of"):
+        fm.controls(run, lm=scripted_lm(scripted.reply, "openai/other"), tracking=False)
+
+
+def test_a_budget_ends_it_and_more_money_goes_on(tmp_path: Path) -> None:
+    scripted = Scripted()
+    run = recorded(scripted, tmp_path / "run")
+    before = scripted.calls
+    short = controls(run, scripted, budget="40 calls", arms=["none"])
+    assert scripted.calls - before <= 40
+    assert short.stopped
+    assert "budget" in short.stopped
+    whole = controls(run, scripted, budget="400 calls", arms=["none"])
+    assert whole.stopped is None
+    assert whole.to_dict()["questions"] == len(QUESTIONS)
+    rows = (tmp_path / "run/controls/arms/placebo/results.jsonl").read_text().splitlines()
+    assert len(rows) == len(QUESTIONS)
+
+
+def test_an_imported_dialogue_tells_vote_talk_and_decider_without_a_call(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    lines = []
+    for number in range(20):
+        last = "A" if number < 15 else "B"
+        turns = [[0, "a", "A"], [0, "b", "B"], [1, "a", last], [1, "b", last]]
+        lines.append(
+            {
+                "question_id": f"q{number}",
+                "run": "team",
+                "gold": "A",
+                "final": last,
+                "final_correct": last == "A",
+                "turns": turns,
+            }
+        )
+    log.write_text("\n".join(map(json.dumps, lines)))
+    fm.import_log(log, out=tmp_path / "imported")
+    done = folkmoot("controls", str(tmp_path / "imported/team"), "--json", "--no-track")
+    told = json.loads(done.stdout)
+    assert told["parts"]["sampling"]["value"] == 0
+    assert told["parts"]["content"] == {"value": None, "low": None, "high": None}
+    assert told["talk"]["value"] == pytest.approx(0.25)
+    assert told["total"]["value"] == pytest.approx(0.25)
+    assert told["arms"]["best_member"]["score"] == 1
+    assert "talk adds +25.0" in told["sentence"]
+    assert "talk adds" in folkmoot("report", str(tmp_path / "imported/team"), "--json").stdout or (
+        "talk adds" in (tmp_path / "imported/team/report.html").read_text()
+    )
+
+
+class TwoOpinions(fm.Program):
+    """A protocol of a user's own: two agents answer apart, then each reads the other once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.agents = [Seat("intuitive", Intuitive), Seat("reasoner", Reasoner)]
+
+    def describe(self) -> dict[str, Any]:
+        return {"program": "two_opinions"}
+
+    def exchange(self) -> fm.Exchange:
+        return fm.Exchange(["intuitive", "reasoner"], self.again)
+
+    async def again(self, task: Task, recorded: Any, hear: Hear) -> list[Turn]:
+        first = list(recorded[:2])
+        second = [
+            await agent.ask(task, round=2, discussion=hear(agent.name, first))
+            for agent in self.agents
+        ]
+        return [*first, *second]
+
+    async def solve(self, task: Task) -> dspy.Prediction:
+        first = [await agent.ask(task) for agent in self.agents]
+        turns = await self.again(task, first, lambda _, turns: turns)
+        return prediction_of(task, turns[-1].answer, "reasoner", turns, rounds=2)
+
+
+def test_a_protocol_of_ones_own_declares_its_exchange(tmp_path: Path) -> None:
+    scripted = Scripted()
+    run = fm.evaluate(
+        TwoOpinions(), QUESTIONS, lm=scripted.lm, out=tmp_path, tracking=False, progress=False
+    )
+    before = scripted.calls
+    found = controls(run, scripted, arms=["stance"])
+    assert scripted.calls - before == 3 * 2 * len(QUESTIONS)
+    assert all(part is not None for part in found.parts.values())
+
+
+def test_reasoners_who_never_read_each_other_need_no_call_on_the_path(tmp_path: Path) -> None:
+    scripted = Scripted()
+    team = fm.CausalConsistency(3, 1)
+    run = fm.evaluate(team, QUESTIONS, lm=scripted.lm, out=tmp_path, tracking=False, progress=False)
+    before = scripted.calls
+    found = controls(run, scripted, arms=["none"])
+    assert scripted.calls == before
+    assert found.parts["presence"] == found.parts["content"]
+    assert found.parts["content"] is not None
+    assert found.parts["content"].value == 0
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda folder: (folder / "controls.json").write_text("{"),
+        lambda folder: (folder / "controls.json").write_text('{"result": {"parts": 3}}'),
+        lambda folder: (folder / "controls.json").write_text("[" * 10_000),
+    ],
+)
+def test_a_damaged_result_is_one_sentence_and_the_report_does_without(
+    tmp_path: Path, spoil: Callable[[Path], object]
+) -> None:
+    scripted = Scripted()
+    run = recorded(scripted, tmp_path / "run")
+    controls(run, scripted, arms=["none"])
+    spoil(tmp_path / "run/controls")
+    fm.report(run, tracking=False)
+    with pytest.raises(fm.UserError, match="controls"):
+        controls(run, scripted, arms=["none"])
+
+
+def test_one_agent_has_nothing_to_split(tmp_path: Path) -> None:
+    scripted = Scripted()
+    program = fm.SingleAgent("cot")
+    run = fm.evaluate(
+        program, QUESTIONS, lm=scripted.lm, out=tmp_path, tracking=False, progress=False
+    )
+    with pytest.raises(fm.UserError, match="two or more agents"):
+        controls(run, scripted)
+
+
+def test_ties_are_split_and_intervals_widen_where_few_questions_differ() -> None:
+    score = {"A": 1.0, "B": 0.0, "C": 0.0}.__getitem__
+    assert expected_vote(["A", "B", None], score) == 0.5
+    assert expected_vote(["A", "B", "B"], score) == 0
+    assert expected_vote([None, None], score) == 0
+    nothing = gain_part([0.0] * 200)
+    assert nothing.value == 0
+    assert nothing.low < -0.005
+    assert nothing.high == -nothing.low
+    assert gain_part([1.0]) == (1, -1, 1)
+    assert half_width(200) == pytest.approx(0.05, abs=0.002)
+    assert half_width(1_300) == pytest.approx(0.02, abs=0.001)
