@@ -412,7 +412,7 @@ def test_forensics_are_in_the_summary() -> None:
     run = {"program": {"program": "deliberation"}}
     summary = summarise([LOST, WON, SPLIT, AGREED], 4, lambda _: {}, run)
     figures = summary.to_dict()["forensics"]
-    assert figures["sycophancy"]["rate"]["value"] == 0.5
+    assert figures["sycophancy"]["rate"] == 0.5
     assert figures["oracle"]["gap"] == 0.5
     assert figures["agent"]["r"]["shapley"] == 0.375
     assert figures["agent"]["i"]["flips"]["right_to_wrong"] == 1

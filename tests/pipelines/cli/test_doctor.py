@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -79,18 +80,16 @@ def test_every_trouble_has_a_fix(
 def test_a_package_of_the_wrong_version_is_named(
     checks: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def version(name: str) -> str:
-        if name == "dspy":
-            return "2.0"
-        if name == "optuna":
-            raise metadata.PackageNotFoundError(name)
-        return metadata.version(name)
+    def found_of(name: str) -> list[Any]:
+        versions = {"dspy": "2.0", "optuna": None}
+        version = versions.get(name, metadata.version(name))
+        return [] if version is None else [SimpleNamespace(version=version)]
 
-    monkeypatch.setattr(cli_doctor, "version", version)
+    monkeypatch.setattr(cli_doctor, "distributions", found_of)
     found = checks()["packages"]
     assert (found.status, found.fix) == ("fail", "pip install --upgrade folkmoot")
-    assert "dspy 2.0 is not" in found.said
-    assert "optuna is missing" in found.said
+    assert "dspy is 2.0, not " in found.said
+    assert "optuna is missing, not " in found.said
 
 
 def test_a_store_is_counted_and_must_be_writable(
