@@ -51,7 +51,7 @@ ROOMS = {
             "reproduction",
             "reporting",
         ),
-        *("contest", "testing", "cli"),
+        *("contest", "testing", "serving", "cli"),
     ],
 }
 SIBLINGS = {"compilation", "tuning", "training", "distillation", "reproduction", "reporting"}

@@ -18,7 +18,7 @@ from .program import Program, SeatTurns, solved_by
 from .single import SingleAgent
 
 ALWAYS, NEVER = "always", "never"
-CHEAP, TEAM = "cheap", "team"
+CHEAP, TEAM, PERSON = "cheap", "team", "person"
 SIGNS = (
     "agreement",
     "unreadable",

@@ -122,7 +122,6 @@ class RunSettings(DataSettings, total=False):
     train_fingerprint: str
     demos: int
     demo_seed: int | None
-    step_limit: int
     alone: list[str]
     repeats: int
     permute: bool

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
 def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
     """Evaluate a program; a trained network also on recorded answers, without LM calls."""
-    from ..evaluation.evaluate import carry_out, carry_out_limits
+    from ..evaluation.evaluate import carry_out
     from ..evaluation.plan import plan_evaluation
-    from ..evaluation.step_limits import plan_step_limits
     from .life import live
 
     def show(result: Evaluation) -> None:
@@ -39,9 +38,6 @@ def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
         from .learn import evaluate_outcomes
 
         evaluate_outcomes(request, view)
-    elif request.step_limits:
-        limits = plan_step_limits(request, stored=True)
-        live(request, view, limits, lambda plan, _: carry_out_limits(plan))
     else:
         plan = plan_evaluation(request, stored=True)
         live(request, view, plan, carry_out, lambda plan: left_in(plan.out), show)

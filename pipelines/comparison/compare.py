@@ -37,8 +37,7 @@ from .verdict import A, B, conclude, prices_of
 from .words import say
 
 if TYPE_CHECKING:
-    from .match_plan import MatchPlan
-    from .request import MatchRequest
+    from .match_budget import MatchPlan
 
 NO_CLUSTERS = "none"
 
@@ -49,24 +48,24 @@ class ComparisonPlan:
 
     request: CompareRequest
     runs: Mapping[str, Evaluation | None]
-    match: tuple[MatchPlan, MatchRequest] | None = None
+    match: MatchPlan | None = None
 
     title = "compare"
     warnings: Sequence[str] = ()
 
     @property
     def out(self) -> Path | None:
-        return self.match[0].home if self.match else None
+        return self.match.home if self.match else None
 
     @property
     def cost(self) -> tuple[float, float] | None:
-        return self.match[0].cost if self.match else (0.0, 0.0)
+        return self.match.cost if self.match else (0.0, 0.0)
 
     def lines(self) -> Sequence[str]:
-        return self.match[0].lines() if self.match else ()
+        return self.match.lines() if self.match else ()
 
     def to_dict(self) -> dict[str, Any]:
-        return self.match[0].to_dict() if self.match else {"runs": list(self.runs)}
+        return self.match.to_dict() if self.match else {"runs": list(self.runs)}
 
 
 @entry(CompareRequest)
@@ -145,10 +144,10 @@ def carry_out_comparison(
     if plan.match is not None:
         from .match_budget import match_note, run_match  # brings DSPy
 
-        baseline = run_match(*plan.match)
+        baseline = run_match(plan.match)
         runs[MATCHED] = baseline
         stopped = baseline.summary.stopped
-        notes = [match_note(baseline, plan.match[0].name)]
+        notes = [match_note(baseline, plan.match.name)]
         notes += [f"The baseline is not finished: {stopped}."] if stopped else []
     opened = [run for run in runs.values() if run is not None]
     comparison = compared_runs(opened, list(runs), plan.request)

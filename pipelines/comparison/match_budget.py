@@ -2,46 +2,148 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import dspy
 
 from ...modules.base.errors import UserError
+from ...modules.base.usage import Usage
 from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
-from ...modules.reading.metrics import metric_of_run
+from ...modules.reading.metrics import Metric, metric_of_run
 from ...modules.reading.question import Question
-from ..base.budget import Budget, BudgetSpent
+from ...modules.reading.row import ResultRow
+from ..base.budget import Account, Budget, BudgetSpent, open_account
 from ..base.journal import read_object
 from ..base.request import entry
 from ..base.run_files import LMFields
+from ..base.wording import counted, money
 from ..data import load as data
 from ..evaluation.earlier import Evaluation, earlier
+from ..evaluation.estimate import estimate, left_of, likely
 from ..evaluation.evaluate import evaluate
+from ..lms.foreign import billed_as
+from ..lms.ledger import read_ledger, usage_of
 from ..lms.named import lm as make_lm
 from ..lms.named import lm_given
+from ..lms.prices import Prices
 from ..programs.seats import Seating
 from ..runs.books import open_books
 from ..runs.describe import lms_of
 from ..runs.manifest import MANIFEST, name_of_run
 from .confounds import ARMS
-from .match_plan import (
-    Match,
-    MatchPlan,
-    arm_of,
-    costliest,
-    dollars_per_question,
-    measured_match,
-    sampling,
-    spent_by,
-)
-from .matched import MATCH, same_lm
+from .matched import MATCH, TOLERANCE, Match, same_lm, tokens_per_question, usages_of
 from .request import CompareRequest, MatchRequest
 from .run_again import lms_of_run, noted_prices, questions_of
 from .words import say
+
+PILOT = 8
+"""Questions, evenly spaced, that are asked once to learn what a sample takes."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One LM alone, the folder of its pilot and samples, and how many calls are left to make."""
+
+    lm: Any
+    identity: LMFields
+    folder: Path
+    match: Match
+    calls: int
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What those calls are likely to cost; None where the price is not known."""
+        per_sample = self.match.cost_per_sample
+        return None if per_sample is None else per_sample * self.calls
+
+
+@dataclass(frozen=True)
+class MatchPlan:
+    """A budget-matched baseline that is checked; no LM has been called.
+
+    `ceiling` is the budget that was given, or else what the run took on as many questions, those of
+    the `pilot` too, for each of the `arms`, and a fifth more.
+    """
+
+    request: MatchRequest
+    run: Evaluation
+    pilot: Sequence[Question]
+    arms: Sequence[Arm]
+    metric: Metric
+    home: Path
+    name: str
+
+    @property
+    def ceiling(self) -> Budget:
+        budget = self.request.budget
+        if budget is not None:
+            return Budget.parse(budget) if isinstance(budget, str) else budget
+        times = TOLERANCE * len(self.arms) * (len(self.request.questions) + len(self.pilot))
+        bill = self.arms[0].match
+        if bill.cost_per_question is not None:
+            return Budget(usd=float(f"{times * bill.cost_per_question:.3g}"))
+        return Budget(tokens=math.ceil(times * bill.tokens_per_question))
+
+    @property
+    def cost(self) -> tuple[float, float] | None:
+        """What it is likely to cost in dollars, and at most; None where a price is not known."""
+        costs = [arm.cost_usd for arm in self.arms if arm.cost_usd is not None]
+        if len(costs) < len(self.arms):
+            return None
+        most = self.ceiling.usd or sum(costs)
+        return min(sum(costs), most), most if sum(costs) else 0.0
+
+    def account(self) -> Account:
+        """What earlier attempts left of the ceiling. Raises UserError for a budget that cannot be
+        held.
+        """
+        spent = Usage()
+        for arm in self.arms:
+            for folder in (arm.folder / "pilot", *arm.folder.glob("*-samples")):
+                for line in read_ledger(folder):
+                    # A call that a stop cut off is booked as the most that it may have taken: many
+                    # of them would end the next attempt at once.
+                    if self.request.budget is not None or not line.get("lost"):
+                        spent.add(usage_of(line))
+        return open_account(self.ceiling, [billed_as(arm.lm) for arm in self.arms], spent)
+
+    def lines(self) -> list[str]:
+        """How often each LM is likely to be asked, what that takes, and the ceiling."""
+        questions = counted(len(self.request.questions), "question")
+        lines = [f"{questions} again, by 1 agent for the bill of {self.name}"]
+        for arm in self.arms:
+            samples, calls = counted(arm.match.samples, "sample"), counted(arm.calls, "call")
+            pilot = f" (estimated: a pilot of {counted(len(self.pilot), 'question')} decides)"
+            line = f"{arm.identity['endpoint']}: {samples} per question, {calls}"
+            lines.append(line + pilot * (not arm.match.pilot))
+        why = ", as much as it took and a fifth more; --budget sets another one"
+        cost = money(self.cost and self.cost[0])
+        return [*lines, f"cost: {cost}; at most {self.ceiling}{why * (not self.request.budget)}"]
+
+    def to_dict(self) -> dict[str, Any]:
+        arms = {
+            arm.identity["name"]: {
+                "samples": arm.match.samples,
+                "calls": arm.calls,
+                "cost_usd": arm.cost_usd,
+            }
+            for arm in self.arms
+        }
+        return {
+            "run": str(self.run.folder),
+            "out": str(self.home),
+            "questions": len(self.request.questions),
+            "tokens_per_question": self.arms[0].match.tokens_per_question,
+            "cost_per_question": self.arms[0].match.cost_per_question,
+            "lms": arms,
+            "cost_usd": self.cost,
+            "budget": str(self.ceiling),
+        }
 
 
 @entry(MatchRequest)
@@ -59,7 +161,7 @@ def match_budget(request: MatchRequest) -> Evaluation:
         a budget is given), a budget that cannot be held or ends before there is a baseline, and
         whatever `evaluate` raises.
     """
-    return run_match(plan_match(request), request)
+    return run_match(plan_match(request))
 
 
 def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
@@ -74,8 +176,6 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
             f"the questions are not those that {matched.folder} ran on: give the same ones, in "
             f"the same order"
         )
-    if request.pilot < 1:
-        raise UserError(f"pilot is {request.pilot}: give a number of questions from 1 up")
     prices: Mapping[str, Any] = noted_prices(matched)
     lms = [
         make_lm(one, price=prices.get(one)) if isinstance(one, str) else lm_given(one)
@@ -83,19 +183,15 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
     ]
     used = [_checked_lm(matched, one) for one in lms]
     metric = metric_of_run(described, request.metric)
-    spent = replace(spent_by(matched), cost_per_question=dollars_per_question(matched, lms))
+    spent = replace(_spent_by(matched), cost_per_question=_dollars_per_question(matched, lms))
     home = matched.folder / MATCH if request.out is None else Path(request.out)
-    pilot = evenly_spaced(questions, request.pilot)
+    pilot = evenly_spaced(questions, PILOT)
     arms = []
     for one, identity in zip(lms, used, strict=True):
         folder = home if len(lms) == 1 else home / re.sub(r"[^\w.-]+", "-", identity["name"])
         alone = replace(spent, lm=identity["name"] if len(lms) > 1 else "")
-        arms.append(arm_of(one, identity, folder, alone, questions, pilot, metric))
-    budget = Budget.parse(request.budget) if isinstance(request.budget, str) else request.budget
-    name = name or name_of_run(described)
-    plan = MatchPlan(
-        matched, questions, pilot, arms, metric, home, budget, request.concurrency, name
-    )
+        arms.append(_arm(one, identity, folder, alone, questions, pilot))
+    plan = MatchPlan(request, matched, pilot, arms, metric, home, name or name_of_run(described))
     plan.account()  # refused now rather than after a question
     return plan
 
@@ -106,62 +202,68 @@ def plan_costliest(
     names: Sequence[str],
     *,
     keyless: bool = False,
-) -> tuple[MatchPlan, MatchRequest]:
-    """Plan a match of the run that took most per question, on its own questions and LMs, which are
-    read and made again; for a plan alone, `keyless`, without their keys.
+) -> MatchPlan:
+    """Plan a match of the run that took most per question, in dollars where all are known, else
+    tokens, on its own questions and LMs, which are read and made again; for a plan alone,
+    `keyless`, without their keys.
     """
-    place = costliest(runs)
+    costs = [_cost_per_question(run.rows) for run in runs]
+    spent = [tokens_per_question(run.rows)[0] for run in runs] if None in costs else costs
+    place = max(range(len(runs)), key=lambda place: spent[place] or 0.0)
     run = runs[place]
+    _spent_by(run)  # refused before its questions are read
     match = MatchRequest(
         run=run,
         questions=questions_of(run, request.data),
         lm=lms_of_run(run, Seating(request, keyless=keyless), "self-consistency"),
         **request.named("metric", "out", "budget", "concurrency", "progress"),
     )
-    return plan_match(match, names[place]), match
+    return plan_match(match, names[place])
 
 
-def run_match(plan: MatchPlan, request: MatchRequest) -> Evaluation:
+def run_match(plan: MatchPlan) -> Evaluation:
     """Do what was planned; see `match_budget`."""
-    described = plan.run.summary.run
-    tracked = (read_object(plan.run.folder / MANIFEST) or {}).get("mlflow_run_id") is not None
+    request, described = plan.request, plan.run.summary.run
     settings = {
         **described["settings"],
-        **_BASELINE,
+        "command": "compare",
+        "program_spec": f"single:{SELF_CONSISTENCY}",
+        "sets": [],
+        "demos": 0,
         "budget": str(plan.ceiling),
         "run_name": None,
         ARMS: [arm.identity["endpoint"] for arm in plan.arms],
     }
+    tracked = (read_object(plan.run.folder / MANIFEST) or {}).get("mlflow_run_id") is not None
     baselines = []
     with open_books(account=plan.account()):
         for arm in plan.arms:
             shared: dict[str, Any] = {
                 "lm": arm.lm,
                 "metric": plan.metric,
-                "concurrency": plan.concurrency,
+                "concurrency": request.concurrency,
             }
             # From the cache, the pilot would not tell what a sample takes.
-            pilot = evaluate(
-                sampling(1),
-                plan.pilot,
-                out=arm.folder / "pilot",
-                cache=False,
-                tracking=False,
-                progress=False,
-                **shared,
-            )
+            apart: dict[str, Any] = {"cache": False, "tracking": False, "progress": False}
+            pilot = evaluate(_sampling(1), plan.pilot, out=arm.folder / "pilot", **apart, **shared)
             if pilot.summary.stopped:
                 raise BudgetSpent(pilot.summary.stopped)
-            match = measured_match(arm.match, pilot)
-            if plan.budget is None and not match.fits:
+            match = _measured(arm.match, pilot)
+            if request.budget is None and not match.fits:
                 continue
-            label = {"label": _label(match, plan.name)}
+            on = f", on {match.lm}" if match.lm else ""
+            label = f"1 agent × {match.samples} for the budget of {plan.name}{on}"
             baseline = evaluate(
-                sampling(match.samples),
-                plan.questions,
+                _sampling(match.samples),
+                request.questions,
                 out=arm.folder / f"{match.samples}-samples",
                 tracking=tracked if request.tracking is None else request.tracking,
-                settings={**settings, **label, **(request.settings or {}), MATCH: asdict(match)},
+                settings={
+                    **settings,
+                    "label": label,
+                    **(request.settings or {}),
+                    MATCH: asdict(match),
+                },
                 parent=described.get("mlflow_parent_id"),
                 progress=request.progress,
                 **shared,
@@ -182,22 +284,9 @@ def run_match(plan: MatchPlan, request: MatchRequest) -> Evaluation:
 
 
 def match_note(baseline: Evaluation, name: str) -> str:
-    """How the samples of a baseline were found, in a sentence about the run of this name."""
+    """How the samples of a baseline were chosen, in a sentence about the run of this name."""
     settings: Any = baseline.summary.run["settings"]
     return say("match_note", name, Match(**settings[MATCH]), settings[ARMS])
-
-
-_BASELINE = {
-    "command": "compare",
-    "program_spec": f"single:{SELF_CONSISTENCY}",
-    "sets": [],
-    "demos": 0,
-}
-
-
-def _label(match: Match, name: str) -> str:
-    on = f", on {match.lm}" if match.lm else ""
-    return f"1 agent × {match.samples} for the budget of {name}{on}"
 
 
 def evenly_spaced(questions: Sequence[Question], most: int) -> list[Question]:
@@ -210,7 +299,7 @@ def _checked_lm(matched: Evaluation, lm: Any) -> LMFields:
     """What is known of the baseline's LM, which the run must have used: another one's tokens are
     another currency.
     """
-    program: SingleAgent = sampling(1)
+    program: SingleAgent = _sampling(1)
     used = lms_of(program, lm or dspy.settings.lm)["*"]
     lms = matched.summary.run["lms"].values()
     if not any(same_lm(used, other) for other in lms):
@@ -220,3 +309,83 @@ def _checked_lm(matched: Evaluation, lm: Any) -> LMFields:
             f"{', '.join(names) or 'none that is known'}: match it with that one"
         )
     return used
+
+
+def _arm(
+    lm: Any,
+    identity: LMFields,
+    folder: Path,
+    bill: Match,
+    questions: Sequence[Question],
+    pilot: Sequence[Question],
+) -> Arm:
+    """What an LM alone would take: as its pilot has shown, or estimated from the prompt of a
+    sample.
+    """
+    pilot_left, _ = left_of(folder / "pilot", pilot)
+    if not pilot_left:
+        match = _measured(bill, earlier(folder / "pilot"))
+        left, _ = left_of(folder / f"{match.samples}-samples", questions)
+        return Arm(lm, identity, folder, match, match.samples * len(left))
+    sample = estimate(_sampling(1), questions, lm, out=folder / "pilot")
+    tokens = sum(map(likely, filter(None, (sample.prompt_tokens, sample.completion_tokens))))
+    cost = None if sample.cost_usd is None else likely(sample.cost_usd) / len(questions)
+    match = replace(bill, tokens_per_sample=tokens / len(questions), cost_per_sample=cost)
+    return Arm(lm, identity, folder, match, len(pilot_left) + match.samples * len(questions))
+
+
+def _measured(spent: Match, pilot: Evaluation) -> Match:
+    """The match if a sample takes what it took in the pilot. Raises UserError where nobody counted
+    that.
+    """
+    tokens, questions = tokens_per_question(pilot.rows)
+    if tokens is None:
+        raise UserError(
+            f"what a sample takes is not known, since no question of the pilot in {pilot.folder} "
+            "was answered by an LM that counts tokens: see the errors in its rows, and delete it "
+            "to try again"
+        )
+    cost = _cost_per_question(pilot.rows)
+    return replace(spent, tokens_per_sample=tokens, pilot=questions, cost_per_sample=cost)
+
+
+def _sampling(samples: int) -> SingleAgent:
+    return SingleAgent(SELF_CONSISTENCY, samples=samples)
+
+
+def _cost_per_question(rows: Iterable[ResultRow], prices: Prices | None = None) -> float | None:
+    """Mean dollars of the answered questions, as they were or at other `prices`; None where a
+    price or a number of tokens is not known, or nothing was paid.
+    """
+    usages = [usage for usage in usages_of(rows) if usage.tokens is not None]
+    costs = [usage.cost_usd if prices is None else prices.cost(usage) for usage in usages]
+    known = [cost for cost in costs if cost is not None]
+    return sum(known) / len(known) if any(known) and len(known) == len(costs) else None
+
+
+def _spent_by(run: Evaluation) -> Match:
+    """What a run spent per question, with nothing known of a sample. Raises UserError where nobody
+    knows.
+    """
+    tokens, rows = tokens_per_question(run.rows)
+    if tokens is None:
+        raise UserError(
+            f"what {run.folder} spent is not known: its questions failed, its answers came from a "
+            "record or cache, or its LM did not count tokens; match a run that paid for its "
+            f"answers, or set the samples of single:{SELF_CONSISTENCY} yourself"
+        )
+    return Match(tokens, rows)
+
+
+def _dollars_per_question(run: Evaluation, lms: Sequence[Any]) -> float | None:
+    """What the run spent per question; None where the price of one of these LMs is not known.
+
+    The tokens of a run of one LM cost what that LM is said to cost now, so that both sides are
+    priced alike.
+    """
+    prices = [billed_as(one).prices for one in lms]
+    if None in prices:
+        return None
+    alone = len({lm["name"] for lm in run.summary.run["lms"].values()}) == 1
+    own = prices[0] if alone and prices[0] is not None and not prices[0].steps else None
+    return _cost_per_question(run.rows, own)

@@ -1,12 +1,16 @@
-"""Baselines that were matched to a run before: where they lie, and what a question takes."""
+"""Baselines with the budget of a run: what a question takes, how many samples that pays for, and
+where such a baseline lies.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.usage import Usage
@@ -14,11 +18,67 @@ from ...modules.reading.row import ResultRow, taken
 from ..base.run_files import LMFields
 from ..evaluation.earlier import Evaluation, earlier
 from ..runs.folder import MANIFEST
+from .words import say
 
 MATCH = "match-budget"
 """The folder, in that of the run that is matched, and a baseline's setting."""
 
 MATCHED = "1 agent, same budget"
+
+TOLERANCE = 1.2
+"""How many times the bill of the run that it matches a baseline may take: a pilot is no exact
+estimate.
+"""
+
+
+@dataclass(frozen=True)
+class Match:
+    """How many samples of `lm` the bill pays for: max(1, ⌊spent per question / taken by a sample⌋).
+
+    Both are in dollars where both are known, else in tokens, prompt and completion together: those
+    of a question are the mean over the `rows` of the matched run whose calls were all paid for,
+    those of a sample the mean over `pilot` questions asked once, or, where `pilot` is 0, an
+    estimate.
+    """
+
+    tokens_per_question: float
+    rows: int
+    tokens_per_sample: float = math.inf
+    pilot: int = 0
+    cost_per_question: float | None = None
+    cost_per_sample: float | None = None
+    lm: str = ""
+
+    @property
+    def in_dollars(self) -> bool:
+        """Whether what was spent and what a sample takes are both known in dollars."""
+        return bool(self.cost_per_question and self.cost_per_sample)
+
+    @property
+    def spent(self) -> float:
+        """What the matched run spent per question, in dollars or tokens."""
+        dollars = self.cost_per_question if self.in_dollars else None
+        return self.tokens_per_question if dollars is None else dollars
+
+    @property
+    def taken(self) -> float:
+        """What a sample takes, in the same unit."""
+        dollars = self.cost_per_sample if self.in_dollars else None
+        return self.tokens_per_sample if dollars is None else dollars
+
+    @property
+    def samples(self) -> int:
+        return max(1, int(self.spent / self.taken))
+
+    @property
+    def fits(self) -> bool:
+        """Whether at least one sample per question is within the bill."""
+        return self.taken <= TOLERANCE * self.spent
+
+    @property
+    def sentence(self) -> str:
+        """What was spent, what a sample takes, and how many samples that gives."""
+        return say("match", self)
 
 
 def run_or_match(run: Evaluation | str | Path) -> Evaluation:
@@ -39,7 +99,7 @@ def with_matches(
     """
     folders, new = {run.folder.resolve() for run in runs}, []
     for name, run in zip(names, runs, strict=True):
-        match = made_match(run)
+        match = _made_match(run)
         if match is not None and match.folder.resolve() not in folders:
             folders.add(match.folder.resolve())
             new.append((name, match))
@@ -47,7 +107,7 @@ def with_matches(
     return [*names, *titles], [*runs, *(match for _, match in new)]
 
 
-def made_match(run: Evaluation) -> Evaluation | None:
+def _made_match(run: Evaluation) -> Evaluation | None:
     """The baseline that was matched to a run before, the most often right of its LMs'; None without
     one.
 
@@ -63,11 +123,6 @@ def made_match(run: Evaluation) -> Evaluation | None:
     return _best_of(places, lambda baseline: _made_for(run, baseline))
 
 
-def is_match(run: Evaluation) -> bool:
-    """Whether the run is a baseline that `match_budget` made."""
-    return MATCH in run.summary.run["settings"]
-
-
 def _best_of(
     places: Iterable[Path], fits: Callable[[Evaluation], bool] = lambda _: True
 ) -> Evaluation | None:
@@ -77,7 +132,7 @@ def _best_of(
         with suppress(UserError, OSError):
             run = earlier(place)
             finished = run.summary.finished == run.summary.counts["questions"]
-            if finished and is_match(run) and fits(run):
+            if finished and MATCH in run.summary.run["settings"] and fits(run):
                 baselines.append(run)
     return max(baselines, key=lambda run: run.score, default=None)
 
@@ -85,8 +140,8 @@ def _best_of(
 def _made_for(run: Evaluation, baseline: Evaluation) -> bool:
     """Whether the questions, the LM and what was spent on how many rows are those of the run."""
     made, described = baseline.summary.run, run.summary.run
-    noted: Any = cast(Mapping[str, Any], made["settings"])[MATCH]
-    lms = described["lms"].values()
+    settings: Any = made["settings"]
+    lms, noted = described["lms"].values(), settings[MATCH]
     return (
         made["data_fingerprint"] == described["data_fingerprint"]
         and all(any(same_lm(lm, one) for one in lms) for lm in made["lms"].values())

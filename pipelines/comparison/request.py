@@ -132,9 +132,6 @@ class MatchRequest(Matching):
     run: Annotated[AnyRun, Doc("the run to match, or its folder.")]
     questions: Annotated[Sequence[Question], Doc("those that it ran on, in the same order.")]
     _: KW_ONLY
-    pilot: Annotated[
-        int, Doc("how many questions are asked once to learn what a sample takes; evenly spread.")
-    ] = 8
     tracking: Annotated[
         bool | None, Doc("log the baseline to MLflow; None does where the run was tracked.")
     ] = None

@@ -101,7 +101,7 @@ def _asked(plan: ControlsPlan) -> tuple[dict[str, Evaluation], list[str], str | 
                     arms[name] = carry_out(plan.arms[name])
                     stopped = arms[name].summary.stopped
                 elif name == "self_consistency" and plan.match is not None:
-                    arms[name] = run_match(*plan.match)
+                    arms[name] = run_match(plan.match)
             except BudgetSpent as problem:
                 if plan.request.budget is not None:
                     stopped = str(problem)

@@ -24,8 +24,7 @@ from ...optimizers.statistics.controls import DISCORDANT, half_width
 from ..base.journal import to_json
 from ..base.request import split_items
 from ..base.wording import counted, rounded_money, smallest_difference
-from ..comparison.match_budget import plan_match
-from ..comparison.match_plan import MatchPlan
+from ..comparison.match_budget import MatchPlan, plan_match
 from ..comparison.matched import same_lm
 from ..comparison.request import MatchRequest
 from ..comparison.run_again import lm_of_run, questions_of
@@ -65,7 +64,7 @@ class ControlsPlan:
     dialogues: Dialogues
     metric: Metric
     arms: dict[str, EvaluationPlan]
-    match: tuple[MatchPlan, MatchRequest] | None
+    match: MatchPlan | None
     missing: dict[str, str]
     home: Path
     warnings: Sequence[str] = ()
@@ -80,14 +79,14 @@ class ControlsPlan:
 
     @property
     def engines(self) -> list[Any]:
-        matched = [billed_as(arm.lm) for arm in self.match[0].arms] if self.match else []
+        matched = [billed_as(arm.lm) for arm in self.match.arms] if self.match else []
         return [engine for plan in self.arms.values() for engine in plan.engines] + matched
 
     @property
     def cost(self) -> tuple[float, float] | None:
         """USD, from and to; None where a price is not known."""
         costs = [plan.cost for plan in self.arms.values()]
-        costs += [self.match[0].cost] if self.match else []
+        costs += [self.match.cost] if self.match else []
         known = [cost for cost in costs if cost is not None]
         if len(known) < len(costs):
             return None
@@ -97,7 +96,7 @@ class ControlsPlan:
         """For each arm, how many calls are likely at least and at most; None where nobody knows."""
         calls = {name: plan.estimate.calls for name, plan in self.arms.items()}
         if self.match is not None:
-            most = sum(arm.calls for arm in self.match[0].arms)
+            most = sum(arm.calls for arm in self.match.arms)
             calls["self_consistency"] = (most, most)
         return calls
 
@@ -338,7 +337,7 @@ def _plan_match(plan: ControlsPlan, questions: list[Question], lms: Mapping[str,
         **plan.request.named("concurrency", "progress"),
     )
     try:
-        plan.match = plan_match(match), match
+        plan.match = plan_match(match)
     except UserError as problem:
         plan.missing[name] = str(problem)
 

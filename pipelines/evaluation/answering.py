@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import dspy
@@ -63,10 +64,17 @@ async def each_in_turn(
     all and is raised.
     """
     waiting = iter(asks)
-    try:
+    with raise_first():
         async with asyncio.TaskGroup() as group:
             for _ in range(min(in_flight, len(asks))):
                 group.create_task(work(waiting))  # type: ignore[arg-type]
+
+
+@contextmanager
+def raise_first() -> Iterator[None]:
+    """Raise the first problem of a group of tasks instead of the group."""
+    try:
+        yield
     except BaseExceptionGroup as problems:
         raise problems.exceptions[0] from None
 

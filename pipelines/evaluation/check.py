@@ -14,7 +14,6 @@ import dspy
 from ...modules.agents.adapter import profile_of
 from ...modules.agents.seat import Seat
 from ...modules.base.errors import UserError
-from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.metrics import Metric
@@ -22,7 +21,6 @@ from ...modules.reading.question import Question
 from ..base.journal import read_object
 from ..data import load as data
 from ..lms.named import SAMPLING
-from ..runs.describe import open_run
 from ..runs.manifest import MANIFEST
 from .ray_engine import check_ray
 
@@ -140,24 +138,6 @@ def check_orders(folder: Path, permute: bool) -> None:
         raise UserError(f"{folder} holds repeats in the options' own order: drop --permute")
 
 
-def check_folder(
-    folder: Path,
-    program: Program,
-    questions: Sequence[Question],
-    lm: Any,
-    metric: Metric | None = None,
-) -> None:
-    """Raises UserError for a folder that holds another run or cannot be written; writes nothing."""
-    check_writable(folder)
-    try:
-        open_run(folder, program, questions, lm, {}, metric)
-    except OSError as problem:
-        where = problem.filename or folder
-        raise UserError(
-            f"{where} cannot be read ({problem.strerror}): choose another --out"
-        ) from None
-
-
 def check_writable(folder: Path, option: str = "--out") -> None:
     """Raises UserError where a folder can be neither written nor made; writes nothing."""
     try:
@@ -194,16 +174,3 @@ def check_shown(shown: set[str], train: Sequence[Question], questions: Sequence[
             f"the demonstration {leaks[0][0]!r} has the text of test question {leaks[0][1]!r}: "
             "choose another --demo-seed"
         )
-
-
-def check_weighted(
-    out: Path, weights: str, program: Ensemble, train: Sequence[Question], language_model: Any
-) -> None:
-    """Raises UserError when the folder of a run whose weights are to be fitted cannot be used.
-
-    Which program `out` is to hold, the weights decide; those are fitted in its sub-folder by
-    majority.
-    """
-    check_writable(out)
-    with program.unweighed():
-        check_folder(out / weights, program, train, language_model)

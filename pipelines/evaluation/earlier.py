@@ -11,7 +11,6 @@ from ...modules.reading.grading import ACCURACY
 from ..base.html import html_result
 from ..base.journal import read_object
 from ..base.wording import common_error, counted, percent, used
-from ..runs.beside import rival_of
 from ..runs.lines import (
     bill_line,
     flaky_line,
@@ -20,7 +19,7 @@ from ..runs.lines import (
     score_line,
     unmetered_line,
 )
-from ..runs.manifest import CONTEST, IMPORT, name_of_run, read_run
+from ..runs.manifest import CONTEST, IMPORT, name_of_run, read_run, rival_of
 from ..runs.rows import RESULTS, Rows, read_rows
 from ..runs.summary import SUMMARY, Summary, summarise
 

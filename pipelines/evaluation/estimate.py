@@ -8,8 +8,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ...modules.agents.adapter import profile_of
 from ...modules.agents.profile import DEFAULT_PROFILE
@@ -18,18 +21,19 @@ from ...modules.agents.seat import Seat
 from ...modules.agents.transcript import Task
 from ...modules.base.calls import Usage
 from ...modules.protocols.program import Program
+from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
 from ...signatures.frame import SYSTEM
 from ..base.budget import Account, Budget, open_account
-from ..base.journal import records
+from ..base.journal import as_json, records
 from ..base.wording import counted, duration, rounded_money, shows, smallest_differences
 from ..lms.foreign import billed_as
 from ..lms.ledger import totals
 from ..lms.named import thinks
 from ..lms.prices import Prices
-from ..runs.beside import former_runs
+from ..runs.describe import lms_of
+from ..runs.manifest import former_runs
 from ..runs.rows import RESULTS
-from .former import pilot_of
 
 CHARS_PER_TOKEN = 4  # of English text, roughly, with the tokenisers of today
 SAMPLE = 200  # questions whose requests are written out; more would say the same
@@ -37,6 +41,9 @@ PASSAGES = 6  # that an agent with evidence is shown at most: three for each of 
 ANSWER_TOKENS = (5, 30)  # of a reply that is an answer only …
 ARGUED_TOKENS = (40, 400)  # … that argues first …
 THOUGHT_TOKENS = (200, 3000)  # … or comes from an LM that thinks, without a limit on tokens
+
+MOST_ROWS = 2_000  # of a former run
+WIDEST = 3.0  # times less and times more, however few questions there are
 
 UNKNOWN = "what a program of your own takes is unknown before its first run"
 
@@ -130,8 +137,7 @@ def estimate(
                 costs[end] += prompt * price.prompt + completion * price.completion
     least = round(lengths[0])
     most = program.most_turns() * len(todo)
-    runs = former_runs(out) if out is not None else []
-    pilot = pilot_of(runs, program, lm)
+    pilot = None if out is None else _pilot_in(out, program, lm)
     if pilot is not None:
         times = [len(todo) / pilot.factor, len(todo) * pilot.factor]
         prompts, completions = (
@@ -157,6 +163,46 @@ def estimate(
         smallest_difference=smallest_differences(len(questions)),
         pilot=None if pilot is None else pilot.seen,
     )
+
+
+class Pilot(NamedTuple):
+    """What a question took in a former run, on average: tokens, dollars (None: not known), and how
+    far off, as a factor, the mean of others may be.
+    """
+
+    prompt: float
+    completion: float
+    cost: float | None
+    factor: float
+    seen: str
+
+
+def _pilot_in(out: Path, program: Program, lm: Any) -> Pilot | None:
+    """What a question took in the youngest run of the same program and LMs, in a folder or beside
+    it, that paid for any.
+    """
+    runs = former_runs(out)
+    wanted = as_json({**hashes(program), "lms": lms_of(program, lm)}) if runs else {}
+    for folder, run in runs:
+        if any(run.get(name) != wanted[name] for name in ("program_hash", "lms")):
+            continue
+        rows: list[Any] = []
+        with suppress(OSError):
+            fields = ("id", "usage", "error")
+            rows += islice(records(folder / RESULTS, fields), MOST_ROWS)
+        paid = [Usage.of(row["usage"]) for row in rows if isinstance(row["usage"], dict)]
+        paid = [one for one in paid if one.calls and one.tokens and not one.cached_calls]
+        if not paid:
+            continue
+        tokens = np.array([(one.prompt_tokens, one.completion_tokens) for one in paid], dtype=float)
+        n, sums = len(paid), tokens.sum(axis=1)
+        error = float(sums.std(ddof=1) / math.sqrt(n) / sums.mean()) if n > 1 else WIDEST
+        costs = [one.cost_usd for one in paid if one.cost_usd is not None]
+        cost = math.fsum(costs) / n if len(costs) == n else None
+        seen = f"{counted(n, 'question')} of {folder}"
+        prompt, completion = tokens.mean(axis=0).tolist()
+        return Pilot(prompt, completion, cost, min(WIDEST, 1.1 + 2 * error), seen)
+    return None
 
 
 def _first_request(seat: Seat, lm: Any, questions: Sequence[Question]) -> float:
@@ -205,28 +251,28 @@ def _bill_line(plan: CostEstimate, budget: Any) -> str:
     ceiling = f"; at most {budget}" if budget else ""
     if plan.prompt_tokens is None or plan.completion_tokens is None:
         return UNKNOWN + ceiling
-    likely, most = [], []
+    middle, most = [], []
     if plan.calls is not None:
-        likely.append(counted(_likely(plan.calls), "call"))
+        middle.append(counted(round(likely(plan.calls)), "call"))
         most.append(f"{plan.most_calls:,}")
-    tokens = _likely(plan.prompt_tokens) + _likely(plan.completion_tokens)
-    likely.append(f"{float(f'{tokens:.2g}'):,.0f} tokens")
+    tokens = likely(plan.prompt_tokens) + likely(plan.completion_tokens)
+    middle.append(f"{float(f'{tokens:.2g}'):,.0f} tokens")
     if plan.cost_usd is not None:
-        likely.append(rounded_money(math.sqrt(plan.cost_usd[0] * plan.cost_usd[1])))
+        middle.append(rounded_money(likely(plan.cost_usd)))
         most.append(rounded_money(plan.dearest))
     else:
         names = ", ".join(plan.unpriced)
-        likely.append(f"the price of {names} is unknown" if names else "cost unknown")
+        middle.append(f"the price of {names} is unknown" if names else "cost unknown")
     if plan.seconds is not None:
-        likely.append(duration(math.sqrt(plan.seconds[0] * plan.seconds[1])))
+        middle.append(duration(likely(plan.seconds)))
     if not budget and most:
         ceiling = f"; at most {', '.join(most)}"
-    return f"likely {', '.join(likely)}{ceiling}"
+    return f"likely {', '.join(middle)}{ceiling}"
 
 
-def _likely(ends: tuple[int, int]) -> int:
+def likely(ends: Range) -> float:
     """The middle of an estimate that spans orders of magnitude: the geometric mean."""
-    return round(math.sqrt(ends[0] * ends[1]))
+    return math.sqrt(ends[0] * ends[1])
 
 
 def account_of(

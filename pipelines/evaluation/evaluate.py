@@ -52,7 +52,6 @@ from .plan import WEIGHTS, EvaluationPlan, plan_evaluation
 from .ray_engine import answer_on_ray
 from .repeats import Ask, asks_of, fresh, in_another_order, with_own_labels, without_cache
 from .request import EvaluateRequest
-from .step_limits import LimitsPlan, StepLimits, plan_step_limits, write_curve
 
 UNREADABLE = 10
 """So many answers, none of which can be read, end a run: the others would be paid for in vain."""
@@ -63,15 +62,13 @@ def evaluate(request: EvaluateRequest) -> Evaluation:
     """Answer every question with the program and score the answers.
 
     The same call with the same folder resumes: finished rows are kept, and answered calls are not
-    made again. With step limits, the evaluation returned is that of the deepest.
+    made again.
 
     Raises: UserError: no program, or something else than questions; no, unlabelled or repeated
         questions; an `out` folder of another run; a wrong key or unknown model; too many failures;
         a disk that cannot be written; Ray missing or not starting. What was finished is kept.
         KeyboardInterrupt: likewise, after the summary so far has been written.
     """
-    if request.step_limits:
-        return carry_out_limits(plan_step_limits(request)).evaluations[-1][1]
     plan = plan_evaluation(request)
     for warning in plan.warnings:
         warnings.warn(warning, stacklevel=3)
@@ -97,23 +94,6 @@ def carry_out(plan: EvaluationPlan, show: Callable[[Evaluation], None] | None = 
     with open_books(account=plan.account()):
         training = _fit_weights(plan, plan.program)
         return _evaluated(plan.without_budget(), show, training)
-
-
-def carry_out_limits(plan: LimitsPlan) -> StepLimits:
-    """Evaluate a team at each step limit, the deepest first, and write the curve beside the runs.
-
-    An evaluation that is stopped is the last, and not in the curve.
-    """
-    began = time.monotonic()
-    found: list[tuple[int, Evaluation]] = []
-    for limit, one in plan.plans:
-        evaluation = carry_out(one)
-        found.insert(0, (limit, evaluation))
-        if evaluation.stopped:
-            break
-    out = found[0][1].folder.parent
-    finished = [(limit, one.summary.to_dict()) for limit, one in found if not one.stopped]
-    return StepLimits(out, found, write_curve(out, finished), time.monotonic() - began)
 
 
 def _fit_weights(plan: EvaluationPlan, program: Ensemble) -> dict[str, Any]:

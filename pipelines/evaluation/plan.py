@@ -32,16 +32,15 @@ from ..lms.foreign import billed_as
 from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import Seating
 from ..runs.describe import lms_of, manifest_of
+from ..runs.manifest import RUN
 from .answering import lms_in, seat_engines
 from .check import (
     check_concurrency,
     check_engine,
-    check_folder,
     check_orders,
     check_repeats,
     check_shown,
     check_train,
-    check_weighted,
     check_writable,
     checked,
     noted,
@@ -177,10 +176,9 @@ class EvaluationPlan:
 
     def _check_out(self) -> None:
         if self.out is not None:
-            if isinstance(self.program, Ensemble) and self.fits_weights:
-                check_weighted(self.out, WEIGHTS, self.program, self.train, self.lm)
-            else:
-                check_folder(self.out, self.program, self.questions, self.lm, self.metric)
+            check_writable(self.out)
+            if not self.fits_weights:  # else the weights decide which program it is to hold
+                RUN.earlier(self.out, self.manifest())
             check_orders(self.out, self.request.permute)
         self.account()  # refused now rather than after a question
 

@@ -9,7 +9,6 @@ import os
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -20,27 +19,23 @@ from ...modules.base.sync import run_sync
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
-from ..base.budget import ACCOUNTS
 from ..base.settings import settings
 from ..lms.ledger import LEDGERS
 from ..lms.named import engine_of
 from ..lms.store import ACTIVE_CACHE, CallStore
 from ..runs.rows import error_row
-from .answering import seat_engines
-from .ray_worker import Call, Event, Finished, Known, Paid, Ready, Stop, Worker, raised_again
+from .answering import raise_first, seat_engines
+from .ray_worker import Call, Event, Finished, Paid, Stop, Worker, raised_again
 
 MOST_DEATHS = 3
 """A question that was in the hands of so many workers when they died is an error; the last of these
 times it was alone with its worker, so that its neighbours are not blamed.
 """
 OBJECT_STORE_BYTES = 256 * 2**20
-NO_BUDGET = "the engine ray cannot hold a budget: drop --budget, or use the engine asyncio"
-
-Take = Callable[[ResultRow], None]
 
 
 def check_ray(program: Program, lm: Any, workers: int | None) -> None:
-    """Raises UserError when the extra is missing, or workers, LMs or program cannot be used with
+    """Raise UserError when the extra is missing, or workers, LMs or program cannot be used with
     Ray.
     """
     ray = _ray()
@@ -51,8 +46,7 @@ def check_ray(program: Program, lm: Any, workers: int | None) -> None:
         if used is not None and engine_of(used) is None:
             raise UserError(
                 f"the LM of the seat {name!r} was not made by fm.lm, so its key could travel to "
-                f"Ray's "
-                "workers: make it with fm.lm, or use the engine asyncio"
+                "Ray's workers: make it with fm.lm, or use the engine asyncio"
             )
     try:
         ray.cloudpickle.dumps((program, lm))
@@ -71,7 +65,7 @@ def answer_on_ray(
     lm: Any,
     questions: Sequence[Question],
     stores: Sequence[CallStore],
-    take: Take,
+    take: Callable[[ResultRow], None],
     *,
     metric: str,
     concurrency: int,
@@ -89,8 +83,6 @@ def answer_on_ray(
     on this machine and stops it at the end. Raises what `take` raises, and UserError for what ends
     the run.
     """
-    if ACCOUNTS.get():
-        raise UserError(NO_BUDGET)
     if not questions:
         return
     with _cluster(workers) as (ray, cpus):
@@ -107,96 +99,102 @@ def answer_on_ray(
         # In a list, so that a worker unpacks them itself and can say what is wrong.
         parcel = [ray.put((program, lm, metric)), ray.put(records)]
         cacheable = {engine.model for engine in engines if engine and engine.cached}
-        driver = _Driver(
-            ray, parcel, deque(questions), stores, cacheable, take, concurrency, number
-        )
-        run_sync(driver.answer_all)
+        driver = _Driver(ray, parcel, questions, stores, cacheable, take)
+        run_sync(driver.answer_all, number, concurrency)
 
 
-@dataclass(eq=False)
-class _Hired:
-    """A worker at work: how many questions it takes at once, and those it has."""
-
-    actor: Any
-    in_flight: int
-    has: dict[str, Question] = field(default_factory=dict)
-
-
-@dataclass
 class _Driver:
     """Deals questions out to workers, and those of a worker that died to the others."""
 
-    ray: Any
-    parcel: list[Any]
-    waiting: deque[Question]
-    stores: Sequence[CallStore]
-    cacheable: set[str]
-    take: Take
-    concurrency: int
-    workers: int
-    alone: deque[Question] = field(default_factory=deque)  # one more death, and they are errors
-    deaths: Counter[str] = field(default_factory=Counter)
-    calls: defaultdict[str, list[Call]] = field(default_factory=lambda: defaultdict(list))
-    hired: list[_Hired] = field(default_factory=list)
-    left: int = 0
-    failed_starts: int = 0
-    finished: asyncio.Event = field(default_factory=asyncio.Event)
+    def __init__(
+        self,
+        ray: Any,
+        parcel: list[Any],
+        questions: Sequence[Question],
+        stores: Sequence[CallStore],
+        cacheable: set[str],
+        take: Callable[[ResultRow], None],
+    ) -> None:
+        self.ray, self.parcel = ray, parcel
+        self.stores, self.cacheable, self.take = stores, cacheable, take
+        self.waiting: asyncio.Queue[Question] = asyncio.Queue()
+        for question in questions:
+            self.waiting.put_nowait(question)
+        self.alone: deque[Question] = deque()  # one more death, and they are errors
+        self.deaths: Counter[str] = Counter()
+        self.calls: defaultdict[str, list[Call]] = defaultdict(list)
+        self.left = len(questions)
+        self.failed_starts = 0
+        self.finished = asyncio.Event()
 
-    async def answer_all(self) -> None:
-        self.left = len(self.waiting)
-        try:
+    async def answer_all(self, workers: int, concurrency: int) -> None:
+        with raise_first():
             async with asyncio.TaskGroup() as group:
-                places = [group.create_task(self._fill(place)) for place in range(self.workers)]
+                shares = [(place, workers, concurrency) for place in range(workers)]
+                places = [group.create_task(self._fill(*one)) for one in shares]
                 await self.finished.wait()
                 for task in places:
                     task.cancel()
-        except BaseExceptionGroup as problems:
-            raise problems.exceptions[0] from None
 
-    async def _fill(self, place: int) -> None:
-        """Keep a worker in this place for as long as there is work; one that died is replaced."""
+    async def _fill(self, *share: int) -> None:
+        """Keep a worker in a place until the end; one that died is replaced."""
         options = {"num_cpus": 1, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
         while True:
             actor = self.ray.remote(Worker).options(**options).remote()
-            worker = _Hired(actor, 0)
+            in_hand: dict[str, Question] = {}
             try:
-                arguments = place, self.workers, self.concurrency, ACTIVE_CACHE.get() is not None
-                async for reference in actor.run.remote(self.parcel, *arguments):
-                    for event in await reference:
-                        self._heed(worker, event)
+                in_flight = await self._started(actor, *share)
+                while self.alone:
+                    await self._answer(actor, in_hand, self.alone.popleft())
+                with raise_first():
+                    async with asyncio.TaskGroup() as group:
+                        for _ in range(in_flight):
+                            group.create_task(self._deal(actor, in_hand))
             except self.ray.exceptions.RayTaskError:
                 raise
             except self.ray.exceptions.RayError as problem:
-                self._lose(worker, problem)
+                self._lose(in_hand, problem)
             finally:
                 self.ray.kill(actor)
 
-    def _heed(self, worker: _Hired, event: Event) -> None:
+    async def _started(self, actor: Any, *share: int) -> int:
+        """Hand a worker the program; how many questions it takes at once."""
+        started = await actor.start.remote(self.parcel, *share, ACTIVE_CACHE.get() is not None)
+        if isinstance(started, Stop):
+            raise raised_again(started)
+        self.failed_starts = 0
+        return int(started)
+
+    async def _deal(self, actor: Any, in_hand: dict[str, Question]) -> None:
+        while True:
+            await self._answer(actor, in_hand, await self.waiting.get())
+
+    async def _answer(self, actor: Any, in_hand: dict[str, Question], question: Question) -> None:
+        """Let a worker answer a question; calls that came in before another one died are not made
+        again.
+        """
+        in_hand[question.id] = question
+        made = list(self.calls.get(question.id, ()))
+        async for events in actor.answer.remote(question, made):
+            for event in await events:
+                self._heed(question, event)
+        del in_hand[question.id]
+
+    def _heed(self, question: Question, event: Event) -> None:
         match event:
             case Call():
-                self._keep(event)
-                return
+                cache = ACTIVE_CACHE.get() if event.model in self.cacheable else None
+                for store in (*self.stores, cache):
+                    if store is not None and not store.readonly:
+                        store.put(event.key, event.model, event.reply)
+                self.calls[question.id].append(event)
             case Paid():
                 for ledger in LEDGERS.get():
                     ledger.add(event.entry)
-                return
             case Finished():
-                del worker.has[event.row["id"]]
                 self._finish(event.row)
-            case Ready():
-                worker.in_flight = event.in_flight
-                self.hired.append(worker)
-                self.failed_starts = 0
             case Stop():
                 raise raised_again(event)
-        self._deal()
-
-    def _keep(self, call: Call) -> None:
-        cache = ACTIVE_CACHE.get() if call.model in self.cacheable else None
-        for store in (*self.stores, cache):
-            if store is not None and not store.readonly:
-                store.put(call.key, call.model, call.reply)
-        self.calls[call.question].append(call)
 
     def _finish(self, row: ResultRow) -> None:
         self.calls.pop(row["id"], None)
@@ -205,39 +203,15 @@ class _Driver:
         if not self.left:
             self.finished.set()
 
-    def _deal(self) -> None:
-        """Give workers that have room what waits; a question that two died with gets one for
-        itself.
-        """
-        for worker in self.hired:
-            given = []
-            if not any(self.deaths[name] >= MOST_DEATHS - 1 for name in worker.has):
-                # A few more than it takes at once, so that none of its places waits for the next
-                # delivery.
-                room = worker.in_flight + worker.in_flight // 8 - len(worker.has)
-                given = [self.waiting.popleft() for _ in range(min(room, len(self.waiting)))]
-                if not given and not worker.has and self.alone:
-                    given = [self.alone.popleft()]
-            if given:
-                worker.has.update((question.id, question) for question in given)
-                worker.actor.give.remote(
-                    [Known(one, list(self.calls.get(one.id, ()))) for one in given]
-                )
-
-    def _lose(self, worker: _Hired, problem: Exception) -> None:
-        """Put a dead worker's questions back; their calls that came in before are not made
-        again.
-        """
-        if worker not in self.hired:
-            self.failed_starts += 1
-            if self.failed_starts >= MOST_DEATHS:
-                said = " ".join(str(problem).split())[:300]
-                raise UserError(
-                    f"Ray's workers do not start ({said}): check the cluster with 'ray status'"
-                )
-            return
-        self.hired.remove(worker)
-        for question in reversed(worker.has.values()):
+    def _lose(self, in_hand: dict[str, Question], problem: Exception) -> None:
+        """Put a dead worker's questions back, those that two workers died with apart."""
+        self.failed_starts += not in_hand
+        if self.failed_starts >= MOST_DEATHS:
+            reason = " ".join(str(problem).split())[:300]
+            raise UserError(
+                f"Ray's workers do not start ({reason}): check the cluster with 'ray status'"
+            )
+        for question in in_hand.values():
             self.deaths[question.id] += 1
             if self.deaths[question.id] >= MOST_DEATHS:
                 why = f"{MOST_DEATHS} worker processes died while they answered this question"
@@ -245,8 +219,7 @@ class _Driver:
             elif self.deaths[question.id] == MOST_DEATHS - 1:
                 self.alone.append(question)
             else:
-                self.waiting.appendleft(question)
-        self._deal()
+                self.waiting.put_nowait(question)
 
 
 @contextmanager
@@ -256,21 +229,18 @@ def _cluster(workers: int | None) -> Iterator[tuple[Any, int]]:
     started = not ray.is_initialized()
     if started:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        quiet = {"logging_level": "ERROR", "log_to_driver": False}
         address = settings().ray_address
+        options: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
+        if not address:
+            options |= {"num_cpus": workers or len(os.sched_getaffinity(0))}
+            options |= {"object_store_memory": OBJECT_STORE_BYTES, "include_dashboard": False}
         try:
-            if address:
-                ray.init(address, **quiet)
-            else:
-                cpus = workers or len(os.sched_getaffinity(0))
-                store = {"object_store_memory": OBJECT_STORE_BYTES, "include_dashboard": False}
-                ray.init("local", num_cpus=cpus, **store, **quiet)
+            ray.init(address or "local", **options)
         except (ConnectionError, RuntimeError, ValueError, OSError) as problem:
-            said = " ".join(str(problem).split())[:300]
-            advice = (
-                "correct RAY_ADDRESS" if address else "see Ray's logs, or use the engine asyncio"
-            )
-            raise UserError(f"Ray does not start ({said}): {advice}") from None
+            reason = " ".join(str(problem).split())[:300]
+            raise UserError(
+                f"Ray does not start ({reason}): correct RAY_ADDRESS, or use the engine asyncio"
+            ) from None
     try:
         yield ray, int(ray.cluster_resources().get("CPU", 0)) or 1
     finally:

@@ -1,4 +1,4 @@
-"""What runs in a Ray worker: takes questions, answers them on its event loop, sends calls and rows
+"""What runs in a Ray worker: answers the questions that it is given, and sends their calls and rows
 back.
 """
 
@@ -8,12 +8,13 @@ import asyncio
 import json
 import traceback
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import dspy
 
-from ...modules.base.calls import ASKER, FatalCallError
+from ...modules.base.calls import FatalCallError
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.reading.metrics import Metric, metric_of
@@ -28,9 +29,8 @@ MOST_RECORDS = 20_000  # own calls that a worker remembers, for questions that a
 
 @dataclass
 class Call:
-    """A finished LM call of a question, for the run's record."""
+    """A finished LM call, for the run's record."""
 
-    question: str
     key: str
     model: str
     reply: dict[str, Any]
@@ -45,16 +45,9 @@ class Paid:
 
 @dataclass
 class Finished:
-    """A finished question."""
+    """A finished question, its last event."""
 
     row: ResultRow
-
-
-@dataclass
-class Ready:
-    """The worker has unpacked the program and takes so many questions at once."""
-
-    in_flight: int
 
 
 @dataclass
@@ -68,105 +61,90 @@ class Stop:
     trace: str
 
 
-Event = Call | Paid | Finished | Ready | Stop
-
-
-@dataclass
-class Known:
-    """A question to answer, and those of its calls that a worker made before it died."""
-
-    question: Question
-    calls: list[Call]
+Event = Call | Paid | Finished | Stop
 
 
 class Worker:
     """The Ray actor. Its process dies with the run; nothing is kept on its machine."""
 
-    def __init__(self) -> None:
-        self._questions: asyncio.Queue[Known] = asyncio.Queue()
-        self._events: asyncio.Queue[Event] = asyncio.Queue()
-
-    async def give(self, questions: Sequence[Known]) -> None:
-        for known in questions:
-            self._questions.put_nowait(known)
-
-    async def run(
+    async def start(
         self, parcel: Sequence[Any], place: int, workers: int, concurrency: int, cached: bool
-    ) -> AsyncIterator[list[Event]]:
-        """Answer what is given, until the process is ended; yields what has happened as soon as it
-        has.
-        """
+    ) -> int | Stop:
+        """Unpack the program; how many questions are to be asked at once, or why none can be."""
         try:
-            (program, lm, metric), records = await asyncio.gather(*parcel)
-            scored = metric_of(metric)
-            _split_limits(program, lm, place, workers)
-            in_flight = useful_concurrency(share(concurrency, place, workers), program, lm)
+            unpacked: tuple[tuple[Program, Any, str], dict[bytes, bytes]]
+            unpacked = await asyncio.gather(*parcel)
+            (self._program, self._lm, metric), self._records = unpacked
+            self._metric: Metric = metric_of(metric)
+            _split_limits(self._program, self._lm, place, workers)
+            self._cache = ExitStack().enter_context(open_cache(cached))
         except Exception as problem:
-            yield [_stop(_not_unpacked(problem))]
-            return
-        relay = Relay(records, self._events)
+            return _stop(_not_unpacked(problem))
+        if self._cache is not None:
+            self._cache.readonly = True  # the driver writes what is new into its own
+        self._own: dict[str, dict[str, Any]] = {}
+        return useful_concurrency(share(concurrency, place, workers), self._program, self._lm)
+
+    async def answer(self, question: Question, made: Sequence[Call]) -> AsyncIterator[list[Event]]:
+        """Answer a question, of which a worker that died has made some calls; yields what has
+        happened as soon as it has.
+        """
+        events: asyncio.Queue[Event] = asyncio.Queue()
+        relay = Relay(self._records, self._own, events)
+        relay.learn(made)
+        task = asyncio.create_task(self._answer(question, relay))
+        news: list[Event] = []
+        while not (news and isinstance(news[-1], Finished | Stop)):
+            news = [await events.get()]
+            while not events.empty():
+                news.append(events.get_nowait())
+            yield news
+        await task
+
+    async def _answer(self, question: Question, relay: Relay) -> None:
         ACTIVE.set((relay,))  # type: ignore[arg-type]
         LEDGERS.set((relay,))  # type: ignore[arg-type]
-        with open_cache(cached) as cache, dspy.context(lm=lm, disable_history=True, trace=None):
-            if cache is not None:
-                cache.readonly = True  # the driver writes what is new into its own
-            ACTIVE_CACHE.set(cache)
-            tasks = [
-                asyncio.create_task(self._work(program, relay, scored)) for _ in range(in_flight)
-            ]
+        ACTIVE_CACHE.set(self._cache)
+        with dspy.context(lm=self._lm, disable_history=True, trace=None):
             try:
-                yield [Ready(in_flight)]
-                while True:
-                    events = [await self._events.get()]
-                    while not self._events.empty():
-                        events.append(self._events.get_nowait())
-                    yield events
-            finally:
-                for task in tasks:
-                    task.cancel()
-
-    async def _work(self, program: Program, relay: Relay, metric: Metric) -> None:
-        while True:
-            known = await self._questions.get()
-            relay.learn(known.calls)
-            try:
-                row = await answer_row(program, known.question, metric)
-                self._events.put_nowait(Finished(row))
+                relay.events.put_nowait(
+                    Finished(await answer_row(self._program, question, self._metric))
+                )
             except Exception as problem:
-                self._events.put_nowait(_stop(problem))
+                relay.events.put_nowait(_stop(problem))
 
 
 class Relay:
-    """A worker's stand-in for the run's records and ledgers: knows what was recorded, sends what is
-    new.
+    """A question's stand-in for the run's records and ledgers: knows what was recorded, and what
+    this worker has asked, and sends what is new.
     """
 
     readonly = False
 
-    def __init__(self, records: Mapping[bytes, bytes], events: asyncio.Queue[Any]) -> None:
-        self._records = records
-        self._own: dict[str, dict[str, Any]] = {}
-        self._events = events
+    def __init__(
+        self,
+        records: Mapping[bytes, bytes],
+        own: dict[str, dict[str, Any]],
+        events: asyncio.Queue[Event],
+    ) -> None:
+        self._records, self._own, self.events = records, own, events
 
     def get(self, key: str) -> dict[str, Any] | None:
         line = self._records.get(bytes.fromhex(key))
-        if line is None:
-            return self._own.get(key)
-        reply: dict[str, Any] = json.loads(line)["reply"]
-        return reply
+        return self._own.get(key) if line is None else json.loads(line)["reply"]
 
     def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
         if bytes.fromhex(key) not in self._records:
-            call = Call(ASKER.get().question or "", key, model, dict(reply))
+            call = Call(key, model, dict(reply))
             self.learn([call])
-            self._events.put_nowait(call)
+            self.events.put_nowait(call)
 
     def send(self, entry: Entry) -> int:
         return 0
 
     def settle(self, place: int, entry: Entry | None) -> None:
         if entry is not None:
-            self._events.put_nowait(Paid(entry))
+            self.events.put_nowait(Paid(entry))
 
     def learn(self, calls: Sequence[Call]) -> None:
         self._own.update((call.key, call.reply) for call in calls)
@@ -199,8 +177,7 @@ def _not_unpacked(problem: Exception) -> UserError:
     text = " ".join(str(cause).split())
     return UserError(
         f"Ray's worker cannot unpack the program ({type(cause).__name__}: {text}): install its "
-        f"modules on "
-        "every machine of the cluster"
+        "modules on every machine of the cluster"
     )
 
 

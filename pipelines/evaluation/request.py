@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -89,11 +89,6 @@ class EvaluateRequest(Columned, LMs, Repeated, Spending):
     train_split: TrainSplit = None
     demos: Annotated[int, Option(min=0, help="Show every agent so many training questions.")] = 0
     demo_seed: Annotated[int | None, Option(help="Draw the demos at random.")] = None
-    step_limits: Annotated[
-        Sequence[int | str] | None,
-        list[str],
-        Option(metavar="5,8,10,15", help="Once for each step limit of a team, the deepest first."),
-    ] = None
     max_failures: Annotated[
         int | None, Option(min=1, help="Stop after so many failed questions.")
     ] = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 import platform
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -40,6 +40,7 @@ _RUN = as_read(
     versions=dict[str, str | None],
     judge=dict[str, Any],
 )
+MOST_RUNS = 9
 PACKAGES = ("folkmoot", "dspy", "litellm", "optuna", "mlflow", "torch", "numpy", "xllamacpp")
 
 
@@ -170,3 +171,25 @@ def git_commit() -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return answer.stdout.strip() or None if answer.returncode == 0 else None
+
+
+def former_runs(out: Path) -> list[tuple[Path, dict[str, Any]]]:
+    """The run in a folder, if there is one, and those beside it, youngest first, each with its
+    manifest, which tell what to expect and what to compare with.
+    """
+    beside: list[Path] = []
+    with suppress(OSError):
+        beside = [path.parent for path in out.parent.glob(f"*/{MANIFEST}") if path.parent != out]
+        beside.sort(key=lambda folder: -(folder / MANIFEST).stat().st_mtime)
+    runs = [(folder, read_object(folder / MANIFEST) or {}) for folder in [out, *beside]]
+    return [(folder, run) for folder, run in runs if "lms" in run][:MOST_RUNS]
+
+
+def rival_of(folder: Path, run: Manifest) -> Path | None:
+    """The youngest run beside a folder with the same questions and another program or LM."""
+    for other, manifest in former_runs(folder):
+        same = [manifest.get(name) == run.get(name) for name in ("program_hash", "lms")]
+        asked_the_same = manifest.get("data_fingerprint") == run["data_fingerprint"]
+        if other != folder and asked_the_same and not all(same):
+            return other
+    return None

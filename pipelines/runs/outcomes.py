@@ -4,25 +4,62 @@ from.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import StringConstraints
 
 from ...modules.base.errors import UserError
+from ...modules.protocols.strategies import STRATEGIES
+from ...modules.reading.answers import answer_key, score
 from ...modules.reading.grading import metric_name
-from ...modules.reading.row import ResultRow
-from ..base.journal import read_object
+from ...modules.reading.row import ResultRow, TurnFields
+from ..base.journal import parsed, read_object
+from ..base.run_files import Manifest
+from ..base.typed import as_read, misfit
 from .manifest import MANIFEST
-from .outcome_rows import outcomes_of_row
 from .rows import RESULTS, read_rows
+from .summary import GROUPS
 
-_TEXTS = ("question_id", "question", "agent")
-_TEXTS_OR_NULL = ("group", "strategy", "answer")
+UNKNOWN_LM = "lm"
+"""The agent of a run whose LM nobody noted."""
+
+_SHAPE = (
+    '{"question_id": text, "question": text, "agent": text, "answer": text or null, '
+    '"correct": true or false}, and as you like "group", "strategy" and "repeat"'
+)
+
+Name = Annotated[str, StringConstraints(pattern=r"\S")]
+
+
+class OutcomeRow(TypedDict):
+    """A line of an outcome table."""
+
+    question_id: str
+    question: str
+    agent: str
+    answer: str | None
+    correct: bool
+    group: NotRequired[str | None]
+    strategy: NotRequired[str | None]
+    repeat: NotRequired[int | None]
+
+
+_ROW = as_read(
+    OutcomeRow,
+    ("question_id", "question", "agent", "answer", "correct"),
+    question_id=Name,
+    agent=Name,
+    group=Name | None,
+    strategy=Name | None,
+)
 
 
 class RecordedOutcome(NamedTuple):
@@ -106,22 +143,18 @@ class Outcomes:
         """The same answers with agents and strategies in this order, those that are not here all
         missing.
 
-        Raises UserError for an agent or strategy of the table that is not among them, and when none
-        of the table's answers is theirs.
+        Raises UserError for an agent or strategy of the table that is not among them.
         """
-        for what, have, want in (
-            ("agent", self.agents, agents),
-            ("strategy", self.labels, tuple(strategies) or (None,)),
-        ):
-            for name in have:
-                if name not in want:
-                    shown = ", ".join(str(one) for one in want)
-                    raise UserError(
-                        f"the outcomes have {_named(what, name)}, which nothing was learned about: "
-                        f"give outcomes of "
-                        f"{shown if want != (None,) else 'agents without a strategy'}"
-                    )
         ways = tuple(strategies) or (None,)
+        for what, have, want in (
+            ("agents", self.agents, agents),
+            ("strategies", self.labels, ways),
+        ):
+            if unknown := [name or "(none)" for name in have if name not in want]:
+                raise UserError(
+                    f"nothing was learned about the {what} {', '.join(unknown)} of the outcomes: "
+                    f"give outcomes of {', '.join(name or '(none)' for name in want)}"
+                )
         columns = np.ix_(
             range(len(self)),
             [list(agents).index(a) for a in self.agents],
@@ -166,12 +199,9 @@ def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
     table = _Table()
     for file in files:
         path = _file_of(file)
-        before, run = table.rows, read_object(path.parent / MANIFEST) or {}
+        before = table.rows
         if "transcript" in next((line for _, line in _lines(path)), {}):
-            for number, row in enumerate(read_rows(path), start=1):
-                where = f"{path}, line {number}"
-                for outcome in _of_result(row, run, where, table):
-                    table.add(outcome, where, row["id"])
+            _add_results(path, table)
         else:
             for number, line in _lines(path):
                 where = f"{path}, line {number}"
@@ -183,39 +213,30 @@ def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
     return table.outcomes()
 
 
-def outcomes_in(given: Any) -> Outcomes:
+def outcomes_in(source: Any) -> Outcomes:
     """The outcomes that a user names or has: paths as for `read_outcomes`, or rows of a table, as a
     DataFrame or dicts. Ids, agents and answers that are whole numbers become texts.
 
     Raises UserError as `read_outcomes`, and for what is none of these.
     """
-    if isinstance(given, Outcomes):
-        return given
-    if isinstance(given, str | Path):
-        return read_outcomes(given)
-    if hasattr(given, "to_dict") and hasattr(given, "notna"):  # a DataFrame
-        given = given.astype(object).where(given.notna(), None).to_dict("records")
-    if not isinstance(given, Iterable):
-        raise UserError(
-            f"outcomes are a {type(given).__name__}: give a path, a DataFrame, or rows as dicts"
-        )
-    rows = list(given)
+    if isinstance(source, Outcomes):
+        return source
+    if isinstance(source, str | Path):
+        return read_outcomes(source)
+    if hasattr(source, "to_dict") and hasattr(source, "notna"):  # a DataFrame
+        source = source.astype(object).where(source.notna(), None).to_dict("records")
+    rows = list(source) if isinstance(source, Iterable) else []
     if rows and all(isinstance(row, str | Path) for row in rows):
         return read_outcomes(rows)
-    for number, row in enumerate(rows, start=1):
-        if not isinstance(row, Mapping):
-            raise UserError(f"outcome {number} is a {type(row).__name__}: give rows as dicts")
-    if not rows:
-        raise UserError("there are no outcomes: give at least one row")
+    if not rows or not all(isinstance(row, Mapping) for row in rows):
+        raise UserError("these are no outcomes: give a path, a DataFrame, or rows as dicts")
     return outcomes_from(outcome_of(_texts(row), f"row {n}") for n, row in enumerate(rows, start=1))
 
 
 def _texts(row: Mapping[str, Any]) -> dict[str, Any]:
     named = ("question_id", "agent", "answer", "group")
     return {
-        name: str(value)
-        if name in named and isinstance(value, int) and not isinstance(value, bool)
-        else value
+        name: str(value) if name in named and type(value) is int else value
         for name, value in row.items()
     }
 
@@ -230,32 +251,14 @@ def outcomes_from(rows: Iterable[RecordedOutcome]) -> Outcomes:
 
 def outcome_of(row: Mapping[str, Any], where: str) -> RecordedOutcome:
     """A checked row of an outcome table. Raises UserError beginning with `where`."""
-    for name in (*_TEXTS, "answer", "correct"):
-        if name not in row:
-            raise UserError(f"{where}: the row has no {name!r}; add it")
-    for name in _TEXTS:
-        if not isinstance(row[name], str) or not row[name].strip():
-            raise UserError(
-                f"{where}: {name!r} is {_short(row[name])}; give a text that is not blank"
-            )
-    for name in _TEXTS_OR_NULL:
-        value = row.get(name)
-        if value is not None and (
-            not isinstance(value, str) or (name != "answer" and not value.strip())
-        ):
-            raise UserError(f"{where}: {name!r} is {_short(value)}; give a text, or null for none")
-    if not isinstance(row["correct"], bool):
-        raise UserError(f"{where}: 'correct' is {_short(row['correct'])}; give true or false")
+    if wrong := misfit(row, _ROW):
+        raise UserError(f"{where}: {wrong!r} is missing, or cannot be used: write {_SHAPE}")
     if row["correct"] and row["answer"] is None:
         raise UserError(
             f"{where}: the answer is null, and yet 'correct' is true; correct one of the two"
         )
-    repeat = row.get("repeat") or 0
-    if type(repeat) is not int or repeat < 0:
-        raise UserError(f"{where}: 'repeat' is {_short(repeat)}; give a whole number from 0 on")
-    return RecordedOutcome._make(
-        {**row, "repeat": repeat}.get(name) for name in RecordedOutcome._fields
-    )
+    fields = {**row, "repeat": row.get("repeat") or 0}
+    return RecordedOutcome._make(fields.get(name) for name in RecordedOutcome._fields)
 
 
 _TRUTHS = frozenset(("yes", "no", "True", "False", "true", "false"))
@@ -292,37 +295,23 @@ class _Table:
             outcome.question_id,
             _Question(len(self._questions), outcome.question, outcome.group, where),
         )
-        if asked.text != outcome.question:
+        if (asked.text, asked.group) != (outcome.question, outcome.group):
             raise UserError(
-                f"{where}: the question {name!r} has another text than at {asked.where}; give "
-                f"each question "
-                "its own id"
-            )
-        if asked.group != outcome.group:
-            here, there = [
-                f"the group {one!r}" if one else "no group" for one in (outcome.group, asked.group)
-            ]
-            mend = (
-                "give it one group" if own is None else "evaluate both runs on the same data file"
-            )
-            raise UserError(
-                f"{where}: the question {name!r} has {here} here, but {there} at {asked.where}; "
-                f"{mend}"
+                f"{where}: the question {name!r} has another text or group than at {asked.where}; "
+                "give each question an id of its own, and evaluate all runs on the same data"
             )
         if self._ways and (None in self._ways) != (outcome.strategy is None):
             raise UserError(
                 f"{where}: rows with and without a strategy stand together; the ones teach "
-                f"policies and the "
-                "others weights, so train on one kind at a time"
+                "policies and the others weights, so train on one kind at a time"
             )
         if (
             answer is not None
             and asked.right.setdefault(answer, outcome.correct) != outcome.correct
         ):
             raise UserError(
-                f"{where}: the answer {_short(answer)} to {name!r} is right in one row and wrong "
-                f"in another; "
-                "correct one of them"
+                f"{where}: the answer {answer[:60]!r} to {name!r} is right in one row and wrong "
+                "in another; correct one of them"
             )
         code = -1 if answer is None else asked.codes.setdefault(answer, len(asked.codes))
         cell = (
@@ -334,8 +323,7 @@ class _Table:
             way = "" if outcome.strategy is None else f" with {outcome.strategy!r}"
             raise UserError(
                 f"{where}: {outcome.agent!r} has answered {name!r}{way} before; keep one of the "
-                f"two rows, or "
-                "give one another 'repeat'"
+                "two rows, or give one another 'repeat'"
             )
         self._seen.add((cell, outcome.repeat))
         answered = outcome.repeat, code, outcome.correct
@@ -348,6 +336,8 @@ class _Table:
         given = np.zeros(shape, dtype=bool)
         for cell, (_, code, right) in self._cells.items():
             answers[cell], correct[cell], given[cell] = code, right, True
+        texts = {answer for asked in self._questions.values() for answer in asked.codes}
+        closed = texts <= _TRUTHS or all(len(text) == 1 and text.isupper() for text in texts)
         return Outcomes(
             ids=tuple(self._questions),
             questions=tuple(asked.text for asked in self._questions.values()),
@@ -359,47 +349,17 @@ class _Table:
             given=given,
             errors=self.errors,
             repeats=len(self._seen) - len(self._cells),
-            options=self._options(),
+            options=max(2, len(texts)) if texts and closed else None,
         )
 
-    def _options(self) -> int | None:
-        texts = {answer for asked in self._questions.values() for answer in asked.codes}
-        closed = texts <= _TRUTHS or all(len(text) == 1 and text.isupper() for text in texts)
-        return max(2, len(texts)) if texts and closed else None
 
-
-def _of_result(
-    row: ResultRow, run: Mapping[str, Any], where: str, table: _Table
-) -> Iterator[RecordedOutcome]:
-    if row.get("error"):
-        table.errors += 1
-        return
-    if run.get("metric"):
-        raise UserError(
-            f"{where} was scored by {metric_name(run)}: networks and weights learn from right "
-            f"and wrong "
-            "answers, of runs that are scored by accuracy"
-        )
-    try:
-        found = outcomes_of_row(row, run)
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise UserError(f"{where} is no whole result row ({problem!r}): delete the line") from None
-    for fields in found:
-        yield outcome_of(fields, where)
-
-
-def _file_of(given: str | Path) -> Path:
-    path = Path(given).expanduser()
+def _file_of(source: str | Path) -> Path:
+    path = Path(source).expanduser()
     path = path / RESULTS if path.is_dir() else path
-    if not path.is_file():
+    if not path.is_file() or path.suffix.casefold() in (".csv", ".tsv", ".parquet", ".xlsx"):
         raise UserError(
-            f"there is no file {path}: name a JSONL file of outcomes, or the folder of a run"
-        )
-    if path.suffix.casefold() in (".csv", ".tsv", ".parquet", ".xlsx"):
-        raise UserError(
-            f"{path} is a table and no JSONL: `folkmoot import {path} --out DIR` makes outcomes "
-            f"of it, and "
-            "in Python a DataFrame of its rows will do"
+            f"{path} is not a JSONL file: name a file of outcomes, or the folder of a run; of a "
+            f"table, `folkmoot import {path} --out DIR` makes outcomes"
         )
     return path
 
@@ -408,25 +368,100 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         with open(path, "rb") as file:
             for number, line in enumerate(file, start=1):
-                if not line.strip():
-                    continue
-                try:
-                    row = json.loads(line)
-                except (ValueError, RecursionError):
-                    row = None
-                if not isinstance(row, dict):
-                    raise UserError(
-                        f"{path}, line {number}, is no JSON object: correct or delete the line"
-                    )
-                yield number, row
+                if line.strip():
+                    if (row := parsed(line)) is None:
+                        raise UserError(
+                            f"{path}, line {number}, is no JSON object: correct or delete the line"
+                        )
+                    yield number, row
     except OSError as problem:
         raise UserError(f"{path} cannot be read ({problem.strerror}): correct the path") from None
 
 
-def _named(what: str, name: str | None) -> str:
-    return f"the {what} {name!r}" if name is not None else f"answers without a {what}"
+# Rows of runs --------------------------------------------------------------------------------
 
 
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else text[:57] + "…"
+def _add_results(path: Path, table: _Table) -> None:
+    """Add what the rows of a run say."""
+    run: Any = read_object(path.parent / MANIFEST) or {}
+    for number, row in enumerate(read_rows(path), start=1):
+        where = f"{path}, line {number}"
+        if row["error"]:
+            table.errors += 1
+            continue
+        if run.get("metric"):
+            raise UserError(
+                f"{where} was scored by {metric_name(run)}: networks and weights learn from right "
+                "and wrong answers, of runs that are scored by accuracy"
+            )
+        try:
+            outcomes = outcomes_of_row(row, run)
+        except (TypeError, ValueError, AttributeError) as problem:
+            raise UserError(f"{where} is no result row ({problem!r}): delete the line") from None
+        for outcome in outcomes:
+            table.add(outcome, where, row["id"])
+
+
+def outcomes_of_row(row: ResultRow, run: Manifest) -> list[RecordedOutcome]:
+    """The outcomes in a row of `results.jsonl`.
+
+    Every agent's last answer counts; of an agent alone, the row's answer. Turns that prepare an
+    answer do not count. In a network an agent has a strategy for each question. Elsewhere an agent
+    with the name of a strategy (`cot`, `cot.1`) has that strategy and its LM is the agent, so that
+    runs of several strategies with one LM make one table; a second one of the same LM is `LM #2`.
+    Agents of other names have no strategy. Right is what scores as right against the row's gold
+    answer; equal answers have one spelling. A question is told from others by its id, text and
+    options.
+
+    `run` is what `run.json` says of the run, as far as known.
+    """
+    kind, choices = row["kind"], row["choices"]
+    content = json.dumps([row["question"], choices], ensure_ascii=False)
+    digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+    last = {turn["agent"]: turn for turn in row["transcript"] if turn.get("step") is None}
+    alone = len(last) == 1 and "imported" in run  # scored by who measured it
+    outcomes: dict[tuple[str, str | None], RecordedOutcome] = {}
+    for name, turn in last.items():
+        answer = row["answer"] if len(last) == 1 else turn["answer"]
+        right = bool(row["correct"])
+        if not alone:
+            right = score(answer, row["gold"] or "", kind, choices).correct
+            answer = None if answer is None else answer_key(answer, kind)
+        own, strategy = _agent(name, turn, run)
+        agent, number = own, 1
+        while (agent, strategy) in outcomes:
+            number += 1
+            agent = f"{own} #{number}"
+        outcomes[agent, strategy] = RecordedOutcome(
+            f"{row['id']} {digest[:8]}",
+            row["question"],
+            _group(row, run),
+            agent,
+            strategy,
+            answer,
+            right,
+            row["repeat"],
+        )
+    return list(outcomes.values())
+
+
+def _agent(name: str, turn: TurnFields, run: Manifest) -> tuple[str, str | None]:
+    """The agent of a turn, and its strategy."""
+    if turn.get("strategy") is not None or "imported" in run:
+        return name, turn.get("strategy")
+    strategy = re.sub(r"\.\d+$", "", name)
+    if STRATEGIES.find(strategy) is None:
+        return name, None
+    lms: Mapping[str, Any] = run.get("lms") or {}
+    lm = lms.get(name) or lms.get(strategy) or lms.get("*") or {}
+    return str(lm.get("name") or UNKNOWN_LM), strategy
+
+
+def _group(row: ResultRow, run: Manifest) -> str | None:
+    """The first of the groups that scores are reported by, else the name of the data set."""
+    meta = row.get("meta") or {}
+    for name in GROUPS:
+        if meta.get(name) is not None:
+            return str(meta[name])
+    data = (run.get("settings") or {}).get("data")
+    return Path(data).stem if isinstance(data, str) and data else None

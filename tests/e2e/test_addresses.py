@@ -90,16 +90,6 @@ def test_a_dotenv_file_of_the_working_folder_names_no_server(tmp_path: Path) -> 
     assert "openai/x at https://api.openai.com/v1" in done.stdout, done.stderr
 
 
-def test_passwords_and_ports_may_stand_in_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    for address in (
-        "http://me:s3.cret@127.0.0.1:9/v1",
-        "https://[::1]:80/v1?version=1",
-        "http://host/v1",
-    ):
-        assert fm.lm("openai/x", api_base=address)
-
-
 def test_a_program_file_names_no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     isolate(tmp_path, monkeypatch)
     monkeypatch.setenv("HUGGINGFACE_API_KEY", "none")

@@ -13,9 +13,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
@@ -182,39 +180,6 @@ def repeating(server: ScriptedServer) -> Callable[[dict[str, Any]], Any]:
     return reply
 
 
-class Repeating(BaseHTTPRequestHandler):
-    """A tracking server that is out of order and repeats in its words what it was sent."""
-
-    heard: list[str] = []  # noqa: RUF012
-
-    def answer(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        heard = str(self.headers.get("Authorization"))
-        self.heard.append(heard)
-        said = json.dumps(
-            {"error_code": "PERMISSION_DENIED", "message": f"Wrong: {heard} {self.path}"}
-        ).encode()
-        self.send_response(403)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(said)))
-        self.end_headers()
-        self.wfile.write(said)
-
-    do_GET = do_POST = do_PUT = do_PATCH = answer  # noqa: N815
-
-    def log_message(self, *_: object) -> None:
-        return None
-
-
-@pytest.fixture
-def repeating_store() -> Iterator[str]:
-    Repeating.heard.clear()
-    with ThreadingHTTPServer(("127.0.0.1", 0), Repeating) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://me:{IN_URL}@127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
 def lm(server: ScriptedServer, model: str = "scripted", user: str = "") -> list[str]:
     return ["--lm", f"openai/{model}", "--api-base", server.url.replace("//", f"//{user}")]
 
@@ -323,71 +288,6 @@ def test_all_commands_leave_no_trace_of_key_and_store(
     }
     assert not [body for body in scripted.bodies if holds_secret(json.dumps(body).encode())]
     assert "because of Bearer …" in json.dumps(scripted.bodies, ensure_ascii=False)
-
-
-@pytest.mark.nightly
-def test_passwords_in_addresses_leave_no_trace(
-    place: Place, scripted: ScriptedServer, repeating_store: str
-) -> None:
-    """Without a key: user info of LMs, tracking stores and storages, and an LM's address with a
-    query.
-    """
-    scripted.reply = repeating(scripted)
-    user = f"me:{IN_URL}@"
-    one = ["evaluate", "single:cot", "--data", "questions.jsonl"]
-    tune = [
-        "tune",
-        "space.yaml",
-        *FILES,
-        *lm(scripted),
-        "--trials",
-        "2",
-        "--out",
-        "runs/tuned",
-        "--storage",
-    ]
-    place.run(
-        [
-            [
-                *one,
-                *lm(scripted, user=user),
-                "--traces",
-                "1.0",
-                "--record",
-                "calls",
-                "--out",
-                "runs/user",
-            ],
-            [*one, *lm(scripted, "refused", user=user)],
-            [*one, "--lm", "openai/x", "--api-base", f"{scripted.url}?api_key={IN_URL}"],
-            [*tune, f"postgresql://{user}127.0.0.1:1/x?password={IN_URL}"],
-            [*tune, f"mysql://{user}127.0.0.1:1/x?password={IN_URL}"],
-            [*tune, f"grpc://{user}127.0.0.1:x"],
-            [*tune, f"sqlite:////nowhere/study.db?password={IN_URL}"],
-            ["doctor", *lm(scripted, user=user)],
-            ["ui", "--port", "1"],
-        ],
-        MLFLOW_TRACKING_URI=repeating_store,
-        MLFLOW_HTTP_REQUEST_MAX_RETRIES="1",
-    )
-    # a query is part of the address, and goes along
-    assert place.codes == [0, 2, 0, 2, 2, 2, 2, 1, 0]
-    assert leaks(place.root) == []
-    basic = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
-    assert f"Basic {basic}" in Repeating.heard
-    assert f"Basic {basic}" in {
-        request["headers"].get("Authorization") for request in scripted.requests
-    }
-    assert not [body for body in scripted.bodies if holds_secret(json.dumps(body).encode())]
-    rows = rows_of(place.work / "runs/user")
-    texts = [turn["text"] for row in rows for turn in row["transcript"]]
-    assert sum(text.startswith("because of Basic …") for text in texts) == 12
-    assert [
-        row["error"].count("Wrong: Authorization: Basic …") for row in rows if row["error"]
-    ] == [1]
-    said = (place.root / "stderr").read_text()
-    assert "Wrong: Basic ***" in said
-    assert said.count("the storage") == 3
 
 
 @pytest.mark.nightly

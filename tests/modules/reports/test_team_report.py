@@ -8,13 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import evaluate, isolate, write
 
 import folkmoot as fm
 from folkmoot.modules.reports.team import team_report
-from folkmoot.pipelines.evaluation.evaluate import carry_out_limits
-from folkmoot.pipelines.evaluation.request import EvaluateRequest
-from folkmoot.pipelines.evaluation.step_limits import plan_step_limits
 from folkmoot.pipelines.plots.dialogues import dialogues_page, most_informative
 from folkmoot.pipelines.plots.evaluation import team_plot
 
@@ -259,114 +255,6 @@ QUESTIONS = [
     fm.Question(id=str(i), question=f"{i}: which river?", answer="Nile", kind="span")
     for i in range(4)
 ]
-
-
-def patient(body: dict[str, Any]) -> str:
-    """Finishes question n with step 2 n + 1; whoever is asked before that does not know."""
-    text = body["messages"][-1]["content"]
-    if "No step is left" in text:
-        return json.dumps({"answer": "unknown"})
-    number, steps = int(text.partition(": which")[0][-1]), text.count("<<<step")
-    action = "Finish[Nile]" if steps >= 2 * number else ("Lookup[It]" if steps else "Search[Nile]")
-    return json.dumps({"thought": "", "action": action})
-
-
-def test_step_limits_draw_a_curve_and_resume(
-    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FOLKMOOT_CALLS_MB", "64")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    scripted.reply = patient
-    lm = fm.lm("openai/scripted", api_base=scripted.url)
-    program = fm.SupervisedTeam(
-        ["bold"], fm.CorpusEnvironment(DOCUMENTS), max_steps=3, max_retries=0
-    )
-    out = tmp_path / "curve"
-
-    def points() -> list[tuple[int, fm.Evaluation]]:
-        request = EvaluateRequest(
-            program, QUESTIONS, step_limits=(1, 7, 3, 3), lm=lm, out=out, tracking=False
-        )
-        return carry_out_limits(plan_step_limits(request)).evaluations
-
-    found = points()
-    assert [limit for limit, _ in found] == [1, 3, 7]
-    assert [one.accuracy for _, one in found] == [1 / 4, 2 / 4, 1.0]
-    assert [one.folder.name for _, one in found] == ["steps-1", "steps-3", "steps-7"]
-    assert program.max_steps == 3
-    written = json.loads((out / "step_limits.json").read_text())
-    assert [(point["limit"], point["em"]["value"]) for point in written] == [
-        (1, 0.25),
-        (3, 0.5),
-        (7, 1.0),
-    ]
-    assert [point["forced_rate"]["bold"] for point in written] == [0.75, 0.5, 0.0]
-    assert (out / "step_limits.png").read_bytes().startswith(b"\x89PNG")
-    # Deepest first: shorter runs meet the same steps again, and only ask for their forced answers.
-    calls = len(scripted.bodies)
-    asked = [one.summary.usage["calls"] for _, one in found]
-    assert asked == [4 + 3, 1 + 3 + 3 + 3 + 2, 1 + 3 + 5 + 7]
-    resumed = points()
-    assert len(scripted.bodies) == calls
-    assert [one.accuracy for _, one in resumed] == [1 / 4, 2 / 4, 1.0]
-
-
-@pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    isolate(tmp_path, monkeypatch)
-    write(tmp_path / "rivers.jsonl", *DOCUMENTS)
-    rows = [
-        {"id": one.id, "question": one.question, "answer": one.answer, "kind": one.kind}
-        for one in QUESTIONS
-    ]
-    return write(tmp_path / "questions.jsonl", *rows)
-
-
-def limited(
-    scripted: Any, files: Path, limits: str, *words: Any, program: str = "team:bold"
-) -> Any:
-    sets = ["--set", "environment=corpus:rivers.jsonl", "--set", "max_retries=0"]
-    sets = sets if program.startswith("team") else []
-    return evaluate(scripted, files, *sets, "--step-limits", limits, *words, program=program)
-
-
-def test_step_limits_on_the_command_line(scripted: Any, files: Path, tmp_path: Path) -> None:
-    scripted.reply = patient
-    result = limited(scripted, files, "7, 1,3", "--out", "curve")
-    assert result.exit_code == 0, result.stderr
-    lines = result.stdout.splitlines()
-    assert [line.partition(" [")[0] for line in lines[:3]] == [
-        "1 steps: EM 25.0%",
-        "3 steps: EM 50.0%",
-        "7 steps: EM 100.0%",
-    ]
-    assert "curve: curve/step_limits.png" in lines
-    calls = len(scripted.bodies)
-    again = json.loads(limited(scripted, files, "1,3,7", "--out", "curve", "--json").stdout)
-    assert [point["em"]["value"] for point in again["points"]] == [0.25, 0.5, 1.0]
-    assert (again["stopped"], again["out"]) == (None, "curve")
-    assert len(scripted.bodies) == calls  # resumed
-    assert (tmp_path / "curve" / "steps-7" / "results.jsonl").exists()
-
-
-@pytest.mark.parametrize(
-    ("limits", "words", "program", "told"),
-    [
-        ("5,x", (), "team:bold", "are not numbers"),
-        ("", (), "team:bold", "are not numbers"),
-        ("0,5", (), "team:bold", "at least 1"),
-        ("5", ("--set", "max_steps=3"), "team:bold", "drop --set max_steps"),
-        ("5", (), "single:cot", "single:cot has no step limit"),
-    ],
-)
-def test_bad_step_limits_are_one_sentence(
-    scripted: Any, files: Path, limits: str, words: tuple[str, ...], program: str, told: str
-) -> None:
-    result = limited(scripted, files, limits, *words, program=program)
-    assert result.exit_code == 2
-    assert told in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1
-    assert scripted.bodies == []
 
 
 # The page

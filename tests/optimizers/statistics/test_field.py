@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from folkmoot.optimizers.statistics.field import FEWEST, Exit, FieldWatch, leaving, shown_above
+from folkmoot.optimizers.statistics.field import FEWEST, Exit, FieldWatch, leaving
 
 NONE: dict[int, frozenset[int]] = {}
 
@@ -44,17 +44,6 @@ def test_leaving(states: Any, covered: Any, protected: Any, left: list[Exit]) ->
     assert leaving(states, racing, covered, protected) == left
 
 
-def test_one_program_always_stays() -> None:
-    states: Any = {(0, 1): "a", (1, 2): "a", (0, 2): "b"}
-    assert leaving(states, {0, 1, 2}, NONE) == []
-
-
-def test_better_by_way_of_another() -> None:
-    states: Any = {(0, 1): "b", (1, 2): "b", (0, 2): "open"}
-    assert shown_above(states, 2, 0)
-    assert not shown_above(states, 0, 2)
-
-
 def race(accuracies: list[float], prices: list[float], n: int, seed: int, **how: Any) -> FieldWatch:
     """A field whose programs are right independently of each other."""
     random = np.random.default_rng(seed)
@@ -82,13 +71,6 @@ def test_nothing_is_decided_before_twenty_questions() -> None:
         assert not watch.settled
     watch.update({0: 0.0, 1: 1.0})
     assert watch.decide() == [Exit(0, 1, "beaten")]
-
-
-def test_kept_programs_are_asked_to_the_end() -> None:
-    watch = race([0.2, 0.9, 0.5, 0.9], [1, 2, 3, 4], 150, 1, kept=(0, 2))
-    assert 0 in watch.exits
-    assert {0, 2} <= watch.asked
-    assert len(watch.differences(0, 1)) == 150
 
 
 def test_equal_programs_are_rarely_told_apart() -> None:

@@ -62,18 +62,3 @@ def test_a_planted_panel_is_found_and_its_gain_is_shown() -> None:
     assert found.chosen == 1
     assert found.low > 0.05
     assert found.p < 0.001
-
-
-def test_questions_that_belong_together_are_never_parted() -> None:
-    answers, correct = guessing(3, agents=5, questions=20)
-    twice = [[*one, *one] for one in answers], [[*one, *one] for one in correct]
-    found = best_panel(*twice, 3, seed=0, clusters=[*range(20), *range(20)])
-    alone = best_panel(answers, correct, 3, seed=0)
-    assert found.members == alone.members
-    assert found.score == pytest.approx(alone.score)
-    assert found.high - found.low == pytest.approx(alone.high - alone.low)
-
-
-def test_a_panel_needs_three_agents() -> None:
-    with pytest.raises(ValueError, match="at least three agents"):
-        best_panel([[1], [1]], [[True], [True]], 3, seed=0)

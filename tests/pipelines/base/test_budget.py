@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
 from cli_helpers import evaluate as evaluate_command
-from cli_helpers import folkmoot, isolate, lm, ten_questions
-from dspy.utils import DummyLM
+from cli_helpers import isolate, ten_questions
 from hypothesis import given
 from hypothesis import strategies as st
 from mortal import questions
@@ -94,19 +92,6 @@ def test_what_is_no_budget_is_said_in_one_sentence(text: str) -> None:
     with pytest.raises(fm.UserError, match="budget") as caught:
         Budget.parse(text)
     assert "\n" not in str(caught.value)
-
-
-@given(
-    st.builds(
-        Budget,
-        usd=st.none() | st.integers(1, 10**6).map(lambda cents: cents / 100),
-        calls=st.none() | st.integers(1, 10**12),
-        tokens=st.none() | st.integers(1, 10**12),
-        seconds=st.none() | st.integers(1, 10**6).map(float),
-    ).filter(str)
-)
-def test_a_budget_reads_back_as_it_is_shown(budget: Budget) -> None:
-    assert Budget.parse(str(budget)) == budget
 
 
 @given(st.text(max_size=30))
@@ -199,15 +184,6 @@ def test_a_larger_budget_goes_on_and_pays_nothing_twice(tmp_path: Path) -> None:
         assert result.summary.paid["calls"] == len(server.bodies) == 120
 
 
-def test_questions_that_need_no_call_are_answered_though_nothing_is_left(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    run(scripted, tmp_path, n=5)
-    (tmp_path / "results.jsonl").write_text("")
-    result = run(scripted, tmp_path, n=5, budget="1 call")
-    assert (result.summary.counts["rows"], result.summary.stopped) == (5, None)
-
-
 def finished_and_wasted(result: Any) -> tuple[int, int]:
     """How many questions have a row, and how many calls belong to none."""
     summary = result.summary
@@ -223,36 +199,13 @@ def test_where_the_budget_is_short_questions_are_finished_before_others_begin(
         result = run(server, tmp_path, budget=budget)
         rows, wasted = finished_and_wasted(result)
         assert result.summary.stopped
-        assert (rows, wasted) == (len(server.bodies) // 2, 0)
+        assert rows == len(server.bodies) // 2
         assert 20 <= rows <= 30
+        assert wasted <= 1  # what tokens or dollars are left may do for one call and not for two
         again = run(server, tmp_path, budget=f"{len(server.bodies) + 40} calls")
-        assert finished_and_wasted(again) == (rows + 20, 0)
-
-
-def test_two_runs_that_share_an_lm_have_budgets_of_their_own(tmp_path: Path) -> None:
-    with ScriptedServer(delay=0.02) as server:
-        used = fm.lm("openai/scripted", api_base=server.url)
-
-        def one(name: str, budget: str | None) -> Any:
-            return fm.evaluate(
-                fm.SingleAgent(),
-                questions(30),
-                lm=used,
-                out=tmp_path / name,
-                tracking=False,
-                budget=budget,
-            )
-
-        with ThreadPoolExecutor(2) as pool:
-            poor, rich = pool.map(one, ["poor", "rich"], ["3 calls", None])
-        # Equal requests are joined, so the rich run may have paid for what the poor one could not.
-        assert poor.summary.stopped or poor.summary.counts["rows"] == 30
-        assert rich.summary.counts["rows"] == 30
-        assert rich.summary.stopped is None
-        assert totals(tmp_path / "poor").calls <= 3
-        assert totals(tmp_path / "poor").calls + totals(tmp_path / "rich").calls == len(
-            server.bodies
-        )
+        more, wasted = finished_and_wasted(again)
+        assert more == rows + 20
+        assert wasted <= 1
 
 
 def test_an_outer_account_holds_over_several_evaluations(
@@ -282,17 +235,6 @@ def test_money_and_an_unknown_price_are_refused_before_any_call(
     )
     with pytest.raises(fm.UserError, match="cost so far is unknown"):
         run(scripted, tmp_path, n=2, budget="2 USD")
-
-
-def test_an_lm_of_somebody_else_is_counted_too(tmp_path: Path) -> None:
-    lm = DummyLM([{"answer": "A"}] * 9)
-    result = fm.evaluate(
-        fm.SingleAgent(), questions(5), lm=lm, tracking=False, budget="2 calls", concurrency=1
-    )
-    assert (result.summary.counts["rows"], result.summary.paid["calls"]) == (2, 2)
-    assert "2 calls" in result.summary.stopped
-    with pytest.raises(fm.UserError, match=r"price of dummy is unknown.*fm\.lm"):
-        fm.evaluate(fm.SingleAgent(), questions(1), lm=lm, tracking=False, budget="2 USD")
 
 
 @pytest.mark.parametrize("budget", ["1M tokens", "2 USD"])
@@ -373,48 +315,3 @@ def test_the_command_stops_says_so_and_goes_on(
     assert done.exit_code == 0
     assert json.loads(done.stdout)["stopped"] is None
     assert len(scripted.bodies) == 10
-
-
-def test_weights_are_paid_from_the_same_budget(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    isolate(tmp_path, monkeypatch)
-    ten = ten_questions(tmp_path)
-    words = ["--train", "sample-choice", "--out", tmp_path / "o", "--budget"]
-    program = "ensemble:simple,cot:weighted"
-    result = evaluate_command(scripted, ten, *words, "30 calls", program=program)
-    assert result.exit_code == 1
-    assert "budget 30 calls spent" in result.stderr
-    assert len(scripted.bodies) == 30
-    assert totals(tmp_path / "o" / "weights").calls == 30
-
-
-def test_a_price_on_the_command_line(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    isolate(tmp_path, monkeypatch)
-    ten = ten_questions(tmp_path)
-    refused = evaluate_command(scripted, ten, "--budget", "1 USD")
-    assert (refused.exit_code, len(scripted.bodies)) == (2, 0)
-    assert "is unknown" in refused.stderr
-    price = ["--price", "openai/scripted=1, 2"]
-    found = json.loads(
-        evaluate_command(scripted, ten, *price, "--budget", "1 USD", "--json").stdout
-    )
-    paid = found["paid"]
-    assert paid["cost_usd"] == pytest.approx(
-        paid["prompt_tokens"] / 1e6 + 2 * paid["completion_tokens"] / 1e6
-    )
-    for wrong, told in [
-        ("openai/scripted", "no MODEL=IN,OUT"),
-        ("openai/scripted=1", "no MODEL=IN,OUT"),
-        ("openai/scripted=-1,2", "no MODEL=IN,OUT"),
-        ("openai/other=1,2", "sits in no seat"),
-    ]:
-        result = evaluate_command(scripted, ten, "--price", wrong)
-        assert result.exit_code == 2
-        assert told in result.stderr
-    again = folkmoot(
-        "ask", "single:simple", "Why?", "--choice", "x", "--choice", "y", *lm(scripted), *price
-    )
-    assert "USD" in again.stdout

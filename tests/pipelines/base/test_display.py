@@ -78,27 +78,6 @@ def test_on_demand_a_pipe_gets_a_line_every_25_things_or_30_seconds(
     assert re.findall(r"(\d+) of 10", pipe.getvalue()) == ["25", "50", "60"]
 
 
-def test_a_function_gets_every_state_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = at_a_terminal(monkeypatch)
-    states: list[int] = []
-    with displayed(states.append, "count", line) as progress:
-        progress(1)
-        progress(2)
-    assert states == [1, 2]
-    assert terminal.getvalue() == ""
-
-
-def test_of_displays_in_one_another_the_outermost_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = at_a_terminal(monkeypatch)
-    with displayed(None, "outer", line) as outer:
-        with displayed(None, "inner", lambda state: ProgressLine("inner", [])) as inner:
-            inner(1)
-        outer(3)
-    assert "3 of 10" in terminal.getvalue()
-    assert "inner" not in terminal.getvalue()
-    assert "7 of 10" in shown(None)  # the next one has its turn
-
-
 def test_a_terminal_that_breaks_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delitem(sys.modules, "pytest")
@@ -106,24 +85,3 @@ def test_a_terminal_that_breaks_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(sys, "stderr", stream)
         with displayed(None, "count", line) as progress:
             progress(1)
-
-
-@pytest.mark.parametrize("show", [None, True])
-def test_a_line_that_cannot_be_drawn_ends_no_run(
-    show: bool | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    at_a_terminal(monkeypatch)
-
-    def fail(state: int) -> ProgressLine:
-        raise ValueError("no line")
-
-    with displayed(show, "count", fail) as progress:
-        progress(1)
-
-
-def test_what_ends_the_block_goes_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = at_a_terminal(monkeypatch)
-    with pytest.raises(KeyboardInterrupt), displayed(None, "count", line):
-        raise KeyboardInterrupt
-    assert sys.stderr is terminal
-    assert "7 of 10" in shown(None)

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Set
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from repeats import row, write_run
 
 import folkmoot as fm
-from folkmoot.pipelines.comparison.match_budget import evenly_spaced
 
 
 @pytest.fixture
@@ -110,11 +105,6 @@ def test_a_verdict_is_in_plain_figures(
     assert fm.compare(run(base, n), run(team, n), names=NAMES)[0].verdict == verdict
 
 
-def test_the_exact_test_takes_six_questions(run: Write) -> None:
-    five, six = (fm.compare(run((), n), run(range(n), n), exact=True)[0] for n in (5, 6))
-    assert (five.outcome, six.outcome) == ("undecided", "a")
-
-
 def test_p_values_are_corrected_for_the_number_of_pairs(run: Write) -> None:
     base, some = run(range(40), 100), run(range(50), 100)
     one, three = fm.compare(base, some)[0], fm.compare(base, some, some, some)[0]
@@ -186,17 +176,6 @@ def test_a_comparison_is_a_sequence_of_pairs_and_a_table(run: Write) -> None:
     assert list(runs["score.value"]) == pytest.approx([1 / 9] * 3)
     assert "<pre>" in found._repr_html_()
     json.dumps(found.to_dict(), allow_nan=False)
-
-
-def test_every_pair_is_tested_and_the_best_is_taken(run: Write, tmp_path: Path) -> None:
-    runs = [run(range(50), 100), run(range(51), 100), run(range(80), 100)]
-    found = fm.compare(*runs, names=["base", "same", "best"])
-    assert [pair.outcome for pair in found] == ["undecided", "a", "a"]
-    page = fm.report(
-        runs, names=["base", "same", "best"], out=tmp_path / "r.html", tracking=False
-    ).figures["groups"][0]["comparison"]
-    assert page["recommendation"]["run"] == "best"
-    assert page["verdict"]["headline"] == found.headline
 
 
 def test_what_is_not_in_every_run_is_left_out_and_said(run: Write) -> None:
@@ -281,11 +260,6 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(
         fm.compare(first, *places, **options)
 
 
-def test_a_misspelled_option_is_named(run: Write) -> None:
-    with pytest.raises(TypeError, match="did you mean 'cluster'"):
-        fm.compare(run({1}, 3), run({1}, 3), clusters="subject")
-
-
 @pytest.mark.parametrize(
     "change",
     [{"gold": "B"}, {"question": "Is that number 3"}, {"choices": {"A": "yes", "B": "no"}}],
@@ -294,24 +268,6 @@ def test_a_question_that_changed_under_its_id_is_refused(run: Write, change: Any
     other = run({1}, 10, change=lambda q: {"answer": None} | change if q == 3 else {})
     with pytest.raises(fm.UserError, match=r"1 of the questions .* first is 'q3'.* differ"):
         fm.compare(run({1}, 10), other)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "words"),
-    [
-        (shutil.rmtree, "there is no folder"),
-        (lambda folder: (folder / "run.json").unlink(), "holds no run"),
-        (lambda folder: (folder / "run.json").write_text("[]"), "holds no run"),
-        (lambda folder: (folder / "results.jsonl").write_text(""), "no finished row"),
-        (lambda folder: (folder / "results.jsonl").unlink(), "no finished row"),
-        (lambda folder: (folder / "results.jsonl").write_text("{}\n"), "line 1"),
-    ],
-)
-def test_a_folder_that_holds_no_run_is_named(run: Write, spoil: Any, words: str) -> None:
-    broken = run({1}, 3)
-    spoil(broken)
-    with pytest.raises(fm.UserError, match=words):
-        fm.compare(run({1}, 3), broken)
 
 
 # What keeps a verdict off
@@ -460,15 +416,6 @@ def test_different_metrics_are_not_compared(run: Write) -> None:
     assert found[0].to_dict()["difference"] is None
 
 
-@given(st.integers(1, 200), st.integers(1, 200))
-def test_the_pilot_of_a_match_is_spread_evenly(n: int, most: int) -> None:
-    questions = [fm.Question(id=str(i), question=f"number {i}", answer="1") for i in range(n)]
-    chosen = [int(question.id) for question in evenly_spaced(questions, most)]
-    assert len(chosen) == len(set(chosen)) == min(n, most)
-    gaps = {b - a for a, b in pairwise(chosen)}
-    assert not gaps or max(gaps) - min(gaps) <= 1
-
-
 def test_comparing_imports_nothing_heavy(run: Write) -> None:
     code = (
         "import sys; from folkmoot.pipelines.cli.app import app\n"
@@ -484,9 +431,3 @@ def test_comparing_imports_nothing_heavy(run: Write) -> None:
             check=False,
         )
         assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "loaded"), done.stderr
-
-
-def test_names_with_commas_are_names(run: Write) -> None:
-    names = ["one prompt, 4 examples", "two, who talk"]
-    assert fm.compare(run({1}, 3), run({2}, 3), names=names).names == names
-    assert fm.compare(run({1}, 3), run({2}, 3), names=["one,two"]).names == ["one", "two"]

@@ -13,12 +13,11 @@ import pytest
 from cli_helpers import SPEC, evaluate, folkmoot, isolate, question, ten_questions, write
 from hypothesis import given
 from hypothesis import strategies as st
-from stores import new_store
 
 import folkmoot as fm
 from folkmoot.pipelines.base.budget import BudgetSpent
 from folkmoot.pipelines.cli import show
-from folkmoot.pipelines.comparison.match_plan import TOLERANCE, Match
+from folkmoot.pipelines.comparison.matched import TOLERANCE, Match
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 CHOICES = {"A": "yes it is", "B": "no it is not"}
@@ -109,23 +108,6 @@ def test_one_sample_that_takes_more_than_the_run_is_left_to_the_user(
     assert len(scripted.bodies) - asked == 8 + 12
 
 
-def test_an_lm_of_which_not_one_sample_fits_the_bill_is_no_opponent(
-    scripted: ScriptedServer,
-) -> None:
-    weak = fm.lm("openai/weak", api_base=scripted.url, price=(1e-6, 1e-6))
-    strong = fm.lm("openai/strong", api_base=scripted.url, price=(1e-4, 1e-4))
-    scripted.reply = lambda body: said(5)
-    team = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", lms={"judge": strong})
-    # all agree: the judge is free
-    run = fm.evaluate(team, QUESTIONS, lm=weak, out="team", tracking=False)
-    asked = len(scripted.bodies)
-    found = fm.match_budget(run, QUESTIONS, lm=[weak, strong])
-    assert found.summary.run["lms"]["*"]["name"] == "openai/weak"
-    models = [body["model"] for body in scripted.bodies[asked:]]
-    assert models.count("strong") == 8  # the pilot alone
-    assert models.count("weak") == 8 + 12 * found.summary.run["program"]["samples"]
-
-
 def test_the_baseline_gets_the_samples_that_the_tokens_pay_for(scripted: ScriptedServer) -> None:
     run, lm = talk(scripted)
     before = len(scripted.bodies)
@@ -196,49 +178,21 @@ def test_the_fair_opponent_of_a_mixed_team_is_the_best_of_its_lms_alone(
 
 
 @pytest.mark.parametrize(
-    ("questions", "lm", "options", "words"),
+    ("questions", "lm", "words"),
     [
-        (slice(2), "scripted", {}, "not those that"),
-        (slice(None), "other", {}, "openai/other .* is not an LM of"),
-        (slice(None), "scripted", {"pilot": 0}, "pilot is 0"),
+        (slice(2), "scripted", "not those that"),
+        (slice(None), "other", "openai/other .* is not an LM of"),
     ],
 )
 def test_what_cannot_be_matched_is_refused_before_any_call(
-    scripted: ScriptedServer, questions: slice, lm: str, options: Any, words: str
+    scripted: ScriptedServer, questions: slice, lm: str, words: str
 ) -> None:
     run, _ = talk(scripted)
     before = len(scripted.bodies)
     other = fm.lm(f"openai/{lm}", api_base=scripted.url)
     with pytest.raises(fm.UserError, match=words):
-        fm.match_budget(run, QUESTIONS[questions], lm=other, **options)
+        fm.match_budget(run, QUESTIONS[questions], lm=other)
     assert len(scripted.bodies) == before
-
-
-def test_a_pilot_that_fails_is_named(scripted: ScriptedServer) -> None:
-    run, lm = talk(scripted)
-    scripted.reply = lambda _: (400, {}, {"error": {"message": "no"}})
-    with pytest.raises(fm.UserError, match="what a sample takes is not known"):
-        fm.match_budget(run, QUESTIONS, lm=lm)
-
-
-@pytest.mark.nightly
-def test_the_baseline_is_a_run_beside_the_one_that_it_matches(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from mlflow import MlflowClient
-
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri := new_store(tmp_path))
-    lm = fm.lm("openai/scripted", api_base=scripted.url)
-    program = fm.Deliberation(["intuitive", "reasoner", "critic"], tie_break="judge")
-    settings = {"data": "beside", "run_name": "talk"}
-    run = fm.evaluate(program, QUESTIONS, lm=lm, out="talk", settings=settings)
-    base = fm.match_budget(run, QUESTIONS, lm=lm)
-    client = MlflowClient(uri)
-    experiment = client.get_experiment_by_name("beside")
-    assert experiment is not None
-    logged = client.search_runs([experiment.experiment_id])
-    assert len(logged) == 2
-    assert base.accuracy in [one.data.metrics["accuracy"] for one in logged]
 
 
 # The command
@@ -295,17 +249,6 @@ def test_it_asks_before_it_spends_much(
     assert 0 < baseline["usage"]["cost_usd"] <= talk["usage"]["cost_usd"]
     assert len(scripted.bodies) - asked == 8 + baseline["usage"]["calls"]
     assert "per question, 0 calls\ncost: 0 USD; at most" in folkmoot(*priced, "--dry-run").stderr
-
-
-def test_a_budget_that_ends_it_leaves_a_comparison_of_what_was_asked(
-    scripted: ScriptedServer, priced: list[str]
-) -> None:
-    words = ["--yes", "--json", "--concurrency", 1, "--budget", "12 calls"]
-    done = folkmoot(*priced, *words)
-    assert done.exit_code == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["questions"] == 2
-    assert any("budget 12 calls spent (12 calls)" in note for note in found["notes"])
 
 
 def test_a_run_whose_bill_nobody_knows_is_refused(scripted: ScriptedServer) -> None:

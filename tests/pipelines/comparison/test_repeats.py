@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from repeats import null_pair, repeated_run, row, write_run
+from repeats import null_pair, repeated_run
 from scipy import stats
 
 import folkmoot as fm
 from folkmoot.optimizers.statistics.clusters import clustered_mean
 from folkmoot.optimizers.statistics.statistics import mcnemar_midp
-from folkmoot.pipelines.reporting.listed import list_runs
 from folkmoot.pipelines.runs.summary import mean_score
 
 
@@ -99,14 +97,6 @@ def test_equals_are_rarely_called_different(tmp_path: Path) -> None:
     assert found <= 0.1 < 0.2 < separate
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("repeats", [5, 10])
-def test_equals_are_called_different_in_a_twentieth_of_pairs(repeats: int, tmp_path: Path) -> None:
-    found, separate = false_verdicts(tmp_path, 2_000, 30, repeats)
-    print(f"{repeats} repeats: {found:.1%}, as questions {separate:.1%}")
-    assert 0.04 <= found <= 0.06 < separate
-
-
 def test_intervals_of_repeats_cover_the_truth() -> None:
     rng = np.random.default_rng(0)
     covered = 0
@@ -116,48 +106,3 @@ def test_intervals_of_repeats_cover_the_truth() -> None:
         covered += score["low"] <= 2 / 3 <= score["high"]
     assert 0.93 <= covered / 1_000 <= 0.97
     assert mean_score([0.4], is_rate=True) == {"value": 0.4, "low": 0.0, "high": 1.0, "n": 1}
-
-
-def test_failures_and_unread_answers_are_counted_by_answer(tmp_path: Path) -> None:
-    right = np.ones((4, 30), dtype=bool)
-    good = repeated_run(tmp_path / "good", right)
-    failed = [
-        row(q, r, right=not r, **({"answer": None, "score": None, "error": "away"} if r else {}))
-        for q in range(30)
-        for r in range(4)
-    ]
-    (pair,) = fm.compare(good, write_run(tmp_path / "failed", failed))
-    assert (pair.failed_a, pair.outcome) == (90, "not_comparable")
-    assert "failed on 90 of 120 answers to 30 questions: run it" in pair.verdict
-    unread = [
-        row(q, r, right=r < 2 and q < 20, **({"truncated": True} if q < 1 else {}))
-        for q in range(30)
-        for r in range(4)
-    ]
-    (pair,) = fm.compare(good, write_run(tmp_path / "unread", unread))
-    assert pair.outcome == "b"  # 4 of 120 replies were cut off, and half of them are right anyway
-    assert fm.compare(good, write_run(tmp_path / "unread", unread)).runs[1].cut_off == 4
-
-
-def test_what_is_shown_says_that_there_are_repeats(tmp_path: Path) -> None:
-    base = repeated_run(
-        tmp_path / "base", np.array([[True, False, True, True], [False, False, True, True]])
-    )
-    team = repeated_run(
-        tmp_path / "team", np.array([[True, True, True, True], [True, True, True, False]])
-    )
-    found = fm.compare(base, team, names=["base", "team"])
-    shown = {one["id"]: one for one in found.discordant(found[0])}
-    assert shown["q0"]["answers"] == {"base": "A (1 time), B (1 time)", "team": "A (2 times)"}
-    assert (shown["q0"]["right"], shown["q3"]["right"]) == ("team", "base")
-    page = fm.report([base, team], names=["base", "team"], tracking=False)
-    assert [run["counts"]["rows"] for run in page.figures["groups"][0]["runs"]] == [8, 8]
-    text = page.path.read_text()
-    assert "A (1 time), B (1 time)" in text
-    alone = fm.report(base, tracking=False).path.read_text()
-    assert "8 answers to 4 questions" in alone
-    (listed,) = list_runs([tmp_path / "base"])
-    assert (listed.state, listed.score and listed.score["n"]) == ("finished", 4)
-    run = json.loads((tmp_path / "base" / "run.json").read_text())
-    (tmp_path / "base" / "run.json").write_text(json.dumps({**run, "questions": 5}))
-    assert any("4 of its 5 questions have a row" in note for note in fm.compare(base, team).notes)

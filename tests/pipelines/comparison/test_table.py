@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from folkmoot.pipelines.comparison.table import Range, Standing, multiple, table_lines
+from folkmoot.pipelines.comparison.table import Range, Standing, table_lines
 
 ONE = Standing("one prompt", Range(0.62, 0.49, 0.73), price=1)
 PANEL = Standing("panel of three", Range(0.60, 0.47, 0.71), Range(-0.02, -0.13, 0.08), 3)
@@ -39,19 +39,3 @@ def test_no_line_is_wider_than_a_terminal(is_rate: bool) -> None:
     assert max(map(len, lines)) <= 80
     assert "…" in lines[0]
     assert "…" in lines[2]
-
-
-def test_a_note_takes_the_place_of_a_difference() -> None:
-    out = Standing("panel", Range(0.6, 0.5, 0.7), Range(-0.02, -0.1, 0.1), None, "no verdict")
-    line = table_lines([ONE, out], "one prompt")[2]
-    assert line.endswith("no verdict                   ?")
-    assert "[" not in line
-
-
-@pytest.mark.parametrize(
-    ("ratio", "text"),
-    [(1.0, "1×"), (1.04, "1×"), (0.97, "1×"), (3.0, "3×"), (5.62, "5.6×"), (12.3, "12×"),
-     (0.25, "0.25×"), (None, "?"), (float("inf"), "?")],
-)  # fmt: skip
-def test_a_price_is_a_multiple(ratio: float | None, text: str) -> None:
-    assert multiple(ratio) == text

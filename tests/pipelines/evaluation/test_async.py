@@ -14,7 +14,7 @@ from typing import Any
 
 import dspy
 import pytest
-from mortal import Constant, questions
+from mortal import questions
 
 import folkmoot as fm
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -90,41 +90,6 @@ def test_a_cancelled_evaluation_keeps_what_is_done_and_goes_on(
     result = fm.evaluate(program, asked, lm=lm, out=tmp_path, tracking=False)
     assert len(result.rows) == 40
     assert len(scripted.bodies) - calls <= 40 - kept
-
-
-def test_a_time_limit_ends_it_and_leaves_the_folder_free(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    scripted.delay = 0.3
-
-    async def limited() -> None:
-        async with asyncio.timeout(0.5):
-            await fm.aevaluate(
-                fm.SingleAgent("cot"),
-                questions(50),
-                lm=lm_of(scripted),
-                out=tmp_path,
-                tracking=False,
-                concurrency=2,
-            )
-
-    with pytest.raises(TimeoutError):
-        asyncio.run(limited())
-    scripted.delay = 0.0
-    again = fm.evaluate(
-        fm.SingleAgent("cot"), questions(50), lm=lm_of(scripted), out=tmp_path, tracking=False
-    )
-    assert len(again.rows) == 50
-
-
-def test_what_cannot_be_used_is_refused_as_by_evaluate() -> None:
-    async def refused() -> None:
-        await fm.aevaluate(
-            Constant(), [], lm=fm.lm("openai/none", api_base="http://127.0.0.1:9/v1")
-        )
-
-    with pytest.raises(fm.UserError):
-        asyncio.run(refused())
 
 
 def test_the_run_goes_where_the_caller_is_in_mlflow(

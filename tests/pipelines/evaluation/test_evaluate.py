@@ -36,7 +36,6 @@ from folkmoot.modules.base.calls import UsageFields
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.modules.reading.row import taken
 from folkmoot.pipelines.lms.ledger import read_ledger
-from folkmoot.pipelines.runs.lines import result_lines
 from folkmoot.pipelines.runs.progress import Progress
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking.evaluation import evaluation_entry
@@ -236,27 +235,6 @@ def cut_off_below(limit: int) -> Callable[[dict[str, Any]], Any]:
     return reply
 
 
-@pytest.mark.parametrize(
-    ("limit", "advice"),
-    [
-        ({}, "cut off at the server's own limit: give --max-tokens 2000"),
-        ({"max_tokens": 5}, "cut off: raise --max-tokens"),
-    ],
-)
-def test_empty_replies_say_which_limit_to_give(
-    limit: dict[str, int], advice: str, scripted: Any
-) -> None:
-    choice = {
-        "index": 0,
-        "message": {"content": "", "role": "assistant"},
-        "finish_reason": "length",
-    }
-    scripted.reply = lambda _: (200, {}, {"choices": [choice]})
-    lm = fm.lm("openai/scripted", api_base=scripted.url, **limit)
-    result = fm.evaluate(fm.SingleAgent("cot"), questions(2), lm=lm, tracking=False, cache=False)
-    assert result_lines(result.summary)["unreadable"] == f"2; 2 {advice}"
-
-
 def test_a_cut_off_reply_is_counted_and_says_so(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = cut_off_below(2000)
     lm = fm.lm("openai/scripted", api_base=scripted.url, max_tokens=1024)
@@ -284,16 +262,6 @@ def test_a_cut_off_reply_is_counted_and_says_so(scripted: Any, tmp_path: Path) -
     )
     assert [(row["error"], row["truncated"]) for row in again.rows] == [(None, True)] * 5
     assert len(scripted.bodies) == asked
-
-
-def test_by_default_an_lm_that_thinks_is_not_cut_off(scripted: Any) -> None:
-    scripted.reply = cut_off_below(30_000)
-    result = run(scripted, questions(3), fm.SingleAgent("cot"))
-    assert [(row["finish_reason"], row["truncated"]) for row in result.rows] == [
-        ("stop", False)
-    ] * 3
-    assert (result.summary.counts["unreadable"], result.summary.counts["truncated"]) == (0, 0)
-    assert fm.lm().kwargs["max_tokens"] == 1024  # the embedded one does not think
 
 
 def test_the_summary(scripted: Any, tmp_path: Path) -> None:
@@ -330,16 +298,6 @@ def test_the_summary(scripted: Any, tmp_path: Path) -> None:
     assert summary["versions"]["dspy"] == dspy.__version__
     assert summary["lms"]["*"]["name"] == "openai/scripted"
     assert repr(result) == "Evaluation(33.3% [19.2%, 51.2%], n=30)"
-
-
-def test_a_protocols_own_report_is_in_the_summary(scripted: Any) -> None:
-    class Reporting(Constant):
-        def report(self, rows: Any) -> dict[str, Any]:
-            return {"first": next(iter(rows))["id"]}
-
-    result = run(scripted, questions(5), Reporting())
-    assert result.summary.report == {"first": "q0"}
-    assert result.summary.counts["rows"] == 5
 
 
 def test_progress_tells_how_it_stands(scripted: Any) -> None:
@@ -396,11 +354,6 @@ def test_bad_input_is_named_before_any_call(
     with pytest.raises(fm.UserError, match=words):
         run(scripted, asked, **arguments)
     assert not scripted.bodies
-
-
-def test_without_any_lm_the_seat_is_named() -> None:
-    with pytest.raises(fm.UserError, match="no LM is set for the seat 'simple'"):
-        fm.evaluate(fm.SingleAgent(), questions(1), tracking=False)
 
 
 def test_dspys_configured_lm_is_the_default(scripted: Any) -> None:
@@ -492,17 +445,6 @@ def test_the_same_command_again_makes_no_call_and_changes_no_row(
     assert (tmp_path / "results.jsonl").read_bytes() == before
     assert again.summary.usage == first.summary.usage
     assert again.summary.scores == first.summary.scores
-
-
-def test_lost_rows_are_answered_from_the_record(scripted: Any, tmp_path: Path) -> None:
-    scripted.reply = of_question(lambda i: "A")
-    run(scripted, questions(10), fm.SingleAgent("cot"), out=tmp_path)
-    rows = (tmp_path / "results.jsonl").read_bytes().splitlines(keepends=True)
-    (tmp_path / "results.jsonl").write_bytes(b"".join(rows[:4]) + rows[4][:25])
-    scripted.requests.clear()
-    result = run(scripted, questions(10), fm.SingleAgent("cot"), out=tmp_path)
-    assert not scripted.bodies
-    assert same_but_time(result.rows) == same_but_time(map(json.loads, rows))
 
 
 @pytest.mark.parametrize(
@@ -619,30 +561,6 @@ def test_rows_do_not_depend_on_concurrency(make: Callable[[], Program]) -> None:
 
 # Where it may be called from
 # --------------------------------------------------------------------------------
-
-
-def test_inside_a_running_event_loop(scripted: Any) -> None:
-    scripted.reply = of_question(lambda i: "A")
-
-    async def notebook() -> Any:
-        return run(scripted, questions(6))
-
-    assert asyncio.run(notebook()).accuracy == pytest.approx(1 / 3)
-
-
-def test_no_more_questions_are_in_flight_than_asked_for(scripted: Any) -> None:
-    scripted.delay = 0.02
-    run(scripted, questions(30), concurrency=7)
-    assert scripted.most_at_once == 7
-
-
-def test_a_temporary_folder_lives_as_long_as_the_evaluation(scripted: Any) -> None:
-    result = run(scripted, questions(2), Constant())
-    folder = result.folder
-    assert len(list(result.rows)) == 2
-    del result
-    assert not folder.exists()
-    assert [row["id"] for row in run(scripted, questions(2), Constant()).rows] == ["q0", "q1"]
 
 
 def test_a_temporary_folder_of_a_failed_run_is_removed(
@@ -834,25 +752,6 @@ def test_many_questions_take_little_memory(tmp_path: Path) -> None:
         pytest.skip("resident memory is read from /proc, which this system does not have")
     assert in_child(memory_of_an_evaluation, tmp_path, 20_000, False) < 40
     assert in_child(memory_of_an_evaluation, tmp_path, 3_000, True) < 15  # the replies are 30 MB
-
-
-def test_a_resumed_question_takes_what_it_would_have_taken_without_the_stop(
-    scripted: Any, tmp_path: Path
-) -> None:
-    """The first of two calls was paid before the run was stopped: it is no cached call of
-    the row.
-    """
-    scripted.reply = of_question(lambda i: "A")
-    team = fm.Deliberation(["intuitive", "reasoner"], max_rounds=1, tie_break="judge")
-    whole = run(scripted, questions(1), program=team, out=tmp_path / "whole")
-    stopped = run(scripted, questions(1), program=team, out=tmp_path / "stopped", budget="1 calls")
-    assert not stopped.summary.counts["rows"]
-    again = run(scripted, questions(1), program=team, out=tmp_path / "stopped")
-    expected, usage = whole.rows[0]["usage"], again.rows[0]["usage"]
-    assert {**usage, "cost_usd": None} == {**expected, "cost_usd": None}
-    assert usage["cached_calls"] == 0
-    assert again.summary.paid["calls"] == usage["calls"]
-    assert again.summary.lost["calls"] == 0
 
 
 def test_the_folder_of_a_run_is_a_run_and_a_program(scripted: Any, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import folkmoot as command
 from open_questions import asked
 
 import folkmoot as fm
@@ -68,13 +67,6 @@ def test_a_judge_grades_on_a_bill_of_its_own(judged: Any, scripted: Any) -> None
     assert "<<<the rubric\napples" in prompt
 
 
-def test_an_unchecked_judge_is_said_to_be_one(judged: Any) -> None:
-    found = fm.compare(judged(), judged(fm.SingleAgent("zero_shot")))
-    assert "The judge was not checked against people." in found[0].verdict
-    assert "The judge was not checked against people." in found[0].notes
-    assert sum("not checked against people" in note for note in found.notes) == 2
-
-
 def test_agreement_with_people_is_measured_first(judged: Any, tmp_path: Path) -> None:
     found = judged(judge_sample=sample(), out=tmp_path)
     judge = found.summary.to_dict()["judge"]
@@ -123,42 +115,3 @@ def test_a_verdict_that_cannot_be_read_is_an_error(judged: Any, scripted: Any) -
     assert {row["error"] for row in found.rows} == {
         "the judge's verdict could not be read: look at its replies, or take another LM"
     }
-
-
-def test_the_command_line_has_a_judge(
-    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scripted.reply = graded
-    monkeypatch.chdir(tmp_path)
-    rows = [question.to_row() for question in asked(6)]
-    Path("q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    Path("sample.jsonl").write_text("".join(json.dumps(row) + "\n" for row in sample()))
-    words = [
-        "evaluate",
-        "single:cot",
-        "--data",
-        "q.jsonl",
-        "--kind",
-        "open",
-        "--lm",
-        "openai/scripted",
-    ]
-    words += ["--api-base", scripted.url, "--no-track", "--out", "run"]
-    refused = command(*words)
-    assert refused.exit_code == 2
-    assert "is open" in refused.output
-    done = command(
-        *(
-            *words,
-            "--metric",
-            "judge",
-            "--judge-lm",
-            "openai/judge",
-            "--judge-sample",
-            "sample.jsonl",
-            "--yes",
-        )
-    )
-    assert done.exit_code == 0, done.output
-    assert "agrees with people on 83.3%" in done.output
-    assert "66.7% [30.0%, 90.3%] judge on 6 questions" in done.output

@@ -49,10 +49,6 @@ def overlap(example: Any, prediction: Any, trace: Any = None) -> float:
     return len(gold & set(prediction.answer.split())) / len(gold)
 
 
-def long_enough(example: Any, prediction: Any, trace: Any = None) -> bool:
-    return len(prediction.answer) > 10
-
-
 def test_a_score_of_ones_own_is_in_rows_and_summary(run: Any) -> None:
     found = run(overlap)
     row = found.rows[0]
@@ -66,17 +62,6 @@ def test_a_score_of_ones_own_is_in_rows_and_summary(run: Any) -> None:
     with pytest.raises(fm.UserError, match="read score instead"):
         _ = found.accuracy
     assert "overlap 0.381" in repr(found)
-
-
-def test_a_metric_that_says_right_or_wrong_is_a_rate(run: Any) -> None:
-    found = run(long_enough)
-    assert [row["correct"] for row in found.rows[:3]] == [True, True, False]
-    score = found.summary.scores["long_enough"]
-    from folkmoot.optimizers.statistics.statistics import wilson
-
-    assert (score["low"], score["high"]) == tuple(wilson(8, 12))
-    assert found.accuracy == 8 / 12
-    assert found.summary.counts["correct"] == 8
 
 
 @pytest.mark.parametrize(
@@ -188,28 +173,6 @@ def test_forms_of_metrics(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert run("her_metric:half", asked=asked(1)).summary.scores["half"]["value"] == 0.5
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("contain", r"no metric 'contain' \(did you mean 'contains'\?\)"),
-        ("regex:(", "not a regular expression"),
-        ("regex:", "needs a pattern"),
-        ("regex:" + "a" * 2_000, "1 to 1,000 characters"),
-        (3, "int is not a metric"),
-        (dspy.evaluate.SemanticF1, "SemanticF1 is a class: give an instance"),
-        (lambda example: 1, "cannot be called with an example and a prediction"),
-        (lambda a, b, *, key: 1, "cannot be called"),
-        ("math:nothing", "has no 'nothing'"),
-    ],
-)
-def test_what_is_no_metric_is_refused_before_the_first_call(
-    run: Any, scripted: Any, given: Any, said: str
-) -> None:
-    with pytest.raises(fm.UserError, match=said):
-        run(given)
-    assert scripted.bodies == []
-
-
 def test_a_pattern_that_takes_for_ever_is_an_error(run: Any, scripted: Any) -> None:
     scripted.reply = says(lambda _: "a" * 80 + "b")
     began = time.monotonic()
@@ -217,21 +180,6 @@ def test_a_pattern_that_takes_for_ever_is_an_error(run: Any, scripted: Any) -> N
     assert row["error"] is not None
     assert "took more than" in row["error"]
     assert time.monotonic() - began < 10
-
-
-def test_another_metric_is_another_run(run: Any, tmp_path: Path) -> None:
-    def graded(times: float) -> Any:
-        def half(example: Any, prediction: Any, trace: Any = None) -> float:
-            return times * 0.5
-
-        return half
-
-    first = run(graded(1.0), asked=asked(2), out=tmp_path)
-    # the same code and values
-    assert run(graded(1.0), asked=asked(2), out=tmp_path).score == first.score
-    for other in (graded(2.0), overlap, "f1"):
-        with pytest.raises(fm.UserError, match="its metric differs"):
-            run(other, asked=asked(2), out=tmp_path)
 
 
 def test_scores_are_compared_by_means_and_a_paired_t_test(run: Any, scripted: Any) -> None:
@@ -255,21 +203,6 @@ def test_scores_are_compared_by_means_and_a_paired_t_test(run: Any, scripted: An
     json.dumps(found.to_dict(), allow_nan=False)
 
 
-def test_runs_with_other_metrics_are_not_compared(run: Any) -> None:
-    found = fm.compare(
-        run("f1"), run("contains"), run("f1", fm.SingleAgent("zero_shot")), names=("a", "b", "c")
-    )
-    outcomes = {(pair.a, pair.b): pair.outcome for pair in found}
-    assert outcomes == {
-        ("b", "a"): "not_comparable",
-        ("c", "a"): "undecided",
-        ("c", "b"): "not_comparable",
-    }
-    assert "scored by different metrics, b by contains and a by f1" in found[0].verdict
-    assert found[0].to_dict()["difference"] is None
-    assert found.recommendation is None
-
-
 def test_a_metrics_own_calls_are_billed_apart(run: Any, scripted: Any) -> None:
     asker = fm.lm("openai/judge", api_base=scripted.url)
     plain = scripted.reply
@@ -287,18 +220,6 @@ def test_a_metrics_own_calls_are_billed_apart(run: Any, scripted: Any) -> None:
     assert found.summary.metric_usage["calls"] == 2
     assert found.summary.paid is not None
     assert found.summary.paid["calls"] == 4
-
-
-def test_programs_answer_open_questions(run: Any) -> None:
-    for program in (
-        fm.SingleAgent("few_shot"),
-        fm.SingleAgent("self_consistency"),
-        fm.Deliberation(("intuitive", "reasoner")),
-        fm.Ensemble(["cot", "zero_shot"]),
-    ):
-        found = run("f1", program, asked=asked(2))
-        assert found.rows[0]["answer"] == "since 1 apples fell"
-        assert found.rows[0]["kind"] == "open"
 
 
 def test_a_compilation_goes_by_the_metric(scripted: Any, tmp_path: Path) -> None:

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
-import dspy
 import pytest
 from cli_helpers import evaluate as evaluate_command
-from cli_helpers import isolate, question, ten_questions, write
+from cli_helpers import isolate, ten_questions
 from dspy.utils import DummyLM
-from mortal import Constant, questions
+from mortal import questions
 
 import folkmoot as fm
-from folkmoot.modules.agents.seat import Seat
-from folkmoot.modules.agents.transcript import Task
-from folkmoot.modules.protocols.program import prediction_of
-from folkmoot.modules.reading.question import with_choices
-from folkmoot.optimizers.statistics.statistics import mcnemar_midp
 from folkmoot.pipelines.cli import show as cli_show
-from folkmoot.pipelines.evaluation.estimate import estimate, estimate_lines, left_of
+from folkmoot.pipelines.evaluation.estimate import estimate, left_of
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 PRICE = (1e-6, 2e-6)
@@ -74,72 +67,6 @@ def test_a_run_takes_what_was_planned(
         assert planned.cost_usd[end] == pytest.approx(cost, rel=0.01, abs=1e-5)
 
 
-class Plain(dspy.Signature):  # type: ignore[misc]
-    """Answer the question."""
-
-    question: str = dspy.InputField()
-    answer: str = dspy.OutputField()
-
-
-class PlainSeat(fm.Program):  # type: ignore[misc]
-    """A protocol of a user's, whose seat has a plain signature."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.one = Seat("one", Plain)
-
-    def describe(self) -> dict[str, Any]:
-        return {"program": "plain seat"}
-
-    async def solve(self, task: Task) -> dspy.Prediction:
-        turn = await self.one.ask(task)
-        return prediction_of(task, turn.answer, "one", [turn])
-
-
-class PlainPredictors(PlainSeat):
-    """The same without seats: two predictors of DSPy's."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.one = dspy.Predict(Plain)
-        self.two = dspy.ChainOfThought(Plain)
-
-    async def solve(self, task: Task) -> dspy.Prediction:
-        for predictor in (self.one, self.two):
-            said = await predictor.acall(question=with_choices(task.question, task.choices))
-        return prediction_of(task, said.answer, "two", [])
-
-
-@pytest.mark.parametrize(("make", "each"), [(PlainSeat, 1), (PlainPredictors, 2)])
-def test_a_protocol_with_a_plain_signature_is_planned_and_asks_without_a_warning(
-    make: Any, each: int, scripted: ScriptedServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    scripted.reply = lambda _: '{"reasoning": "so", "answer": "A"}'
-    program, asked = make(), questions(3)
-    planned = estimate(program, asked, priced(scripted))
-    assert (planned.calls[1], planned.most_calls) == (3 * each, 6 * each)
-    assert min(planned.prompt_tokens) > 0
-    logger = logging.getLogger("dspy.predict.predict")
-    logger.addHandler(caplog.handler)
-    try:
-        result = fm.evaluate(program, asked, lm=priced(scripted), tracking=False)
-    finally:
-        logger.removeHandler(caplog.handler)
-    assert not caplog.records
-    assert {row["answer"] for row in result.rows} == {"A"}
-    assert len(scripted.bodies) == 3 * each
-    # choices without a field of their own
-    assert "A. " in scripted.bodies[0]["messages"][-1]["content"]
-
-
-def test_turns_of_seats_add_up_to_those_of_the_program() -> None:
-    for make, least, most in PROGRAMS:
-        turns = make().turns()
-        assert sum(low for _, low, _ in turns) == least
-        assert sum(high for _, _, high in turns) == most == make().most_turns()
-    assert Constant().turns() == []
-
-
 def test_each_seat_is_billed_at_its_own_price(scripted: ScriptedServer) -> None:
     program = fm.Deliberation(
         ["intuitive", "reasoner"], max_rounds=1, lms={"judge": priced(scripted)}
@@ -158,31 +85,6 @@ def test_an_unknown_price_is_said_and_nothing_is_free(scripted: ScriptedServer) 
     planned = estimate(program, questions(3), priced(scripted))
     assert (planned.cost_usd, planned.unpriced) == (None, ("openai/scripted",))
     assert estimate(fm.SingleAgent(), questions(3), DummyLM([{}])).cost_usd is None
-
-
-def test_time_is_told_only_where_it_is_known(scripted: ScriptedServer) -> None:
-    lm = priced(scripted, concurrency=4)
-    program, asked = fm.SingleAgent(), questions(20)
-    assert estimate(program, asked, lm).seconds is None
-    assert estimate(program, asked, lm, seconds_per_call=2.0).seconds == (10, 10)
-    assert estimate(program, asked, lm, seconds_per_call=2.0, concurrency=2).seconds == (20, 20)
-
-
-@pytest.mark.parametrize(
-    ("n", "told"),
-    [
-        (1, "1 question cannot show a difference between programs"),
-        (4, "4 questions cannot show a difference between programs"),
-        (6, "6 questions show differences from about 86 points up"),
-        (60, "60 questions show differences from about 17 points up"),
-        (250, "250 questions show differences from about 8 points up"),
-    ],
-)
-def test_what_a_sample_shows_in_words(scripted: ScriptedServer, n: int, told: str) -> None:
-    planned = estimate(fm.SingleAgent(), questions(n), priced(scripted))
-    assert estimate_lines(planned, None)[-1] == told
-    assert (planned.smallest_difference == (1, 1)) == (n < 5)
-    assert mcnemar_midp(n, 0) >= 0.05 or n >= 5
 
 
 def test_what_an_earlier_attempt_left(scripted: ScriptedServer, tmp_path: Path) -> None:
@@ -268,34 +170,6 @@ def test_what_would_be_refused_is_refused_before_the_plan(
     assert result.stderr.count("\n") == 1
     assert len(scripted.bodies) == asked
     assert set(tmp_path.rglob("*")) == before
-
-
-def test_a_run_with_fitted_weights_is_planned_again(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    ten, words = ten_questions(tmp_path), ["--out", "run", "--train", "train.jsonl"]
-    rows = [
-        question(number, id=f"t{number}", question=f"What holds tea {number}?")
-        for number in range(4)
-    ]
-    write(tmp_path / "train.jsonl", *rows)
-    spec = "ensemble:simple,cot:weighted"
-    assert evaluate_command(scripted, ten, *words, program=spec).exit_code == 0
-    again = evaluate_command(scripted, ten, *words, "--dry-run", program=spec)
-    assert again.exit_code == 0, again.stderr
-    write(tmp_path / "train.jsonl", *rows[1:])
-    other = evaluate_command(scripted, ten, *words, "--dry-run", program=spec)
-    assert "weights holds another run (its data differs)" in other.stderr
-
-
-def test_the_plan_of_a_resumed_run_is_of_what_is_left(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    ten = ten_questions(tmp_path)
-    evaluate_command(scripted, ten, "--budget", "4 calls", "--concurrency", "1")
-    found = json.loads(evaluate_command(scripted, ten, "--dry-run", "--json").stdout)
-    assert found["plan"]["calls"] == [6, 6]
-    assert found["plan"]["seconds"][1] > 0
 
 
 class Terminal(io.StringIO):

@@ -9,14 +9,11 @@ from typing import Any
 
 import dspy
 import pytest
-from cli_helpers import evaluate as evaluate_command
-from cli_helpers import isolate, ten_questions
 from mortal import questions
 
 import folkmoot as fm
 from folkmoot.modules.reading.row import row_key
 from folkmoot.optimizers.statistics.clusters import clustered_mean
-from folkmoot.pipelines.evaluation.repeats import in_another_order
 
 
 def lm(server: Any, **options: Any) -> Any:
@@ -71,13 +68,6 @@ def test_a_repeat_is_not_answered_by_the_cache_and_a_stopped_run_goes_on(
     assert (len(scripted.bodies), len(fewer.rows)) == (24, 16)  # what was paid for is kept
 
 
-def test_samples_of_repeats_are_samples_of_their_own(scripted: Any) -> None:
-    run(scripted, None, questions(1), repeats=3, program="single:self_consistency")
-    each = len(scripted.bodies) / 3
-    assert each > 1
-    assert each == int(each)
-
-
 def test_permuted_options_are_mapped_back(scripted: Any, tmp_path: Path) -> None:
     def first_option(body: dict[str, Any]) -> str:
         return json.dumps({"answer": "A"})
@@ -100,17 +90,6 @@ def test_permuted_options_are_mapped_back(scripted: Any, tmp_path: Path) -> None
         run(scripted, tmp_path / "run", asked, repeats=3)
 
 
-def test_every_option_stands_at_every_place() -> None:
-    question = questions(1)[0]
-    labels = list(question.choices or {})
-    shown = [in_another_order(question, repeat) for repeat in range(len(labels))]
-    for label in labels:
-        assert sorted(one.choices[label] for one, _ in shown) == sorted(question.choices.values())
-    for one, own in shown[1:]:
-        assert own[one.answer] == question.answer
-        assert one.choices[one.answer] == question.choices[question.answer]
-
-
 def test_repeats_go_past_the_cache_of_dspy(scripted: Any) -> None:
     other = dspy.LM("openai/other", api_base=scripted.url, api_key="none", temperature=1.0)
     scripted.reply = lambda _: "[[ ## answer ## ]]\nA\n\n[[ ## completed ## ]]"
@@ -119,16 +98,3 @@ def test_repeats_go_past_the_cache_of_dspy(scripted: Any) -> None:
     cached = [row["usage"]["cached_calls"] for row in result.rows if row["repeat"]]
     assert cached == [0] * 4
     assert len(scripted.bodies) >= 4
-
-
-def test_on_the_command_line(
-    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    isolate(tmp_path, monkeypatch)
-    ten = ten_questions(tmp_path)
-    done = evaluate_command(scripted, ten, "--repeats", "2", "--json", "--out", "run")
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["counts"]["rows"] == 20
-    assert "10 questions (choice)" in done.stderr
-    assert ", 2 times each" in done.stderr
-    assert evaluate_command(scripted, ten, "--repeats", "0").exit_code == 2

@@ -10,7 +10,7 @@ import pytest
 from cli_helpers import evaluate, isolate, question, write
 from hypothesis import given
 from hypothesis import strategies as st
-from outcome_tables import planted, recorded
+from outcome_tables import planted
 
 from folkmoot.modules.base.errors import UserError
 from folkmoot.pipelines.runs.outcomes import (
@@ -57,41 +57,20 @@ def test_a_table_becomes_arrays_in_the_order_of_its_rows(tmp_path: Path) -> None
     assert table.missing == 4
 
 
-def test_rows_without_a_strategy_are_one_way_of_answering(tmp_path: Path) -> None:
-    short = {
-        key: value for key, value in row(strategy=None).items() if key not in ("group", "strategy")
-    }
-    table = read_outcomes(write(tmp_path / "t.jsonl", row(strategy=None), short | {"agent": "bob"}))
-    assert table.strategies == ()
-    assert table.answers.shape == (1, 2, 1)
-
-
 @pytest.mark.parametrize(
     ("rows", "line", "said"),
     [
-        ([row(question=7)], 1, "'question' is 7"),
-        ([row(), row(agent=" ")], 2, "'agent' is \" \""),
-        ([row(answer=3)], 1, "'answer' is 3"),
-        ([row(group=["a"])], 1, "'group' is"),
-        ([row(strategy="")], 1, "'strategy' is"),
-        ([row(correct=1)], 1, "'correct' is 1"),
-        ([row(correct=None)], 1, "give true or false"),
+        ([row(question=7)], 1, "'question' is missing, or cannot be used"),
+        ([row(), row(agent=" ")], 2, "'agent' is missing"),
+        ([row(group=["a"])], 1, "'group"),
+        ([row(correct=1)], 1, "'correct' is missing"),
+        ([row(repeat=-1)], 1, "'repeat"),
         ([row(answer=None)], 1, "answer is null, and yet"),
         ([row(), row(agent="bob", correct=False)], 2, "right in one row and wrong in another"),
         ([row(), row()], 2, "'ann' has answered 'q1' with 'cot' before"),
-        (
-            [row(), row(agent="bob", question="Other?")],
-            2,
-            "'q1' has another text than at {path}, line 1",
-        ),
-        (
-            [row(), row(agent="bob", group="g")],
-            2,
-            "'q1' has the group 'g' here, but no group at {path}, line 1; give it one group",
-        ),
+        ([row(), row(agent="bob", question="Other?")], 2, "text or group than at {path}, line 1"),
         ([row(), row(agent="bob", strategy=None)], 2, "with and without a strategy"),
-        ([{"agent": "ann"}], 1, "has no 'question_id'"),
-        ([{key: value for key, value in row().items() if key != "correct"}], 1, "has no 'correct'"),
+        ([{"agent": "ann"}], 1, "'question_id' is missing"),
     ],
 )
 def test_a_bad_row_is_refused_by_file_and_line(
@@ -139,11 +118,11 @@ def test_a_table_takes_the_shape_of_another(tmp_path: Path) -> None:
     assert (wider.correct[:, 2, 1] == table.correct[:, 0, 0]).all()
     assert (wider.answers[:, 0, 0] == table.answers[:, 1, 2]).all()
     assert not wider.given[:, 1].any()
-    with pytest.raises(UserError, match="the agent 'b', which nothing was learned about"):
+    with pytest.raises(UserError, match="nothing was learned about the agents b"):
         table.like(["a"], table.strategies)
-    with pytest.raises(UserError, match="the strategy 'zero_shot'"):
+    with pytest.raises(UserError, match="the strategies zero_shot"):
         table.like(table.agents, ["cot", "self_ask"])
-    with pytest.raises(UserError, match="answers without a strategy"):
+    with pytest.raises(UserError, match=r"the strategies \(none\)"):
         outcomes_from(outcome_of(one, "") for one in planted(2, 1, strategies=False)).like(
             ["cot", "self_ask", "zero_shot"], ["cot"]
         )
@@ -186,13 +165,6 @@ def test_members_of_an_ensemble_are_strategies_of_their_lm(tmp_path: Path) -> No
         assert table.groups == ("money",)
 
 
-def test_seats_with_lms_of_their_own_are_agents_of_their_own(tmp_path: Path) -> None:
-    path = write(tmp_path / "results.jsonl", result([turn("cot.0", "A"), turn("cot.1", "A")]))
-    lms = {"cot.0": {"name": "openai/one"}, "*": {"name": "openai/two"}}
-    (tmp_path / "run.json").write_text(json.dumps({"lms": lms}))
-    assert read_outcomes(path).agents == ("openai/one", "openai/two")
-
-
 def test_the_last_answer_of_a_dialogue_counts_and_its_agents_have_no_strategy(
     tmp_path: Path,
 ) -> None:
@@ -200,24 +172,6 @@ def test_the_last_answer_of_a_dialogue_counts_and_its_agents_have_no_strategy(
     table = read_outcomes(write(tmp_path / "results.jsonl", result(turns)))
     assert table.agents == ("intuitive", "reasoner")
     assert table.strategies == ()
-    assert table.correct.all()
-
-
-def test_agents_of_a_network_keep_name_and_strategy(tmp_path: Path) -> None:
-    turns = [turn("agent.0", "B", strategy="cot"), turn("agent.1", "A", strategy="self_ask")]
-    table = read_outcomes(write(tmp_path / "results.jsonl", result(turns)))
-    assert table.agents == ("agent.0", "agent.1")
-    assert table.given.tolist() == [[[True, False], [False, True]]]
-
-
-def test_what_prepares_an_answer_is_none_and_samples_give_one(tmp_path: Path) -> None:
-    steps = [turn("decomposition.split", None, step="split"), turn("decomposition", "A")]
-    samples = [turn("self_consistency", answer) for answer in ("A", "A", "B")]
-    one = write(tmp_path / "1.jsonl", result(steps))
-    two = write(tmp_path / "2.jsonl", result(samples))
-    table = read_outcomes([one, two])
-    assert table.strategies == ("decomposition", "self_consistency")
-    assert table.agents == ("lm",)
     assert table.correct.all()
 
 
@@ -271,15 +225,3 @@ def test_an_evaluation_of_ours_becomes_a_table(
     assert table.missing == 0
     assert table.groups == ("questions",) * 4
     assert table.correct[:, 0, 0].tolist() == [True, False, True, False]
-
-
-def test_recorded_answers_are_outcomes(data_dir: Path) -> None:
-    path = data_dir.parent / "recorded" / "faithful_cot.wide.jsonl"
-    if not path.exists():
-        pytest.skip("there are no recorded answers beside FOLKMOOT_DATA")
-    rows = recorded(path, ["GSM8K", "sports"], strategies=True)
-    table = outcomes_from(outcome_of(one, "") for one in rows)
-    assert len(table.agents) == 4
-    assert len(table.strategies) == 5
-    best = table.correct[:, table.agents.index("code002"), table.strategies.index("COT")].mean()
-    assert 0.6 < best < 0.9

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import tracemalloc
 from pathlib import Path
@@ -36,12 +35,6 @@ def test_rows_are_a_sequence(tmp_path: Path) -> None:
         with pytest.raises(IndexError):
             rows[place]
     assert repr(rows).startswith("Rows(7 rows of ")
-
-
-def test_rows_outlive_the_evaluation_that_gave_them() -> None:
-    rows = evaluated().rows
-    gc.collect()
-    assert rows[6]["id"] == "q6"
 
 
 def test_rows_see_what_a_resumed_run_added(tmp_path: Path) -> None:
@@ -83,12 +76,3 @@ def test_a_data_frame_has_a_column_a_field() -> None:
     assert list(table["meta.subject"])[:3] == ["s0", "s1", "s0"]
     assert (table["usage.calls"] == 0).all()
     assert table["transcript"][0][0]["agent"] == "oracle"
-
-
-def test_a_run_without_a_row_has_an_empty_sequence(tmp_path: Path) -> None:
-    result = evaluated(tmp_path)
-    (tmp_path / "results.jsonl").write_text("")
-    assert len(result.rows) == 0
-    assert result.rows[:3] == []
-    assert result.to_pandas().empty
-    assert "0 rows" in result.rows._repr_html_()

@@ -42,13 +42,6 @@ def test_a_pair_is_right_when_both_of_its_statements_are() -> None:
     assert found.scores["accuracy"]["n"] == 6
 
 
-def test_questions_without_partners_have_no_pair_accuracy() -> None:
-    found = summary_of(
-        [row("a", True, pair_id="gone"), row("b", True, pair_id="b"), row("c", False)]
-    )
-    assert set(found.scores) == {"accuracy"}
-
-
 def test_grades_are_grouped_in_the_two_bands_of_scienceqa() -> None:
     grades = [1, 6, "6", 7, 12, 0, 13, "K", None, -3]
     found = summary_of(

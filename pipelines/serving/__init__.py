@@ -1,0 +1,1 @@
+"""Answers questions over HTTP with a program that was evaluated, compiled or saved."""

@@ -1,0 +1,46 @@
+"""What a user asks of `folkmoot serve`."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from typer import Option
+
+from ..base.request import LMs, ProgramSpec, Spending, folder
+
+
+@dataclass
+class ServeRequest(LMs, Spending):
+    """Answer questions over HTTP: a question's fields go in by POST /answer, its answer comes out.
+
+    The reply has `answer`, `decided_by` and `cost_usd`. A calibrated router that hands a question
+    to a person replies with status 202 and without an answer. GET /health says that the server
+    runs. Every call is in the ledger of the folder, as in a run. Ctrl-C ends it.
+    """
+
+    example: ClassVar[str] = "serve runs/ens --lm openai/gpt-4o-mini --port 8080"
+
+    program: ProgramSpec
+    _: KW_ONLY
+    host: Annotated[
+        str, Option(metavar="HOST", help="Where to listen; beyond this machine only with --token.")
+    ] = "127.0.0.1"
+    port: Annotated[int, Option(min=0, max=65535, help="0 takes a free one.")] = 8080
+    token: Annotated[
+        str | None,
+        Option(
+            metavar="WORD",
+            envvar="FOLKMOOT_SERVE_TOKEN",
+            help="Answer only requests with the header `Authorization: Bearer WORD`.",
+        ),
+    ] = None
+    within: Annotated[
+        float, Option(min=0.1, metavar="SECONDS", help="Give a question up after so long.")
+    ] = 60.0
+    question_budget: Annotated[
+        str | None,
+        Option(metavar="LIMITS", help='Hard ceiling of each question, such as "0.01 USD".'),
+    ] = None
+    out: Annotated[str | Path, Path, folder("Folder of the ledger.")] = Path("runs/serve")

@@ -1,0 +1,190 @@
+"""Answers questions over HTTP with a program: `folkmoot serve`."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import signal
+from collections.abc import Awaitable, Callable
+from contextvars import copy_context
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dspy
+from aiohttp import web
+
+from ...modules.base.calls import CallError, Usage
+from ...modules.base.errors import UserError
+from ...modules.protocols.program import Program
+from ...modules.protocols.router import PERSON
+from ...modules.protocols.short_names import short_name
+from ...modules.reading.question import Question, from_row
+from ..base.budget import Budget, BudgetSpent
+from ..data.load import check_contexts
+from ..evaluation.answering import seat_engines
+from ..programs.resolve import parse_sets, program_given, program_of
+from ..programs.seats import Seating
+from ..runs.books import open_books
+from .request import ServeRequest
+
+BIGGEST = 1_000_000
+"""Bytes of a request at most."""
+
+
+@dataclass
+class Service:
+    """A program with its LMs in their seats, and what a question may take.
+
+    `question_budget` and `within`, in seconds, hold for each question.
+    """
+
+    program: Program
+    lm: Any
+    question_budget: Budget | None = None
+    within: float = 60.0
+    token: str | None = None
+
+    @property
+    def engines(self) -> list[Any]:
+        """What its LMs are billed as."""
+        return seat_engines(self.program, self.lm)
+
+    def app(self) -> web.Application:
+        """The web application: POST /answer and GET /health."""
+        # Handlers start without the books that are open here, so each runs in a copy of them.
+        around = copy_context()
+
+        async def answer(request: web.Request) -> web.Response:
+            return await asyncio.create_task(self._reply(request), context=around.copy())
+
+        async def health(_: web.Request) -> web.Response:
+            return web.json_response(
+                {"status": "ok", "program": short_name(self.program.describe())}
+            )
+
+        app = web.Application(client_max_size=BIGGEST, middlewares=[self._guard])
+        app.add_routes([web.post("/answer", answer), web.get("/health", health)])
+        return app
+
+    @web.middleware
+    async def _guard(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Refuse who has not the token. /health needs none."""
+        if self.token is not None and request.path != "/health":
+            shown = request.headers.get("Authorization", "").encode(errors="replace")
+            if not hmac.compare_digest(shown, f"Bearer {self.token}".encode()):
+                return _problem(401, "give the header Authorization: Bearer TOKEN")
+        return await handler(request)
+
+    async def _reply(self, request: web.Request) -> web.Response:
+        """The answer to a request, or in one sentence what is wrong."""
+        # A page of another site can send text to this machine unasked, but not JSON.
+        if request.content_type != "application/json":
+            return _problem(415, "send the question as JSON, with Content-Type: application/json")
+        try:
+            question = question_in(await request.json())
+        except (UserError, ValueError) as problem:
+            return _problem(400, str(problem))
+        try:
+            async with asyncio.timeout(self.within):
+                prediction = await self.answer(question)
+        except TimeoutError:
+            return _problem(504, f"there was no answer within {self.within:g} s")
+        except BudgetSpent as problem:
+            return _problem(503, str(problem))
+        except CallError as problem:
+            return _problem(502, str(problem))
+        except UserError as problem:
+            return _problem(400, str(problem))
+        found = {
+            "answer": prediction.answer,
+            "decided_by": prediction.decided_by,
+            "cost_usd": prediction.usage["cost_usd"],
+        }
+        return web.json_response(found, status=202 if prediction.decided_by == PERSON else 200)
+
+    async def answer(self, question: Question) -> dspy.Prediction:
+        """The program's prediction, paid from the budget of a question."""
+        budget, engines = self.question_budget, self.engines
+        with (
+            dspy.context(lm=self.lm, disable_history=True),
+            open_books(budget=budget, engines=engines, spent=Usage(), option="--question-budget"),
+        ):
+            return await self.program.answer(question)
+
+
+def question_in(body: Any) -> Question:
+    """The question in a request's JSON. Raises UserError."""
+    if not isinstance(body, dict):
+        raise UserError('send one JSON object, such as {"question": "…", "choices": ["a", "b"]}')
+    question = from_row({**body, "id": str(body.get("id") or "asked")}, "the question")
+    check_contexts([question])
+    return question
+
+
+def _problem(status: int, sentence: str) -> web.Response:
+    return web.json_response({"error": sentence}, status=status)
+
+
+def service_of(request: ServeRequest) -> Service:
+    """The service that a request describes. Raises UserError; no LM is called."""
+    if request.token is None and not _loopback(request.host):
+        raise UserError(
+            f"--host {request.host} can be reached from other machines: give --token WORD, too"
+        )
+    lms = Seating(request)
+    spec = request.program
+    if isinstance(spec, str | Path):
+        spec = program_of(str(spec), parse_sets(request.parameters()), make_lm=lms.make)
+    program, lm = lms.seat(program_given(spec, request.input_fields()))
+    budget = None if request.question_budget is None else Budget.parse(request.question_budget)
+    return Service(program, lm, budget, request.within, request.token)
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def serve_program(request: ServeRequest, ready: Callable[[str], None]) -> None:
+    """Answer questions over HTTP until interrupted; `ready` gets the address of the server.
+
+    Raises UserError for a program, LM or address that cannot be used.
+    """
+    service = service_of(request)
+    with open_books(
+        Path(request.out),
+        cache=request.cache,
+        budget=request.budget,
+        engines=service.engines,
+    ):
+        asyncio.run(_listen(service, request, ready))
+
+
+async def _listen(service: Service, request: ServeRequest, ready: Callable[[str], None]) -> None:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    runner = web.AppRunner(service.app(), access_log=None)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, request.host, request.port).start()
+        except OSError as problem:
+            raise UserError(
+                f"cannot listen at {request.host}:{request.port} ({problem.strerror}): choose "
+                "another --port"
+            ) from None
+        port = runner.addresses[0][1]
+        ready(f"http://{request.host}:{port}")
+        await stopped.wait()
+    finally:
+        await runner.cleanup()

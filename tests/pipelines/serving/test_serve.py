@@ -1,0 +1,135 @@
+"""`folkmoot serve`: questions over HTTP, and what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+from planted_programs import planted_lm, questions
+
+import folkmoot as fm
+from folkmoot.modules.protocols.router import PERSON
+from folkmoot.pipelines.base.budget import Budget
+from folkmoot.pipelines.runs.books import open_books
+from folkmoot.pipelines.serving.request import ServeRequest
+from folkmoot.pipelines.serving.serve import Service, service_of
+
+ASKED = questions(4)
+QUESTION = {"question": ASKED[0].question, "choices": ASKED[0].choices}
+Client = TestClient[Any, Any]
+
+
+def with_client(service: Service, work: Callable[[Client], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with TestClient(TestServer(service.app())) as client:
+            await work(client)
+
+    asyncio.run(run())
+
+
+def service(program: Any = None, **settings: Any) -> Service:
+    return Service(program or fm.SingleAgent("simple"), planted_lm(ASKED), **settings)
+
+
+def test_a_question_is_answered_and_its_calls_are_in_the_ledger(tmp_path: Path) -> None:
+    async def work(client: Client) -> None:
+        reply = await client.post("/answer", json=QUESTION)
+        assert reply.status == 200
+        body = await reply.json()
+        assert set(body) == {"answer", "decided_by", "cost_usd"}
+        assert body["answer"] in ASKED[0].choices
+        listed = await client.post(
+            "/answer", json={**QUESTION, "choices": list(ASKED[0].choices.values())}
+        )
+        assert listed.status == 200
+        health = await client.get("/health")
+        assert await health.json() == {"status": "ok", "program": "1 agent"}
+
+    with open_books(tmp_path) as books:
+        with_client(service(), work)
+        assert books.paid.calls == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status", "words"),
+    [
+        (b"{", {}, 400, "Expecting"),
+        (b"[1]", {}, 400, "one JSON object"),
+        (b'{"choices": ["a", "b"]}', {}, 400, "no 'question'"),
+        (b'{"question": "?", "choices": {"A": "a"}}', {}, 400, "choices"),
+        (json.dumps({"question": "?", "context": "x" * 900_000}).encode(), {}, 400, "context"),
+        (json.dumps(QUESTION).encode(), {"Content-Type": "text/plain"}, 415, "JSON"),
+    ],
+)
+def test_what_is_no_question_is_refused_in_a_sentence(
+    body: bytes, headers: dict[str, str], status: int, words: str
+) -> None:
+    async def work(client: Client) -> None:
+        sent = {"Content-Type": "application/json", **headers}
+        reply = await client.post("/answer", data=body, headers=sent)
+        assert reply.status == status
+        assert words in (await reply.json())["error"]
+
+    with_client(service(), work)
+
+
+def test_a_token_is_asked_for(tmp_path: Path) -> None:
+    async def work(client: Client) -> None:
+        for headers in ({}, {"Authorization": "Bearer other"}, {"Authorization": "Bearer é"}):
+            reply = await client.post("/answer", json=QUESTION, headers=headers)
+            assert reply.status == 401
+        right = {"Authorization": "Bearer secret"}
+        assert (await client.post("/answer", json=QUESTION, headers=right)).status == 200
+        assert (await client.get("/health")).status == 200
+
+    with_client(service(token="secret"), work)
+    with pytest.raises(fm.UserError, match="give --token"):
+        service_of(ServeRequest("single:simple", lm=planted_lm(ASKED), host="0.0.0.0"))
+
+
+class Slow(dspy.Module):  # type: ignore[misc]
+    async def aforward(self, question: str, **_: Any) -> dspy.Prediction:
+        await asyncio.sleep(5)
+        return dspy.Prediction(answer="late")
+
+
+def test_a_question_has_a_time_out_and_a_budget() -> None:
+    async def late(client: Client) -> None:
+        assert (await client.post("/answer", json=QUESTION)).status == 504
+
+    async def dear(client: Client) -> None:
+        reply = await client.post("/answer", json=QUESTION)
+        assert reply.status == 503
+        assert "budget" in (await reply.json())["error"]
+
+    slow = service_of(ServeRequest(Slow(), lm=planted_lm(ASKED), within=0.2))
+    with_client(slow, late)
+    with_client(service(fm.SingleAgent("self_consistency"), question_budget=Budget(calls=1)), dear)
+
+
+class Unsure(fm.SingleAgent):
+    """Hands every question on, as a calibrated router does."""
+
+    async def solve(self, task: Any) -> dspy.Prediction:
+        prediction = await super().solve(task)
+        prediction["answer"], prediction["decided_by"] = None, PERSON
+        return prediction
+
+
+def test_what_is_for_a_person_has_status_202() -> None:
+    async def work(client: Client) -> None:
+        reply = await client.post("/answer", json=QUESTION)
+        assert reply.status == 202
+        assert await reply.json() == {
+            "answer": None,
+            "decided_by": PERSON,
+            "cost_usd": pytest.approx(0.000169),
+        }
+
+    with_client(service(Unsure("simple")), work)
