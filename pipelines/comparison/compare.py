@@ -30,9 +30,17 @@ from .confounds import confounds, rivals_of, unread_cause
 from .matched import MATCHED, run_or_match, with_matches
 from .pairs import Pair
 from .panel import Panel, panel_of
-from .questions import FREE, QuestionAnswers, answered_in
 from .request import AnyRun, CompareRequest, Tested
-from .tested import Scores, Test, corrected, mean_seconds, taken_by
+from .tested import (
+    FREE,
+    QuestionAnswers,
+    Scores,
+    Test,
+    answered_in,
+    corrected,
+    mean_seconds,
+    taken_by,
+)
 from .verdict import A, B, conclude, prices_of
 from .words import say
 

@@ -5,12 +5,10 @@ where such a baseline lies.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from glob import glob
 from pathlib import Path
-from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.usage import Usage
@@ -94,12 +92,10 @@ def run_or_match(run: Evaluation | str | Path) -> Evaluation:
 def with_matches(
     names: Sequence[str], runs: Sequence[Evaluation]
 ) -> tuple[list[str], list[Evaluation]]:
-    """The runs, and after them the baselines that were matched to them before, if they are not
-    among them.
-    """
+    """The runs, and after them the baselines in their folders, if they are not among them."""
     folders, new = {run.folder.resolve() for run in runs}, []
     for name, run in zip(names, runs, strict=True):
-        match = _made_match(run)
+        match = _best_of((run.folder / MATCH).glob("**/*-samples"))
         if match is not None and match.folder.resolve() not in folders:
             folders.add(match.folder.resolve())
             new.append((name, match))
@@ -107,47 +103,16 @@ def with_matches(
     return [*names, *titles], [*runs, *(match for _, match in new)]
 
 
-def _made_match(run: Evaluation) -> Evaluation | None:
-    """The baseline that was matched to a run before, the most often right of its LMs'; None without
-    one.
-
-    It is looked for in the run's folder and in those beside it.
-    """
-    if (own := _best_of((run.folder / MATCH).glob("**/*-samples"))) is not None:
-        return own
-    beside = run.folder.resolve().parent
-    # Unlike a Path's, this glob goes on where a folder of others vanishes or cannot be read.
-    pilots = [*glob("*/pilot", root_dir=beside), *glob("*/*/pilot", root_dir=beside)]
-    homes = [beside / Path(pilot).parent for pilot in pilots]
-    places = [home / place for home in homes for place in glob("*-samples", root_dir=home)]
-    return _best_of(places, lambda baseline: _made_for(run, baseline))
-
-
-def _best_of(
-    places: Iterable[Path], fits: Callable[[Evaluation], bool] = lambda _: True
-) -> Evaluation | None:
+def _best_of(places: Iterable[Path]) -> Evaluation | None:
     """The most often right of the finished baselines in these folders."""
     baselines = []
     for place in sorted(places):
         with suppress(UserError, OSError):
             run = earlier(place)
             finished = run.summary.finished == run.summary.counts["questions"]
-            if finished and MATCH in run.summary.run["settings"] and fits(run):
+            if finished and MATCH in run.summary.run["settings"]:
                 baselines.append(run)
     return max(baselines, key=lambda run: run.score, default=None)
-
-
-def _made_for(run: Evaluation, baseline: Evaluation) -> bool:
-    """Whether the questions, the LM and what was spent on how many rows are those of the run."""
-    made, described = baseline.summary.run, run.summary.run
-    settings: Any = made["settings"]
-    lms, noted = described["lms"].values(), settings[MATCH]
-    return (
-        made["data_fingerprint"] == described["data_fingerprint"]
-        and all(any(same_lm(lm, one) for one in lms) for lm in made["lms"].values())
-        and isinstance(noted, dict)
-        and (noted.get("tokens_per_question"), noted.get("rows")) == tokens_per_question(run.rows)
-    )
 
 
 def same_lm(one: LMFields, other: LMFields) -> bool:

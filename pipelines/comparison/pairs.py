@@ -137,14 +137,6 @@ class Pair:
         return "worse, cheaper" if self.price_a < self.price_b else "not worth it"
 
     @property
-    def price_of_a_right_answer(self) -> float | None:
-        """What each further right answer takes where a is better and dearer; else None."""
-        if self.price_a is None or self.price_b is None or self.outcome != A or not self.is_rate:
-            return None
-        more = (self.price_a - self.price_b) / self.difference
-        return more if more > 0 else None
-
-    @property
     def smallest(self) -> float:
         """The smallest true difference (0 … 1) that as many questions, as often discordant, show at
         80% power; 1 where they are too few to show any. Of scores: as widely spread; infinite where
@@ -203,7 +195,7 @@ class Pair:
 
     @property
     def price(self) -> str:
-        """What a takes beside b, and what a further right answer takes."""
+        """What a takes beside b."""
         return say("price", self)
 
     @property

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ...modules.base.usage import plus
 from ...optimizers.statistics.panels import best_panel
 from .compared import SURE, Compared
-from .questions import VotedAnswer
+from .tested import VotedAnswer
 from .words import say
 
 MOST_MEMBERS = 5

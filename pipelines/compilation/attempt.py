@@ -34,7 +34,7 @@ from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import evaluate
 from ..lms.foreign import metering
 from ..lms.ledger import totals
-from ..runs.progress import Progress, evaluation_line
+from ..runs.lines import Progress, evaluation_line
 from ..tracking.context import ABOVE
 from ..tracking.run import Run
 from .budget import first_share, without_reserve

@@ -24,8 +24,8 @@ from ..evaluation.evaluate import evaluate
 from ..lms.foreign import billed_as
 from ..lms.ledger import LEDGER, totals
 from ..lms.store import CALLS
+from ..runs.lines import Progress, evaluation_line
 from ..runs.manifest import RunFolder
-from ..runs.progress import Progress, evaluation_line
 from ..tracking.context import ABOVE
 from ..tracking.run import Run, running
 from .candidates import Candidate

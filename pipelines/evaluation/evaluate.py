@@ -37,8 +37,8 @@ from ..lms.store import ACTIVE
 from ..programs.saved import SAVED
 from ..runs.books import open_books
 from ..runs.folder import unwritable
+from ..runs.lines import Progress, evaluation_line
 from ..runs.manifest import MANIFEST, RUN, save_run
-from ..runs.progress import Progress, evaluation_line
 from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
 from ..runs.summary import SUMMARY, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .figure import BLUE, GREY, ORANGE, new_figure
+from .figure import BLUE, GREY, ORANGE, new_figure, saved
 
 
 def waterfall_plot(result: Mapping[str, Any], path: Path, *, tall: bool = False) -> bool:
@@ -37,5 +37,4 @@ def waterfall_plot(result: Mapping[str, Any], path: Path, *, tall: bool = False)
     unit = "right, in %" if scale == 100 else "score"
     axes.set(ylabel=unit, ylim=(max(0.0, lowest - 0.1 * scale), None))
     axes.set_title("Where the gain comes from")
-    figure.savefig(path)
-    return True
+    return saved(figure, path)

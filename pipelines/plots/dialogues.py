@@ -13,7 +13,7 @@ from itertools import pairwise
 from jinja2 import Environment, Template
 
 from ...modules.reading.answers import same_answer
-from ...modules.reading.row import ResultRow, TurnFields
+from ...modules.reading.row import ResultRow
 
 MOST_DIALOGUES = 25
 LONGEST_TEXT = 4000
@@ -35,17 +35,13 @@ def _interest(row: ResultRow) -> tuple[int, bool, int]:
     turns = [turn for turn in row["transcript"] if not turn.get("step")]
     answers = [turn["answer"] for turn in turns]
     argued = any(not same_answer(one, other, kind) for one, other in pairwise(answers))
-    had_it = not row["correct"] and any(same_answer(said, row["gold"], kind) for said in answers)
-    return argued + (not row["correct"]), had_it, _changes(turns)
-
-
-def _changes(turns: Sequence[TurnFields]) -> int:
-    last: dict[str, str | None] = {}
-    changes = 0
-    for turn in turns:
-        changes += turn["agent"] in last and last[turn["agent"]] != turn["answer"]
-        last[turn["agent"]] = turn["answer"]
-    return changes
+    had_it = not row["correct"] and any(same_answer(one, row["gold"], kind) for one in answers)
+    held = {
+        turn["agent"]: {other["answer"] for other in turns if other["agent"] == turn["agent"]}
+        for turn in turns
+    }
+    changes = sum(len(own) - 1 for own in held.values())
+    return argued + (not row["correct"]), had_it, changes
 
 
 def dialogues_page(rows: Sequence[ResultRow], title: str, total: int) -> str:

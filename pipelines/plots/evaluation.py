@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.reports.counting import CHANGES
-from .figure import BLUE, GREY, ORANGE, two_axes
+from .figure import BLUE, COLOURS, GREY, ORANGE, saved, two_axes
 
 
 def deliberation_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> bool:
@@ -24,17 +24,16 @@ def deliberation_plot(report: Mapping[str, Any], path: Path, *, tall: bool = Fal
         xlabel="round of first consensus", ylabel="questions", title="When the agents agreed"
     )
 
-    found = {
+    accuracies = {
         name: (role["accuracy_first"], role["accuracy_last"])
         for name, role in report["role"].items()
     }
-    _bars_in_pairs(roles, found, {"first answer": GREY, "last answer": BLUE})
+    _bars_in_pairs(roles, accuracies, {"first answer": GREY, "last answer": BLUE})
     group = report["accuracy_excluding_errors"]
     roles.axhline(group, color=ORANGE, linestyle="--", label=f"the group: {group:.0%}")
     roles.set(ylabel="accuracy", ylim=(0, 1), title="How right each was")
     roles.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3, frameon=False)
-    figure.savefig(path)
-    return True
+    return saved(figure, path)
 
 
 def causal_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> bool:
@@ -57,8 +56,7 @@ def causal_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) ->
         ylabel="evaluations",
         title="What evaluators changed",
     )
-    figure.savefig(path)
-    return True
+    return saved(figure, path)
 
 
 def team_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> bool:
@@ -94,34 +92,39 @@ def team_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> b
     )
     curve.set_xticks(steps if len(steps) <= 10 else steps[:: len(steps) // 5])
     curve.legend(frameon=False)
-    figure.savefig(path)
-    return True
+    return saved(figure, path)
 
 
-def step_limit_plot(points: Sequence[Mapping[str, Any]], path: Path) -> bool:
-    """Draw EM and F1 with their intervals against the step limit (Reasoning as a Team, figure 3).
+def step_limit_plot(curves: Mapping[str, Sequence[Mapping[str, Any]]], path: Path) -> bool:
+    """Draw EM and F1 with their intervals against the step limit, a curve for each configuration
+    (Reasoning as a Team, figure 3).
 
-    `points` are dicts with `limit` and, under `em` and `f1`, `value`, `low` and `high`. Returns
-    False, and writes nothing, when there is none.
+    The points of a curve are dicts with `limit` and, under `em` and `f1`, `value`, `low` and
+    `high`. Returns False, and writes nothing, when there is none.
     """
-    if not points:
+    curves = {name: points for name, points in curves.items() if points}
+    if not curves:
         return False
     figure, pair = two_axes()
-    limits = [point["limit"] for point in points]
-    for axes, key, colour in zip(pair, ("em", "f1"), (BLUE, ORANGE), strict=True):
-        values = [point[key]["value"] for point in points]
-        below = [max(0.0, point[key]["value"] - point[key]["low"]) for point in points]
-        above = [max(0.0, point[key]["high"] - point[key]["value"]) for point in points]
-        axes.errorbar(limits, values, yerr=[below, above], marker="o", capsize=4, color=colour)
+    limits = sorted({point["limit"] for points in curves.values() for point in points})
+    for axes, key in zip(pair, ("em", "f1"), strict=True):
+        for (name, points), colour in zip(curves.items(), COLOURS, strict=False):
+            scores = [point[key] for point in points]
+            ends = [[abs(one["value"] - one[end]) for one in scores] for end in ("low", "high")]
+            axes.errorbar(
+                [point["limit"] for point in points],
+                [one["value"] for one in scores],
+                yerr=ends,
+                marker="o",
+                capsize=4,
+                color=colour,
+                label=name,
+            )
         axes.set_xticks(limits)
-        axes.set(
-            xlabel="step limit",
-            ylabel=key.upper(),
-            ylim=(0, 1.05),
-            title=f"{key.upper()} by step limit",
-        )
-    figure.savefig(path)
-    return True
+        axes.set(xlabel="step limit", ylabel=key.upper(), ylim=(0, 1.05))
+        if len(curves) > 1:
+            axes.legend(frameon=False)
+    return saved(figure, path)
 
 
 def _bars_in_pairs(

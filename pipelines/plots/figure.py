@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 BLUE, ORANGE, GREY = "#3366aa", "#dd8833", "#999999"
@@ -28,3 +29,9 @@ def two_axes(*, tall: bool = False) -> tuple[Any, list[Any]]:
     screens.
     """
     return new_figure(5, 8, rows=2) if tall else new_figure(10, 4, columns=2)
+
+
+def saved(figure: Any, path: Path) -> bool:
+    """Write a figure; True, as what plots return that had something to show."""
+    figure.savefig(path)
+    return True

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .figure import BLUE, COLOURS, GREY, ORANGE, new_figure, two_axes
+from .figure import BLUE, COLOURS, GREY, ORANGE, new_figure, saved, two_axes
 
 MOST_GRAPHS = 6
 """How many moments of a training the plot of graphs shows."""
@@ -48,8 +48,7 @@ def network_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -
     _use_bars(axes[2], report["use"], "Strategies by agent")
     if topics:
         _use_bars(axes[3], topics, "Strategies by topic")
-    figure.savefig(path)
-    return True
+    return saved(figure, path)
 
 
 def rewards_plot(curve: Sequence[Mapping[str, Any]], path: Path) -> bool:
@@ -66,8 +65,7 @@ def rewards_plot(curve: Sequence[Mapping[str, Any]], path: Path) -> bool:
     _curves(state, curve, {"entropy": "entropy", "trust": "trust"})
     gains.set(title="Reward, and accuracy of one agent and of the group")
     state.set(title="Entropy of choices, and mean trust")
-    figure.savefig(path)
-    return True
+    return saved(figure, path)
 
 
 def strategies_plot(curve: Sequence[Mapping[str, Any]], path: Path) -> bool:
@@ -85,8 +83,7 @@ def strategies_plot(curve: Sequence[Mapping[str, Any]], path: Path) -> bool:
     axes.set(xlabel="questions seen", ylabel="share of choices", ylim=(0, 1))
     axes.set(title="Strategies over the training")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=4, frameon=False, fontsize=8)
-    figure.savefig(path)
-    return True
+    return saved(figure, path)
 
 
 def trust_plot(moments: Sequence[Moment], agents: Sequence[str], path: Path) -> bool:
@@ -110,8 +107,7 @@ def trust_plot(moments: Sequence[Moment], agents: Sequence[str], path: Path) -> 
             text = f"{trust[i, j]:.2f}"
             place.text(j, i, text, ha="center", va="center", fontsize=6, color=colour)
     figure.colorbar(image, ax=list(axes), shrink=0.8, label="trust")
-    figure.savefig(path)
-    return True
+    return saved(figure, path)
 
 
 def graphs_plot(moments: Sequence[Moment], path: Path) -> bool:
@@ -126,8 +122,7 @@ def graphs_plot(moments: Sequence[Moment], path: Path) -> bool:
     for place, (questions, adjacency, trust) in zip(axes, drawn, strict=False):
         _graph(place, np.asarray(adjacency, dtype=bool), np.asarray(trust))
         place.set_title(f"after {questions:,} questions", fontsize=9)
-    figure.savefig(path)
-    return True
+    return saved(figure, path)
 
 
 def _moments(moments: Sequence[Moment], size: float) -> tuple[Any, list[Any], list[Moment]]:

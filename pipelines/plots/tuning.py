@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .figure import BLUE, GREY, ORANGE, new_figure
+from .figure import BLUE, GREY, ORANGE, new_figure, saved
 
 MOST_BARS = 15
 
@@ -38,8 +38,7 @@ def history_plot(report: Mapping[str, Any], path: Path) -> bool:
     )
     axes.set(xlabel="trial", ylabel=f"{goal} in training", title="How the study went")
     axes.legend(frameon=False, fontsize=8)
-    figure.savefig(path)
-    return True
+    return saved(figure, path)
 
 
 def front_plot(report: Mapping[str, Any], path: Path) -> bool:
@@ -74,21 +73,18 @@ def front_plot(report: Mapping[str, Any], path: Path) -> bool:
         title=f"What more {first} takes",
     )
     axes.legend(frameon=False, fontsize=8)
-    figure.savefig(path)
-    return True
+    return saved(figure, path)
 
 
 def importance_plot(report: Mapping[str, Any], path: Path) -> bool:
     """How much of the variation in the first objective each parameter explains. False if nothing
     is known of that.
     """
-    found = report["importances"]
-    if not found:
+    named = list(report["importances"].items())[:MOST_BARS][::-1]
+    if not named:
         return False
-    named = list(found.items())[:MOST_BARS][::-1]
     figure, [axes] = new_figure(7, 4)
     bars = axes.barh([name for name, _ in named], [value for _, value in named], color=BLUE)
     axes.bar_label(bars, fmt="{:.0%}", fontsize=8)
     axes.set(xlabel="share of the variation explained", title="Which parameters mattered")
-    figure.savefig(path)
-    return True
+    return saved(figure, path)

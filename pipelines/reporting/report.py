@@ -18,7 +18,7 @@ from ..base.wording import counted, run_failed, run_notes
 from ..comparison.compare import compare, names_for, names_of, shared_questions
 from ..comparison.matched import run_or_match, with_matches
 from ..comparison.panel import MOST_MEMBERS
-from ..comparison.questions import asked_in
+from ..comparison.tested import asked_in
 from ..evaluation.earlier import Evaluation, earlier, imported_runs
 from ..runs.lines import unmetered_line
 from ..runs.manifest import MANIFEST

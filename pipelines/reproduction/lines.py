@@ -1,4 +1,4 @@
-"""What a reproduction finds: a published figure beside a measured one, and a table of them."""
+"""The outcome of a reproduction: a published figure beside a measured one, and a table of them."""
 
 from __future__ import annotations
 
@@ -49,10 +49,6 @@ class Line:
     def to_dict(self) -> dict[str, Any]:
         return dict(vars(self))
 
-    def without(self, why: str) -> Line:
-        """The line with the reason why nothing was measured, or nothing compared."""
-        return replace(self, why=why)
-
     def measured_as(self, value: float, low: float, high: float, n: int) -> Line:
         """The line with what was measured over n questions, in shares of 1, beside the published
         figure.
@@ -60,9 +56,8 @@ class Line:
         value, low, high = 100 * value, 100 * low, 100 * high
         line = replace(self, measured=value, low=low, high=high, n=n)
         if line.failed:
-            return line.without(
-                "no difference while so many questions fail: --retry-errors asks them again"
-            )
+            why = "no difference while so many questions fail: --retry-errors asks them again"
+            return replace(line, why=why)
         if self.published is None:
             return line
         # Published with two digits at most: one on the interval's end is not outside for its
@@ -90,13 +85,11 @@ class Line:
     @property
     def cells(self) -> tuple[str, ...]:
         """What a table shows, in the order of `CELLS`."""
-        measured = (
-            f"{self.measured:.1f} [{self.low:.1f}, {self.high:.1f}]"
-            if self.measured is not None
-            else self.why or ""
-        )
+        bound, measured = "above " * self.above, self.why or ""
+        if self.measured is not None:
+            measured = f"{self.measured:.1f} [{self.low:.1f}, {self.high:.1f}]"
         return (
-            "" if self.published is None else f"{'above ' * self.above}{self.published:.2f}",
+            "" if self.published is None else f"{bound}{self.published:.2f}",
             measured,
             "" if self.n is None else f"{self.n:,}",
             self.lost,
@@ -136,11 +129,11 @@ class Reproduction:
         }
 
 
-def table_page(found: Reproduction) -> str:
+def table_page(table: Reproduction) -> str:
     """The table side by side, in Markdown."""
     head = ["row", "figure", *CELLS]
-    body = [[line.row, line.figure, *line.cells] for line in found.lines]
+    body = [[line.row, line.figure, *line.cells] for line in table.lines]
     rows = [f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *body]]
     return "\n".join(
-        [f"**{found.name}**, published and measured, in per cent", "", *rows, "", *found.notes]
+        [f"**{table.name}**, published and measured, in per cent", "", *rows, "", *table.notes]
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..data.places import DatasetInfo, list_datasets
 from ..programs.resolve import program_of
-from .presets import Preset, PublishedRow, Sample, Table, models, papers, select
+from .presets import Preset, PublishedRow, Table, models, papers, select
 
 Range = tuple[int, int]
 
@@ -31,21 +31,14 @@ class RowInfo:
 
     def to_dict(self) -> dict[str, Any]:
         row, preset = self.row, self.row.preset
+        about: dict[str, Any] = dict.fromkeys(("program", "models", "training"))
+        if preset is not None:
+            names = {seat: [model, models()[model].name] for seat, model in preset.models.items()}
+            about = {"program": dict(preset.program), "models": names, "training": preset.training}
         return {
             "row": row.name,
-            "published": {
-                figure.name: {"count": figure.count, "of": figure.of}
-                if figure.count is not None
-                else {"above": figure.value}
-                if figure.above
-                else figure.value
-                for figure in row.figures
-            },
-            "program": None if preset is None else dict(preset.program),
-            "models": None
-            if preset is None
-            else {s: [m, models()[m].name] for s, m in preset.models.items()},
-            "training": None if preset is None else preset.training,
+            "published": {figure.name: figure.to_json() for figure in row.figures},
+            **about,
             "questions": self.questions,
             "calls": self.calls,
             "data": list(self.data),
@@ -95,25 +88,17 @@ def _info(row: PublishedRow, here: Mapping[str, DatasetInfo]) -> RowInfo:
     if preset is None:
         return RowInfo(row, None, None, (), ())
     samples = [preset.data, *([preset.train] if preset.train else [])]
-    names = tuple(f"{sample.name} ({sample.split})" for sample in samples)
-    missing = tuple(
+    names = [f"{sample.name} ({sample.split})" for sample in samples]
+    infos = [here[sample.name] for sample in samples]
+    missing = [
         name
-        for name, sample in zip(names, samples, strict=True)
-        if sample.split not in here[sample.name].here
-    )
-    counts = [_rows(sample, here) for sample in samples]
-    return RowInfo(row, counts[0], _calls(preset, counts), names, missing)
-
-
-def _rows(sample: Sample, here: Mapping[str, DatasetInfo]) -> int | None:
-    known = here[sample.name].splits[sample.split]
-    return (
-        known
-        if sample.limit is None
-        else sample.limit
-        if known is None
-        else min(known, sample.limit)
-    )
+        for name, sample, info in zip(names, samples, infos, strict=True)
+        if sample.split not in info.here
+    ]
+    counts = [
+        sample.most(info.splits[sample.split]) for sample, info in zip(samples, infos, strict=True)
+    ]
+    return RowInfo(row, counts[0], _calls(preset, counts), tuple(names), tuple(missing))
 
 
 def _calls(preset: Preset, counts: Sequence[int | None]) -> Range | None:
@@ -131,11 +116,10 @@ def _calls(preset: Preset, counts: Sequence[int | None]) -> Range | None:
 @cache
 def _turns(program: str) -> Range:
     """The least and the most calls that a question takes."""
-    told = json.loads(program)
-    if told["program"] == "network":  # counted without making one, which needs PyTorch
-        each = [_turns(json.dumps({"program": f"single:{name}"})) for name in told["strategies"]]
-        return told["agents"] * min(low for low, _ in each), told["agents"] * max(
-            high for _, high in each
-        )
-    made = program_of(told)
+    spec = json.loads(program)
+    if spec["program"] == "network":  # counted without making one, which needs PyTorch
+        each = [_turns(json.dumps({"program": f"single:{name}"})) for name in spec["strategies"]]
+        lows, highs = zip(*each, strict=True)
+        return spec["agents"] * min(lows), spec["agents"] * max(highs)
+    made = program_of(spec)
     return round(sum(low for _, low, _ in made.turns())), made.most_turns()

@@ -42,61 +42,57 @@ class PaperLMs:
         return {seat: self.name(model) for seat, model in preset.models.items()}
 
     def options(self, preset: Preset) -> Seating:
-        """What `evaluate` would be told of the LMs of this preset."""
-        seats, bases = self.seats(preset), dict[str, str]()
+        """What `evaluate` would be asked about the LMs of this preset."""
+        seats, addresses = self.seats(preset), list[str]()
         for seat, model in preset.models.items():
             base = self._bases.get(model) or self._bases.get(EVERY)
             if base is not None and not seats[seat].startswith(("local/", "replay/")):
-                bases[seat] = base
-        used = set(seats.values())
+                addresses.append(_option(seat, base))
         shared = {
             one.name: getattr(self.request, one.name) for one in fields(SharedByLMs) if one.init
         }
-        shared["price"] = [
-            one for one in pairs_text(self.request.price) if one.rpartition("=")[0] in used
-        ]
+        names = set(seats.values())
+        prices = pairs_text(self.request.price)
+        shared["price"] = [price for price in prices if price.rpartition("=")[0] in names]
         lms = [_option(seat, name) for seat, name in seats.items()]
-        addresses = [_option(seat, base) for seat, base in bases.items()]
         return Seating(LMs(lm=lms, api_base=addresses, **shared), keyless=self.keyless)
 
     def check(self, presets: Iterable[Preset]) -> None:
         """Raises UserError for options about models and LMs that none of the presets has."""
-        asked = {model for preset in presets for model in preset.models.values()}
-        for option, given in (("--lm", self._names), ("--api-base", self._bases)):
-            for model in given:
-                if model != EVERY and model not in asked:
+        models = {model for preset in presets for model in preset.models.values()}
+        names = {self.name(model) for model in models}
+        priced = [price.rpartition("=")[0] for price in pairs_text(self.request.price)]
+        for option, values, allowed in (
+            ("--lm", self._names, models | {EVERY}),
+            ("--api-base", self._bases, models | {EVERY}),
+            ("--price", priced, names),
+        ):
+            for value in values:
+                if value not in allowed:
                     raise UserError(
-                        f"{option} names {model}, which no row asked for has: there are "
-                        f"{', '.join(sorted(asked))}"
+                        f"{option} names {value}, which no row asked for has: there are "
+                        f"{', '.join(sorted(allowed - {EVERY}))}"
                     )
-        used = {self.name(model) for model in asked}
-        for price in pairs_text(self.request.price):
-            if price.rpartition("=")[0] not in used:
-                raise UserError(
-                    f"--price {price!r} is of no LM of these rows: they are "
-                    f"{', '.join(sorted(used))}"
-                )
 
     def notes(self, presets: Sequence[Preset]) -> list[str]:
         """What has to be known about LMs to read the figures: stand-ins, and models that are one
         LM.
         """
-        asked = list(dict.fromkeys(model for preset in presets for model in preset.models.values()))
         played: dict[str, list[str]] = {}
-        for model in asked:
+        for model in dict.fromkeys(model for preset in presets for model in preset.models.values()):
             played.setdefault(self.name(model), []).append(model)
-        other = [
+        stand_ins = [
             f"{model} by {name}"
             for name, own in played.items()
             for model in own
             if not models()[model].same or models()[model].name != name
         ]
-        notes = [f"Not the paper's model: {', '.join(other)}."] if other else []
         several = [
             f"{name} is {len(own)} of the paper's models"
             for name, own in played.items()
             if len(own) > 1
         ]
+        notes = [f"Not the paper's model: {', '.join(stand_ins)}."] if stand_ins else []
         if several:
             notes.append(f"{'; '.join(several)}: rows that differ in nothing else are one run.")
         for preset in presets:
@@ -104,8 +100,7 @@ class PaperLMs:
             if members and len(set(self.seats(preset).values())) < len(members):
                 notes.append(
                     "Members of an ensemble with the same LM and prompt are copies: at "
-                    "temperature 0 they "
-                    "say the same, and their vote adds nothing."
+                    "temperature 0 they answer alike, and their vote adds nothing."
                 )
                 break
         return notes
@@ -121,7 +116,7 @@ def _lm_options(given: str | Sequence[str] | Mapping[str, str] | None) -> list[s
 def by_model(values: Sequence[str], option: str) -> dict[str, str]:
     """`[MODEL=]VALUE` options as the paper's model → value, `*` for all. Raises UserError."""
     spelled = {name.casefold(): name for name in models()}
-    found: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     for value in values:
         left, equals, rest = value.partition("=")
         model = EVERY
@@ -134,13 +129,13 @@ def by_model(values: Sequence[str], option: str) -> dict[str, str]:
                     f"{', '.join(models())}"
                 )
             model, value = spelled[left.casefold()], rest
-        if model in found:
+        if model in chosen:
             where = "all models" if model == EVERY else model
             raise UserError(
-                f"{option} is given twice for {where}: keep one of {found[model]!r} and {value!r}"
+                f"{option} is given twice for {where}: keep one of {chosen[model]!r} and {value!r}"
             )
-        found[model] = value
-    return found
+        chosen[model] = value
+    return chosen
 
 
 def _option(seat: str, value: str) -> str:

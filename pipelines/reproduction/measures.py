@@ -46,10 +46,8 @@ def measured(figure: str, run: Evaluation) -> Measured | None:
     Rows with an error count as wrong. Raises KeyError for an unknown name.
     """
     scores = run.summary.scores
-    if figure in ("accuracy", "consensus", "average"):
-        return _score(scores["accuracy"])
-    if figure in ("em", "f1"):
-        return _score(scores[figure]) if figure in scores else None
+    if figure in ("accuracy", "consensus", "average", "em", "f1"):
+        return _score(scores.get(figure if figure in ("em", "f1") else "accuracy"))
     if figure == "improvement":
         return _improvement(run)
     if figure in _GROUPS:
@@ -97,10 +95,10 @@ def pooled(
     chances: dict[str, float] = defaultdict(float)
     for run in runs:
         for row in run.rows:
-            found = count(run, row)
-            if found is not None and found[1]:
-                hits[row["id"]] += found[0]
-                chances[row["id"]] += found[1]
+            counted = count(run, row)
+            if counted is not None and counted[1]:
+                hits[row["id"]] += counted[0]
+                chances[row["id"]] += counted[1]
     return ratio([hits[name] for name in chances], list(chances.values()))
 
 
@@ -136,10 +134,10 @@ def _bootstrapped(
     return float(low), float(high)
 
 
-def _score(known: ScoreFields | None) -> Measured | None:
-    if known is None or not known.get("n"):
+def _score(score: ScoreFields | None) -> Measured | None:
+    if score is None or not score.get("n"):
         return None
-    return Measured(known["value"], known["low"], known["high"], int(known["n"]))
+    return Measured(score["value"], score["low"], score["high"], int(score["n"]))
 
 
 def _about(figure: str, row: ResultRow) -> bool:
@@ -185,12 +183,9 @@ def _role(run: Evaluation, row: ResultRow, role: str) -> Count | None:
     """Whether a role's last answer is right; in a failed row it is not."""
     if role not in run.summary.run["program"].get("roles", ()):
         return None
-    said = (
-        [turn["answer"] for turn in row["transcript"] if turn["agent"] == role]
-        if not row["error"]
-        else []
-    )
-    return float(bool(said) and _right(row, said[-1])), 1.0
+    turns = [] if row["error"] else row["transcript"]
+    answers = [turn["answer"] for turn in turns if turn["agent"] == role]
+    return float(bool(answers) and _right(row, answers[-1])), 1.0
 
 
 def _consensus(run: Evaluation, row: ResultRow, _: str) -> Count:
@@ -205,8 +200,10 @@ def _revisions(run: Evaluation, row: ResultRow, role: str) -> Count | None:
     """How many of a role's revisions put a wrong answer right."""
     if row["error"] or role not in run.summary.run["program"].get("roles", ()):
         return None
-    found = deliberation_report([row])["role"].get(role, {}).get("revisions", {})
-    counts = [found.get(name, 0) for name in ("wrong_to_right", "right_to_wrong", "wrong_to_wrong")]
+    revisions = deliberation_report([row])["role"].get(role, {}).get("revisions", {})
+    counts = [
+        revisions.get(name, 0) for name in ("wrong_to_right", "right_to_wrong", "wrong_to_wrong")
+    ]
     return float(counts[0]), float(sum(counts))
 
 
@@ -216,8 +213,8 @@ def _agreement(figure: str, runs: Sequence[Evaluation]) -> Measured | None:
     for run in runs:
         for row in run.rows:
             right[row["id"]].append(bool(row["correct"]))
-    shared = [found for found in right.values() if len(found) == len(runs)]
-    hits = [all(found) if figure == "all_correct" else not any(found) for found in shared]
+    shared = [own for own in right.values() if len(own) == len(runs)]
+    hits = [all(own) if figure == "all_correct" else not any(own) for own in shared]
     return ratio([float(hit) for hit in hits], [1.0] * len(shared))
 
 

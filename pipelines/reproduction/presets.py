@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.yaml_file import read_yaml
@@ -18,6 +18,7 @@ from ...modules.base.yaml_file import read_yaml
 FOLDER = Path(__file__).parent / "published"
 PAPERS = ("agents-of-commonsense", "marl-gat", "reasoning-as-a-team", "causalgpt-caco-cot")
 EVERY = "*"
+T = TypeVar("T")
 EXAMPLE = "agents-of-commonsense/table-2"
 
 
@@ -34,6 +35,11 @@ class Figure:
     count: int | None = None
     of: int | None = None
     above: bool = False
+
+    def to_json(self) -> Any:
+        if self.count is not None:
+            return {"count": self.count, "of": self.of}
+        return {"above": self.value} if self.above else self.value
 
     def __str__(self) -> str:
         return "–" if self.value is None else f"{'above ' * self.above}{self.value:.2f}"
@@ -52,7 +58,7 @@ class Sample:
 
     def most(self, limit: int | None) -> int | None:
         """The smaller of the preset's limit and the user's; None for all questions."""
-        return min((known for known in (self.limit, limit) if known is not None), default=None)
+        return min((most for most in (self.limit, limit) if most is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -129,12 +135,8 @@ class Paper:
 
     def sources(self, row: PublishedRow) -> list[PublishedRow]:
         """The rows whose runs a derived row is computed from, in order."""
-        found: list[PublishedRow] = []
-        for source in row.sources:
-            found += [
-                known for known in self.tables[source].rows.values() if known.preset is not None
-            ]
-        return found
+        rows = (own for source in row.sources for own in self.tables[source].rows.values())
+        return [own for own in rows if own.preset is not None]
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ class Selection:
 
     paper: Paper
     table: Table
-    rows: tuple[PublishedRow, ...] = field(default=())
+    rows: tuple[PublishedRow, ...]
 
 
 @cache
@@ -170,8 +172,8 @@ def papers() -> Mapping[str, Paper]:
 @cache
 def models() -> Mapping[str, Model]:
     """The papers' models by the papers' names."""
-    known = read_yaml(FOLDER / "models.yaml", "model", "name: …")
-    return {name: Model(name, told["name"], bool(told["same"])) for name, told in known.items()}
+    rows = read_yaml(FOLDER / "models.yaml", "model", "name: …")
+    return {name: Model(name, row["name"], bool(row["same"])) for name, row in rows.items()}
 
 
 def select(spec: str) -> Selection:
@@ -180,22 +182,13 @@ def select(spec: str) -> Selection:
 
     Raises UserError, with what was probably meant, for a paper, table or row that there is not.
     """
-    paper_id, _, rest = spec.strip("/").partition("/")
-    table_id, _, row_id = rest.partition("/")
-    known = papers()
-    if paper_id not in known:
-        raise UserError(
-            f"there is no paper {paper_id!r}{did_you_mean(paper_id, known)}: {_those(known)}"
-        )
-    paper = known[paper_id]
+    paper_id, table_id, row_id = (*spec.strip("/").split("/", 2), "", "")[:3]
+    paper = _one_of(papers(), paper_id, "there is no paper")
     if not table_id:
         raise UserError(
             f"{paper_id} is a paper: name one of its tables too, {_those(paper.tables)}"
         )
-    if table_id not in paper.tables:
-        meant = did_you_mean(table_id, paper.tables)
-        raise UserError(f"{paper_id} has no table {table_id!r}{meant}: {_those(paper.tables)}")
-    table = paper.tables[table_id]
+    table = _one_of(paper.tables, table_id, f"{paper_id} has no table")
     rows = [row for row in table.rows.values() if not row_id or _matches(row.id, row_id)]
     if not rows:
         meant = did_you_mean(row_id, table.rows)
@@ -205,19 +198,25 @@ def select(spec: str) -> Selection:
     return Selection(paper, table, tuple(rows))
 
 
+def _one_of(values: Mapping[str, T], name: str, problem: str) -> T:
+    if name not in values:
+        raise UserError(f"{problem} {name!r}{did_you_mean(name, values)}: {_those(values)}")
+    return values[name]
+
+
 def identity(preset: Preset, names: Mapping[str, str]) -> str:
     """What tells one run from another: rows whose presets and LMs are the same share a run.
 
     `names` are the LMs by seat.
     """
-    told = [
+    parts = [
         preset.program,
         vars(preset.data),
         dict(names),
         preset.train and vars(preset.train),
         preset.training,
     ]
-    return json.dumps(told, sort_keys=True)
+    return json.dumps(parts, sort_keys=True)
 
 
 def _matches(row: str, wanted: str) -> bool:
@@ -226,25 +225,23 @@ def _matches(row: str, wanted: str) -> bool:
     )
 
 
-def _paper(name: str, told: Mapping[str, Any]) -> Paper:
-    samples = {key: Sample(**sample) for key, sample in told["data"].items()}
-    programs = told.get("programs", {})
-    layout = {"prompt_layout": told["prompt_layout"]} if "prompt_layout" in told else {}
+def _paper(name: str, document: Mapping[str, Any]) -> Paper:
+    samples = {key: Sample(**sample) for key, sample in document["data"].items()}
+    layout = {"prompt_layout": document["prompt_layout"]} if "prompt_layout" in document else {}
     tables = {}
-    for table_id, table in told["tables"].items():
+    for table_id, table in document["tables"].items():
+        shared = {key: table[key] for key in ("data", "model", "from") if key in table}
         rows = {}
-        for row_id, row in table["rows"].items():
-            merged = {
-                **{key: table[key] for key in ("data", "model", "from") if key in table},
-                **row,
-            }
-            own = _program(table.get("program", {}), row.get("program", {}), programs)
-            merged["program"] = layout | own
-            rows[row_id] = _row(name, table_id, row_id, merged, samples)
+        for row_id, own in table["rows"].items():
+            program = _program(
+                table.get("program", {}), own.get("program", {}), document.get("programs", {})
+            )
+            row = {**shared, **own, "program": layout | program}
+            rows[row_id] = _row((name, table_id, row_id), row, samples)
         tables[table_id] = Table(
             name, table_id, table["title"], rows, table.get("note"), table.get("plot")
         )
-    return Paper(name, told["title"], told.get("note"), tables)
+    return Paper(name, document["title"], document.get("note"), tables)
 
 
 def _program(
@@ -262,25 +259,21 @@ def _program(
 
 
 def _row(
-    paper: str, table: str, row: str, told: Mapping[str, Any], samples: Mapping[str, Sample]
+    name: tuple[str, str, str], row: Mapping[str, Any], samples: Mapping[str, Sample]
 ) -> PublishedRow:
-    figures = tuple(_figure(name, value) for name, value in told["published"].items())
-    preset = None
-    if "derive" not in told and "reason" not in told:
-        model = told["model"]
-        train = told.get("train")
+    preset, derive, reason = None, row.get("derive"), row.get("reason")
+    if derive is None and reason is None:
+        model, train = row["model"], row.get("train")
         preset = Preset(
-            program=told["program"],
-            data=samples[told["data"]],
+            program=row["program"],
+            data=samples[row["data"]],
             models=model if isinstance(model, Mapping) else {EVERY: model},
             train=samples[train["data"]] if train else None,
             training=train["preset"] if train else None,
         )
-    derive = told.get("derive")
-    sources = tuple(told["from"]) if derive else ()
-    return PublishedRow(
-        paper, table, row, figures, preset, derive, sources, told.get("reason"), told.get("note")
-    )
+    figures = tuple(_figure(figure, value) for figure, value in row["published"].items())
+    sources = tuple(row["from"]) if derive else ()
+    return PublishedRow(*name, figures, preset, derive, sources, reason, row.get("note"))
 
 
 def _figure(name: str, value: Any) -> Figure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,8 @@ from ..training.recorded import network_of
 from ..training.replay import fingerprint_of, fitted, train_by_replay, with_strategies
 from ..training.scores import choices_of, score_of
 from .lines import Line, Reproduction
-from .plots import bars
-from .presets import Preset, PublishedRow, Selection, select
+from .plots import plots
+from .presets import Figure, Preset, PublishedRow, Selection, select
 from .request import ReproduceRequest
 
 TABLE = "table.json"
@@ -107,16 +107,17 @@ def reproduced_from_records(plan: RecordedPlan) -> Reproduction:
     """
     scores: dict[str, Scores] = {}
     lines = list[Line]()
+    table = plan.selection.table
     with claimed(plan.folder):
         for row in plan.selection.rows:
             preset = row.preset
             if preset is not None and preset.training and preset.training not in scores:
                 scores[preset.training] = _trained(plan, preset)
-            lines += [_line(plan, row, figure.name, scores) for figure in row.figures]
-        pictures = bars(plan.selection.table.title, lines, plan.folder)
-        table = Reproduction(plan.title, plan.out, lines, plan.notes, pictures)
-        write_json(plan.folder / TABLE, table.to_dict())
-    return table
+            lines += [_line(plan, row, figure, scores) for figure in row.figures]
+        pictures = plots(table, lines, {}, plan.folder)
+        done = Reproduction(plan.title, plan.out, lines, plan.notes, pictures)
+        write_json(plan.folder / TABLE, done.to_dict())
+    return done
 
 
 def _trained(plan: RecordedPlan, preset: Preset) -> Scores:
@@ -128,10 +129,9 @@ def _trained(plan: RecordedPlan, preset: Preset) -> Scores:
     model = plan.request.embedding or default_embedding()[0]
     embed = Embedder(model)
     settings = {name: value for name, value in preset.program.items() if name != "program"}
-    known = [name for name in settings.pop("strategies", ()) if name in plan.train.strategies]
-    train = with_strategies(plan.train, known or None)
-    test = plan.test.like(plan.train.agents, plan.train.strategies)
-    test = with_strategies(test, known or None)
+    own = [name for name in settings.pop("strategies", ()) if name in plan.train.strategies]
+    train = with_strategies(plan.train, own or None)
+    test = with_strategies(plan.test.like(plan.train.agents, plan.train.strategies), own or None)
     if len(train.agents) > 1:  # each is an agent of the network
         settings.pop("agents", None)
     options = {**settings, "seed": preset.train.seed, "embedding": model}
@@ -151,21 +151,19 @@ def _trained(plan: RecordedPlan, preset: Preset) -> Scores:
     return trained.scores
 
 
-def _line(plan: RecordedPlan, row: PublishedRow, figure: str, scores: Mapping[str, Scores]) -> Line:
-    published = next(one for one in row.figures if one.name == figure)
-    line = Line(row.id, figure, published.value, note=row.note, above=published.above)
+def _line(
+    plan: RecordedPlan, row: PublishedRow, figure: Figure, scores: Mapping[str, Scores]
+) -> Line:
+    line = Line(row.id, figure.name, figure.value, note=row.note, above=figure.above)
     if row.preset is None:
-        return line.without(row.reason or "computed from runs that ask LMs")
-    n = len(plan.test)
+        return replace(line, why=row.reason or "computed from runs that ask LMs")
     if row.preset.training:
         own = scores[row.preset.training]
-        gain = own["differences"]["consensus"]["individual"]
-        found = {"individual": own["individual"], "consensus": own["consensus"]}
-        score = found.get(figure, gain)
-        return line.measured_as(score["value"], score["low"], score["high"], n)
-    strategy = str(row.preset.program["program"]).partition(":")[2]
-    if strategy not in plan.test.strategies:
-        return line.without(f"the outcomes have no strategy {strategy}")
-    right = choices_of(plan.test.correct)[:, :, plan.test.strategies.index(strategy)].mean(axis=1)
-    score = score_of(right, seed=0)
-    return line.measured_as(score["value"], score["low"], score["high"], n)
+        score = own.get(figure.name) or own["differences"]["consensus"]["individual"]
+    else:
+        strategy = str(row.preset.program["program"]).partition(":")[2]
+        if strategy not in plan.test.strategies:
+            return replace(line, why=f"the outcomes have no strategy {strategy}")
+        right = choices_of(plan.test.correct)[:, :, plan.test.strategies.index(strategy)]
+        score = score_of(right.mean(axis=1), seed=0)
+    return line.measured_as(score["value"], score["low"], score["high"], len(plan.test))

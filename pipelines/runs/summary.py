@@ -35,8 +35,7 @@ class Summary:
     Attributes:
         scores: by name, first the one of the run's metric. A question counts once, by the mean over
             its repeats. Rates, such as `accuracy`, are in 0 … 1 with Wilson's interval, or over
-            repeats Student's; other scores have a bootstrap interval of their mean. If questions
-            name partners by `meta.pair_id`, `pair_accuracy` is the share of pairs with both right.
+            repeats Student's; other scores have a bootstrap interval of their mean.
         counts: numbers of questions, rows, errors and unreadable answers.
         usage: what the calls of the rows cost, whichever attempt paid; answers from a record or
             cache cost nothing here.
@@ -249,7 +248,6 @@ class _Tally:
         self.errors = 0
         self.unreadable = 0
         self.truncated = 0
-        self._pairs: dict[tuple[frozenset[str], int], list[float]] = {}
         self._groups: dict[str, dict[str, QuestionMeans]] = {}
 
     @property
@@ -286,9 +284,6 @@ class _Tally:
         if row["kind"] == "number":
             self._strict.add(question, bool(row.get("strict")))
         meta = row.get("meta") or {}
-        if meta.get("pair_id") not in (None, row["id"]):
-            pair = frozenset((row["id"], str(meta["pair_id"]))), row.get("repeat", 0)
-            self._pairs.setdefault(pair, []).append(scored)
         for name in GROUPS:
             value = grade_band(meta) if name == "grade_band" else meta.get(name)
             if value is not None:
@@ -303,12 +298,6 @@ class _Tally:
             scores["f1"] = {"value": mean, "low": low, "high": high, "n": len(em)}
         if strict := self._strict.means():
             scores["accuracy_strict"] = mean_score(strict, is_rate=True)
-        whole, partners = QuestionMeans(), dict[frozenset[str], int]()
-        for (both, _), scored in self._pairs.items():
-            if len(scored) == 2:  # a pair is right in a repeat in which both of its questions are
-                whole.add(partners.setdefault(both, len(partners)), all(scored))
-        if partners and is_rate:
-            scores["pair_accuracy"] = mean_score(whole.means(), is_rate=True)
         return {
             self.name: mean_score(self._scored.means(), is_rate=is_rate),
             **{name: one for name, one in scores.items() if name != self.name},

@@ -19,7 +19,7 @@ import dspy
 from ...modules.base.errors import UserError
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
-from ..runs.progress import Progress
+from ..runs.lines import Progress
 from ..runs.rows import RESULTS, read_rows
 from .base import Contract, check_outcome, check_rows, check_same, model, nothing_left_running
 from .replies import agreeing, mixed, text_of

@@ -71,35 +71,8 @@ def running(folder: Path, *words: Any) -> Iterator[subprocess.Popen[str]]:
             process.terminate()
 
 
-def check_ends(folder: Path, *words: Any) -> None:
-    with running(folder, *words) as process:
-        out, err = process.communicate(timeout=240)
-    assert process.returncode == 0, out + err
-    check_none_ran(folder)
-
-
 def check_none_ran(folder: Path) -> None:
     assert not sorted(path.name for path in (folder / "ran").iterdir())
-
-
-@pytest.mark.nightly
-def test_workers_of_a_study_run_none(planted: Path, scripted: ScriptedServer) -> None:
-    for name in ("train", "validation"):
-        write(
-            planted / f"{name}.jsonl",
-            *(question(number, id=f"{name}-{number}") for number in range(6)),
-        )
-    parts = ["--train", "train.jsonl", "--validation", "validation.jsonl"]
-    how = ["--trials", 2, "--workers", 2, "--out", "study", "--no-track", "-y"]
-    check_ends(planted, "tune", "single", *parts, *how, *lm(scripted))
-
-
-@pytest.mark.nightly
-def test_a_tracked_evaluation_with_traces_runs_none(
-    planted: Path, scripted: ScriptedServer
-) -> None:
-    source = write(planted / "questions.jsonl", *(question(number) for number in range(6)))
-    check_ends(planted, "evaluate", "single:simple", "--data", source, "--traces", 1, *lm(scripted))
 
 
 @pytest.mark.nightly

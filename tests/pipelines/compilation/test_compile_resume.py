@@ -189,16 +189,3 @@ def test_an_interrupted_compilation_keeps_the_best_so_far(scripted: Any, tmp_pat
     assert whole.compilation.stopped is None
     assert whole.compilation.winner == "compiled"
     assert asked < len(scripted.bodies) == whole.compilation.calls_made
-
-
-def test_a_folder_in_use_is_refused(scripted: Any, tmp_path: Path) -> None:
-    import fcntl
-
-    held = os.open(tmp_path, os.O_RDONLY)
-    fcntl.flock(held, fcntl.LOCK_EX)
-    try:
-        with pytest.raises(fm.UserError, match="another process is writing"):
-            compiled(scripted.url, optimizer="copro", out=tmp_path)
-    finally:
-        os.close(held)
-    assert not scripted.bodies

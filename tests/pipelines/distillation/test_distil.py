@@ -26,7 +26,6 @@ from stores import new_store
 import folkmoot as fm
 from folkmoot.optimizers.statistics.noninferiority import (
     fewest_questions,
-    questions_needed,
     score_limits,
 )
 from folkmoot.pipelines.distillation.distil import Distilled
@@ -96,14 +95,6 @@ def test_inferior_programs_pass_one_time_in_twenty() -> None:
     draw = np.random.default_rng(0).multinomial(200, [0.05, 0.10, 0.85], size=3000)
     passed = [score_limits(int(gained), int(lost), 200).low > -0.05 for gained, lost, _ in draw]
     assert np.mean(passed) == pytest.approx(0.05, abs=0.012)
-
-
-def test_what_is_needed_is_enough_four_times_in_five() -> None:
-    n = questions_needed(0.05, 0.2)
-    draw = np.random.default_rng(0).multinomial(n, [0.1, 0.1, 0.8], size=2000)
-    shown = [score_limits(int(gained), int(lost), n).low > -0.05 for gained, lost, _ in draw]
-    assert np.mean(shown) == pytest.approx(0.8, abs=0.03)
-    assert questions_needed(0.02, 1e-6) == 133
 
 
 # A team and its rivals
@@ -263,41 +254,6 @@ def test_where_samples_differ_the_router_asks_the_team(scripted: ScriptedServer)
 
 
 @pytest.mark.nightly
-def test_where_the_team_cannot_be_read_the_router_keeps_the_cheap_answer(
-    scripted: ScriptedServer,
-) -> None:
-    def alone(number: int, fields: str, body: dict[str, Any]) -> bool:
-        """Samples differ on one question in five; on every other of those the first is right."""
-        sampled = body.get("top_p") is not None
-        return number % 5 != 0 or (sampled and (number % 10 == 0) == (body["seed"] % 2 == 1))
-
-    def reply(body: dict[str, Any]) -> str:
-        said = json.loads(world(alone)(body))
-        silent = (
-            re.search(r"Question \d*0\?", body["messages"][-1]["content"])
-            and "reasoning" not in said
-        )
-        return json.dumps({**said, "answer": ""} if silent else said)
-
-    found = Team(scripted, reply, roles=THREE).distil()
-    programs = found.report["programs"]
-    assert programs["team"]["accuracy"]["value"] == pytest.approx(0.9, abs=0.05)
-    assert found.report["router"]["cheap"] == "self_consistency-2"
-    assert programs["router"]["accuracy"]["value"] == 1
-    assert programs["single"] is not None
-    tested = [programs[name]["against_team"]["confidence"] for name in ("single", "router")]
-    assert tested == pytest.approx([0.975, 0.975])  # two programs, each with half the error
-    assert found.router is not None
-    again = fm.evaluate(
-        found.router,
-        questions(20),
-        lm=fm.lm("openai/s", api_base=scripted.url, seed=0),
-        tracking=False,
-    )
-    assert again.accuracy == 1
-
-
-@pytest.mark.nightly
 def test_where_nothing_cheaper_is_as_good_it_says_so(scripted: ScriptedServer) -> None:
     team = Team(scripted, world(alone_guess))
     found = team.distil()
@@ -445,14 +401,6 @@ def test_a_budget_is_a_ceiling_and_a_larger_one_goes_on(cot: Team) -> None:
     assert straight.report == whole.report
 
 
-def test_a_budget_that_ends_before_the_last_test_leaves_no_verdict(cot: Team) -> None:
-    needed = cot.distil(out="whole").report["paid"]["calls"]
-    stopped = cot.distil(budget=f"{needed - 20} calls")
-    assert stopped.report["chosen"] == "cot"
-    assert (stopped.report["programs"], stopped.report["keep"]) == (None, None)
-    assert repr(stopped).startswith("Stopped before the last test: budget")
-
-
 def killed_and_resumed(folder: Path, server: ScriptedServer, deaths: Sequence[int]) -> None:
     """Kill a distillation after so many calls, several times; the same command ends as without any
     kill.
@@ -581,15 +529,6 @@ def test_failed_questions_are_left_out(scripted: ScriptedServer) -> None:
     assert found.report["parts"]["selection"] + found.report["parts"]["held_out"] + 4 == 39
 
 
-def test_a_team_that_is_never_right_gives_no_demonstrations(scripted: ScriptedServer) -> None:
-    team = Team(scripted, world(lambda *_: False, lambda *_: False), n=40)
-    found = team.distil(0.2)
-    assert found.report["parts"]["shown"] == []
-    assert "No question is shown" in found.report["notes"][0]
-    assert all(one["demos"] == 0 for one in found.report["candidates"])
-    assert found.keep == "single"  # nobody is worse than nothing
-
-
 def test_another_distillation_is_not_overwritten(scripted: ScriptedServer) -> None:
     team = Team(scripted, world(alone_cot), n=24)
     team.distil(0.2)
@@ -703,20 +642,3 @@ def test_the_runs_own_lm_is_taken_where_none_is_named(
     done = folkmoot(*words, "--api-base", talk.url)
     assert json.loads(done.stdout)["out"] == "talk/distil"
     assert {body["model"] for body in talk.bodies} == {"scripted"}
-
-
-def test_what_the_command_refuses(talk: ScriptedServer) -> None:
-    write(Path("other.jsonl"), *rows(5))
-    refused = {
-        ("nowhere",): "no folder nowhere",
-        ("talk", "--margin", "0"): "the margin is 0.0: give a share",
-        ("talk", "--lm", "judge=openai/x"): "a single agent has one seat",
-        ("talk", "--team", "single:cot"): "the team given is not the program of talk",
-        ("talk", "--data", "other.jsonl"): "no longer gives the questions",
-        ("talk", "--budget", "5 bananas"): "budget '5 bananas' cannot be read",
-    }
-    for words, said in refused.items():
-        done = folkmoot("distil", *words, *([] if "--lm" in words else lm(talk)), "--no-track")
-        assert done.exit_code == 2
-        assert said in done.stderr
-    assert not talk.bodies

@@ -36,7 +36,7 @@ from folkmoot.modules.base.calls import UsageFields
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.modules.reading.row import taken
 from folkmoot.pipelines.lms.ledger import read_ledger
-from folkmoot.pipelines.runs.progress import Progress
+from folkmoot.pipelines.runs.lines import Progress
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking.evaluation import evaluation_entry
 
@@ -752,18 +752,3 @@ def test_many_questions_take_little_memory(tmp_path: Path) -> None:
         pytest.skip("resident memory is read from /proc, which this system does not have")
     assert in_child(memory_of_an_evaluation, tmp_path, 20_000, False) < 40
     assert in_child(memory_of_an_evaluation, tmp_path, 3_000, True) < 15  # the replies are 30 MB
-
-
-def test_the_folder_of_a_run_is_a_run_and_a_program(scripted: Any, tmp_path: Path) -> None:
-    scripted.reply = of_question(lambda i: "A")
-    result = run(scripted, questions(3), out=tmp_path / "run")
-    assert float(result) == result.accuracy == result.summary.accuracy
-    again = fm.load_run(tmp_path / "run")
-    assert float(again) == float(result)
-    for program in (
-        result.program,
-        again.program,
-        fm.load_program(tmp_path / "run"),
-        str(tmp_path / "run"),
-    ):
-        assert run(scripted, questions(3), program=program).score == result.score

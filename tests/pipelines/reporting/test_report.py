@@ -528,13 +528,6 @@ def test_folders_that_are_no_runs_are_refused_in_a_sentence(tmp_path: Path) -> N
         fm.report(run(5, 10), out="/proc/nowhere/r.html")
 
 
-def test_a_run_without_rows_is_left_out_beside_one_with_some(tmp_path: Path) -> None:
-    run(5, 10, tmp_path / "empty")
-    (tmp_path / "empty" / "results.jsonl").write_text("")
-    found = fm.report([tmp_path / "empty", run(5, 10)], out=tmp_path / "r.html")
-    assert found.figures["warnings"] == [f"Left out: {tmp_path / 'empty'} has no finished row yet."]
-
-
 @pytest.mark.plots
 def test_a_compile_and_a_study_are_shown_with_the_runs_in_them(tmp_path: Path) -> None:
     folder = tmp_path / "out"
@@ -610,35 +603,6 @@ def test_there_is_no_verdict_on_a_run_that_failed(tmp_path: Path) -> None:
     assert "right on" not in page(alone).said
     both = fm.report([bad, run(0, 100, name="worse", fails=range(100))], out=tmp_path / "r.html")
     assert "there is nothing to price" in page(both).said
-
-
-def test_a_compilation_whose_runs_failed_claims_nothing(tmp_path: Path) -> None:
-    folder = tmp_path / "out"
-    run(50, 100, folder / "before", "before")
-    run(0, 100, folder / "after" / "c1", "after", fails=range(100))
-    told = {"result": {"verdict": "a loss: keep the given", "selection": {"candidate": "c1"}}}
-    (folder / "compile.json").write_text(json.dumps(told))
-    found = fm.report(folder)
-    assert found.headline.startswith("No verdict: after failed on 100 of 100 questions")
-    assert "a loss" not in page(found).said.split("Scores and prices")[0].casefold()
-
-
-def test_a_page_is_written_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done = run(5, 10)
-    path = fm.report(done, out=tmp_path / "r.html").path
-    before = path.read_text()
-
-    def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("folkmoot.modules.base.files.os.replace", full)
-    with pytest.raises(fm.UserError, match="No space left"):
-        fm.report(done, out=path)
-    monkeypatch.undo()
-    assert path.read_text() == before
-    assert [file.name for file in tmp_path.iterdir()] == ["r.html"]
 
 
 @pytest.mark.nightly
@@ -735,31 +699,3 @@ def test_settings_that_differ_are_in_sight_and_the_others_are_folded(tmp_path: P
     assert "that all runs share" in folded
     alone = fm.report(run(5, 10), out=tmp_path / "r.html").path.read_text()
     assert "that make this run" in alone[alone.index('<section id="settings">') :]
-
-
-def test_case_studies_are_found_in_an_imported_log(tmp_path: Path) -> None:
-    def turns(first: str, last: str) -> list[list[Any]]:
-        return [[1, name, answer] for name, answer in zip("xyz", first, strict=True)] + [
-            [2, name, last] for name in "xyz"
-        ]
-
-    rows = [
-        {
-            "question_id": name,
-            "run": "debate",
-            "gold": "A",
-            "final": last,
-            "final_correct": last == "A",
-        }
-        | {"turns": turns(first, last)}
-        for name, first, last in (("lost", "BAA", "B"), ("won", "ABB", "A"), ("same", "AAA", "A"))
-    ]
-    (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    fm.import_log([tmp_path / "log.jsonl"], out=tmp_path / "imported")
-    found = fm.report(tmp_path / "imported" / "debate")
-    (told,) = found.figures["groups"][0]["runs"]
-    assert [(row["id"], row["cases"]) for row in told["cases"]["shown"]] == [
-        ("lost", ["spoiled"]),
-        ("won", ["rescued"]),
-    ]
-    assert "by None" not in page(found).said

@@ -26,22 +26,6 @@ def summary_of(rows: list[dict[str, Any]]) -> Any:
     return summarise(rows, len(rows), lambda rows: {}, {})
 
 
-def test_a_pair_is_right_when_both_of_its_statements_are() -> None:
-    found = summary_of(
-        [
-            row("a", True, pair_id="b"),
-            row("c", True, pair_id="d"),
-            row("b", True, pair_id="a"),
-            row("d", False, pair_id="c"),
-            row("e", True, pair_id="not here"),
-            row("f", True),
-        ]
-    )
-    pairs = found.scores["pair_accuracy"]
-    assert (pairs["value"], pairs["n"]) == (0.5, 2)
-    assert found.scores["accuracy"]["n"] == 6
-
-
 def test_grades_are_grouped_in_the_two_bands_of_scienceqa() -> None:
     grades = [1, 6, "6", 7, 12, 0, 13, "K", None, -3]
     found = summary_of(
