@@ -199,6 +199,7 @@ class Tracking:
             time.sleep(pause)
             pushed = push_held(self.folder, self.kind, asks=asks, reported=self._note_reported)
             self.missing, asks = pushed.missing, True
+            self.run_id = pushed.run_ids.get(self.kind, self.run_id)
             if not pushed.outage:
                 break
         whole = not self.missing
