@@ -15,14 +15,41 @@ from dspy.utils.exceptions import LMError
 
 from .errors import UserError
 from .sync import RunEnding
-from .usage import CUT_OFF as CUT_OFF
-from .usage import DETAILS as DETAILS
-from .usage import Usage as Usage
-from .usage import UsageFields as UsageFields
-from .usage import numbers_of as numbers_of
-from .usage import plus as plus
-from .usage import tokens_of as tokens_of
-from .usage import total as total
+from .usage import CUT_OFF, DETAILS, Usage, UsageFields, numbers_of, plus, tokens_of, total
+
+__all__ = [
+    "ASKER",
+    "CARRIED",
+    "CUT_OFF",
+    "DETAILS",
+    "ROLLOUTS",
+    "Asker",
+    "CallError",
+    "EndpointDown",
+    "FatalCallError",
+    "GivenUpError",
+    "RefusedCall",
+    "Rollouts",
+    "Transcribed",
+    "Usage",
+    "UsageFields",
+    "asking",
+    "bound",
+    "counted_once",
+    "metered",
+    "meters",
+    "note_transcribed",
+    "numbers_of",
+    "plus",
+    "record_call",
+    "refusals",
+    "refused",
+    "tallied",
+    "tokens_of",
+    "total",
+    "transcribed",
+    "with_usage",
+]
 
 T = TypeVar("T")
 

@@ -70,11 +70,11 @@ def own_folder(path: Path) -> None:
     path.chmod(0o700)
 
 
-def read_regular(path: Path, most: int = MOST_BYTES) -> bytes:
-    """The content of a regular file. Raises OSError for anything else, and for one of more
-    bytes.
+def read_regular(path: Path, most: int = MOST_BYTES, *, links: bool = True) -> bytes:
+    """The content of a regular file. Raises OSError for anything else, for one of more bytes, and,
+    unless `links` are followed, for a link.
     """
-    with open(open_regular(path), "rb") as file:
+    with open(open_regular(path, links=links), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size > most:
             raise OSError(errno.EFBIG, f"it has more than {most:,} bytes", str(path))

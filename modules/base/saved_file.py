@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import stat
-from collections.abc import Iterable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from .errors import UserError
+from .files import read_regular
 
 FILE = "program.json"
 MAX_BYTES = 64 * 2**20
@@ -56,22 +54,11 @@ def read_document(folder: Path, file: str = FILE) -> dict[str, Any]:
 def read_plain(path: Path, max_bytes: int) -> bytes:
     """The bytes of a regular file of at most that size, which is not a link to another place."""
     try:
-        if path.is_symlink():
-            raise UserError(
-                f"{path} is a link that may leave its folder: copy the file itself there"
-            )
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            state = os.fstat(file.fileno())
-            if not stat.S_ISREG(state.st_mode):
-                raise UserError(f"{path} is not a file: save the program again")
-            if state.st_size > max_bytes:
-                raise UserError(
-                    f"{path} has {state.st_size:,} bytes: a saved program has {max_bytes:,} at most"
-                )
-            return file.read(max_bytes + 1)
+        return read_regular(path, max_bytes, links=False)
     except OSError as problem:
         raise UserError(
-            f"{path} cannot be read ({problem.strerror}): name a saved program's folder"
+            f"{path} cannot be read ({problem.strerror}): name the folder of a saved program, with "
+            "its own files in it"
         ) from None
 
 
@@ -114,14 +101,3 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(values) < len(pairs):
         raise ValueError("a key stands twice")
     return values
-
-
-def versions_of(packages: Iterable[str]) -> dict[str, str | None]:
-    """The versions of packages, None for one that is not installed."""
-    versions: dict[str, str | None] = {}
-    for package in packages:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = None
-    return versions

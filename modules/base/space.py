@@ -108,8 +108,8 @@ def lists(
 
     Raises ValueError for more than MOST_VALUES of them.
     """
-    known = list(items)
-    most = len(known) if most is None else most
+    allowed = list(items)
+    most = len(allowed) if most is None else most
     ways: dict[tuple[bool, bool], Callable[[Sequence[Any], int], Iterator[tuple[Any, ...]]]] = {
         (True, True): lambda items, size: itertools.product(items, repeat=size),
         (True, False): itertools.permutations,
@@ -117,11 +117,11 @@ def lists(
         (False, False): itertools.combinations,
     }
     way = ways[ordered, repeated]
-    made = itertools.chain.from_iterable(way(known, size) for size in range(least, most + 1))
-    found = list(itertools.islice(made, MOST_VALUES + 1))
-    if len(found) > MOST_VALUES:
+    made = itertools.chain.from_iterable(way(allowed, size) for size in range(least, most + 1))
+    values = list(itertools.islice(made, MOST_VALUES + 1))
+    if len(values) > MOST_VALUES:
         raise ValueError("too many lists")
-    return choice(*map(list, found))
+    return choice(*map(list, values))
 
 
 def settled(space: Space, varied: Iterable[str] = ()) -> Space:
@@ -168,9 +168,9 @@ def draw_setting(space: Space, draw: Draw) -> Setting:
                 items = dict.fromkeys(sorted(items, key=str))
                 key = f"{name} of {'+'.join(map(str, items))}"
             values = choice(*items)
-        known = options(values)
-        one = known is not None and len(known) == 1
-        setting[name] = known[0] if one and known else decoded(draw(key, values))
+        possible = options(values)
+        one = possible is not None and len(possible) == 1
+        setting[name] = possible[0] if one and possible else decoded(draw(key, values))
     return setting
 
 
@@ -186,13 +186,13 @@ def grid_settings(point: Callable[[Draw], Setting]) -> Iterator[Setting]:
         sizes: list[int] = []
 
         def draw(key: str, values: Distribution, sizes: list[int] = sizes) -> Any:
-            known = options(values)
-            if known is None:
+            possible = options(values)
+            if possible is None:
                 raise ValueError(key)
             if len(sizes) == len(path):
                 path.append(0)
-            sizes.append(len(known))
-            return coded(known[path[len(sizes) - 1]])
+            sizes.append(len(possible))
+            return coded(possible[path[len(sizes) - 1]])
 
         yield point(draw)
         while path and path[-1] + 1 == sizes[len(path) - 1]:

@@ -120,7 +120,7 @@ def numbers_of(usage: UsageFields) -> dict[str, float]:
 
 def total(usages: Iterable[Usage]) -> Usage:
     """The sum of usages."""
-    found = Usage()
+    summed = Usage()
     for usage in usages:
-        found.add(usage)
-    return found
+        summed.add(usage)
+    return summed

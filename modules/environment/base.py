@@ -104,11 +104,8 @@ class Environment(ABC):
     ) -> list[Observation]:
         """The starts of the `passages` pages that fit a free-text question best, best first.
 
-        Each is cut to `max_chars`; fewer, or none, when no more pages fit. Raises ValueError when
-        `passages` or `max_chars` is below 1.
+        Each is cut to `max_chars`; fewer, or none, when no more pages fit.
         """
-        if passages < 1:
-            raise ValueError(f"passages is {passages}; it must be at least 1.")
         pages = await together(map(self.fetch, await self.closest(one_line(query), passages)))
         return [_quote(page.text, page, max_chars) for page in pages if page is not None]
 
@@ -122,8 +119,6 @@ class Session:
     """
 
     def __init__(self, environment: Environment, *, max_chars: int = MAX_CHARS) -> None:
-        if max_chars < 1:
-            raise ValueError(f"max_chars is {max_chars}; it must be at least 1.")
         self._environment = environment
         self._max_chars = max_chars
         self.reset()

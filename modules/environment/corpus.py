@@ -23,19 +23,14 @@ from .corpus_index import (
     to_document,
 )
 
-SLOW_DOCUMENTS = 50_000
-"""From this many documents on a search takes milliseconds and leaves the event loop for a thread.
-"""
-
 
 class CorpusEnvironment(Environment):
     """A corpus of `{"id"?, "title", "text"}`: a JSONL file, or documents in memory.
 
     With a file and `index_dir` the index is kept in that folder and mapped into memory when it is
     opened again, and documents are read from the file as they are needed; otherwise all is held in
-    memory. `duplicates` counts documents that were left out because an earlier one has the same
-    title; `len()` counts those kept. The first opening of a large file takes minutes, so do it
-    before the event loop runs.
+    memory. Of documents with one title the first is kept. The first opening of a large file takes
+    minutes, so do it before the event loop runs.
 
     Raises UserError, naming file and line (or the document's place), for whatever is not a
     document.
@@ -110,11 +105,6 @@ class CorpusEnvironment(Environment):
     def text_form(self) -> str | None:
         return f"corpus:{Path(self._where).absolute()}" if self._from_file else None
 
-    @property
-    def duplicates(self) -> int:
-        """Documents left out because an earlier one has the same title."""
-        return self._index.duplicates
-
     async def fetch(self, title: str) -> Page | None:
         """The page of that title: in the same case, in any, or else but for a trailing
         parenthetical.
@@ -129,16 +119,9 @@ class CorpusEnvironment(Environment):
 
     async def closest(self, query: str, n: int) -> list[str]:
         """Titles that are `query` plus a parenthetical, then those whose title and text fit it
-        best; if none has a word of it, those that fit the words most like its own.
+        best.
         """
-        index = self._index
-        best = (
-            await to_thread(index.best, query, n)
-            if len(index) >= SLOW_DOCUMENTS
-            else index.best(query, n)
-        )
-        if not best:
-            best = index.best(await to_thread(index.spelled, query), n)
+        best = await to_thread(self._index.best, query, n)  # takes long in millions of documents
         named = [document.title for document in self._based(title_key(query))]
         return list(dict.fromkeys([*named, *(self._read(number).title for number in best)]))[:n]
 

@@ -11,7 +11,6 @@ import unicodedata
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -30,8 +29,6 @@ The number goes up when the files or the terms below change. Another version of 
 score or store differently, so it counts too.
 """
 
-MOST_WORDS = 200_000
-ALIKE = 0.75
 META = "meta.json"
 TITLE, BASE = "title ", "base "
 SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
@@ -96,15 +93,13 @@ class CorpusIndex:
 
     `names` (sorted, uint64) holds hashes of title keys, and of title keys without their
     parenthetical where they have one; `numbers` holds the document of each. Equal hashes do not
-    prove equal titles: the reader checks. `spans` (n, 2) holds first byte and length. `duplicates`
-    counts the documents left out because an earlier one has their title.
+    prove equal titles: the reader checks. `spans` (n, 2) holds first byte and length.
     """
 
     bm25: Any
     names: Array
     numbers: Array
     spans: Array
-    duplicates: int
 
     def __len__(self) -> int:
         return len(self.spans)
@@ -120,18 +115,6 @@ class CorpusIndex:
     def _named(self, hashed: int) -> list[int]:
         start, end = (np.searchsorted(self.names, np.uint64(hashed), side) for side in SIDES)
         return [int(number) for number in self.numbers[start:end]]
-
-    def spelled(self, query: str) -> str:
-        """The query with each word as the corpus spells the most similar one, without those unlike
-        any.
-
-        Empty for a corpus of more than MOST_WORDS different words, where this would take seconds.
-        """
-        words = self.bm25.vocab_dict
-        if len(words) > MOST_WORDS:
-            return ""
-        close = [get_close_matches(term, words, 1, ALIKE) for term in terms(query)]
-        return " ".join(word for words in close for word in words)
 
     def best(self, query: str, n: int) -> list[int]:
         """At most `n` documents that share a term with `query`, best BM25 score first, ties by
@@ -163,11 +146,9 @@ def build(documents: Iterable[Document], where: str) -> CorpusIndex:
     rows: list[array[int]] = []
     seen: set[bytes] = set()
     spans, hashes, named = array("q"), array("Q"), array("q")
-    duplicates = 0
     for document in documents:
         digest = hashlib.blake2b(document.title.encode(), digest_size=16).digest()
         if digest in seen:
-            duplicates += 1
             continue
         seen.add(digest)
         key = title_key(document.title)
@@ -190,9 +171,7 @@ def build(documents: Iterable[Document], where: str) -> CorpusIndex:
     names_of = np.array(hashes, dtype=np.uint64)
     order = np.argsort(names_of, kind="stable")
     places = np.array(spans, dtype=np.int64).reshape(-1, 2)
-    return CorpusIndex(
-        bm25, names_of[order], np.array(named, dtype=np.int64)[order], places, duplicates
-    )
+    return CorpusIndex(bm25, names_of[order], np.array(named, dtype=np.int64)[order], places)
 
 
 def read_jsonl(path: Path) -> Iterator[Document]:
@@ -304,7 +283,7 @@ def save_index(index: CorpusIndex, folder: Path, file: dict[str, Any]) -> None:
     sizes = {one.name: one.stat().st_size for one in folder.iterdir()}
     # After a power cut META could be there and the bytes of the others not.
     os.sync()
-    meta = {"kind": KIND, "file": file, "duplicates": index.duplicates, "files": sizes}
+    meta = {"kind": KIND, "file": file, "files": sizes}
     write_whole(folder / META, json.dumps(meta), sync=True)
 
 
@@ -323,7 +302,7 @@ def load_index(folder: Path, file: dict[str, Any]) -> CorpusIndex | None:
             folder, mmap=True, load_corpus=False, allow_pickle=False, show_progress=False
         )
         arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS}
-        index = CorpusIndex(bm25=bm25, **arrays, duplicates=meta["duplicates"])
+        index = CorpusIndex(bm25=bm25, **arrays)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError):
         return None
     return index if len(index) == bm25.scores["num_docs"] else None

@@ -172,15 +172,11 @@ class MediaWiki:
                     ) from None
             if status in (408, 429) or status >= 500:
                 raise _PassingError(f"answered {status}", seconds_to_wait(headers))
-            if status in (401, 403):
+            if status in (401, 403, 404, 410):
                 raise FatalCallError(
-                    f"{self.name} refuses to answer ({status}): it may be private, or not want "
-                    f"requests from "
-                    "this network or with this User-Agent"
-                )
-            if status in (404, 410):
-                raise FatalCallError(
-                    f"{self.name} has no MediaWiki API at {url.path}: check host and path"
+                    f"{self.name} refuses to answer at {url.path} ({status}): check host and path; "
+                    "it may also be private, or not want requests from this network or with this "
+                    "User-Agent"
                 )
             if status != 200:
                 raise CallError(f"{self.name} refused the request ({status})")

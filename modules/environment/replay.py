@@ -151,7 +151,7 @@ class _Record:
         self.path = path
         self._lock = threading.Lock()
         self._places: dict[bytes, tuple[int, int]] = {}
-        self._read_to = self._lines = 0
+        self._read_to = 0
         self._first: list[About] = []
         try:
             if about is None:
@@ -164,11 +164,9 @@ class _Record:
                     if not self._first:
                         self._append(about)
         except OSError as problem:
-            advice = (
-                "record one first, or correct the path" if about is None else "name another file"
-            )
             raise UserError(
-                f"the record {path} cannot be opened ({problem.strerror}): {advice}"
+                f"the record {path} cannot be opened ({problem.strerror}): record one first, or "
+                "correct the path"
             ) from None
         if not self._first:
             raise UserError(f"{path} is empty: it is not a record of an environment")
@@ -205,33 +203,25 @@ class _Record:
             self._file = -1
 
     def _line(self, start: int, length: int) -> bytes:
-        if self._file < 0:
-            raise ValueError("The record has been closed.")
         return os.pread(self._file, length, start)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Lock the file, once all lines that other processes added are known."""
-        if self._file < 0:
-            raise ValueError("The record has been closed.")
+        """Lock the file, once all lines that other processes added are read."""
         with locked(self.path):
             self._scan()
-            if os.fstat(self._file).st_size > self._read_to:
-                os.ftruncate(self._file, self._read_to)
+            os.ftruncate(self._file, self._read_to)  # drops what a killed process left of a line
             yield
 
     def _append(self, row: Any) -> None:
         line = json.dumps(row).encode() + b"\n"
         try:
             written = os.write(self._file, line)
-            reason = f"only {written} of {len(line)} bytes fitted"
-        except OSError as problem:
-            written, reason = 0, problem.strerror or str(problem)
+        except OSError:
+            written = 0
         if written != len(line):
             os.ftruncate(self._file, self._read_to)
-            raise UserError(
-                f"the record {self.path} could not be written ({reason}): make room and run again"
-            )
+            raise UserError(f"the record {self.path} could not be written: make room and run again")
         self._index(line)
 
     def _scan(self) -> None:
@@ -242,31 +232,22 @@ class _Record:
     def _index(self, line: bytes) -> None:
         try:
             row = json.loads(line)
-            if self._lines == 0:
-                if row["version"] != VERSION or not isinstance(row["source"], str):
-                    raise ValueError("not the first line of a record of this version")
-                str(row["fingerprint"])
-                self._first.append(row)
-            else:
-                _check(row["asked"], row["gave"])
+            if self._first:
                 self._places.setdefault(_key(row["asked"]), (self._read_to, len(line)))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            elif row["version"] == VERSION:
+                self._first.append(
+                    {
+                        "version": VERSION,
+                        "source": str(row["source"]),
+                        "fingerprint": str(row["fingerprint"]),
+                    }
+                )
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise UserError(
-                f"{self.path}, line {self._lines + 1}: this is not a line of a record; record the "
-                f"run again"
+                f"{self.path} has a line that is not one of a record: record the run again"
             ) from None
-        self._lines += 1
         self._read_to += len(line)
 
 
 def _key(asked: Sequence[str | int]) -> bytes:
     return hashlib.blake2b(json.dumps(list(asked)).encode(), digest_size=16).digest()
-
-
-def _check(asked: Any, gave: Any) -> None:
-    """Raise one of Python's own errors unless these are a request and what it gave."""
-    if asked[0] not in ("fetch", "closest"):
-        raise ValueError(asked[0])
-    texts = gave if asked[0] == "closest" else [] if gave is None else asdict(Page(**gave)).values()
-    if not all(isinstance(text, str) for text in texts):
-        raise TypeError("what an environment gives is text")

@@ -113,9 +113,7 @@ class WikipediaEnvironment(Environment):
         self._client = MediaWiki(
             address,
             allowed,
-            user_agent=_checked_agent(user_agent)
-            if user_agent is not None
-            else default_user_agent(),
+            user_agent=user_agent or default_user_agent(),
             timeout=timeout,
             deadline=deadline,
             resolver=resolver,
@@ -313,17 +311,6 @@ def default_user_agent() -> str:
         return "folkmoot"
     addresses = [line.partition(",")[2].strip() for line in about.get_all("Project-URL") or ()]
     return f"folkmoot/{about['Version']}" + (f" ({addresses[0]})" if addresses else "")
-
-
-def _checked_agent(user_agent: str) -> str:
-    if not isinstance(user_agent, str) or not re.fullmatch(
-        r"[\x20-\x7e]*[\x21-\x7e][\x20-\x7e]*", user_agent
-    ):
-        raise UserError(
-            f"user_agent is {user_agent!r}: give one line of plain letters, such as a project's "
-            f"name"
-        )
-    return user_agent
 
 
 def _ambiguous(page: Mapping[str, Any]) -> bool:

@@ -26,7 +26,7 @@ from ..reading.answers import answer_key
 from ..reading.row import Examined, ResultRow
 from ..reading.voting import Ties
 from ..reports.causal import causal_report
-from .declaration import Described, Plot, Protocol, known_names, one_shot, rounds_title
+from .declaration import Plot, Protocol, known_names
 from .program import LAYOUT, Program, SeatTurns, distinct, prediction_of
 
 SINGLE_SAMPLE = {"temperature": 0.5, "top_p": 0.4}
@@ -97,21 +97,14 @@ class CausalConsistency(Program):
         super().__init__()
         checked_whole("reasoners", reasoners)
         checked_whole("evaluators", evaluators, 0)
-        if isinstance(seed, bool) or not isinstance(seed, int):
-            raise UserError(f"seed is {seed!r}: give a whole number")
         self.th0, self.th1 = _share("th0", th0), _share("th1", th1)
         self.n, self.d_max = checked_whole("n", n), checked_whole("d_max", d_max)
         self.seed, self.demonstration = seed, demonstration
-        left_out = (
-            without
-            if isinstance(without, str) or not isinstance(without, Iterable)
-            else list(without)
-        )
         parts, advice = (
             [*REASONER_PARTS, *EVALUATOR_PARTS],
             "give a list of components to leave out",
         )
-        named = known_names("without", left_out, parts, "component {} to leave out", advice)
+        named = known_names("without", without, parts, "component {} to leave out", advice)
         self.without = list(dict.fromkeys(named))
         settings = {**SINGLE_SAMPLE, **(sampling or {})}
         reasoning = _trimmed(CausalReasoner, REASONER_PARTS, self.without)
@@ -126,7 +119,7 @@ class CausalConsistency(Program):
         if demonstration is not None:
             self._demonstrate(demonstration)
         names = [reasoner.name for reasoner in self.reasoners]
-        self.ties = Ties.of(tie_break, names, allowed=("random", "first", "strongest"))
+        self.ties = Ties.of(tie_break, names, seed, ("random", "first", "strongest"))
         self.word(prompts, prompt_layout)
         self.assign(lms)
 
@@ -305,8 +298,8 @@ def _counterfactual(
     """Another answer: one that a reasoner gave, else another option, else none (the evaluator has
     to).
     """
-    given = [turn.answer for turn in solutions if turn.answer is not None]
-    others = [other for other in given if not _same(other, answer, task)]
+    answers_given = [turn.answer for turn in solutions if turn.answer is not None]
+    others = [other for other in answers_given if not _same(other, answer, task)]
     if not others and task.kind == "choice":
         others = [label for label in task.choices or () if not _same(label, answer, task)]
     if not others and task.kind == "boolean":
@@ -358,13 +351,6 @@ def _read(parts: Sequence[str]) -> dict[str, Any]:
     return {"reasoners": int(reasoners)} | ({"evaluators": int(evaluators)} if evaluators else {})
 
 
-def _title(described: Described) -> str:
-    without = f" · without {', '.join(described['without'])}" if described.get("without") else ""
-    agents = f"R{described['reasoners']}E{described['evaluators']}"
-    name = f"{agents}{rounds_title(described['d_max'])}{without}"
-    return name + one_shot(described)
-
-
 _EVALUATED = When("evaluators", above=0)
 _SPACE: Space = {
     "reasoners": Parameter(IntDistribution(1, 4)),
@@ -387,7 +373,6 @@ CausalConsistency.protocol = Protocol(
     "causal:R2E1",
     _read,
     _SPACE,
-    title=_title,
     plot=Plot(
         "causal_plot",
         "In which round an answer stood, and what the evaluators' changes did to right and wrong "

@@ -97,16 +97,6 @@ def known_names(
     return names
 
 
-def rounds_title(rounds: int) -> str:
-    """What a title says of a program's most rounds: nothing where they are the papers' three."""
-    return "" if rounds == MAX_ROUNDS else f" · {rounds} round{'s' if rounds > 1 else ''}"
-
-
-def one_shot(described: Described) -> str:
-    """What a title says of a worked demonstration."""
-    return " · one-shot" if described.get("demonstration") else ""
-
-
 @dataclass(frozen=True)
 class Protocol:
     """All that others need to know of one protocol; `Program.protocol` of its class.
@@ -114,10 +104,9 @@ class Protocol:
     Args: name: under which it is found, written, saved and plotted. example: a short spec; empty
         for what no short spec makes. read: turns the parts of a short spec after the name (at most
         two) into constructor parameters. space: what can be tuned. replays: the outcomes under
-        other settings that a recorded run gives. title: what stands after the name where a run is
-        named, from what `describe()` says. named: False where the title stands alone. plot: how its
-        report is drawn. singles: the single agents in it, each as its own `describe()` would say,
-        from what this one says; they may stand in for it when it is distilled.
+        other settings that a recorded run gives. plot: how its report is drawn. singles: the single
+        agents in it, each as its own `describe()` would say, from what this one says; they may
+        stand in for it when it is distilled.
         holds: the parameters that hold programs, or lists of them.
         fixed: the parameters, beside `holds`, that settle which prompts there are, so that a saved
             program cannot change them.
@@ -130,10 +119,8 @@ class Protocol:
     read: Callable[[Sequence[str]], dict[str, Any]] = no_parts
     space: Space = field(default_factory=dict)
     replays: Replays | None = None
-    title: Callable[[Described], str] = lambda described: ""
     plot: Plot | None = None
     singles: Callable[[Described], list[dict[str, Any]]] = lambda described: []
-    named: bool = True
     holds: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
     program: Callable[..., Any] | None = None

@@ -1,11 +1,10 @@
-"""Sequential deliberation: agents speak in turn, read each other and revise; a tie-break settles
+"""Sequential deliberation: agents speak in turn, read each other and revise; a tie-break decides
 the rest.
 """
 
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,7 +36,6 @@ from .declaration import (
     Replays,
     comma_items,
     known_names,
-    rounds_title,
 )
 from .program import LAYOUT, Program, SeatTurns, prediction_of, worded
 
@@ -55,15 +53,14 @@ Turns = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class TieBreak:
-    """How a dialogue without consensus is settled.
+    """How a dialogue without consensus is decided.
 
-    `says` is that in words. `rule` makes the answer of what was said: (each turn, number of agents,
+    `rule` makes the answer of what was said: (each turn, number of agents,
     kind, the agent named) → answer, or None when it finds none; without a rule the judge is asked.
     `names_agent`: the rule is written with the role of an agent, `NAME:ROLE`. `votes`: it may be
-    written with a rule for ties, `NAME:RULE`, and is also given what settles them.
+    written with a rule for ties, `NAME:RULE`, and is also given what decides them.
     """
 
-    says: str
     rule: Callable[..., str | None] | None = None
     names_agent: bool = False
     votes: bool = False
@@ -104,19 +101,13 @@ def _own(name: str, function: Any) -> TieBreak:
             )
         return answer
 
-    return TieBreak(f"as {name} says", rule)
+    return TieBreak(rule)
 
 
 _BUILT_IN: Mapping[str, TieBreak] = {
-    "judge": TieBreak("an LM reads the discussion and decides"),
-    "majority": TieBreak(
-        "most frequent answer of the last round; ties go to the earliest speaker, or with "
-        "`majority:random` "
-        "to one that is drawn, with `majority:strongest=ROLE` to that agent's",
-        _majority,
-        votes=True,
-    ),
-    "strongest": TieBreak("that agent's last valid answer", _last_of, names_agent=True),
+    "judge": TieBreak(),
+    "majority": TieBreak(_majority, votes=True),
+    "strongest": TieBreak(_last_of, names_agent=True),
 }
 TIE_BREAKS: Registry[TieBreak] = Registry("tie_breaks", _own, lambda: _BUILT_IN)
 """Every tie-break by its name. An entry here, or an entry point, is all that it takes to add one.
@@ -132,13 +123,16 @@ class Deliberation(Program):
     decides.
 
     Args: roles: 1 to 8 of intuitive, reasoner, retriever, critic, each at most once, in speaking
-        order. tie_break: {tie_breaks}; or a function of yours: it gets the list of turns, each a
-        dict with `agent`, `round`, `answer` and `text`, and returns the answer of one of them, or
-        None.
+        order. tie_break: `judge` (an LM reads the discussion and decides), `majority` (the most
+        frequent answer of the last round; ties go to the earliest speaker, or with
+        `majority:random` to one that is drawn, with `majority:strongest=ROLE` to that agent's), or
+        `strongest:ROLE` (that agent's last valid answer); or a function of yours: it gets the list
+        of turns, each a dict with `agent`, `round`, `answer` and `text`, and returns the answer of
+        one of them, or None.
         max_rounds: at least 1; the paper's value is 3.
         opening: `in_turn`, as in the paper, or `blind`: in the first round nobody sees what the
             others of that round said, and all are asked at the same time.
-        seed: with the question's id it settles a tie that is drawn.
+        seed: with the question's id it decides a tie that is drawn.
         lms: LMs for single seats, by role name or `judge`.
         environment: where the retriever looks things up; without one it answers from memory.
         retrieval: `queries`, which the retriever writes itself in every round, from the question
@@ -174,15 +168,15 @@ class Deliberation(Program):
     ) -> None:
         super().__init__()
         self.roles = _checked_roles(roles)
-        self.tie_break, self.settled = named_tie_break(tie_break, self.roles)
+        self.tie_break, self.tie_rule = named_tie_break(tie_break, self.roles)
         self.max_rounds = checked_whole("max_rounds", max_rounds)
         if opening not in OPENINGS:
             raise UserError(f"there is no opening {opening!r}: choose {' or '.join(OPENINGS)}")
         self.opening = opening
-        _ties(self.tie_break, self.settled, self.roles, seed, "")
+        _ties(self.tie_break, self.tie_rule, self.roles, seed, "")
         self.seed = seed
         self.agents = [Seat(role, ROLES[role], sampling=sampling) for role in self.roles]
-        self.judge = Seat("judge", Judge, sampling=sampling) if self.settled.rule is None else None
+        self.judge = Seat("judge", Judge, sampling=sampling) if self.tie_rule.rule is None else None
         self.retrieval = Retrieval(environment) if "retriever" in self.roles else None
         query = query_seat(retrieval, max_queries, environment, sampling)
         self.query, self.max_queries = query if self.retrieval else None, max_queries
@@ -211,7 +205,7 @@ class Deliberation(Program):
 
     def check_saved(self) -> None:
         """Raise UserError for a tie-break that nobody could find by its name."""
-        if _known(self.tie_break)[1] is None:
+        if _named(self.tie_break)[1] is None:
             raise UserError(
                 f"the tie-break {self.tie_break} is a function that cannot be imported, and code "
                 f"is "
@@ -249,9 +243,9 @@ class Deliberation(Program):
             verdict = await self.judge.ask(task, round=self.max_rounds, discussion=transcript)
             transcript.append(verdict)
             judged = verdict.answer
-        ties = _ties(self.tie_break, self.settled, self.roles, self.seed, ASKER.get().question)
-        answer, decided_by = settle(
-            transcript, self.tie_break, self.settled, self.roles, task.kind, judged, ties
+        ties = _ties(self.tie_break, self.tie_rule, self.roles, self.seed, ASKER.get().question)
+        answer, decided_by = break_tie(
+            transcript, self.tie_break, self.tie_rule, self.roles, task.kind, judged, ties
         )
         return prediction_of(task, answer, decided_by, transcript, rounds=self.max_rounds)
 
@@ -307,11 +301,11 @@ class Deliberation(Program):
                 round=round,
                 discussion=discussion,
             )
-        found = evidence if agent.name == "retriever" else None
-        return await agent.ask(task, round=round, discussion=discussion, evidence=found)
+        shown = evidence if agent.name == "retriever" else None
+        return await agent.ask(task, round=round, discussion=discussion, evidence=shown)
 
 
-def settle(
+def break_tie(
     transcript: Sequence[Turn],
     name: str,
     tie_break: TieBreak,
@@ -401,22 +395,22 @@ def replay(
         verdicts = [turn for turn in turns if turn.agent == "judge"]
         if limit < recorded or (not verdicts and tie_break == "judge"):
             raise UserError(
-                f"no judge was asked after round {limit}: choose {_choices(asking=False)}, or "
-                f"run it"
+                f"no judge was asked after round {limit}: choose majority or strongest:ROLE, "
+                f"or run it"
             )
         if not verdicts:
             return outcome(result["answer"], str(result["decided_by"]), kept, rounds=limit)
         judged = verdicts[-1].answer
-        answer, decided_by = settle(kept, "judge", TIE_BREAKS["judge"], roles, kind, judged)
+        answer, decided_by = break_tie(kept, "judge", TIE_BREAKS["judge"], roles, kind, judged)
         return outcome(answer, decided_by, [*kept, verdicts[-1]], rounds=limit)
-    name, settled = named_tie_break(tie_break, roles)
+    name, tie_rule = named_tie_break(tie_break, roles)
     asked = str(result["id"]) if "id" in result else ""
     if name == "majority:random" and not asked:
         raise UserError(
             "a tie is drawn by the question's id, which a prediction lacks: replay its row"
         )
-    ties = _ties(name, settled, roles, seed, asked)
-    answer, decided_by = settle(kept, name, settled, roles, kind, ties=ties)
+    ties = _ties(name, tie_rule, roles, seed, asked)
+    answer, decided_by = break_tie(kept, name, tie_rule, roles, kind, ties=ties)
     return outcome(answer, decided_by, kept, rounds=limit)
 
 
@@ -433,14 +427,16 @@ def _replayed(
         return None
 
     def outcome(row: ResultRow) -> Replayed:
-        found = replay(
+        replayed = replay(
             row,
             max_rounds=parameters.get("max_rounds", MAX_ROUNDS),
             tie_break=tie_break,
             opening=parameters.get("opening"),
             seed=parameters.get("seed", 0),
         )
-        return Replayed(found.answer, found.decided_by, found.rounds, found.usage["calls"])
+        return Replayed(
+            replayed.answer, replayed.decided_by, replayed.rounds, replayed.usage["calls"]
+        )
 
     return [None if row["error"] else outcome(row) for row in rows]
 
@@ -466,7 +462,7 @@ def named_tie_break(tie_break: Any, roles: Sequence[str]) -> tuple[str, TieBreak
     if callable(tie_break):
         name = TIE_BREAKS.adopted(tie_break)
         return name, _own(name, tie_break)
-    name, rule, role = _known(str(tie_break))
+    name, rule, role = _named(str(tie_break))
     if rule is not None and rule.votes and role:
         ties = Ties.of(role, roles, allowed=_TIED)
         return name if ties == Ties() else f"{name}:{str(ties).replace(':', '=')}", rule
@@ -483,7 +479,7 @@ def named_tie_break(tie_break: Any, roles: Sequence[str]) -> tuple[str, TieBreak
     return f"{name}:{role}" if role else name, rule
 
 
-def _known(tie_break: str) -> tuple[str, TieBreak | None, str]:
+def _named(tie_break: str) -> tuple[str, TieBreak | None, str]:
     """The name of a tie-break, the tie-break of that name, and what stands behind the name."""
     if (whole := TIE_BREAKS.find(tie_break)) is not None:
         return tie_break, whole, ""
@@ -494,35 +490,21 @@ def _known(tie_break: str) -> tuple[str, TieBreak | None, str]:
 def _ties(
     name: str, tie_break: TieBreak, roles: Sequence[str], seed: Any, question: str | None
 ) -> DecideTie:
-    """What settles a tied vote under a tie-break that votes."""
+    """What decides a tied vote under a tie-break that votes."""
     rule = name.partition(":")[2] if tie_break.votes else ""
     return Ties.of(rule or "first", roles, seed).decider(question, roles)
 
 
-def _choices(*, asking: bool = True) -> str:
-    """The tie-breaks in words, with or without those that ask an LM."""
-    built_in = {
-        name: known for name, known in _BUILT_IN.items() if asking or known.rule is not None
-    }
-    others = [name for name in TIE_BREAKS.names() if name not in _BUILT_IN]
-    return _listed([*(_form(name, known) for name, known in built_in.items()), *others])
-
-
-def _form(name: str, known: TieBreak) -> str:
-    return f"{name}:ROLE" if known.names_agent else name
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+def _choices() -> str:
+    """All tie-breaks as they are written."""
+    by_name = {name: TIE_BREAKS.find(name) for name in TIE_BREAKS.names()}
+    return ", ".join(
+        f"{name}:ROLE" if one and one.names_agent else name for name, one in by_name.items()
+    )
 
 
 def _read(parts: Sequence[str]) -> dict[str, Any]:
     return {"roles": comma_items(parts)} | ({"tie_break": parts[1]} if len(parts) > 1 else {})
-
-
-def _title(described: Described) -> str:
-    name = f"{', '.join(described['roles'])} · {described['tie_break']}"
-    return name + rounds_title(described["max_rounds"])
 
 
 def _singles(described: Described) -> list[dict[str, Any]]:
@@ -569,7 +551,7 @@ Deliberation.protocol = Protocol(
     "deliberation:intuitive,reasoner:judge",
     _read,
     _SPACE,
-    # One dialogue tells of all shorter ones: the most rounds, and nobody asked to settle it.
+    # One dialogue tells of all shorter ones: the most rounds, and nobody asked to decide it.
     Replays(
         ("max_rounds", "tie_break", "seed"),
         lambda parameters, largest: {
@@ -579,15 +561,10 @@ Deliberation.protocol = Protocol(
         },
         _replayed,
     ),
-    _title,
     Plot(
         "deliberation_plot",
         "In which round the agents agreed, and how often each agent's first and last answer was "
         "right.",
     ),
     _singles,
-)
-_SAID = _listed([f"`{_form(name, known)}` ({known.says})" for name, known in _BUILT_IN.items()])
-Deliberation.__doc__ = (Deliberation.__doc__ or "").replace(
-    "{tie_breaks}", "\n            ".join(textwrap.wrap(_SAID, 95))
 )

@@ -21,7 +21,6 @@ from ..reading.voting import TIES, Ties, log_odds, vote_among
 from ..reports.ensemble import ensemble_report
 from .declaration import Described, Protocol, Replayed, Replays, comma_items
 from .program import LAYOUT, Program, SeatTurns, distinct, prediction_of, solved_by
-from .registry import titled
 from .single import SingleAgent
 from .strategies import STRATEGIES
 
@@ -95,8 +94,12 @@ class Ensemble(Program):
 
     def describe(self) -> dict[str, Any]:
         members = [member.describe() for member in self.members]
-        told = {**self.named(), "members": members, "vote": self.vote, "weights": self.weights}
-        return told if self.ties in (None, _ties_of(self.vote)) else told | self.ties.described()
+        settings = {**self.named(), "members": members, "vote": self.vote, "weights": self.weights}
+        return (
+            settings
+            if self.ties in (None, _ties_of(self.vote))
+            else settings | self.ties.described()
+        )
 
     def other_seats(self) -> list[str]:
         return STRATEGIES.names()
@@ -227,12 +230,6 @@ def _read(parts: Sequence[str]) -> dict[str, Any]:
     return {"members": comma_items(parts)} | ({"vote": parts[1]} if len(parts) > 1 else {})
 
 
-def _title(described: Described) -> str:
-    members = [titled(member).removeprefix("single ") for member in described["members"]]
-    ties = f" · ties {described['tie_break']}" if described.get("tie_break") else ""
-    return f"{', '.join(members)} · {described['vote']}{ties}"
-
-
 def _singles(described: Described) -> list[dict[str, Any]]:
     return [
         member
@@ -306,7 +303,6 @@ Ensemble.protocol = Protocol(
         _replayed,
         same_calls=True,
     ),
-    _title,
     singles=_singles,
     holds=("members",),
 )

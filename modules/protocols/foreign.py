@@ -9,13 +9,12 @@ import inspect
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
-from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, UnionType
+from types import FunctionType, MethodType, UnionType
 from typing import Any, Union, get_args, get_origin
 
 import dspy
@@ -32,6 +31,7 @@ from ..base.saved_file import MAX_BYTES
 from ..base.sync import ends_alone, in_thread, run_sync
 from ..network.selector import StrategySelector
 from ..reading.answers import read_vote
+from ..reading.metrics import source_of, values_held_by
 from ..reading.question import INPUTS, Question, choice_lines, with_choices
 from ..reading.row import TurnFields
 from .declaration import Protocol
@@ -126,9 +126,7 @@ class Foreign(Program):
     that no question has.
     """
 
-    protocol = Protocol(
-        "foreign", named=False, title=lambda described: str(described["class"]).rpartition(":")[2]
-    )
+    protocol = Protocol("foreign")
 
     def __init__(
         self, module: Any, inputs: Mapping[str, str] | None = None, spec: str | None = None
@@ -142,16 +140,14 @@ class Foreign(Program):
         self._async = _runs_async(module)
 
     def describe(self) -> dict[str, Any]:
-        known: dict[str, Any] = {
+        return {
             "program": self.protocol.name,
             "class": self.own_name,
             "code": _code(self.module),
+            **({"inputs": self.inputs} if self.inputs else {}),
+            **({} if self.adapter is None else {"adapter": type(self.adapter).__name__}),
+            **({"spec": self.spec} if self.spec else {}),
         }
-        if self.inputs:
-            known["inputs"] = self.inputs
-        if self.adapter is not None:
-            known["adapter"] = type(self.adapter).__name__
-        return known | ({"spec": self.spec} if self.spec else {})
 
     def seats(self) -> dict[str, Any]:
         """Seats of folkmoot's inside, and predictors of the user's own by DSPy's names for them."""
@@ -162,8 +158,8 @@ class Foreign(Program):
             for name, predictor in predictors_of(self).items()
             if id(predictor) not in seated
         ]
-        found = [*inner, *own]
-        return dict(zip(distinct([seat.name for seat in found]), found, strict=True))
+        every = [*inner, *own]
+        return dict(zip(distinct([seat.name for seat in every]), every, strict=True))
 
     def turns(self) -> list[SeatTurns]:
         """Nothing is known before it has run."""
@@ -203,9 +199,9 @@ class Foreign(Program):
                 )
             place.mkdir(parents=True, exist_ok=True)
             write_whole(place / STATE, text, sync=True)
-            known = {"format": 1, "signature": _simple_signature(self.module), **self.describe()}
+            about = {"format": 1, "signature": _simple_signature(self.module), **self.describe()}
             write_whole(
-                place / MODULE, json.dumps(known, indent=1, ensure_ascii=False) + "\n", sync=True
+                place / MODULE, json.dumps(about, indent=1, ensure_ascii=False) + "\n", sync=True
             )
         except OSError as problem:
             raise UserError(
@@ -245,8 +241,8 @@ class Foreign(Program):
         """
         if self.fields is None:
             raise UserError(f"{self._name} has no prompts to improve: give a dspy.Module")
-        known = _known(question)
-        fields = self._given(known)
+        values = _known(question)
+        fields = self._given(values)
         shown = {
             name: value
             for name, value in fields.items()
@@ -256,11 +252,11 @@ class Foreign(Program):
         names = [name for name in last if name not in THOUGHTS]
         if "answer" not in names and len(names) == 1:
             shown[names[0]] = question.answer
-        told = {
-            name: known[name]
+        others = {
+            name: values[name]
             for name in {self.inputs.get(name, name) for name in fields} - {*INPUTS}
         }
-        made: Question = Question(question, **shown, **told).with_inputs(*INPUTS, *told)
+        made: Question = Question(question, **shown, **others).with_inputs(*INPUTS, *others)
         return made
 
     async def answer(self, question: Question) -> dspy.Prediction:
@@ -283,17 +279,21 @@ class Foreign(Program):
         return run_sync(partial(self.aforward, **fields))
 
     async def _predict(
-        self, question: Question, given: Sequence[Any], fields: Mapping[str, Any]
+        self, question: Question, arguments: Sequence[Any], fields: Mapping[str, Any]
     ) -> dspy.Prediction:
         with dspy.context(adapter=self.adapter), metered() as usage:
             try:
-                said, turns = await self._asked(*given, **fields)
-                text = _text(_answer_in(said, self._name))
+                returned, turns = await self._asked(*arguments, **fields)
+                text = _text(_answer_in(returned, self._name))
                 answer = read_vote(text, question.kind, question.choices)
-            except AdapterParseError as problem:  # the LM said something, but no field of that type
-                said, text, answer, turns = None, problem.lm_response, None, []
+            except (
+                AdapterParseError
+            ) as problem:  # the LM returned something, but no field of that type
+                returned, text, answer, turns = None, problem.lm_response, None, []
         held = (
-            dict(said.items()) if isinstance(said, dspy.Example | dspy.Prediction | Mapping) else {}
+            dict(returned.items())
+            if isinstance(returned, dspy.Example | dspy.Prediction | Mapping)
+            else {}
         )
         return dspy.Prediction(
             **{
@@ -322,8 +322,8 @@ class Foreign(Program):
                 return await self._in_thread(*given, **fields)
             if self._async:
                 return await self.module(*given, **fields)
-            said = await self._in_thread(*given, **fields)
-            return await said if inspect.isawaitable(said) else said
+            returned = await self._in_thread(*given, **fields)
+            return await returned if inspect.isawaitable(returned) else returned
 
     async def _in_thread(self, *given: Any, **fields: Any) -> Any:
         """The result of the module in a thread, tried again where DSPy's progress bars clash.
@@ -348,26 +348,25 @@ class Foreign(Program):
         awaitable = all(can_be_awaited(lm) for lm in lms if lm is not None)
         return awaitable or not hasattr(type(self.module), "forward")
 
-    def _given(self, known: Mapping[str, Any]) -> dict[str, Any]:
+    def _given(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of a call, from those of a question."""
         assert self.fields is not None
         sources = {name: self.inputs.get(name, name) for name in self.fields}
-        found = {}
+        arguments = {}
         for name, field in self.fields.items():
-            value = known.get(sources[name])
+            value = values.get(sources[name])
             if sources[name] == "question" and "choices" not in sources.values():
-                value = with_choices(str(value), known.get("choices"))
+                value = with_choices(str(value), values.get("choices"))
             if field.needed or value is not None:
-                found[name] = field.fitted(value)
-        return found
+                arguments[name] = field.fitted(value)
+        return arguments
 
     def about(self) -> str:
         """What it is, for an LM that is to improve it: its code, or its name where that is
         DSPy's.
         """
         kind = type(self.module)
-        said = kind.__qualname__ if _of_library(kind) else _source(kind)
-        return said if isinstance(said, str) else kind.__qualname__
+        return kind.__qualname__ if _of_library(kind) else source_of(kind)
 
     @property
     def own_name(self) -> str:
@@ -400,8 +399,10 @@ def _simple_signature(module: Any) -> str | None:
     for fields in (signature.input_fields, signature.output_fields):
         if any(field.annotation not in (str, int, float, bool) for field in fields.values()):
             return None
-        said = [f"{name}: {field.annotation.__name__}" for name, field in fields.items()]
-        sides.append(", ".join(said[1:] if type(module) is dspy.ChainOfThought and sides else said))
+        described = [f"{name}: {field.annotation.__name__}" for name, field in fields.items()]
+        sides.append(
+            ", ".join(described[1:] if type(module) is dspy.ChainOfThought and sides else described)
+        )
     return " -> ".join(sides)
 
 
@@ -434,7 +435,7 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
             )
         if not needed or named[needed[0]].annotation is not str:
             return None
-    found = {
+    fields = {
         name: Field(
             each.default is each.empty, str if each.annotation == "str" else each.annotation
         )
@@ -442,31 +443,31 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
     }
     if any(each.kind == each.VAR_KEYWORD for each in parameters):
         if named or (signature := _signature(module)) is None:
-            found |= {name: Field(True, Any) for name in inputs if name not in found}
+            fields |= {name: Field(True, Any) for name in inputs if name not in fields}
         else:
             # What its one predictor needs, a module of the user's own may find itself.
             plain = hasattr(module, "signature")
-            found |= {
+            fields |= {
                 name: Field(
                     plain and field.is_required() and not allows_none(field.annotation),
                     field.annotation,
                 )
                 for name, field in signature.input_fields.items()
             }
-        if not found:
+        if not fields:
             raise UserError(
                 f"{_called(module)} takes fields of any name: say which it wants with "
                 f"inputs={{'question': "
                 "'question'}, its field and the question's"
             )
     for name in inputs:
-        if name not in found:
+        if name not in fields:
             raise UserError(
                 f"inputs names {name!r}, which {_called(module)} does not "
-                f"take{did_you_mean(name, found)}: "
-                f"its fields are {', '.join(found)}"
+                f"take{did_you_mean(name, fields)}: "
+                f"its fields are {', '.join(fields)}"
             )
-    return found
+    return fields
 
 
 def _method(module: dspy.Module, name: str) -> Any:
@@ -490,8 +491,8 @@ def _signature(module: Any) -> Any:
     own = getattr(module, "signature", None)
     if isinstance(own, type) and issubclass(own, dspy.Signature):
         return own
-    known = list(predictors_of(module).values()) if isinstance(module, dspy.Module) else []
-    return known[0].signature if len(known) == 1 else None
+    predictors = list(predictors_of(module).values()) if isinstance(module, dspy.Module) else []
+    return predictors[0].signature if len(predictors) == 1 else None
 
 
 def _called(module: Any) -> str:
@@ -509,27 +510,31 @@ def _runs_async(module: Any) -> bool:
     if not isinstance(module, dspy.Module):
         called = inspect.getattr_static(module, "__call__", None)
         return inspect.iscoroutinefunction(module) or inspect.iscoroutinefunction(called)
-    for known in (vars(module), *map(vars, type(module).__mro__)):
-        if "aforward" in known or "forward" in known:
-            return "aforward" in known
+    for attributes in (vars(module), *map(vars, type(module).__mro__)):
+        if "aforward" in attributes or "forward" in attributes:
+            return "aforward" in attributes
     return False
 
 
-def _answer_in(said: Any, name: str) -> Any:
+def _answer_in(returned: Any, name: str) -> Any:
     """What a program returned as its answer. Raises UserError where several fields may be it."""
-    if not isinstance(said, dspy.Example | dspy.Prediction | Mapping):
-        return said.answer if isinstance(said, BaseModel) and hasattr(said, "answer") else said
-    known = dict(said.items())
-    if "answer" in known:
-        return known["answer"]
-    fields = [field for field in known if field not in THOUGHTS]
+    if not isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
+        return (
+            returned.answer
+            if isinstance(returned, BaseModel) and hasattr(returned, "answer")
+            else returned
+        )
+    values = dict(returned.items())
+    if "answer" in values:
+        return values["answer"]
+    fields = [field for field in values if field not in THOUGHTS]
     if len(fields) != 1:
         raise UserError(
             f"{name} returned {', '.join(map(str, fields)) or 'no field'} and no 'answer': call "
             f"the field "
             "with the answer `answer`"
         )
-    return known[fields[0]]
+    return values[fields[0]]
 
 
 def _text(value: Any) -> str | None:
@@ -551,11 +556,11 @@ def _code(module: Any) -> str:
     demonstrations have hashes of their own.
     """
     if not isinstance(module, dspy.Module):
-        said: Any = _said_of(module)
+        parts: Any = _said_of(module)
     else:
-        said = [[name, _said_of(part)] for name, part in module.named_sub_modules(dspy.Module)]
+        parts = [[name, _said_of(part)] for name, part in module.named_sub_modules(dspy.Module)]
     return hashlib.sha256(
-        json.dumps(said, sort_keys=True, default=str).encode("utf-8", "replace")
+        json.dumps(parts, sort_keys=True, default=str).encode("utf-8", "replace")
     ).hexdigest()
 
 
@@ -566,10 +571,7 @@ def _said_of(thing: Any) -> Any:
     if isinstance(thing, MethodType):
         return [_said_of(thing.__func__), _said_of(thing.__self__)]
     if isinstance(thing, FunctionType):
-        return [
-            _source(thing),
-            *map(_setting, (_held(thing), thing.__defaults__, thing.__kwdefaults__)),
-        ]
+        return [source_of(thing), *map(_setting, values_held_by(thing))]
     if isinstance(thing, Program | StrategySelector):
         return thing.describe()
     kind = type(thing)
@@ -578,20 +580,11 @@ def _said_of(thing: Any) -> Any:
         for name, value in getattr(thing, "__dict__", {}).items()
         if not name.startswith("_") and name not in _UNSAID
     }
-    return [kind.__qualname__, None if _of_library(kind) else _source(kind), settings]
+    return [kind.__qualname__, None if _of_library(kind) else source_of(kind), settings]
 
 
 def _of_library(kind: type) -> bool:
     return kind.__module__.partition(".")[0] in _LIBRARIES
-
-
-def _held(function: FunctionType) -> list[Any]:
-    """What a function finds around it, as far as that is there by now."""
-    found = []
-    for cell in function.__closure__ or ():
-        with suppress(ValueError):
-            found.append(cell.cell_contents)
-    return found
 
 
 def _setting(value: Any) -> Any:
@@ -603,30 +596,7 @@ def _setting(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_setting(item) for item in value]
     if isinstance(value, FunctionType):
-        return _source(value)
+        return source_of(value)
     if isinstance(value, dspy.Tool):
         return [value.name, _setting(value.func)]
     return type(value).__qualname__
-
-
-def _source(thing: Any) -> Any:
-    """The source of a class or function; its code where there is none, and of a lambda."""
-    try:
-        if getattr(thing, "__name__", "") != "<lambda>":
-            return inspect.getsource(thing)
-    except (OSError, TypeError):
-        pass
-    if isinstance(thing, type):
-        return {
-            name: _source(value)
-            for name, value in vars(thing).items()
-            if isinstance(value, FunctionType)
-        }
-    return _bytecode(thing.__code__)
-
-
-def _bytecode(code: CodeType) -> list[Any]:
-    constants = [
-        _bytecode(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts
-    ]
-    return [code.co_code.hex(), constants, list(code.co_names)]

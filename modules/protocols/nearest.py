@@ -104,8 +104,8 @@ class _Pool(tuple[Shown, ...]):
     def nearest(self, question: str, k: int) -> list[Shown]:
         """The k likest, the likest first."""
         index, numbers = self._index
-        known = [numbers[word] for word in _words(question) if word in numbers]
-        alike = index.get_scores_from_ids(known) if known else np.zeros(len(self))
+        numbers_of = [numbers[word] for word in _words(question) if word in numbers]
+        alike = index.get_scores_from_ids(numbers_of) if numbers_of else np.zeros(len(self))
         order = (self[int(place)] for place in np.argsort(-alike, kind="stable"))
         return [one for one in order if one.question != question][:k]
 

@@ -248,29 +248,31 @@ class Program(dspy.Module):  # type: ignore[misc]
             raise UserError(
                 f"there is no prompt layout {prompt_layout!r}: choose {' or '.join(LAYOUTS)}"
             )
-        told, parts = prompts_given(prompts), [part for _, part in self.parts(Program)]
-        given = {id(seat) for part in parts if part.verbatim for seat in part.seats().values()}
+        instructions, parts = prompts_given(prompts), [part for _, part in self.parts(Program)]
+        worded_before = {
+            id(seat) for part in parts if part.verbatim for seat in part.seats().values()
+        }
         used = set()
         for key, seat in self.seats().items():
-            signature, name = seat.predict.signature, meant_for(key, told)
+            signature, name = seat.predict.signature, meant_for(key, instructions)
             if name is not None:
                 used.add(name)
-                seat.predict.signature = signature.with_instructions(told[name])
+                seat.predict.signature = signature.with_instructions(instructions[name])
             elif (
-                told and id(seat) not in given
+                instructions and id(seat) not in worded_before
             ):  # folkmoot's own lines are wrapped, and mean one paragraph
                 text = " ".join(signature.instructions.split())
                 seat.predict.signature = signature.with_instructions(text)
-        for name in told.keys() - used - {*_SEATS, *self.other_seats()}:
+        for name in instructions.keys() - used - {*_SEATS, *self.other_seats()}:
             raise UserError(
                 f"prompts: there is no seat {name!r} in this program: the seats are "
                 f"{', '.join(self.seats())}"
             )
         for part in parts:
             part.prompt_layout = prompt_layout or part.prompt_layout
-            part.verbatim = part.verbatim or bool(told)
+            part.verbatim = part.verbatim or bool(instructions)
         if prompts is not None:
-            self.prompts = told
+            self.prompts = instructions
 
     def reseed(self, seed: int) -> None:
         """Draw with another seed, where this program draws anything."""

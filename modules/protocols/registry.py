@@ -5,12 +5,10 @@ declares.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from ..agents.own_prompts import ROLE_FIRST
 from ..base.errors import UserError
 from ..base.registry import Registry
 from .declaration import Protocol
@@ -41,14 +39,14 @@ def declared(name: str, made_by: Any) -> Protocol:
 def _built_in() -> dict[str, Protocol]:
     """Every class in this folder that declares a protocol."""
     package = import_module(__package__)
-    found: dict[str, Protocol] = {}
+    protocols: dict[str, Protocol] = {}
     for part in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         module = import_module(part.name)
         for value in vars(module).values():
             own = vars(value).get("protocol") if isinstance(value, type) else None
             if isinstance(own, Protocol) and value.__module__ == module.__name__:
-                found[own.name] = replace(own, program=own.program or value)
-    return found
+                protocols[own.name] = replace(own, program=own.program or value)
+    return protocols
 
 
 PROTOCOLS: Registry[Protocol] = Registry("programs", declared, _built_in)
@@ -57,28 +55,3 @@ PROTOCOLS: Registry[Protocol] = Registry("programs", declared, _built_in)
 def written() -> list[str]:
     """The names that a short spec may begin with."""
     return [name for name in PROTOCOLS.names() if name not in PROTOCOLS or PROTOCOLS[name].example]
-
-
-def titled(described: Mapping[str, Any]) -> str:
-    """A program in a few words, from what its `describe()` says: `deliberation intuitive, critic ·
-    judge`.
-
-    What is done to a program, such as `network training`, is titled as the program is.
-    """
-    name = str(described.get("program", "program"))
-    protocol = PROTOCOLS.find(name.partition(" ")[0])
-    try:
-        words = [
-            name if protocol is None or protocol.named else "",
-            protocol.title(described) if protocol else "",
-        ]
-        told = [" ".join(filter(None, words))]
-        told += ["role first"] if described.get("prompt_layout") == ROLE_FIRST else []
-        return " · ".join([*told, *(["own prompts"] if described.get("prompts") else [])])
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-    ):  # a file's description may say anything
-        return name

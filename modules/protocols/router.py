@@ -116,14 +116,14 @@ class Router(Program):
             branch[0] += 1
             branch[1] += bool(row["correct"])
         total = counts[CHEAP][0] + counts[TEAM][0]
-        found: dict[str, Any] = {"routed": counts[TEAM][0]}
+        figures: dict[str, Any] = {"routed": counts[TEAM][0]}
         if total:
-            found["share_routed"] = counts[TEAM][0] / total
+            figures["share_routed"] = counts[TEAM][0] / total
         for name, (questions, right) in counts.items():
-            found[name] = {"questions": questions} | (
+            figures[name] = {"questions": questions} | (
                 {"accuracy": right / questions} if questions else {}
             )
-        return found
+        return figures
 
 
 def signs_of(task: Task, answer: str | None, transcript: Sequence[TurnFields]) -> dict[str, float]:
@@ -135,22 +135,22 @@ def signs_of(task: Task, answer: str | None, transcript: Sequence[TurnFields]) -
     `context_words` and `argument_words` (all that was said, over the answers given): log(1 + number
     of words); `boolean`, `number` and `span`: 1 for a question of this kind.
     """
-    given = [turn["answer"] for turn in transcript if not turn.get("step")]
+    answers = [turn["answer"] for turn in transcript if not turn.get("step")]
     same = [
         one
-        for one in given
+        for one in answers
         if one is not None
         and answer is not None
         and answer_key(one, task.kind) == answer_key(answer, task.kind)
     ]
-    said = sum(len(str(turn["text"]).split()) for turn in transcript)
+    words = sum(len(str(turn["text"]).split()) for turn in transcript)
     return {
-        "agreement": len(same) / len(given) if given else float(answer is not None),
+        "agreement": len(same) / len(answers) if answers else float(answer is not None),
         "unreadable": float(answer is None),
         "options": float(len(task.choices or ())),
         "question_words": math.log1p(len(task.question.split())),
         "context_words": math.log1p(len((task.context or "").split())),
-        "argument_words": math.log1p(said / max(1, len(given))),
+        "argument_words": math.log1p(words / max(1, len(answers))),
         **{kind: float(task.kind == kind) for kind in ("boolean", "number", "span")},
     }
 
@@ -222,9 +222,9 @@ def _settled(task: Task, asked: Mapping[str, dspy.Prediction]) -> dspy.Predictio
         consensus_round=stands.consensus_round,
         kind=task.kind,
         answers={
-            f"{name}:{who}": said
+            f"{name}:{who}": answers
             for name, one in asked.items()
-            for who, said in one.answers.items()
+            for who, answers in one.answers.items()
         },
         transcript=[
             {**turn, "part": name} for name, one in asked.items() for turn in one.transcript

@@ -8,6 +8,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast
 
@@ -20,7 +21,7 @@ from ..agents.retrieval import Retrieval
 from ..agents.seat import Seat
 from ..base.errors import UserError
 from ..base.files import write_whole
-from ..base.saved_file import ADDRESSES, FILE, check_document, read_document, versions_of
+from ..base.saved_file import ADDRESSES, FILE, check_document, read_document
 
 if TYPE_CHECKING:
     from ..network.state import NetworkState
@@ -123,7 +124,7 @@ def dspy_parameters(program: Saveable) -> dict[str, Parameter]:
     """Every DSPy parameter by DSPy's name for it; also those of members that DSPy holds frozen,
     once compiled.
     """
-    found: dict[str, Parameter] = {}
+    parameters: dict[str, Parameter] = {}
     seen: set[int] = set()
 
     def look(name: str, value: Any) -> None:
@@ -131,7 +132,7 @@ def dspy_parameters(program: Saveable) -> dict[str, Parameter]:
             return
         seen.add(id(value))
         if isinstance(value, Parameter):
-            found[name] = value
+            parameters[name] = value
         else:
             for attribute, item in vars(value).items():
                 into(f"{name}.{attribute}" if name else attribute, item)
@@ -147,7 +148,7 @@ def dspy_parameters(program: Saveable) -> dict[str, Parameter]:
             look(name, value)
 
     look("", program)
-    return found
+    return parameters
 
 
 def predictors_of(program: Saveable) -> dict[str, dspy.Predict]:
@@ -162,13 +163,13 @@ def learned_in(program: Saveable) -> dict[str, NetworkState]:
 
     Raises UserError for one of another kind, which no folder holds.
     """
-    found = {}
+    states = {}
     for name, one in dspy_parameters(program).items():
         if not isinstance(one, dspy.Predict):
             if not hasattr(one, "identity"):  # its class would bring PyTorch along
                 raise UserError(f"{name} is a {type(one).__name__}, which no saved program holds")
-            found[name] = cast("NetworkState", one)
-    return found
+            states[name] = cast("NetworkState", one)
+    return states
 
 
 def check_kept(program: dspy.Module) -> None:
@@ -241,7 +242,7 @@ def state_of(program: Saveable) -> SavedProgram:
     ]
     document = {
         "format": FORMAT,
-        "versions": {name: now for name, now in versions_of(PACKAGES).items() if now},
+        "versions": {name: version(name) for name in PACKAGES},
         "program": program.describe(),
         "environments": {each.fingerprint: each.text_form for each in held},
         "predictors": predictors,
@@ -255,14 +256,14 @@ def state_of(program: Saveable) -> SavedProgram:
 def saved_lm(lm: Any) -> SavedLM:
     """An LM by name: what a prompt depends on, and no address, header or key. Raises UserError."""
     profile = profile_of(lm)
-    known = {
+    document = {
         "name": lm.model,
         "settings": settings_of(lm),
         "profile": None if profile is None else asdict(profile),
         "addressed": bool(getattr(lm, "addressed", False) or ADDRESSES.intersection(lm.kwargs)),
     }
     try:
-        return SavedLM.model_validate(_plain(known))
+        return SavedLM.model_validate(_plain(document))
     except ValidationError as problem:
         raise UserError(
             f"the LM {lm.model} cannot be saved ({problem.errors()[0]['msg']})"
@@ -302,14 +303,10 @@ def read_saved(folder: Path) -> SavedProgram:
     """
     document = read_document(folder)
     where = str(folder / FILE)
-    found = document.get("format")
-    if isinstance(found, bool) or not isinstance(found, int) or found < 1:
+    if (written := document.get("format")) != FORMAT:
         raise UserError(
-            f"{where} has the format {repr(found)[:40]}: it is no program saved by folkmoot"
-        )
-    if found > FORMAT:
-        raise UserError(
-            f"{where} has the format {found}, newer than {FORMAT}: upgrade folkmoot to load it"
+            f"{where} has the format {repr(written)[:40]}, and this version reads {FORMAT}: "
+            "upgrade folkmoot, or save the program again"
         )
     saved = _checked(document, where)
     prompts = {}

@@ -34,6 +34,11 @@ def legend(described: Mapping[str, Any]) -> str:
         return ""
 
 
+def full_name(described: Mapping[str, Any], examples: int = 0) -> str:
+    """Name a program by its short name and its legend: `2 agents + judge: intuitive, critic`."""
+    return ": ".join(filter(None, (short_name(described, examples), legend(described))))
+
+
 def distinct(names: Sequence[str]) -> list[str]:
     """The names in order, repeated ones with their number: `a, b, a` gives `a.0, b, a.1`."""
     times = Counter(names)

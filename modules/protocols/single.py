@@ -17,7 +17,7 @@ from ..base.calls import ASKER
 from ..base.errors import UserError, checked_whole
 from ..base.space import Parameter, Space, When
 from ..reading.voting import Ties
-from .declaration import Described, Protocol, one_shot
+from .declaration import Protocol
 from .program import LAYOUT, Program, SeatTurns, prediction_of
 from .strategies import STRATEGIES, Strategy, demonstrations, strategy_of
 
@@ -145,13 +145,13 @@ class SingleAgent(Program):
 
     async def solve(self, task: Task) -> dspy.Prediction:
         if self.role is None:
-            found = await self.plan.flow(self.seat, self.steps, task, self.samples or 1)
-            if self.ties.rule != "first" and found.get("tied"):
-                leading = found["leading"]
-                found["answer"] = leading[
+            prediction = await self.plan.flow(self.seat, self.steps, task, self.samples or 1)
+            if self.ties.rule != "first" and prediction.get("tied"):
+                leading = prediction["leading"]
+                prediction["answer"] = leading[
                     self.ties.decider(ASKER.get().question)([[0]] * len(leading))
                 ]
-            return found
+            return prediction
         if self.retrieval and self.query:
             turn = await informed(self.seat, self.query, self.max_queries, self.retrieval, task)
         else:
@@ -165,7 +165,7 @@ def _checked_samples(name: str, plan: Strategy, samples: int | None) -> int | No
     if samples is None:
         return plan.samples
     if plan.samples is None:
-        several = [name for name, known in STRATEGIES.items() if known.samples is not None]
+        several = [name for name, strategy in STRATEGIES.items() if strategy.samples is not None]
         raise UserError(f"{name!r} takes no samples: drop them, or choose {' or '.join(several)}")
     return checked_whole("samples", samples)
 
@@ -174,17 +174,10 @@ def _read(parts: Sequence[str]) -> dict[str, Any]:
     named = ":".join(parts)
     if named.startswith("role="):
         return {"role": named.removeprefix("role=")}
-    found = STRATEGIES.spec(named) if len(parts) > 1 else None
-    if len(parts) > 1 and (found is None or found.rest):
+    strategy = STRATEGIES.spec(named) if len(parts) > 1 else None
+    if len(parts) > 1 and (strategy is None or strategy.rest):
         raise UserError(f"a single agent has one strategy or role, not {named!r}: write single:cot")
     return {"strategy": named} if named else {}
-
-
-def _title(described: Described) -> str:
-    if described.get("role"):
-        return f"role {described['role']}"
-    samples = f" of {described['samples']}" if described.get("samples") else ""
-    return f"{described.get('strategy')}{samples}{one_shot(described)}"
 
 
 _SAMPLED = When(
@@ -203,6 +196,5 @@ SingleAgent.protocol = Protocol(
     "single:cot",
     _read,
     _SPACE,
-    title=_title,
     fixed=("demonstration",),
 )

@@ -63,11 +63,11 @@ async def decomposed(
         steps["solve"].work(task, "solve", notes=[_to_do(place, part)])
         for place, part in enumerate(parts, 1)
     )
-    found = [
+    solutions = [
         _done(place, part, turn.text)
         for place, (part, turn) in enumerate(zip(parts, done, strict=True), 1)
     ]
-    return _prediction(task, [split, *done, await seat.ask(task, notes=found)])
+    return _prediction(task, [split, *done, await seat.ask(task, notes=solutions)])
 
 
 async def least_to_most(
@@ -77,12 +77,12 @@ async def least_to_most(
     it.
     """
     order = await steps["split"].work(task, "split")
-    turns, found = [order], list[dict[str, Any]]()
+    turns, solutions = [order], list[dict[str, Any]]()
     for place, part in enumerate(_parts(order), 1):
-        turn = await steps["solve"].work(task, "solve", notes=[*found, _to_do(place, part)])
+        turn = await steps["solve"].work(task, "solve", notes=[*solutions, _to_do(place, part)])
         turns.append(turn)
-        found.append(_done(place, part, turn.text))
-    return _prediction(task, [*turns, await seat.ask(task, notes=found)])
+        solutions.append(_done(place, part, turn.text))
+    return _prediction(task, [*turns, await seat.ask(task, notes=solutions)])
 
 
 async def most_consistent(
@@ -184,13 +184,13 @@ _BUILT_IN = {
 }
 
 
-def _checked(name: str, found: Any) -> Strategy:
+def _checked(name: str, thing: Any) -> Strategy:
     """A strategy as it was imported, or made of a signature alone."""
-    if isinstance(found, type) and issubclass(found, dspy.Signature):
-        found = Strategy(found)
-    if not isinstance(found, Strategy):
+    if isinstance(thing, type) and issubclass(thing, dspy.Signature):
+        thing = Strategy(thing)
+    if not isinstance(thing, Strategy):
         raise UserError(f"{name} is not a strategy: name an fm.Strategy, or a signature")
-    return found
+    return thing
 
 
 STRATEGIES: Registry[Strategy] = Registry("strategies", _checked, lambda: _BUILT_IN)
@@ -199,12 +199,12 @@ STRATEGIES: Registry[Strategy] = Registry("strategies", _checked, lambda: _BUILT
 
 def strategy_of(name: Any) -> Strategy:
     """The strategy of that name. Raises UserError when there is none."""
-    found = STRATEGIES.find(name)
-    if found is None:
+    strategy = STRATEGIES.find(name)
+    if strategy is None:
         raise UserError(
             f"there is no strategy {name!r}: choose one of {', '.join(STRATEGIES.names())}"
         )
-    return found
+    return strategy
 
 
 def _prediction(task: Task, turns: list[Turn]) -> dspy.Prediction:
@@ -220,8 +220,8 @@ def _to_do(place: int, part: str) -> dict[str, Any]:
 
 
 def _done(place: int, part: str, solution: str) -> dict[str, Any]:
-    said = solution.strip() or prompts.UNSOLVED
-    return {"title": prompts.PART_DONE.format(place=place), "text": f"{part}\n{said}"}
+    solved = solution.strip() or prompts.UNSOLVED
+    return {"title": prompts.PART_DONE.format(place=place), "text": f"{part}\n{solved}"}
 
 
 def demonstrations(plan: Strategy, name: str) -> dict[str, dspy.Example]:

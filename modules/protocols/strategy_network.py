@@ -24,7 +24,7 @@ from ..reading.question import Question
 from ..reading.row import ResultRow
 from ..reading.voting import Ties, weighted_consensus
 from ..reports.network import network_report
-from .declaration import Described, Plot, Protocol
+from .declaration import Plot, Protocol
 from .foreign import Foreign
 from .program import Program, SeatTurns, prediction_of, solved_by
 from .single import SingleAgent
@@ -186,15 +186,15 @@ class StrategyNetwork(Program):
         """The fewest turns that an agent takes are those of its cheapest strategy, the most of its
         dearest; right for the agents together, while a single seat may take none.
         """
-        config, found = self.state.config, list[SeatTurns]()
+        config, counted = self.state.config, list[SeatTurns]()
         for i in range(config.top or config.agents):
             each = [_turns(self._of(i, name)) for name in config.strategies]
             cheapest = min(range(len(each)), key=lambda s: sum(low for _, low, _ in each[s]))
             dearest = max(range(len(each)), key=lambda s: sum(high for _, _, high in each[s]))
             for s, turns in enumerate(each):
                 for seat, low, high in turns:
-                    found.append((seat, low if s == cheapest else 0, high if s == dearest else 0))
-        return found
+                    counted.append((seat, low if s == cheapest else 0, high if s == dearest else 0))
+        return counted
 
     async def solve(self, task: Task) -> dspy.Prediction:
         chosen = await self.selector.acall(question=task.question, key=task.key)
@@ -285,11 +285,11 @@ class StrategyNetwork(Program):
         return self.members.get(f"agent.{i}.{name}") or self.members[name]
 
     def _member(self, name: str, thing: Any) -> Program:
-        known = STRATEGIES.find(thing) if isinstance(thing, str) else thing
-        if isinstance(known, Program):
-            return known
-        if isinstance(known, dspy.Module):
-            return Foreign(known)
+        strategy = STRATEGIES.find(thing) if isinstance(thing, str) else thing
+        if isinstance(strategy, Program):
+            return strategy
+        if isinstance(strategy, dspy.Module):
+            return Foreign(strategy)
         samples = self.samples if strategy_of(thing).samples is not None else None
         member = SingleAgent(thing, samples=samples, sampling=self.sampling)
         member.rename(name)
@@ -297,7 +297,7 @@ class StrategyNetwork(Program):
 
     def _agents_in(self, names: Iterable[str]) -> list[int]:
         """The agents that seats of these names belong to, such as `agent.0.cot`."""
-        agents = {int(found[1]) for name in names if (found := _AGENT.fullmatch(name))}
+        agents = {int(match[1]) for name in names if (match := _AGENT.fullmatch(name))}
         return sorted(i for i in agents if i < self.state.config.agents)
 
     def _separate(self, agents: Iterable[int]) -> None:
@@ -403,20 +403,10 @@ def embedding_of(state: NetworkState, place: Path) -> str:
     return model
 
 
-def network_title(described: Described) -> str:
-    """Such as `5 agents · cot, simple`, of a network or of the settings of one to train."""
-    config = described.get("config", described)
-    if "strategies" not in config:
-        return ""
-    strategies = ", ".join(name for name in config["strategies"] if name)
-    return f"{config['agents']} agents" + (f" · {strategies}" if strategies else "")
-
-
 StrategyNetwork.protocol = Protocol(
     "network",
     "network:runs/network",
     lambda parts: {"folder": ":".join(parts)},
-    title=network_title,
     plot=Plot(
         "network_plot",
         "How sure the group was beside how often it was right, and which strategy each agent used.",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from numbers import Number
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 import dspy
@@ -93,7 +94,8 @@ class Metric:
     def __reduce__(self) -> Any:
         if self.spec:
             return metric_of, (self.spec,)
-        return _made, (self.function, self.name, self.low, self.high, self.rate)
+        made = partial(Metric, low=self.low, high=self.high, rate=self.rate)
+        return made, (self.function, self.name)
 
     @property
     def scale(self) -> Scale:
@@ -193,16 +195,6 @@ class Metric:
 
 def _raise(problem: Exception) -> Any:
     raise problem
-
-
-def _made(
-    function: Callable[..., Any],
-    name: str,
-    low: float | None,
-    high: float | None,
-    rate: bool | None,
-) -> Metric:
-    return Metric(function, name, low=low, high=high, rate=rate)
 
 
 def metric_of(metric: Any) -> Metric:
@@ -357,32 +349,37 @@ def _parts_of(thing: Any, depth: int) -> Sequence[Any]:
         members = (thing.__func__, thing.__self__)
     elif inspect.isfunction(thing):
         function = inspect.unwrap(thing)
-        closed = [cell.cell_contents for cell in function.__closure__ or () if _filled(cell)]
-        own, members = [_source(function)], (function.__defaults__, function.__kwdefaults__, closed)
+        own, members = [source_of(function)], values_held_by(function)
     elif isinstance(thing, type) or inspect.isroutine(thing):
-        own = [_source(thing)]
+        own = [source_of(thing)]
     else:
         state = sorted(getattr(thing, "__dict__", {}).items())
         kept = {key: value for key, value in state if key not in ("history", "callbacks")}
-        own, members = [_source(type(thing))], (kept,)
+        own, members = [source_of(type(thing))], (kept,)
     return [*own, *(part for member in members for part in _parts_of(member, depth + 1))]
 
 
-def _source(thing: Any) -> str:
-    try:
-        return inspect.getsource(thing)
-    except (OSError, TypeError):  # typed into a prompt
-        code = getattr(thing, "__code__", None)
-        return _bytes(code) if code is not None else f"{thing.__module__}:{thing.__qualname__}"
+def values_held_by(function: FunctionType) -> list[Any]:
+    """The values that a function finds around it, and its defaults."""
+    closed = []
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # a cell that nothing has been put into yet
+            closed.append(cell.cell_contents)
+    return [closed, function.__defaults__, function.__kwdefaults__]
+
+
+def source_of(thing: Any) -> str:
+    """The source of a class or function; its bytecode where there is none, and of a lambda."""
+    with suppress(OSError, TypeError):  # typed into a prompt
+        if getattr(thing, "__name__", "") != "<lambda>":
+            return inspect.getsource(thing)
+    if isinstance(thing, type):
+        own = {name: value for name, value in vars(thing).items() if inspect.isfunction(value)}
+        return str([thing.__qualname__, {name: source_of(value) for name, value in own.items()}])
+    code = getattr(thing, "__code__", None)
+    return _bytes(code) if code is not None else f"{thing.__module__}:{thing.__qualname__}"
 
 
 def _bytes(code: CodeType) -> str:
     inner = [_bytes(one) if isinstance(one, CodeType) else repr(one) for one in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {inner}"
-
-
-def _filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not cell
-    except ValueError:
-        return False

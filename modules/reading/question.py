@@ -5,7 +5,6 @@ made.
 from __future__ import annotations
 
 import math
-import string
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
@@ -178,7 +177,7 @@ def check_choices(choices: Any, name: str) -> dict[str, str] | None:
     if choices is None:
         return None
     if isinstance(choices, list | tuple):
-        choices = _lettered(choices, name)
+        choices = _lettered(choices)
     if not isinstance(choices, Mapping):
         raise UserError(
             f"{name} has choices of type {_type_name(choices)}; give a list of texts, or an "
@@ -261,32 +260,22 @@ def choices_by_label(choices: Any) -> Any:
     if isinstance(choices, Mapping) and set(choices) == {"label", "text"}:
         labels, texts = choices["label"], choices["text"]
         if isinstance(labels, list) and isinstance(texts, list):
-            if len(labels) != len(texts):
+            choices = dict(zip(map(_text_of_number, labels), texts, strict=False))
+            if not len(choices) == len(labels) == len(texts):
                 raise UserError(
-                    f"the row has {len(labels)} choice labels but {len(texts)} texts; give as "
-                    "many of each"
+                    f"the row has {len(texts)} choice texts and the labels {labels}; give each "
+                    "text a label of its own"
                 )
-            pairs = [
-                (_text_of_number(label), text) for label, text in zip(labels, texts, strict=True)
-            ]
-            if len({str(label) for label, _ in pairs}) < len(pairs):
-                raise UserError(
-                    f"the row has two choices with the same label; make the labels {labels} differ"
-                )
-            choices = dict(pairs)
     elif isinstance(choices, list):
-        choices = _lettered(choices, "the row")
+        choices = _lettered(choices)
     if isinstance(choices, Mapping):
         return {label: _text_of_scalar(text) for label, text in choices.items()}
     return choices
 
 
-def _lettered(texts: Sequence[Any], name: str) -> dict[str, Any]:
-    if len(texts) > MAX_CHOICES:
-        raise UserError(
-            f"{name} has {len(texts)} choices; give 2 to {MAX_CHOICES}, or null for none"
-        )
-    return dict(zip(string.ascii_uppercase, texts, strict=False))
+def _lettered(texts: Sequence[Any]) -> dict[str, Any]:
+    # What goes beyond Z is refused by its number.
+    return {chr(ord("A") + place): text for place, text in enumerate(texts)}
 
 
 def _text_of_number(value: Any) -> Any:

@@ -121,9 +121,7 @@ def majority(
     Answers with equal `key` are the same answer, shown as the first of them was spelled. Scores are
     votes.
     """
-    supporters = _supporters(answers, key)
-    scores = {answer: float(len(by)) for answer, by in supporters.items()}
-    return _decided(scores, supporters, decide_tie or Ties().decider(""))
+    return weighted(answers, [1.0] * len(answers), key=key, decide_tie=decide_tie)
 
 
 def weighted(
@@ -140,13 +138,14 @@ def weighted(
     as `decide_tie` says. Scores are sums of weights. Raises ValueError when the lengths differ or a
     weight is not finite.
     """
-    if len(weights) != len(answers):
-        raise ValueError(f"{len(answers)} answers need as many weights, not {len(weights)}")
-    if not all(math.isfinite(weight) for weight in weights):
-        raise ValueError("every weight must be a finite number")
+    if len(weights) != len(answers) or not all(map(math.isfinite, weights)):
+        raise ValueError(f"{len(answers)} answers need as many finite weights, not {list(weights)}")
     supporters = _supporters(answers, key)
     scores = {answer: math.fsum(weights[i] for i in by) for answer, by in supporters.items()}
-    return _decided(scores, supporters, decide_tie or Ties("weight").decider("", weights=weights))
+    leaders = _leaders(scores)
+    decide_tie = decide_tie or Ties("weight").decider("", weights=weights)
+    chosen = decide_tie([supporters[answer] for answer in leaders]) if len(leaders) > 1 else 0
+    return Vote(leaders[chosen] if leaders else None, scores, len(leaders) > 1)
 
 
 def vote_among(
@@ -175,10 +174,11 @@ def log_odds(accuracy: float, n: int, *, options: int = 2) -> float:
     stay finite and n = 0 gives p = 1/2. Raises ValueError for an accuracy outside 0 to 1, a
     negative n, or fewer than two options.
     """
-    if not 0 <= accuracy <= 1:
-        raise ValueError(f"accuracy must lie between 0 and 1, not {accuracy}")
-    if n < 0 or options < 2:
-        raise ValueError(f"log-odds need n >= 0 and options >= 2, not n={n} and options={options}")
+    if not 0 <= accuracy <= 1 or n < 0 or options < 2:
+        raise ValueError(
+            f"log-odds need an accuracy from 0 to 1, n >= 0 and options >= 2, "
+            f"not {accuracy}, {n} and {options}"
+        )
     right = accuracy * n + 0.5
     return math.log((options - 1) * right / (n + 1 - right))
 
@@ -200,12 +200,10 @@ def trust_consensus(
     """
     n = len(answers)
     matrix, edges = np.asarray(trust, dtype=np.float64), np.asarray(adjacency) != 0
-    if matrix.shape != (n, n) or edges.shape != (n, n):
+    if {matrix.shape, edges.shape} != {(n, n)} or not np.isfinite(matrix).all():
         raise ValueError(
-            f"{n} agents need {n} x {n} trust and adjacency, not {matrix.shape} and {edges.shape}"
+            f"{n} agents need {n} x {n} finite trust values, and an adjacency of that shape"
         )
-    if not np.isfinite(matrix).all():
-        raise ValueError("every trust value must be a finite number")
     neighbours = edges & (matrix > 0) & ~np.eye(n, dtype=bool)
     degree = neighbours.sum(axis=1)
     total = np.where(neighbours, matrix, 0.0).sum(axis=1)
@@ -242,14 +240,6 @@ def _supporters(answers: Sequence[str | None], key: Key) -> dict[str, list[int]]
         if answer is not None:
             by_key.setdefault(key(answer), []).append(i)
     return {str(answers[by[0]]): by for by in by_key.values()}
-
-
-def _decided(
-    scores: dict[str, float], supporters: Mapping[str, list[int]], decide_tie: DecideTie
-) -> Vote:
-    leaders = _leaders(scores)
-    chosen = decide_tie([supporters[answer] for answer in leaders]) if len(leaders) > 1 else 0
-    return Vote(leaders[chosen] if leaders else None, scores, len(leaders) > 1)
 
 
 def _leaders(scores: Mapping[str, float]) -> list[str]:

@@ -8,8 +8,7 @@ from typing import Any
 
 from ..reading.row import ResultRow
 from .counting import Reading
-from .forensics import Move, answers_of, ballots, turns_of
-from .shapley import MOST_VOTERS, vote_right
+from .forensics import Move, answers_of, turns_of, votes_right
 
 CASES = {
     "spoiled": "Spoiled by talk: the vote of the first answers was right, that of the last is "
@@ -36,8 +35,8 @@ def cases(
     answers, final = answers_of(spoken), bool(row["correct"])
     kinds = set()
     examined = [turn for turn in spoken if isinstance(turn.get("examined"), Mapping)]
-    if not examined and 1 < len(answers) <= MOST_VOTERS:  # reasoners start afresh: they do not talk
-        first, last = map(vote_right, ballots(row, answers, list(answers), program, reading))
+    if not examined and len(answers) > 1:  # reasoners start afresh: they do not talk
+        first, last = votes_right(row, answers, program, reading)
         if first != last == final:
             kinds.add("rescued" if last else "spoiled")
     if str(row.get("decided_by")) == "judge" and row["answer"] is not None:

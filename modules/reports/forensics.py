@@ -1,14 +1,14 @@
-"""Effects of dialogues on answers: who gave way to whom, who was right, the worth of each agent."""
+"""Effects of dialogues on answers: who gave way to whom, and who was right."""
 
 from __future__ import annotations
 
-from collections import Counter
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..reading.row import ResultRow, TurnFields
+from ..reading.voting import weighted
 from .counting import STATES, Figures, Reading
-from .shapley import MOST_VOTERS, MOST_WORTH, Ballot, ballot_of, shapley_values, vote_right
 
 DECIDERS = ("judge", "supervisor")
 """Agents that decide about the answers of others: their turns are not votes."""
@@ -21,7 +21,6 @@ _ORDER = (
     "talk",
     "sycophancy",
     "correction",
-    "shapley",
     "agent",
     "sway",
 )
@@ -141,12 +140,7 @@ def forensics(
     - `correction`: likewise of moments at which its own answer was wrong and another agent held a
       right one
     - `agent`: for each `flips`, counts from first to last answer on a question (right, wrong or
-      unreadable, such as `right_to_wrong`); `sycophancy_rate`; and `shapley`, its Shapley value in
-      the vote of last answers (`shapley_first`: of first answers, where somebody spoke twice), of
-      at most 8 agents, see `shapley_values`
-    - `shapley`: `vote`, the accuracy of the vote among all, which the values sum up to,
-      `vote_first`, and `unexplained`, what the final answers' accuracy is above `vote`: the
-      decider's part
+      unreadable, such as `right_to_wrong`), and `sycophancy_rate`
     - `sway`: speaker → listener → counts of the listener's moves to an answer that the speaker
       held, as `to_right`, `to_wrong` (from right) and `wrong_to_wrong`; a move to an answer that
       several held counts for each
@@ -169,10 +163,7 @@ class ForensicTally:
     def __init__(self, program: Mapping[str, Any] | None = None) -> None:
         self._program = program or {}
         self._figures = Figures()
-        self._agents: dict[str, int] = {}
-        self._several = self._talked = self._spoke_twice = False
-        self._first: Counter[Ballot] = Counter()
-        self._last: Counter[Ballot] = Counter()
+        self._several = self._talked = False
 
     def count(self, row: ResultRow) -> None:
         spoken = (
@@ -194,9 +185,7 @@ class ForensicTally:
         figures.mean(anybody_right - final, "oracle", "gap")
         figures.count(anybody_right - final, "oracle", "lost")
         for agent, answers in answers_by_agent.items():
-            self._agents.setdefault(agent, len(self._agents))
             if len(answers) > 1 and not examined:
-                self._spoke_twice = True
                 self._change(
                     reading.state(answers[0]), reading.state(answers[-1]), "agent", agent, "flips"
                 )
@@ -229,18 +218,14 @@ class ForensicTally:
     def _vote(
         self, row: ResultRow, answers_by_agent: Mapping[str, list[Any]], reading: Reading
     ) -> None:
-        if len(self._agents) > MOST_VOTERS:
-            return
-        first, last = ballots(row, answers_by_agent, self._agents, self._program, reading)
-        self._first[first] += 1
-        self._last[last] += 1
+        right = votes_right(row, answers_by_agent, self._program, reading)
         states = []
-        for place, cast in ((0, first), (-1, last)):
+        for place, is_right in zip((0, -1), right, strict=True):
             anybody = any(answers[place] is not None for answers in answers_by_agent.values())
-            states.append(STATES[0] if vote_right(cast) else STATES[1] if anybody else STATES[2])
+            states.append(STATES[0] if is_right else STATES[1] if anybody else STATES[2])
         final = STATES[0] if row["correct"] else STATES[2] if row["answer"] is None else STATES[1]
-        self._figures.mean(vote_right(first), "talk", "accuracy")
-        self._figures.mean(vote_right(last), "talk", "accuracy_last")
+        self._figures.mean(right[0], "talk", "accuracy")
+        self._figures.mean(right[1], "talk", "accuracy_last")
         self._change(states[0], final, "talk")
         self._change(states[0], states[1], "talk", "revisions")
         self._change(states[1], final, "talk", "decider")
@@ -250,23 +235,9 @@ class ForensicTally:
         if not self._several:
             return {}
         report = self._figures.report()
-        if not (self._talked or self._spoke_twice):
+        if not self._talked:
             report.pop("talk", None)
-        by_agent = report.get("agent", {})
-        # Those who vote, then those who only examine.
-        agents = {agent: by_agent.get(agent, {}) for agent in {**self._agents, **by_agent}}
-        if 1 < len(self._agents) <= MOST_WORTH:
-            report["shapley"] = {}
-            rounds = [("", self._last)] + [("_first", self._first)] * self._spoke_twice
-            for ending, ballots in rounds:
-                values, report["shapley"][f"vote{ending}"] = shapley_values(
-                    ballots, len(self._agents)
-                )
-                for agent, value in zip(self._agents, values, strict=True):
-                    agents[agent][f"shapley{ending}"] = value
-            accuracy = report["oracle"]["accuracy"]
-            report["shapley"]["unexplained"] = accuracy - report["shapley"]["vote"]
-        report["agent"] = {agent: figures for agent, figures in agents.items() if figures}
+        report.setdefault("agent", {})
         return {name: report[name] for name in _ORDER if name in report}
 
 
@@ -297,29 +268,24 @@ def answers_of(spoken: Iterable[TurnFields]) -> dict[str, list[str | None]]:
     return answers
 
 
-def ballots(
+def votes_right(
     row: ResultRow,
     answers_by_agent: Mapping[str, Sequence[str | None]],
-    agents: Iterable[str],
     program: Mapping[str, Any],
     reading: Reading,
-) -> tuple[Ballot, Ballot]:
-    """The vote of the agents' first answers, and that of their last, as the program weighs them."""
+) -> tuple[bool, bool]:
+    """Whether the vote of the agents' first answers is right, and whether that of their last is, as
+    the program weighs them.
+    """
     weights = _weights(row, program, answers_by_agent)
+    by_voter = [1.0 if weights is None else weights.get(name, 0.0) for name in answers_by_agent]
 
-    def ballot(place: int) -> Ballot:
-        answers = [
-            answers_by_agent[agent][place] if agent in answers_by_agent else None
-            for agent in agents
-        ]
-        weighed = None if weights is None else [weights.get(agent, 0.0) for agent in agents]
-        return ballot_of(
-            [reading.key(answer) for answer in answers],
-            [reading.right(answer) for answer in answers],
-            weighed,
-        )
+    def right(place: int) -> bool:
+        answers = [own[place] for own in answers_by_agent.values()]
+        readable = [answer if reading.key(answer) else None for answer in answers]
+        return reading.right(weighted(readable, by_voter, key=reading.key).answer)
 
-    return ballot(0), ballot(-1)
+    return right(0), right(-1)
 
 
 def _steps(row: ResultRow) -> Iterator[_Step]:
@@ -346,18 +312,18 @@ def _weights(
     row: ResultRow, program: Mapping[str, Any], voters: Mapping[str, Any]
 ) -> dict[str, float] | None:
     """The weight of each agent's vote; None when all weigh alike."""
-    recorded = {
+    weights = {
         str(turn.get("agent")): turn.get("weight") for turn in turns_of(row) if "weight" in turn
     }
-    if recorded:
+    fitted = program.get("weights")
+    if not weights and isinstance(fitted, list) and len(fitted) == len(voters):
+        weights = dict(zip(voters, fitted, strict=True))
+    if weights:
         return {
             name: float(weight)
-            for name, weight in recorded.items()
-            if isinstance(weight, int | float)
+            for name, weight in weights.items()
+            if isinstance(weight, int | float) and math.isfinite(weight)
         }
-    weights = program.get("weights")
-    if isinstance(weights, list) and len(weights) == len(voters):
-        return dict(zip(voters, map(float, weights), strict=True))
     strongest = str(program.get("tie_break", "")).partition("strongest:")[2]
     if strongest:  # outweighs all others together
         return {agent: float(len(voters)) if agent == strongest else 1.0 for agent in voters}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -61,7 +62,7 @@ def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dic
       `meta` or else `cluster`
     """
     figures, calibration = Figures(), Calibration()
-    plain, rivals = _Difference(), defaultdict[str, _Difference](_Difference)
+    over_vote, over_agent = list[float](), defaultdict[str, list[float]](list)
     use: Use = defaultdict(Counter)
     topics: dict[str, Use] = {}
     texts: dict[str, Counter[str]] = {}
@@ -84,14 +85,14 @@ def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dic
         figures.mean(vote, "majority")
         figures.mean(tied, "tied")
         figures.mean(consensus - vote, "gain_tied" if tied else "gain_untied")
-        plain.add(consensus - vote)
+        over_vote.append(consensus - vote)
         figures.mean(len({turn["strategy"] for turn in turns}), "strategies_per_question")
         meta = row.get("meta") or {}
         if embed is not None:
             texts.setdefault(row["question"], Counter()).update(str(t["strategy"]) for t in turns)
         for turn, is_right in zip(turns, right, strict=True):
             name, strategy = turn["agent"], str(turn["strategy"])
-            rivals[name].add(consensus - is_right)
+            over_agent[name].append(consensus - is_right)
             figures.mean(is_right, "agent", name, "accuracy")
             figures.mean(turn["answer"] is None, "agent", name, "unreadable")
             figures.mean(is_right, "strategy", strategy, "accuracy")
@@ -109,7 +110,7 @@ def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dic
         report["gain_over_majority"] = report["consensus"] - report["majority"]
     if len(agents) > 1:
         best = max(agents, key=lambda name: agents[name]["accuracy"])
-        report |= _differences(plain, rivals[best], f"the best agent, {best}")
+        report |= _differences(over_vote, over_agent[best], f"the best agent, {best}")
     report |= calibration.report()
     used = sum(use.values(), Counter[str]())
     report["strategy"] = {
@@ -206,25 +207,17 @@ class Calibration:
         return {"ece": away / total, "reliability": bins}
 
 
-class _Difference:
-    """By how much the group is better than a rival, question by question."""
-
-    def __init__(self) -> None:
-        self._n, self._total, self._squares = 0, 0.0, 0.0
-
-    def add(self, difference: float) -> None:
-        self._n += 1
-        self._total += difference
-        self._squares += difference**2
-
-    def report(self) -> dict[str, float]:
-        mean = self._total / self._n
-        around = _SURE * math.sqrt(max(self._squares / self._n - mean**2, 0.0) / self._n)
-        return {"value": mean, "low": mean - around, "high": mean + around}
+def _interval(differences: Sequence[float]) -> dict[str, float]:
+    """By how much the group is better than a rival on average, with a 95% interval."""
+    mean = statistics.fmean(differences)
+    around = _SURE * statistics.pstdev(differences) / math.sqrt(len(differences))
+    return {"value": mean, "low": mean - around, "high": mean + around}
 
 
-def _differences(plain: _Difference, best: _Difference, best_agent: str) -> dict[str, Any]:
-    intervals = {"majority": plain.report(), "best_agent": best.report()}
+def _differences(
+    over_vote: Sequence[float], over_best: Sequence[float], best_agent: str
+) -> dict[str, Any]:
+    intervals = {"majority": _interval(over_vote), "best_agent": _interval(over_best)}
     rivals = {"majority": "a plain vote over the same answers", "best_agent": best_agent}
     contests = [Rivalry("the group's vote", rivals[name], intervals[name]) for name in intervals]
     return {"differences": intervals, "verdict": "; ".join(verdict(contests, "one agent alone"))}

@@ -149,10 +149,10 @@ class Candidates:
         there.
         """
         copied: Program = program.deepcopy()
-        given = self._given.seats()
+        seats = self._given.seats()
         for name, seat in copied.seats().items():
-            seat.predict.lm = given[name].predict.lm
-            seat.predict.config = dict(given[name].predict.config)
+            seat.predict.lm = seats[name].predict.lm
+            seat.predict.config = dict(seats[name].predict.config)
         for predictor in copied.predictors():
             predictor.demos = [dspy.Example(**demo) for demo in demos_of(predictor)]
         return copied
@@ -164,21 +164,20 @@ def prompts_of(program: Program) -> dict[str, dict[str, Any]]:
     Where they are chosen for each question, the demonstrations are all those there are to choose
     from.
     """
-    found = {
+    by_predictor = {
         name: {
             "instructions": predictor.signature.instructions,
             "demos": demos_of(predictor),
-            **({"thresholds": predictor.fields} if predictor.fields else {}),
         }
         for name, predictor in program.named_predictors()
     }
     if isinstance(program, NearestDemos):
-        for name, prompts in found.items():
+        for name, prompts in by_predictor.items():
             inner = name.removeprefix("program.")
             prompts["demos"] = [
                 dict(one.demos[inner]) for one in program.pool if inner in one.demos
             ]
-    return found
+    return by_predictor
 
 
 def demos_of(predictor: Any) -> list[dict[str, Any]]:

@@ -9,10 +9,10 @@ from ...modules.base.fence import cut, disarm, one_line
 from ...modules.reading.answers import score
 from ...modules.reading.grading import Graded
 from ...modules.reading.question import Question
+from ...modules.reports.forensics import DECIDERS
 from ...signatures import feedback as words
 
 MAX_QUOTE_CHARS = 300
-DECIDERS = ("judge", "supervisor")
 
 Turn = Mapping[str, Any]
 
@@ -131,8 +131,8 @@ class _Account:
                 if was != now:
                     others = [
                         name
-                        for name, said in latest.items()
-                        if name != agent and self._same(said, answer)
+                        for name, other in latest.items()
+                        if name != agent and self._same(other, answer)
                     ]
                     yield (words.WON_OVER if now else words.MISLED).format(
                         agent=agent,
@@ -172,7 +172,7 @@ class _Account:
             elif turn.get("step") is None:
                 heard[agent] = turn["answer"]
         answer = self.prediction.get("answer")
-        knew = [name for name, said in heard.items() if self.right(said)]
+        knew = [name for name, theirs in heard.items() if self.right(theirs)]
         if (
             not decider
             and len(heard) > 1
@@ -186,7 +186,7 @@ class _Account:
 
     def _verdict(self, turn: Turn, heard: Mapping[str, str | None]) -> Iterator[str]:
         agent, answer = turn["agent"], turn["answer"]
-        knew = [name for name, said in heard.items() if self.right(said)]
+        knew = [name for name, theirs in heard.items() if self.right(theirs)]
         if turn.get("step") == "retry":
             other = str(turn.get("worker"))
             before, hint = heard.get(other), quoted(turn.get("suggestion") or "", 160)
@@ -197,7 +197,9 @@ class _Account:
                 yield words.SILENT.format(agent=agent, others=_names(knew), gold=self.gold)
         elif self.right(answer):
             against = [
-                name for name, said in heard.items() if said is not None and not self.right(said)
+                name
+                for name, theirs in heard.items()
+                if theirs is not None and not self.right(theirs)
             ]
             if against:
                 yield words.FOUND.format(

@@ -67,23 +67,23 @@ class OptimizerMetric:
     ) -> Any:
         answer = None if pred is None else pred.get("answer")
         if pred_name is not None:
-            told = (
+            graded = (
                 None if self.grade is None else self.grade(gold, pred, trace, pred_name, pred_trace)
             )
-            if told is not None and told.feedback is not None:
-                return dspy.Prediction(score=told.score, feedback=told.feedback)
-            said = feedback(
-                gold, {} if pred is None else pred, self.seats.get(pred_name, pred_name), told
+            if graded is not None and graded.feedback is not None:
+                return dspy.Prediction(score=graded.score, feedback=graded.feedback)
+            words = feedback(
+                gold, {} if pred is None else pred, self.seats.get(pred_name, pred_name), graded
             )
             return dspy.Prediction(
-                score=value(gold, answer) if told is None else told.score, feedback=said
+                score=value(gold, answer) if graded is None else graded.score, feedback=words
             )
         if trace is not None:
             return self.demonstrable(gold, pred, trace)
-        found = value(gold, answer) if self.grade is None else self.grade(gold, pred).score
+        scored = value(gold, answer) if self.grade is None else self.grade(gold, pred).score
         if self.scored is not None:
-            self.scored(gold, pred, found)
-        return found
+            self.scored(gold, pred, scored)
+        return scored
 
     def demonstrable(self, gold: Question, pred: Any, trace: Any = ()) -> bool:
         """Whether what led to a prediction may be shown: it is right, or scores as a span answer

@@ -9,11 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import dspy
-import optuna
 from dspy.teleprompt.bootstrap_trace import bootstrap_trace_data
 from dspy.teleprompt.gepa import InstructionProposer
 from dspy.teleprompt.infer_rules import InferRules
-from dspy.teleprompt.reanchor import ReAnchor
 
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.registry import Registry
@@ -86,9 +84,8 @@ class PromptOptimizer:
 
     `instructs` and `demonstrates` say what it changes; `proposes` whether it asks the prompt LM;
     `learns` whether it needs learning questions beside those it selects by; `taught` whether a
-    teacher can write its demonstrations; `decides` whether it fits thresholds of decision outputs,
-    which a program has to have. `work` bounds what a
-    plan announces; what is really paid for, a budget bounds.
+    teacher can write its demonstrations. `work` bounds what a plan announces; what is really paid
+    for, a budget bounds.
     """
 
     name: str
@@ -101,7 +98,6 @@ class PromptOptimizer:
     proposes: bool = False
     learns: bool = True
     taught: bool = False
-    decides: bool = False
 
     def most_work(
         self, preset: str, *, learn: int, select: int, predictors: int
@@ -111,14 +107,14 @@ class PromptOptimizer:
         return self.work(SimpleNamespace(**sizes, **self.presets[preset]))
 
 
-def _checked(name: str, found: Any) -> PromptOptimizer:
+def _checked(name: str, thing: Any) -> PromptOptimizer:
     """An optimizer as it was imported; a preset that it does not have is without settings."""
-    if not isinstance(found, PromptOptimizer):
+    if not isinstance(thing, PromptOptimizer):
         raise UserError(
             f"{name} is not an optimizer: name a PromptOptimizer of folkmoot.optimizers.prompts"
         )
     return replace(
-        found, name=name, presets={preset: found.presets.get(preset, {}) for preset in PRESETS}
+        thing, name=name, presets={preset: thing.presets.get(preset, {}) for preset in PRESETS}
     )
 
 
@@ -129,18 +125,18 @@ def optimizer_of(name: str, preset: str) -> PromptOptimizer:
     """The optimizer of that name, or `module:Name`. Raises UserError with the nearest name, or for
     an unknown preset.
     """
-    found = OPTIMIZERS.spec(str(name))
-    if found is None or found.rest:
-        known = OPTIMIZERS.names()
-        meant = did_you_mean(name, known)
-        raise UserError(f"there is no optimizer {name!r}{meant}: choose one of {', '.join(known)}")
+    spec = OPTIMIZERS.spec(str(name))
+    if spec is None or spec.rest:
+        names = OPTIMIZERS.names()
+        meant = did_you_mean(name, names)
+        raise UserError(f"there is no optimizer {name!r}{meant}: choose one of {', '.join(names)}")
     if preset not in PRESETS:
         raise UserError(f"there is no preset {preset!r}: choose {', '.join(PRESETS)}")
-    optimizer: PromptOptimizer = found.thing
+    optimizer: PromptOptimizer = spec.thing
     return optimizer
 
 
-_FLAGS = ("instructs", "demonstrates", "proposes", "learns", "taught", "decides")
+_FLAGS = ("instructs", "demonstrates", "proposes", "learns", "taught")
 
 
 def _register(
@@ -230,70 +226,6 @@ def bootstrap(bench: Bench) -> list[Student]:
 )
 def bootstrap_rs(bench: Bench) -> list[Student]:
     return [bench.compiled(_random_search(bench), teacher=bench.teacher)]
-
-
-@_register(
-    "searches, for each agent, which of such questions to show",
-    "demonstrates learns taught",
-    lambda n: (n.learn + n.candidates * n.select, 0),
-    demos=(4, 8, 12),
-    labelled=(4, 4, 4),
-    candidates=(6, 12, 20),
-)
-def bootstrap_optuna(bench: Bench) -> list[Student]:
-    made = _DemonstrationSearch(bench)
-    return [bench.compiled(made, teacher=bench.teacher, max_demos=bench.settings["demos"])]
-
-
-class _DemonstrationSearch(dspy.BootstrapFewShotWithOptuna):  # type: ignore[misc]
-    """DSPy's search, with draws by the seed, and for programs in which some agents have no
-    demonstration to choose from.
-    """
-
-    def __init__(self, bench: Bench) -> None:
-        self._sampler = optuna.samplers.TPESampler(seed=bench.seed)
-        candidates = bench.settings["candidates"]
-        shown, threads = bench.shown, bench.threads
-        super().__init__(
-            bench.metric, num_candidate_programs=candidates, num_threads=threads, **shown
-        )
-
-    def compile(
-        self, student: Any, *, max_demos: int, trainset: Any, valset: Any, teacher: Any = None
-    ) -> Any:
-        self.student, self.valset = student.reset_copy(), valset
-        first = dspy.BootstrapFewShot(
-            metric=self.metric,
-            max_bootstrapped_demos=max_demos,
-            max_labeled_demos=self.max_labeled_demos,
-        )
-        self.compiled_teleprompter = first.compile(student, teacher=teacher, trainset=trainset)
-        study = optuna.create_study(direction="maximize", sampler=self._sampler)
-        study.optimize(self.objective, n_trials=self.num_candidate_sets)
-        return study.best_trial.user_attrs["program"]
-
-    def objective(self, trial: optuna.Trial) -> float:
-        candidate = self.student.reset_copy()
-        shown = {name: one.demos for name, one in self.compiled_teleprompter.named_predictors()}
-        for name, predictor in candidate.named_predictors():
-            if demos := shown[name]:
-                place = trial.suggest_int(f"demo_index_for_{name}", 0, len(demos) - 1)
-                predictor.demos = [demos[place]]
-        trial.set_user_attr("program", candidate)
-        score = dspy.Evaluate(devset=self.valset, metric=self.metric, num_threads=self.num_threads)
-        return float(score(candidate).score)
-
-
-@_register(
-    "fits the thresholds of decision outputs to the metric",
-    "learns decides",
-    lambda n: (n.passes * n.learn, 0),
-    passes=(45, 45, 45),
-)
-def reanchor(bench: Bench) -> list[Student]:
-    """One pass for each candidate threshold: the calls of all are the same, and paid for once."""
-    made = ReAnchor(metric=bench.metric, num_threads=bench.threads, require_cache=False)
-    return [bench.compiled(made, selecting=False)]
 
 
 @_register(
@@ -472,11 +404,11 @@ def _solved(
         for predictor, inputs, outputs in one["trace"]:
             if id(predictor) in names:
                 demos[names[id(predictor)]] = {**inputs, **dict(outputs)}
-    known = dict(question.inputs()) | {"answer": question.answer}
+    labelled = dict(question.inputs()) | {"answer": question.answer}
     kept = {}
     for name, predictor in student.program.named_predictors():
         copied = dspy.Predict(predictor.signature)
-        copied.demos = [dspy.Example(**demos.get(name, known))]
+        copied.demos = [dspy.Example(**demos.get(name, labelled))]
         kept[name] = next(iter(demos_of(copied)), None)
     return Shown(question.question, {name: demo for name, demo in kept.items() if demo})
 

@@ -69,15 +69,15 @@ class Proposer(dspy.BaseLM):  # type: ignore[misc]
         takes = getattr(self.lm, "takes", SAMPLING)
         sampling = {key: settings[key] for key in takes if settings.get(key) is not None}
         keys = [_key(asked, sampling, rollout, place) for place in range(settings.get("n") or 1)]
-        found = [self.kept.get(key) for key in keys]
-        missing = [place for place, text in enumerate(found) if text is None]
+        texts = [self.kept.get(key) for key in keys]
+        missing = [place for place, text in enumerate(texts) if text is None]
         if missing:
-            said = self._ask(asked, sampling, [(rollout, place) for place in missing])
-            for place, text in zip(missing, said, strict=True):
-                found[place] = text
+            replies = self._ask(asked, sampling, [(rollout, place) for place in missing])
+            for place, text in zip(missing, replies, strict=True):
+                texts[place] = text
                 if text is not None:
                     self.kept.put(keys[place], text)
-        return [text or NOTHING for text in found]
+        return [text or NOTHING for text in texts]
 
     async def acall(self, prompt: Any = None, messages: Any = None, **kwargs: Any) -> list[str]:
         raise NotImplementedError("optimizers ask for proposals one after the other")
@@ -97,12 +97,12 @@ class Proposer(dspy.BaseLM):  # type: ignore[misc]
 
         with self.control.working():
             try:
-                said = run_sync(self.control.attended, answer)
+                replies = run_sync(self.control.attended, answer)
             except LMError as problem:
                 self.control.failed(problem)
                 return [None] * len(samples)
         self.control.succeeded()
-        return list(said)
+        return list(replies)
 
     async def _sample(
         self, asked: list[tuple[str, str]], sampling: Mapping[str, Any], rollout: Any, place: int
@@ -150,12 +150,12 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
             empty = dict.fromkeys(fields, "")
             typed = [name for name, field in fields.items() if field.annotation is not str]
             if typed:
-                found = json_repair.loads(completion)
-                if not isinstance(found, dict) or not all(
-                    isinstance(found.get(name), dict) for name in typed
+                document = json_repair.loads(completion)
+                if not isinstance(document, dict) or not all(
+                    isinstance(document.get(name), dict) for name in typed
                 ):
                     raise
-                return {name: found.get(name) or "" for name in fields}
+                return {name: document.get(name) or "" for name in fields}
             if named := _named(completion, fields):
                 return {**empty, **named}
             meant = next((name for name in fields if name not in THOUGHTS), list(fields)[-1])
@@ -193,24 +193,26 @@ def program_page(program: Program) -> str:
 
 def _named(completion: str, fields: Mapping[str, Any]) -> dict[str, str]:
     """The fields of a reply that is a JSON object."""
-    found = json_repair.loads(completion) if completion.lstrip().startswith(("{", "```")) else None
+    document = (
+        json_repair.loads(completion) if completion.lstrip().startswith(("{", "```")) else None
+    )
     return (
-        {name: str(found[name]) for name in fields if found.get(name)}
-        if isinstance(found, dict)
+        {name: str(document[name]) for name in fields if document.get(name)}
+        if isinstance(document, dict)
         else {}
     )
 
 
 def _texts(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Role and text of each message; the texts of one in parts are joined."""
-    found = []
+    texts = []
     for message in messages:
         content = message.get("content") or ""
         parts = (
             [part.get("text") or "" for part in content] if isinstance(content, list) else [content]
         )
-        found.append((str(message["role"]), "".join(map(str, parts))))
-    return found
+        texts.append((str(message["role"]), "".join(map(str, parts))))
+    return texts
 
 
 def _key(

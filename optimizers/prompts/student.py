@@ -228,11 +228,11 @@ def in_order(steps: list[Any], predictors: list[Any]) -> list[Any]:
 
     def key(step: Any) -> tuple[int, int, str]:
         predictor, inputs, outputs = step
-        given = json.dumps(inputs, sort_keys=True, default=str)
+        written = json.dumps(inputs, sort_keys=True, default=str)
         return (
-            len(given),
+            len(written),
             places.get(id(predictor), -1),
-            given + json.dumps(dict(outputs), default=str),
+            written + json.dumps(dict(outputs), default=str),
         )
 
     return sorted(steps, key=key)

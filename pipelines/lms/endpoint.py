@@ -165,23 +165,23 @@ def failure_of(
     return CallError(f"{name} refused the request ({status}: {reason})")
 
 
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+
+
 def read_completion(text: str, name: str) -> Reply:
     """A chat completion in OpenAI's JSON form. Raises TransientError when `text` is none."""
     try:
         body = json.loads(text)
         choices = body["choices"]
         message = choices[0]["message"]
-        said = _text(message.get("content"))
+        answer = _text(message.get("content"))
         reasons = [one_line(str(one.get("finish_reason") or "stop"))[:40] for one in choices]
         reason = next((one for one in reasons if one not in KEEPABLE), reasons[0])
-        if not said and message.get("refusal"):
-            said, reason = _text(message["refusal"]), "refusal"
-        return Reply(said, reason, **tokens_in(body.get("usage"), said), body=body)
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
-        raise TransientError(
-            f"{name} answered 200 with something that is not a chat completion ({error_in(text)})",
-            "unreadable",
-        ) from None
+        if not answer and message.get("refusal"):
+            answer, reason = _text(message["refusal"]), "refusal"
+        return Reply(answer, reason, **tokens_in(body.get("usage"), answer), body=body)
+    except _UNREADABLE:
+        raise _unreadable(text, name, "a chat completion") from None
 
 
 def read_embeddings(text: str, name: str) -> Reply:
@@ -191,11 +191,14 @@ def read_embeddings(text: str, name: str) -> Reply:
         number = len(body["data"])
         prompt = _tokens((body.get("usage") or {}).get("prompt_tokens"))
         return Reply(f"{number} embeddings", "stop", prompt, 0, 0, 0, 0, body)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise TransientError(
-            f"{name} answered 200 with something that holds no embeddings ({error_in(text)})",
-            "unreadable",
-        ) from None
+    except _UNREADABLE:
+        raise _unreadable(text, name, "embeddings") from None
+
+
+def _unreadable(text: str, name: str, what: str) -> TransientError:
+    return TransientError(
+        f"{name} answered 200 with something that is not {what} ({error_in(text)})", "unreadable"
+    )
 
 
 def _text(content: Any) -> str:

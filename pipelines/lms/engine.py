@@ -229,11 +229,11 @@ class Engine:
         Raises UserError: unknown name, missing key or extra, unusable address.
         """
         provider, _, model = name.partition("/")
-        known = settings_now()
+        defaults = settings_now()
         endpoint: Transport
-        own, listed, given = DEFAULT_PROFILE, True, dict(embedded or {})
+        own, listed, server = DEFAULT_PROFILE, True, dict(embedded or {})
         if not model:
-            names = full_names() | {known: f"local/{known}" for known in KNOWN}
+            names = full_names() | {local: f"local/{local}" for local in KNOWN}
             close = closest(name, names)
             meant = "" if close is None else f" (did you mean {names[close]!r}?)"
             raise UserError(
@@ -250,14 +250,14 @@ class Engine:
                 )
             endpoint = local = LocalEndpoint(
                 model,
-                threads=given.get("threads") or known.threads or 1,
-                context=given.get("context"),
-                slots=given.get("slots") or 1,
+                threads=server.get("threads") or defaults.threads or 1,
+                context=server.get("context"),
+                slots=server.get("slots") or 1,
                 timeout=timeout or ATTEMPT_SECONDS,
             )
             own = local.profile
             local.plain |= profile(own).layout == "plain"
-            concurrency, prices = given.get("slots") or 1, Prices(0.0, 0.0)
+            concurrency, prices = server.get("slots") or 1, Prices(0.0, 0.0)
         elif provider != "openai":
             from .hosted import LiteLLMEndpoint
 
@@ -266,10 +266,10 @@ class Engine:
             )
             endpoint.check_settings(settings or {})
         else:
-            base, key = api_base or known.openai_base_url, api_key or known.openai_key()
+            base, key = api_base or defaults.openai_base_url, api_key or defaults.openai_key()
             endpoint = HttpEndpoint(base, model, api_key=key, timeout=timeout or CALL_SECONDS)
-            listed = endpoint.name == known.default_openai_base_url
-            if key is None and api_base is None and base == known.default_openai_base_url:
+            listed = endpoint.name == defaults.default_openai_base_url
+            if key is None and api_base is None and base == defaults.default_openai_base_url:
                 raise UserError(
                     f"{name} needs a key: set OPENAI_API_KEY, or give --api-base for an endpoint "
                     f"of your own"
@@ -337,7 +337,11 @@ class Engine:
         elif fields and self.profile.constrain == "grammar":
             body["fields"] = fields
         elif config.response_format:
-            body["response_format"] = _openai_format(config.response_format)
+            form = dict(config.response_format)  # in DSPy's own shape
+            if form.get("type") == "json_schema":
+                del form["type"]
+                form = {"type": "json_schema", "json_schema": {"name": "reply", **form}}
+            body["response_format"] = form
         return body, extra.get("rollout")
 
     def key(self, payload: Mapping[str, Any], rollout: int | str | None) -> str:
@@ -479,14 +483,11 @@ class Engine:
                     reply = await endpoint.send(call.payload)
                 booked = self._entry(call, reply, number)
                 return reply if call.whole else replace(reply, body=None)
-            except TransientError as problem:
-                if problem.kind == "unreadable":
+            except (TransientError, CallError) as problem:
+                kind = getattr(problem, "kind", None)
+                if kind == "unreadable":
                     booked = self._entry(call, Reply("", "", None, None), number)
-                elif problem.kind not in MAY_BE_BILLED:
-                    booked = None
-                raise
-            except CallError as problem:
-                if not isinstance(problem, TooLargeError):
+                elif kind not in MAY_BE_BILLED and not isinstance(problem, TooLargeError):
                     booked = None
                 raise
             except TimeoutError:
@@ -534,8 +535,7 @@ class Engine:
         for store in stores:
             if (fields := store.get(key)) is not None:
                 reply = Reply(**fields)
-                kept = "cache" if isinstance(store, CallCache) else "records"
-                _LOG.info("%s: answered from the %s", self.identity, kept)
+                _LOG.info("%s: answered from %s", self.identity, type(store).__name__)
                 self._keep(stores, key, reply)
                 return reply
         return None
@@ -624,11 +624,3 @@ def _seconds_left(grace: float = 0.0) -> list[float]:
     """What the time budgets leave, each with the grace added."""
     left = [account.seconds_left for account in ACCOUNTS.get()]
     return [seconds + grace for seconds in left if seconds is not None]
-
-
-def _openai_format(form: Mapping[str, Any]) -> dict[str, Any]:
-    """DSPy's canonical response format back in OpenAI's shape."""
-    if form.get("type") != "json_schema":
-        return dict(form)
-    rest = {name: value for name, value in form.items() if name != "type"}
-    return {"type": "json_schema", "json_schema": {"name": "reply", **rest}}

@@ -139,7 +139,7 @@ class _Call:
             if usage is not None and not self.stray:
                 record_call(usage, replace(usage, cached_calls=0))
             if self.watched is not None:
-                self.watched.end(usage)
+                self.watched.ended, self.watched.usage = time.time_ns(), usage
                 if isinstance(problem, Exception):
                     self.watched.error = without_keys(said_by(problem), [self.lm])
                 elif outputs is not None:

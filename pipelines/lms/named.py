@@ -21,11 +21,12 @@ from .store import CallStore, lm_record, read_lms
 
 REASONING_TAKES = ("seed",)
 EMBEDDED = ("threads", "context", "slots")
-LOCAL_MAX_TOKENS = 1024
-"""Tokens of an embedded LM's reply at most, unless told otherwise: nothing else ends one that
-repeats.
-"""
 """Settings of LMs in this process."""
+
+LOCAL_MAX_TOKENS = 1024
+"""The most tokens of an embedded LM's reply where no limit is set: nothing else ends a reply that
+repeats itself.
+"""
 
 __all__ = ["DEFAULT_LM", "SAMPLING", "SETTINGS", "engine_of", "lm", "lm_identity", "settings_of"]
 
@@ -184,14 +185,12 @@ def lm_identity(language_model: Any) -> LMFields | None:
 
 def _prices(name: str, price: Sequence[float | None]) -> Prices:
     each = price[:-1] if isinstance(price, Prices) else price
-    prices = [usd for usd in each if usd is not None]
-    if None in each[:2] or not 2 <= len(each) < len(Prices._fields):
-        prices = []
-    if not prices or not all(0 <= usd < float("inf") for usd in prices):
+    right = 2 <= len(each) < len(Prices._fields) and None not in each[:2]
+    if not right or not all(usd is None or 0 <= usd < float("inf") for usd in each):
         raise UserError(
             f"the price of {name} is {price!r}: give USD per prompt token and per completion token"
         )
-    return price if isinstance(price, Prices) else Prices(prices[0], prices[1], *price[2:])  # type: ignore[arg-type]
+    return Prices(*price)  # type: ignore[arg-type]
 
 
 def _check_embedded(name: str, settings: Mapping[str, int | None]) -> None:
@@ -200,7 +199,7 @@ def _check_embedded(name: str, settings: Mapping[str, int | None]) -> None:
             continue
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise UserError(f"{key} is {value!r}: give a whole number of at least 1")
-        # --threads is said for all LMs of a run
+        # --threads is meant for all LMs of a run
         if key != "threads" and not name.startswith("local/"):
             raise UserError(f"{name} has no {key}, which is for embedded LMs: leave it out")
 

@@ -33,9 +33,6 @@ class SeenCall:
     usage: Usage | None = None
     error: str | None = None
 
-    def end(self, usage: Usage | None) -> None:
-        self.ended, self.usage = time.time_ns(), usage
-
 
 WATCHED: ContextVar[list[SeenCall] | None] = ContextVar("folkmoot_seen_calls", default=None)
 """Where the calls of the question in progress are noted; None where nobody watches."""
@@ -49,14 +46,13 @@ async def watch(
 ) -> Reply:
     """Await an answer and note the call, failed ones too."""
     call = SeenCall(ASKER.get(), model, request)
-    usage = None
     seen.append(call)
     try:
-        reply, usage = await answering
+        reply, call.usage = await answering
         call.text = reply.text
         return reply
     except Exception as problem:
         call.error = said_by(problem)
         raise
     finally:
-        call.end(usage)
+        call.ended = time.time_ns()

@@ -49,8 +49,7 @@ class CallStore:
         self.readonly = readonly
         self._path = folder / CALLS
         self._lock = threading.Lock()
-        self._places: dict[bytes, tuple[int, int]] = {}
-        self._incomplete: set[bytes] = set()
+        self._places: dict[bytes, tuple[int, int, bool]] = {}  # start, length, ended well
         self._read_to = 0
         self._file: int | None = None
         self._journal: Journal | None = None
@@ -73,16 +72,17 @@ class CallStore:
     def __len__(self) -> int:
         with self._lock:
             self._scan()
-            return len(self._places) - len(self._incomplete)
+            return sum(ended_well for _, _, ended_well in self._places.values())
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The recorded reply, with the fields of `Reply`, or None."""
         name = bytes.fromhex(key)
         with self._lock:
-            if name not in self._places or name in self._incomplete:
-                self._scan()
             place = self._places.get(name)
-            if place is None or (name in self._incomplete and not self.readonly):
+            if place is None or not place[2]:
+                self._scan()
+                place = self._places.get(name)
+            if place is None or not (place[2] or self.readonly):
                 return None
             line = os.pread(self._descriptor(), place[1], place[0])
         reply: dict[str, Any] = json.loads(line)["reply"]
@@ -92,8 +92,8 @@ class CallStore:
         """The key and the line of every recorded call that ended well."""
         with self._lock:
             self._scan()
-            for key, (start, length) in self._places.items():
-                if key not in self._incomplete:
+            for key, (start, length, ended_well) in self._places.items():
+                if ended_well:
                     yield key, os.pread(self._descriptor(), length, start)
 
     def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
@@ -104,8 +104,8 @@ class CallStore:
         with self._lock:
             try:
                 self._scan()
-                incomplete = name in self._incomplete
-                if name in self._places and not (incomplete and Reply(**reply).complete):
+                place = self._places.get(name)
+                if place is not None and (place[2] or not Reply(**reply).complete):
                     return
                 if self._journal is None:
                     self._journal = Journal(self._path)
@@ -140,17 +140,10 @@ class CallStore:
             # A torn line is that of a killed process: its call was never acknowledged.
             with suppress(ValueError, TypeError, AttributeError):
                 if record is not None and is_reply(record["reply"]):
-                    self._index(bytes.fromhex(record["key"]), (start, len(line)), record["reply"])
-
-    def _index(self, name: bytes, place: tuple[int, int], reply: Mapping[str, Any]) -> None:
-        """Note where a reply stands: of several for a key, the first one that ended well."""
-        if name in self._places and name not in self._incomplete:
-            return
-        if Reply(**reply).complete:
-            self._incomplete.discard(name)
-        else:
-            self._incomplete.add(name)
-        self._places[name] = place
+                    name, reply = bytes.fromhex(record["key"]), Reply(**record["reply"])
+                    # Of several replies for a key, the first one that ended well counts.
+                    if name not in self._places or not self._places[name][2]:
+                        self._places[name] = (start, len(line), reply.complete)
 
 
 class CallCache:
@@ -285,27 +278,23 @@ def open_cache(wanted: bool = True) -> Iterator[CallCache | None]:
     Warns, and gives None, where the folder is a link or somebody else may have filled it.
     """
     limits = settings()
-    if not wanted or not limits.calls_mb:
-        yield None
-        return
-    folder = limits.cache / "calls"
-    try:
-        own_folder(folder)
-    except OSError as problem:
-        warnings.warn(
-            f"the call cache {folder} cannot be used ({problem.strerror}): calls are made "
-            f"without it; delete "
-            "it, or set FOLKMOOT_CACHE to a folder of your own",
-            RuntimeWarning,
-            stacklevel=4,
-        )
-        yield None
-        return
-    cache = CallCache(folder, limits.calls_mb * 2**20)
+    folder, cache = limits.cache / "calls", None
+    if wanted and limits.calls_mb:
+        try:
+            own_folder(folder)
+            cache = CallCache(folder, limits.calls_mb * 2**20)
+        except OSError as problem:
+            warnings.warn(
+                f"the call cache {folder} cannot be used ({problem.strerror}): calls are made "
+                "without it; delete it, or set FOLKMOOT_CACHE to a folder of your own",
+                RuntimeWarning,
+                stacklevel=4,
+            )
     try:
         yield cache
     finally:
-        cache.close()
+        if cache is not None:
+            cache.close()
 
 
 ACTIVE_CACHE: ContextVar[CallCache | None] = ContextVar("folkmoot_call_cache", default=None)

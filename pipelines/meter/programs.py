@@ -11,13 +11,15 @@ import os
 import shlex
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from types import SimpleNamespace
+from typing import IO, Any
 
 import dspy
 
-from ...modules.base.calls import FatalCallError, note_transcribed
+from ...modules.base.calls import FatalCallError
 from ...modules.base.errors import UserError
 from ...modules.base.registry import refuse_from_file
 from ...modules.protocols.declaration import Protocol
@@ -25,16 +27,13 @@ from ...modules.protocols.foreign import ENDPOINT, Foreign
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, TurnFields
 from ..base.settings import settings
-from .server import Endpoint, MeteredQuestion, metered_endpoint
+from .server import Endpoint, metered_endpoint
 
 COMMAND = "cmd:"
 """What a command begins with where programs are named."""
 
 MOST_OUTPUT = 1_000_000
-"""Bytes of a command's output that are kept, the last ones."""
-
-DRAIN_SECONDS = 1.0
-"""How long the rest of a command's output is read after it has ended."""
+"""Bytes of a command's output that are read, the last ones."""
 
 QUIET = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "OTEL_SDK_DISABLED": "true"}
 """Frameworks that would send prompts to somebody else do not, with these."""
@@ -42,21 +41,6 @@ QUIET = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "OTEL_SDK_DISABLED": "true"}
 
 class CommandError(RuntimeError):
     """A command that ended badly on a question, which becomes an error row."""
-
-
-@dataclass
-class ModelPredictor:
-    """Stands where a predictor stands in other seats, and holds the LM of one model's name."""
-
-    lm: dspy.LM | None = None
-
-
-@dataclass
-class ModelSeat:
-    """A name that a program gives as `model`, as a seat that can be given an LM."""
-
-    name: str
-    predict: ModelPredictor = field(default_factory=ModelPredictor)
 
 
 class Metered(Foreign):
@@ -70,7 +54,7 @@ class Metered(Foreign):
         self, module: Any, inputs: Mapping[str, str] | None = None, spec: str | None = None
     ) -> None:
         super().__init__(module, inputs, spec)
-        self.models: dict[str, ModelSeat] = {}
+        self.models: dict[str, Any] = {}
 
     def seats(self) -> dict[str, Any]:
         """The names that the program gives as `model`, as far as they were given an LM."""
@@ -88,18 +72,19 @@ class Metered(Foreign):
     def assign(self, lms: Mapping[str, Any] | None) -> None:
         """Give names that the program uses for models LMs of their own; any name may be given."""
         for name, lm in (lms or {}).items():
-            self.models.setdefault(name, ModelSeat(name)).predict.lm = lm
+            self.models.setdefault(name, SimpleNamespace(name=name, predict=SimpleNamespace()))
+            self.models[name].predict.lm = lm
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         """`unmetered`: on how many questions it made no call through the meter, if on any."""
         silent = sum(row["error"] is None and row["usage"]["calls"] == 0 for row in rows)
         return {"unmetered": silent} if silent else {}
 
-    async def _asked(self, *given: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
+    async def _asked(self, *arguments: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
         lms = {name: seat.predict.lm for name, seat in self.models.items() if seat.predict.lm}
         async with metered_endpoint(lms, dspy.settings.lm) as (endpoint, session):
-            said = await self._call(*given, **fields, **{ENDPOINT: endpoint})
-        return said, transcript_of(session)
+            answer = await self._call(*arguments, **fields, **{ENDPOINT: endpoint})
+        return answer, session.turns
 
 
 class Command(Metered):
@@ -119,7 +104,7 @@ class Command(Metered):
     UserError for a command that is empty or cannot be started.
     """
 
-    protocol = Protocol("command", named=False, title=lambda described: str(described["command"]))
+    protocol = Protocol("command")
 
     def __init__(
         self,
@@ -175,17 +160,16 @@ class Start:
 
     async def __call__(self, question: Question, endpoint: Endpoint) -> Any:
         """The command's answer to one question. Raises CommandError where it gives none."""
-        printed, complaint = await _Output.open(), await _Output.open()
-        try:
-            code = await self._code(question, endpoint, printed.end, complaint.end)
-        finally:
-            await asyncio.gather(printed.close(), complaint.close())
-        if code != 0:
-            reason = complaint.last_line()[:500] or "it printed no reason"
-            raise CommandError(f"the command ended with code {code}: {reason}")
-        return _answer(printed.last_line())
+        with TemporaryFile() as printed, TemporaryFile() as complaint:
+            code = await self._code(question, endpoint, printed, complaint)
+            if code != 0:
+                reason = _last_line(complaint)[:500] or "it printed no reason"
+                raise CommandError(f"the command ended with code {code}: {reason}")
+            return _answer(_last_line(printed))
 
-    async def _code(self, question: Question, endpoint: Endpoint, out: int, err: int) -> int:
+    async def _code(
+        self, question: Question, endpoint: Endpoint, out: IO[bytes], err: IO[bytes]
+    ) -> int:
         """The exit code of the command, of which nothing is left running."""
         try:
             process = await asyncio.create_subprocess_exec(
@@ -203,9 +187,6 @@ class Start:
                 f"the command {self.words[0]!r} cannot be started ({problem.strerror}): check its "
                 "name, and that it may be run"
             ) from None
-        finally:
-            os.close(out)
-            os.close(err)
         assert process.stdin is not None
         try:
             async with asyncio.timeout(self.timeout):
@@ -220,8 +201,8 @@ class Start:
 
     def _environment(self, endpoint: Endpoint) -> dict[str, str]:
         """This process's environment with the meter in place of keys and addresses."""
-        known = settings()
-        environment = known.environment_without(known.key_names() - set(self.pass_env))
+        defaults = settings()
+        environment = defaults.environment_without(defaults.key_names() - set(self.pass_env))
         # A proxy of this machine's would not find the meter.
         direct = [environment.get(name) for name in ("NO_PROXY", "no_proxy")]
         no_proxy = ",".join([*dict.fromkeys(filter(None, direct)), "127.0.0.1"])
@@ -278,65 +259,11 @@ def takes_endpoint(function: Any) -> bool:
         return False
 
 
-def transcript_of(session: MeteredQuestion) -> list[TurnFields]:
-    """The calls of a question as the turns of a transcript."""
-    turns: list[TurnFields] = []
-    for number, call in enumerate(session.calls, 1):
-        usage = call.usage.to_dict()
-        note_transcribed(usage, call.usage)
-        turns.append(
-            {
-                "agent": call.model,
-                "round": number,
-                "answer": None,
-                "text": call.text,
-                "usage": usage,
-                "step": "call",
-            }
-        )
-    return turns
-
-
-@dataclass
-class _Output:
-    """The end of what a process prints, read while it runs, so that nothing blocks.
-
-    The pipe is not asyncio's own, which would wait for every process that holds it open.
-    """
-
-    end: int
-    kept: bytearray = field(default_factory=bytearray)
-    _reading: asyncio.Task[None] | None = None
-
-    @classmethod
-    async def open(cls) -> _Output:
-        source, end = os.pipe()
-        stream = asyncio.StreamReader()
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(source, "rb")
-        )
-        output = cls(end)
-        output._reading = asyncio.create_task(output._read(stream, transport))
-        return output
-
-    async def _read(self, stream: asyncio.StreamReader, transport: asyncio.BaseTransport) -> None:
-        try:
-            while part := await stream.read(65_536):
-                self.kept += part
-                del self.kept[:-MOST_OUTPUT]
-        finally:
-            transport.close()
-
-    async def close(self) -> None:
-        """Stop reading, soon also where what left the command's group holds the pipe open."""
-        assert self._reading is not None
-        await asyncio.wait([self._reading], timeout=DRAIN_SECONDS)
-        self._reading.cancel()
-        await asyncio.gather(self._reading, return_exceptions=True)
-
-    def last_line(self) -> str:
-        lines = [line.strip() for line in self.kept.decode("utf-8", "replace").splitlines()]
-        return next((line for line in reversed(lines) if line), "")
+def _last_line(file: IO[bytes]) -> str:
+    """The last line of a file that has text, sought in its end alone."""
+    file.seek(max(0, file.seek(0, os.SEEK_END) - MOST_OUTPUT))
+    lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
+    return next((line for line in reversed(lines) if line), "")
 
 
 def _answer(line: str) -> Any:

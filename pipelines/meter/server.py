@@ -11,17 +11,19 @@ import asyncio
 import json
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
-from typing import Any
+from weakref import WeakKeyDictionary
 
 import dspy
 from aiohttp import web
 
-from ...modules.base.calls import CallError, FatalCallError, Usage, asking
+from ...modules.base.calls import CallError, FatalCallError, asking, note_transcribed
+from ...modules.base.connections import of_loop
 from ...modules.base.errors import UserError, said_by
+from ...modules.reading.row import TurnFields
 from ..base.budget import BudgetSpent
 from ..lms.named import engine_of
 from . import translate
@@ -57,15 +59,6 @@ class Endpoint:
         return self.base_url.removesuffix("/v1")
 
 
-@dataclass(frozen=True)
-class MeteredCall:
-    """One call that a program made: the LM's name, the reply's text, and what it took."""
-
-    model: str
-    text: str
-    usage: Usage
-
-
 @dataclass
 class MeteredQuestion:
     """One question under way: whose calls they are, and what came of them."""
@@ -73,7 +66,8 @@ class MeteredQuestion:
     lms: Mapping[str, dspy.LM]
     rest: dspy.LM | None
     context: Context = field(default_factory=copy_context)
-    calls: list[MeteredCall] = field(default_factory=list)
+    turns: list[TurnFields] = field(default_factory=list)
+    """The calls that the program made, as the turns of a transcript."""
     ended: FatalCallError | None = None
     """What no further call of the run can be made for, such as a spent budget."""
     under_way: set[asyncio.Task[Json]] = field(default_factory=set)
@@ -81,8 +75,8 @@ class MeteredQuestion:
 
     @property
     def model(self) -> str:
-        known = [*([self.rest] if self.rest else []), *self.lms.values()]
-        return str(known[0].model) if known else ""
+        lms = [*([self.rest] if self.rest else []), *self.lms.values()]
+        return str(lms[0].model) if lms else ""
 
     async def ask(self, body: Json) -> Json:
         """The reply to a request for a chat completion, or for embeddings where it has no messages.
@@ -122,7 +116,17 @@ class MeteredQuestion:
         except FatalCallError as problem:
             self.ended = self.ended or problem
             raise
-        self.calls.append(MeteredCall(name or engine.model, _text_of(reply), usage))
+        self.turns.append(
+            {
+                "agent": name or engine.model,
+                "round": len(self.turns) + 1,
+                "answer": None,
+                "text": _text_of(reply),
+                "usage": usage.to_dict(),
+                "step": "call",
+            }
+        )
+        note_transcribed(self.turns[-1]["usage"], usage)
         return reply
 
     async def settle(self) -> None:
@@ -158,7 +162,7 @@ class _Server:
         self.sessions[token] = session
         async with self._starting:
             if self._runner is None:
-                app = web.Application(client_max_size=MOST_BYTES, middlewares=[_in_a_sentence])
+                app = web.Application(client_max_size=MOST_BYTES)
                 app.router.add_route("*", "/q/{token}/{path:.*}", self._answer)
                 runner = web.AppRunner(app, access_log=None)
                 await runner.setup()
@@ -188,8 +192,8 @@ class _Server:
             return web.json_response({"object": "list", "data": models})
         protocol = translate.PROTOCOLS.get(path)
         if protocol is None or request.method != "POST":
-            known = ", ".join(f"/v1/{name}" for name in translate.PROTOCOLS)
-            return _problem(404, f"the meter has no /{path} for {request.method}: it has {known}")
+            paths = ", ".join(f"/v1/{name}" for name in translate.PROTOCOLS)
+            return _problem(404, f"the meter has no /{path} for {request.method}: it has {paths}")
         try:
             body = json.loads(await request.read())
         except ValueError:
@@ -198,45 +202,28 @@ class _Server:
             return _problem(400, "the request's body is not a JSON object")
         try:
             reply, events = await protocol(body, session.ask)
-        except BadRequest as problem:
-            return _problem(400, str(problem))
-        except BudgetSpent as problem:
-            return _problem(402, str(problem))
-        except FatalCallError as problem:
-            return _problem(403, str(problem))
-        except CallError as problem:
-            return _problem(502, said_by(problem))
-        except Exception as problem:  # of a translator that meets a request of another form
-            return _problem(400, f"the request cannot be read: {said_by(problem)}")
+        except Exception as problem:
+            return _problem(*_status_of(problem))
         if not body.get("stream"):
             return web.json_response(reply)
-        return await _streamed(request, events)
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        for event in events:
+            await response.write(event)
+        await response.write_eof()
+        return response
 
 
-async def _streamed(
-    request: web.Request, events: Sequence[tuple[str | None, Any]]
-) -> web.StreamResponse:
-    """A complete reply as server-sent events, each with its name where it has one."""
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
-    await response.prepare(request)
-    for name, data in events:
-        head = f"event: {name}\n" if name else ""
-        text = data if isinstance(data, str) else json.dumps(data)
-        await response.write(f"{head}data: {text}\n\n".encode())
-    await response.write_eof()
-    return response
-
-
-@web.middleware
-async def _in_a_sentence(
-    request: web.Request, handler: Callable[[web.Request], Any]
-) -> web.StreamResponse:
-    """What the web framework refuses, such as too long a body, in the form of other errors."""
-    try:
-        answer: web.StreamResponse = await handler(request)
-    except web.HTTPException as problem:
-        return _problem(problem.status, f"{problem.reason}: {request.method} {request.path}")
-    return answer
+def _status_of(problem: Exception) -> tuple[int, str]:
+    """The HTTP status and the sentence that a program is told instead of a reply."""
+    if isinstance(problem, BadRequest):
+        return 400, str(problem)
+    if isinstance(problem, FatalCallError):
+        return 402 if isinstance(problem, BudgetSpent) else 403, str(problem)
+    if isinstance(problem, CallError):
+        return 502, said_by(problem)
+    # of a translator that meets a request of another form
+    return 400, f"the request cannot be read: {said_by(problem)}"
 
 
 def _problem(status: int, sentence: str) -> web.Response:
@@ -247,7 +234,7 @@ def _problem(status: int, sentence: str) -> web.Response:
     return web.json_response({"type": "error", "error": error}, status=status, headers=headers)
 
 
-_SERVERS: dict[asyncio.AbstractEventLoop, _Server] = {}
+_SERVERS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Server] = WeakKeyDictionary()
 
 
 @asynccontextmanager
@@ -266,9 +253,7 @@ async def metered_endpoint(
     if rest is None and not lms:
         raise UserError("no LM is set: give --lm NAME, or lm=fm.lm('NAME')")
     loop = asyncio.get_running_loop()
-    for old in [known for known in _SERVERS if known.is_closed()]:
-        del _SERVERS[old]
-    server = _SERVERS.setdefault(loop, _Server())
+    server = of_loop(_SERVERS, _Server)
     session = MeteredQuestion(lms, rest)
     token = await server.open(session)
     address = f"http://127.0.0.1:{server.port}/q/{token}/v1"

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
 """A JSON object of somebody else's protocol."""
 
-Events: TypeAlias = list[tuple[str | None, Any]]
-"""Server-sent events: each one's name, None where the protocol has none, and its data."""
+Events: TypeAlias = Iterable[bytes]
+"""The server-sent events of a streamed reply."""
 
 Ask: TypeAlias = Callable[[Json], Awaitable[Json]]
 """Asks for the chat completion of a request, or for embeddings."""
@@ -32,7 +32,7 @@ async def chat_completions(body: Json, ask: Ask) -> tuple[Json, Events]:
     if not isinstance(body.get("messages"), list):
         raise BadRequest("the request has no list of 'messages'")
     completion = await ask(body)
-    return completion, list(_chunks(completion, body)) if body.get("stream") else []
+    return completion, _chunks(completion, body)
 
 
 async def embeddings(body: Json, ask: Ask) -> tuple[Json, Events]:
@@ -42,7 +42,13 @@ async def embeddings(body: Json, ask: Ask) -> tuple[Json, Events]:
     return await ask(body), []
 
 
-def _chunks(completion: Json, body: Json) -> Iterator[tuple[str | None, Any]]:
+def event(name: str | None, data: Any) -> bytes:
+    """A server-sent event, with its name where the protocol has one."""
+    head = f"event: {name}\n" if name else ""
+    return f"{head}data: {data if isinstance(data, str) else json.dumps(data)}\n\n".encode()
+
+
+def _chunks(completion: Json, body: Json) -> Iterator[bytes]:
     """A whole completion as a stream of chunks."""
     head = {name: value for name, value in completion.items() if name not in ("choices", "usage")}
     head["object"] = "chat.completion.chunk"
@@ -52,12 +58,12 @@ def _chunks(completion: Json, body: Json) -> Iterator[tuple[str | None, Any]]:
             delta["tool_calls"] = [{**call, "index": place} for place, call in enumerate(calls)]
         ends = {"index": choice.get("index", 0), "finish_reason": None}
         logprobs = {"logprobs": choice["logprobs"]} if choice.get("logprobs") else {}
-        yield None, {**head, "choices": [{**ends, "delta": delta, **logprobs}]}
+        yield event(None, {**head, "choices": [{**ends, "delta": delta, **logprobs}]})
         ends["finish_reason"] = choice.get("finish_reason") or "stop"
-        yield None, {**head, "choices": [{**ends, "delta": {}}]}
+        yield event(None, {**head, "choices": [{**ends, "delta": {}}]})
     if (body.get("stream_options") or {}).get("include_usage"):
-        yield None, {**head, "choices": [], "usage": completion.get("usage")}
-    yield None, "[DONE]"
+        yield event(None, {**head, "choices": [], "usage": completion.get("usage")})
+    yield event(None, "[DONE]")
 
 
 @cache
@@ -93,37 +99,17 @@ async def responses(body: Json, ask: Ask) -> tuple[Json, Events]:
         responses_api_request=options,
         chat_completion_response=_model_response(completion),
     )
-    reply: Json = answer.model_dump(mode="json", exclude_none=True)
-    return reply, list(_response_events(reply)) if body.get("stream") else []
+    return answer.model_dump(mode="json", exclude_none=True), _response_events(answer)
 
 
-def _response_events(reply: Json) -> Iterator[tuple[str | None, Any]]:
-    """A whole response as the events of a stream."""
-    number = 0
+def _response_events(answer: Any) -> Iterator[bytes]:
+    """A whole response as the events of a stream, in LiteLLM's words."""
+    from litellm.responses.streaming_iterator import build_synthetic_response_events
 
-    def event(name: str, **data: Any) -> tuple[str, Json]:
-        nonlocal number
-        number += 1
-        return name, {"type": name, "sequence_number": number - 1, **data}
-
-    begun = {**reply, "status": "in_progress", "output": []}
-    yield event("response.created", response=begun)
-    for place, item in enumerate(reply.get("output") or []):
-        at = {"output_index": place, "item_id": item.get("id", f"item_{place}")}
-        empty = {**item, "content": []} if "content" in item else item
-        yield event("response.output_item.added", output_index=place, item=empty)
-        if item.get("type") == "function_call":
-            arguments = item.get("arguments", "")
-            yield event("response.function_call_arguments.delta", **at, delta=arguments)
-            yield event("response.function_call_arguments.done", **at, arguments=arguments)
-        for index, part in enumerate(item.get("content") or []):
-            here, text = {**at, "content_index": index}, part.get("text", "")
-            yield event("response.content_part.added", **here, part={**part, "text": ""})
-            yield event("response.output_text.delta", **here, delta=text, logprobs=[])
-            yield event("response.output_text.done", **here, text=text, logprobs=[])
-            yield event("response.content_part.done", **here, part=part)
-        yield event("response.output_item.done", output_index=place, item=item)
-    yield event("response.completed", response=reply)
+    made = build_synthetic_response_events(transformed=answer, logging_obj=None, chunk_size=1000)
+    for number, one in enumerate(made):
+        data = one.model_dump(mode="json", exclude_none=True)
+        yield event(data["type"], {**data, "sequence_number": number})
 
 
 async def messages(body: Json, ask: Ask) -> tuple[Json, Events]:
@@ -136,36 +122,15 @@ async def messages(body: Json, ask: Ask) -> tuple[Json, Events]:
     answer = translator.translate_openai_response_to_anthropic(_model_response(completion), names)
     reply: Json = dict(answer)
     reply["content"] = [_as_json(part) for part in reply.get("content") or []]
-    return reply, list(_message_events(reply)) if body.get("stream") else []
+    return reply, _message_events(reply)
 
 
-def _message_events(reply: Json) -> Iterator[tuple[str | None, Any]]:
-    """A whole message as the events of a stream."""
-    start = {**reply, "content": [], "stop_reason": None}
-    yield "message_start", {"type": "message_start", "message": start}
-    for index, part in enumerate(reply["content"]):
-        kind = part["type"]
-        emptied: dict[str, Json] = {"text": {"text": ""}, "tool_use": {"input": {}}}
-        empty = emptied.get(kind, {})
-        opened = {"type": "content_block_start", "index": index, "content_block": {**part, **empty}}
-        yield "content_block_start", opened
-        if kind == "text":
-            delta = {"type": "text_delta", "text": part["text"]}
-        elif kind == "tool_use":
-            delta = {"type": "input_json_delta", "partial_json": _text_of(part["input"])}
-        else:
-            delta = {}
-        if delta:
-            data = {"type": "content_block_delta", "index": index, "delta": delta}
-            yield "content_block_delta", data
-        yield "content_block_stop", {"type": "content_block_stop", "index": index}
-    ends = {"stop_reason": reply.get("stop_reason"), "stop_sequence": None}
-    yield "message_delta", {"type": "message_delta", "delta": ends, "usage": reply.get("usage")}
-    yield "message_stop", {"type": "message_stop"}
+def _message_events(reply: Json) -> Iterator[bytes]:
+    """A whole message as the events of a stream, in LiteLLM's words."""
+    from litellm.llms.anthropic.messages.native import fake_stream_iterator
 
-
-def _text_of(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    stream: Any = fake_stream_iterator.FakeAnthropicMessagesStreamIterator
+    return iter(stream(reply))
 
 
 def _as_json(part: Any) -> Json:

@@ -16,7 +16,7 @@ from ...modules.network import space
 from ...modules.network.config import NetworkConfig
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.program import LAYOUT
-from ...modules.protocols.strategy_network import StrategyNetwork, network_title
+from ...modules.protocols.strategy_network import StrategyNetwork
 from ...optimizers.policy.settings import AUTO, TrainingSettings, configured
 from ..data.embeddings import MINILM, MPNET, Embedder, fetched
 from .build import embedder
@@ -120,7 +120,6 @@ TO_TRAIN = Protocol(
     "network",
     lambda parts: {"strategies": list(space.PAPER_STRATEGIES)},
     {**space.SPACE, "prompt_layout": LAYOUT},
-    title=network_title,
     program=_ToTrain(),
 )
 """What only a study makes: a strategy network that it trains."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import locked
-from ...modules.protocols.registry import titled
+from ...modules.protocols.short_names import full_name
 from ...modules.reading.grading import metric_name
 from ..base.journal import read_object
 from ..evaluation.earlier import earlier
@@ -171,7 +171,7 @@ def _trained(run: ListedRun, folder: Path, document: Document) -> None:
 
 def _about(run: ListedRun, document: Document) -> None:
     settings = document["settings"]
-    run.program = settings.get("program_spec") or titled(document["program"])
+    run.program = settings.get("program_spec") or full_name(document["program"])
     run.lm = _lms(document)
     parts = (settings.get("data"), settings.get("split"))
     run.data = " ".join(str(part) for part in parts if part) or None

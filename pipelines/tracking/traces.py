@@ -20,7 +20,7 @@ from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 from ...modules.reading.row import ResultRow, TurnFields
 from ..base.journal import read_object
 from ..runs.folder import MANIFEST
-from ..runs.traces import TRACES, TURN, read_traces
+from ..runs.traces import TRACES, Trace, TracedCall, read_traces
 from .stored_run import StoredRun, is_outage
 from .values import FOLKMOOT, scrubbed, shortened_to, trace_id, trace_number
 
@@ -34,11 +34,8 @@ LONGEST_REASON = 500
 
 _NOT_SHOWN = ("agent", "round", "usage", "step")
 
-Record = Mapping[str, Any]
-"""A line of `traces.jsonl`."""
 
-
-def otel_spans(record: Record, run_id: str, program: str) -> list[ReadableSpan]:
+def otel_spans(record: Trace, run_id: str, program: str) -> list[ReadableSpan]:
     """The spans of a traced question with MLflow's attributes, the root first."""
     record = scrubbed(record)
     row, times = record["row"], (record["began"], record["ended"])
@@ -71,14 +68,14 @@ def otel_spans(record: Record, run_id: str, program: str) -> list[ReadableSpan]:
     calls, turns = record["calls"], row.get("transcript") or []
     names = [_turn_name(turn) for turn in turns]
     for place, (turn, name) in enumerate(zip(turns, names, strict=True)):
-        own = [call for call in calls if call.get(TURN) == place]
+        own = [call for call in calls if call["transcript_turn"] == place]
         outputs = {name: value for name, value in turn.items() if name not in _NOT_SHOWN}
         if names.count(name) > 1:
             name = f"{name}, sample {names[: place + 1].count(name)}"
         trace.add_agent(name, own, times, {"round": turn["round"]}, outputs)
-    others: dict[int, list[Mapping[str, Any]]] = {}  # calls that led to no turn
+    others: dict[int, list[TracedCall]] = {}  # calls that led to no turn
     for call in calls:
-        if call[TURN] is None:
+        if call["transcript_turn"] is None:
             others.setdefault(call["turn"], []).append(call)
     for own in others.values():
         trace.add_agent(own[0]["seat"] or "agent", own, times)
@@ -120,7 +117,6 @@ class _Trace:
         attributes: Mapping[str, Any],
     ) -> int:
         """Add a span and return its place, which its children name as `parent`."""
-
         shown = {"mlflow.spanInputs": inputs, "mlflow.spanOutputs": outputs}
         own = {
             "mlflow.traceRequestId": f"tr-{self._number:032x}",
@@ -144,7 +140,7 @@ class _Trace:
     def add_agent(
         self,
         name: str,
-        calls: Sequence[Mapping[str, Any]],
+        calls: Sequence[TracedCall],
         times: tuple[int, int],
         inputs: Any = None,
         outputs: Any = None,
@@ -157,8 +153,9 @@ class _Trace:
         for call in calls:
             self._add_call(agent, call)
 
-    def _add_call(self, agent: int, call: Mapping[str, Any]) -> None:
-        usage, text = call["usage"] or {}, call["text"]
+    def _add_call(self, agent: int, call: TracedCall) -> None:
+        usage: Mapping[str, Any] = call["usage"] or {}
+        text = call["text"]
         attributes: dict[str, Any] = {
             "mlflow.message.format": "openai",
             "mlflow.llm.provider": call["model"].partition("/")[0],
@@ -182,7 +179,6 @@ class _Trace:
         self.add(name, agent, "CHAT_MODEL", times, call["request"], reply, error, attributes)
 
     def _context(self, place: int) -> Any:
-
         return SpanContext(self._number, place + 1, False, TraceFlags(1))
 
 
@@ -213,7 +209,7 @@ def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> N
         last[question] = end
     program, refused = program_in(folder), 0
 
-    def missing() -> Iterator[tuple[Record, int]]:
+    def missing() -> Iterator[tuple[Trace, int]]:
         for record, end in read_traces(path, start):
             row = record["row"]
             status = "ERROR" if row["error"] else "OK"
@@ -256,7 +252,7 @@ def _shown(stored: StoredRun) -> dict[str, str]:
     return states
 
 
-def _send(stored: StoredRun, program: str, records: Sequence[Record]) -> int:
+def _send(stored: StoredRun, program: str, records: Sequence[Trace]) -> int:
     """Send traces together, or else one by one; returns how many the store refuses."""
     try:
         _log(stored, [otel_spans(record, stored.run_id, program) for record in records])
@@ -303,11 +299,9 @@ def _assess(stored: StoredRun, row: ResultRow) -> None:
             raise
 
 
-def batches(
-    records: Iterable[tuple[Record, int]], start: int
-) -> Iterator[tuple[list[Record], int]]:
+def batches(records: Iterable[tuple[Trace, int]], start: int) -> Iterator[tuple[list[Trace], int]]:
     """A few traces at a time, each with the place in the file after the last of them."""
-    batch: list[Record] = []
+    batch: list[Trace] = []
     first = end = start
     for record, end in records:
         batch.append(record)

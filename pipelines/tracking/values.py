@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from ...modules.base.fence import one_line
 from ...modules.base.usage import UsageFields, numbers_of
-from ...modules.protocols.registry import titled
-from ...modules.protocols.short_names import short_name
+from ...modules.protocols.short_names import full_name, short_name
 from ..base.run_files import ScoreFields
 
 # The limits of MLflow's tracking stores.
@@ -96,16 +95,14 @@ def experiment_name(run: Mapping[str, Any]) -> str:
 
 
 def run_name(run: Mapping[str, Any]) -> str:
-    """Such as `deliberation intuitive, reasoner · judge` or `single simple · 4 demos`; or as it was
-    named.
+    """Such as `2 agents + judge: intuitive, reasoner`; or as it was named.
 
     The user's name is in the settings as `run_name`, one that a command gives its runs as `label`.
     """
     settings = run["settings"]
     if own := settings.get("run_name") or settings.get("label"):
         return one_line(str(own))[:LONGEST_NAME]
-    demos = f"{settings['demos']} demos" if settings.get("demos") else ""
-    return one_line(" · ".join(filter(None, (titled(run["program"]), demos))))[:LONGEST_NAME]
+    return one_line(full_name(run["program"], settings.get("demos") or 0))[:LONGEST_NAME]
 
 
 def title(run: Mapping[str, Any], score: str | None = None, program: str | None = None) -> str:

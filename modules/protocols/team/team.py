@@ -28,7 +28,7 @@ from ...environment import Environment
 from ...reading.row import ResultRow, TurnDetails
 from ...reading.voting import Ties, vote_among
 from ...reports.team import team_report
-from ..declaration import Described, Plot, Protocol, comma_items, known_names, one_shot
+from ..declaration import Plot, Protocol, comma_items, known_names
 from ..program import LAYOUT, Program, SeatTurns, distinct, prediction_of
 from .worker import STEP_FIELDS, UNCUT, TeamWorker, trace_text
 
@@ -163,12 +163,12 @@ class SupervisedTeam(Program):
 
     def turns(self) -> list[SeatTurns]:
         attempts = 1 + self.max_retries
-        found: list[SeatTurns] = [
+        counted: list[SeatTurns] = [
             (worker.act, 1, attempts * self.max_steps) for worker in self.workers
         ]
-        found += [(worker.conclude, 0, attempts) for worker in self.workers]
-        found += [(self.supervisor, 1, self.max_retries)] if self.supervisor is not None else []
-        return found + ([(self.last_word, 0, 1)] if self.last_word is not None else [])
+        counted += [(worker.conclude, 0, attempts) for worker in self.workers]
+        counted += [(self.supervisor, 1, self.max_retries)] if self.supervisor is not None else []
+        return counted + ([(self.last_word, 0, 1)] if self.last_word is not None else [])
 
     def exchange(self) -> Exchange:
         """Workers read the supervisor's suggestions, which carry what it read of the others."""
@@ -285,9 +285,9 @@ class SupervisedTeam(Program):
         known.
         """
         role = next(each.role for each in self.workers if each.name == worker)
-        known = self.styles and meant_for(worker, self.prompts) is None
+        is_styled = self.styles and meant_for(worker, self.prompts) is None
         title = words.STYLED.format(worker=worker, style=words.STYLES[role])
-        title = title if known else words.TRACE.format(worker=worker)
+        title = title if is_styled else words.TRACE.format(worker=worker)
         return {"title": title, "text": text, "answer": answer} | (
             {} if self.limits else {"most": UNCUT}
         )
@@ -299,12 +299,12 @@ class SupervisedTeam(Program):
         notes = [self._traced(turn.agent, turn.text, turn.answer) for turn in latest]
         answers = {turn.agent: turn.answer for turn in latest}
         with metered() as usage:
-            said = await seat.fill(task, notes=notes)
-            decision = read_decision(said, answers)
+            reply = await seat.fill(task, notes=notes)
+            decision = read_decision(reply, answers)
             if decision is None:
-                forget(said)
-                said = await seat.fill(task, notes=notes, correction=words.UNDECIDED)
-                decision = read_decision(said, answers)
+                forget(reply)
+                reply = await seat.fill(task, notes=notes, correction=words.UNDECIDED)
+                decision = read_decision(reply, answers)
         accepted = answers[decision.worker] if decision is not None and decision.accept else None
         step = None if accepted is not None else "retry" if decision is not None else "undecided"
         details: TurnDetails = (
@@ -312,13 +312,13 @@ class SupervisedTeam(Program):
             if decision is None
             else {"worker": decision.worker, "suggestion": decision.suggestion}
         )
-        given = " ".join(str(said[name]) for name in ("decision", "worker") if name in said)
+        unread = " ".join(str(reply[name]) for name in ("decision", "worker") if name in reply)
         turn = Turn(
             "supervisor",
             round,
             accepted,
-            said.judgement,
-            cut(one_line(given), 200) if decision is None else None,
+            reply.judgement,
+            cut(one_line(unread), 200) if decision is None else None,
             usage=usage,
             step=step,
             details=details,
@@ -327,7 +327,7 @@ class SupervisedTeam(Program):
 
 
 def read_decision(
-    said: Mapping[str, Any], answers: Mapping[str, str | None]
+    reply: Mapping[str, Any], answers: Mapping[str, str | None]
 ) -> SupervisorDecision | None:
     """A supervisor's decision from its reply; None when it does not say what to do, or with whom.
 
@@ -335,12 +335,12 @@ def read_decision(
     accepted. Only an answer that could be read can be accepted, and a retry needs a suggestion,
     which becomes one line of at most MAX_SUGGESTION_CHARS characters.
     """
-    named = [name for name in answers if _names(str(said["worker"]), name)]
-    decision = str(said["decision"]).strip(_DRESS).casefold() if "decision" in said else ACCEPT
+    named = [name for name in answers if _names(str(reply["worker"]), name)]
+    decision = str(reply["decision"]).strip(_DRESS).casefold() if "decision" in reply else ACCEPT
     if len(named) != 1 or decision not in (ACCEPT, RETRY):
         return None
     suggestion = (
-        cut(one_line(str(said["suggestion"])), MAX_SUGGESTION_CHARS) if decision == RETRY else ""
+        cut(one_line(str(reply["suggestion"])), MAX_SUGGESTION_CHARS) if decision == RETRY else ""
     )
     if (decision == ACCEPT and answers[named[0]] is None) or (decision == RETRY and not suggestion):
         return None
@@ -384,12 +384,6 @@ def _read(parts: Sequence[str]) -> dict[str, Any]:
     return {"workers": comma_items(parts)}
 
 
-def _title(described: Described) -> str:
-    return (
-        f"{', '.join(described['workers'])} · {described['max_steps']} steps{one_shot(described)}"
-    )
-
-
 _SPACE: Space = {
     "workers": Parameter(lists(words.WORKERS, 1, 3, ordered=False, repeated=True)),
     "max_steps": Parameter(CategoricalDistribution((5, 8, 10, 15))),
@@ -408,7 +402,6 @@ SupervisedTeam.protocol = Protocol(
     "team:bold,cautious",
     _read,
     _SPACE,
-    title=_title,
     plot=Plot(
         "team_plot",
         "Each worker alone, the team, and the best worker in hindsight; and what a smaller step "

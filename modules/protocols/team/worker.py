@@ -103,14 +103,14 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
             answer, raw = None, None
             for _ in range(self.max_steps):
                 notes = [note | most for note in (*before, *_steps(trace))]
-                said = await self.act.fill(task, notes=notes, rollout=self.rollout)
-                action = read_action(said.action)
+                reply = await self.act.fill(task, notes=notes, rollout=self.rollout)
+                action = read_action(reply.action)
                 if action is not None and action.name == "finish":
                     answer = read_vote(action.argument, task.kind, task.choices)
                     raw = action.argument
-                trace.append(await self._step(task, session, trace, said, action, answer))
+                trace.append(await self._step(task, session, trace, reply, action, answer))
                 if trace[-1].get("problem") == "unreadable":
-                    forget(said)
+                    forget(reply)
                 if answer is not None:
                     break
             forced = answer is None
@@ -136,7 +136,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         task: Task,
         session: Session,
         trace: Sequence[Step],
-        said: dspy.Prediction,
+        reply: dspy.Prediction,
         action: Action | None,
         answer: str | None,
     ) -> Step:
@@ -144,8 +144,8 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         another.
         """
         step: Step = {
-            "thought": one_line(said.thought),
-            "action": cut(one_line(said.action), MAX_ARGUMENT_CHARS),
+            "thought": one_line(reply.thought),
+            "action": cut(one_line(reply.action), MAX_ARGUMENT_CHARS),
         }
         if action is None:
             return {**step, "observation": prompts.NOT_AN_ACTION, "problem": "unreadable"}

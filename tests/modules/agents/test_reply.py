@@ -11,7 +11,6 @@ import pytest
 from folkmoot.modules.agents.profile import Profile
 from folkmoot.modules.agents.prompt import plain_prompt
 from folkmoot.modules.agents.reply import parse_reply
-from folkmoot.modules.protocols.team.actions import read_action
 from folkmoot.signatures.roles import Judge
 from folkmoot.signatures.strategies import Simple
 from folkmoot.signatures.team import Bold, Supervising
@@ -31,15 +30,6 @@ CHAT = Profile()
 def test_thought_and_action_are_read_without_the_schema(text: str, fields: tuple[str, str]) -> None:
     said = parse_reply(Bold, text, CHAT)
     assert (said["thought"], said["action"]) == fields
-
-
-def test_of_several_actions_the_first_counts() -> None:
-    text = "Thought: a\nAction: Search[Nile]\nObservation: made up\nThought: b\nAction: Finish[x]"
-    assert read_action(parse_reply(Bold, text, CHAT)["action"]) == ("search", "Nile")
-
-
-def test_a_reply_without_headings_is_both() -> None:
-    assert parse_reply(Bold, "no form", CHAT) == {"thought": "no form", "action": "no form"}
 
 
 def test_a_decision_is_read_from_headings() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from folkmoot.modules.base.fence import LABEL_CHARS, clean, cut, disarm, fence, one_line
+from folkmoot.modules.base.fence import LABEL_CHARS, clean, cut, fence
 
 # Written down apart from the module's own tables: what a reader may take for ">" or "<", once
 # decomposed.
@@ -127,11 +127,6 @@ def test_nothing_closes_or_opens_a_fence(text: str, label: str, max_chars: int) 
     assert weight(inside, LESS) < 3
 
 
-@given(HOSTILE)
-def test_disarming_twice_changes_nothing(text: str) -> None:
-    assert disarm(disarm(text)) == disarm(text)
-
-
 @given(
     st.text(
         alphabet=st.characters(
@@ -185,13 +180,6 @@ def test_every_control_surrogate_and_hidden_character_goes() -> None:
     assert not [char for char in unseen if unicodedata.name(char).startswith(hidden)]
     assert {clean(char) for char in "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"} == {"\n"}
     assert clean("a\tb\r\nc") == "a b\nc"
-
-
-@given(st.text())
-def test_clean_is_ready_for_utf8_and_stable(text: str) -> None:
-    assert clean(text).encode().decode() == clean(text)
-    assert clean(clean(text)) == clean(text)
-    assert len(one_line(text).splitlines()) <= 1
 
 
 @given(st.text(), st.integers(1, 30))

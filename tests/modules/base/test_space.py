@@ -15,48 +15,20 @@ from optuna.distributions import CategoricalDistribution, IntDistribution
 import folkmoot as fm
 from folkmoot.modules.base.space import (
     Parameter,
-    When,
     coded,
     constructed,
     decoded,
     draw_setting,
     grid_settings,
-    key_of,
     lists,
     options,
 )
-from folkmoot.modules.network.space import SPACE
-from folkmoot.modules.protocols.registry import PROTOCOLS
 from folkmoot.optimizers.structure.search import grid, parameters_of
 from folkmoot.pipelines.tuning.yaml_space import space_of
-
-TALK = {
-    "roles": Parameter(lists("abc", 1, 2)),
-    "tie": Parameter(CategoricalDistribution(("vote", "strongest"))),
-    "strongest": Parameter(
-        CategoricalDistribution(("a", "b", "c")),
-        When("tie", ("strongest",)),
-        joins="tie",
-        among="roles",
-    ),
-}
 
 
 def points(space: Any) -> list[dict[str, Any]]:
     return list(grid_settings(lambda draw: draw_setting(space, draw)))
-
-
-def test_every_point_once_and_conditional_parameters_only_where_they_exist() -> None:
-    found = points(TALK)
-    assert len({key_of(point) for point in found}) == len(found) == 9 + 3 + 6 * 2
-    for point in found:
-        assert ("strongest" in point) == (point["tie"] == "strongest")
-        assert point.get("strongest", point["roles"][0]) in point["roles"]
-
-
-def test_a_parameter_that_completes_another() -> None:
-    point = {"roles": ["a", "b"], "tie": "strongest", "strongest": "b"}
-    assert constructed(TALK, point) == {"roles": ["a", "b"], "tie": "strongest:b"}
 
 
 def test_dotted_names_and_values_left_out() -> None:
@@ -90,23 +62,6 @@ def test_lists_of_items() -> None:
         lists(range(20), 10)
 
 
-def test_a_condition_on_a_number() -> None:
-    space = {
-        "e": Parameter(IntDistribution(0, 2)),
-        "th": Parameter(CategoricalDistribution((1, 2)), When("e", above=0)),
-    }
-    assert [("th" in point) for point in points(space)] == [False, True, True, True, True]
-
-
-def test_rewiring_is_drawn_only_where_a_graph_is_not_complete() -> None:
-    found = points({name: SPACE[name] for name in ("agents", "k", "p")})
-    assert {("p" in point, point["agents"] - point.get("k", 2) > 1) for point in found} == {
-        (True, True),
-        (False, False),
-    }
-    assert {point["agents"] for point in found if "p" not in point} == {3, 5}
-
-
 @pytest.mark.parametrize("name", ["single", "deliberation", "ensemble", "causal"])
 def test_every_declared_point_makes_a_program_and_the_default_is_one_of_them(name: str) -> None:
     space = space_of(name)
@@ -127,12 +82,6 @@ def test_team_needs_its_environment_and_then_has_a_space(tmp_path: Path) -> None
     )
     space = space_of("team", {"environment": f"corpus:{tmp_path / 'd.jsonl'}"})
     assert ["bold", "bold"] in [cell["workers"] for cell in grid(space.point)]
-
-
-def test_every_protocol_that_has_parameters_declares_a_space() -> None:
-    assert {name for name, known in PROTOCOLS.items() if known.space} >= {
-        "single", "ensemble", "deliberation", "causal", "team",
-    }  # fmt: skip
 
 
 def test_a_short_spec_fixes_its_part() -> None:
@@ -202,61 +151,3 @@ def test_set_fixes_a_parameter_in_the_programs_that_have_it() -> None:
     assert {cell.get("deliberation/max_rounds") for cell in grid(space.point)} == {None, 2}
     with pytest.raises(fm.UserError, match=r"--set rounds: .* no such parameter: it has strategy"):
         space_of("single", {"rounds": 2})
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("program: deliberashun", "no program 'deliberashun'"),
-        ("max_rounds: 3", "does not say which program"),
-        ("program: deliberation\nmax_round: 3", "max_round"),
-        ("program: deliberation\nmax_rounds: 0", "deliberation: max_rounds is 0"),
-        ("program: deliberation\nmax_rounds: [1, 1]", "max_rounds names a value twice"),
-        ("program: deliberation\nmax_rounds: []", "max_rounds is an empty list"),
-        (
-            "program: deliberation\nmax_rounds: {from: 3, to: 1}",
-            "max_rounds: a range goes from the smaller",
-        ),
-        (
-            "program: deliberation\nmax_rounds: {from: 1, till: 3}",
-            "write a value, a list of values",
-        ),
-        ("program: deliberation\nmax_rounds: {from: 1, to: many}", "to is 'many': give a number"),
-        ("program: deliberation\nroles: [[critic], sage]", "roles mixes lists and values"),
-        ("program: deliberation\nroles: [[critic], [sage]]", "there is no role 'sage'"),
-        (
-            "program: deliberation\nroles: {of: [critic], least: 2, most: 3}",
-            "no list of 2 to 3 can be made",
-        ),
-        ("program: deliberation\ntie_break: 'strongest:sage'", "the strongest agent 'sage'"),
-        ("program: deliberation\nstrongest: critic", "strongest follows from tie_break"),
-        (
-            "program: deliberation\nlms: {jugde: local/gemma-3-270m}",
-            "no setting has a seat 'jugde'",
-        ),
-        ("program: deliberation\nlms: {judge: [3]}", "lms.judge is"),
-        (
-            "program: deliberation\nlms: {judge: nonsense}",
-            "lms.judge: 'nonsense' is not an LM name",
-        ),
-        ("program: single\nstrategy: [cot, cut]", "strategy: there is no strategy 'cut'"),
-        ("program: 'network:'", "'network:' names no folder"),
-        ("programs: []", "programs is a list that stands alone"),
-        ("programs: [single]\nmax_rounds: 1", "programs is a list that stands alone: max_rounds"),
-        ("program: [1, 2", "line"),
-    ],
-)
-def test_bad_spaces_are_named_with_file_and_key(tmp_path: Path, text: str, message: str) -> None:
-    path = write(tmp_path, text)
-    with pytest.raises(fm.UserError) as problem:
-        space_of(path)
-    assert message in str(problem.value)
-    assert str(path) in str(problem.value)
-    assert "\n" not in str(problem.value)
-
-
-def test_a_grid_needs_an_end() -> None:
-    space = space_of({"program": "causal", "th0": {"from": 0.1, "to": 0.9}})
-    with pytest.raises(fm.UserError, match="all values of th0: give it a step"):
-        grid(space.point)
-    assert grid(space_of({"program": "causal", "th0": {"from": 0.1, "to": 0.9, "step": 0.4}}).point)

@@ -5,11 +5,8 @@ processes.
 from __future__ import annotations
 
 import asyncio
-import copy
-import json
 import multiprocessing
 import os
-import pickle
 import time
 from collections.abc import Awaitable
 from pathlib import Path
@@ -153,66 +150,6 @@ def test_a_killed_process_loses_nothing_that_was_seen(record: Path) -> None:
             assert run(replay.fetch("A" if i == 0 else f"A (n{i})")) is not None
 
 
-def test_a_torn_last_line_is_passed_over_and_then_replaced(record: Path) -> None:
-    run(RecordingEnvironment(Counting(), record).fetch("A"))
-    whole = record.read_bytes()
-    record.write_bytes(whole + b'{"asked": ["fetch", "B"], "ga')
-    replay = ReplayEnvironment(record)
-    assert run(replay.fetch("A")) is not None
-    with pytest.raises(UserError, match="no answer"):
-        run(replay.fetch("B"))
-    assert run(RecordingEnvironment(Counting(), record).fetch("C")) is not None
-    assert record.read_bytes().startswith(whole)
-    assert [json.loads(line) for line in record.read_bytes().splitlines()][2]["asked"] == [
-        "fetch",
-        "C",
-    ]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        "{",
-        "5",
-        "[]",
-        "[" * 100_000,
-        '{"asked": ["fetch", "x"]}',
-        '{"asked": ["fetch", "x"], "gave": 5}',
-        '{"asked": ["fetch", "x"], "gave": {"title": "x"}}',
-        '{"asked": ["fetch", "x"], "gave": {"title": 1, "text": "y", "source": "z"}}',
-        '{"asked": ["closest", "x", 1], "gave": [1]}',
-        '{"asked": ["closest", "x", 1], "gave": null}',
-        '{"asked": ["delete", "x"], "gave": null}',
-        '{"asked": 3, "gave": null}',
-    ],
-)
-def test_a_line_that_is_none_of_a_record_is_named(record: Path, line: str) -> None:
-    run(RecordingEnvironment(Counting(), record).fetch("A"))
-    with record.open("a") as file:
-        file.write(line + "\n")
-    for again in (
-        lambda: ReplayEnvironment(record),
-        lambda: RecordingEnvironment(Counting(), record),
-    ):
-        with pytest.raises(UserError, match=r"run\.jsonl, line 3: this is not a line of a record"):
-            again()
-
-
-@pytest.mark.parametrize(
-    "first", ["{}", '{"version": 2, "source": "x", "fingerprint": "y"}', "no json", "[1]"]
-)
-def test_what_is_no_record_is_named(tmp_path: Path, first: str) -> None:
-    path = tmp_path / "other.jsonl"
-    path.write_text(first + "\n")
-    before = path.read_bytes()
-    with pytest.raises(UserError, match=r"other\.jsonl, line 1"):
-        ReplayEnvironment(path)
-    with pytest.raises(UserError, match=r"other\.jsonl, line 1"):
-        RecordingEnvironment(Counting(), path)
-    assert path.read_bytes() == before
-
-
 def test_a_missing_an_empty_and_anothers_record_are_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"none\.jsonl cannot be opened .*record one first"):
         ReplayEnvironment(tmp_path / "none.jsonl")
@@ -228,34 +165,6 @@ def test_a_missing_an_empty_and_anothers_record_are_named(tmp_path: Path) -> Non
         RecordingEnvironment(CorpusEnvironment(DOCUMENTS), tmp_path / "counting.jsonl")
 
 
-def test_the_fingerprint_does_not_depend_on_the_order_of_the_lines(tmp_path: Path) -> None:
-    recording = RecordingEnvironment(CorpusEnvironment(DOCUMENTS), tmp_path / "one.jsonl")
-    run(observed(recording))
-    first, *lines = (tmp_path / "one.jsonl").read_text().splitlines(keepends=True)
-    (tmp_path / "two.jsonl").write_text("".join([first, *reversed(lines)]))
-    (tmp_path / "three.jsonl").write_text("".join([first, *lines[1:]]))
-    one, two, three = (
-        ReplayEnvironment(tmp_path / f"{name}.jsonl") for name in ("one", "two", "three")
-    )
-    assert one.fingerprint == two.fingerprint != three.fingerprint
-    assert one.fingerprint.startswith("replay:")
-    assert one.source == two.source == "corpus"
-
-
-def test_copies_share_and_another_process_opens_the_file(
-    record: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(record.parent.parent)
-    recording = RecordingEnvironment(CorpusEnvironment(DOCUMENTS), "records/run.jsonl")
-    assert copy.deepcopy(recording) is recording
-    sent = pickle.dumps(recording)
-    monkeypatch.chdir("/")
-    assert run(pickle.loads(sent).fetch("Ada Lovelace")) is not None
-    replay = ReplayEnvironment(record)
-    assert copy.deepcopy(replay) is replay
-    assert run(pickle.loads(pickle.dumps(replay)).fetch("Ada Lovelace")) is not None
-
-
 def test_a_full_disk_is_named_and_leaves_whole_lines(record: Path) -> None:
     recording = RecordingEnvironment(
         CorpusEnvironment([{"title": "A", "text": "word " * 400}]), record
@@ -265,7 +174,7 @@ def test_a_full_disk_is_named_and_leaves_whole_lines(record: Path) -> None:
     # The limit must be gone before pytest writes again: its own output may be a longer file.
     with (
         largest_file(5000),
-        pytest.raises(UserError, match=r"run\.jsonl could not be written .*make room"),
+        pytest.raises(UserError, match=r"run\.jsonl could not be written.*make room"),
     ):
         run(recording.fetch("A (x)"))
     assert os.path.getsize(record) <= 5000

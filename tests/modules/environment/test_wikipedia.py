@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
-import pickle
-import warnings
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,9 +10,8 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mediawiki_server import MediaWikiServer, body, drip, error, reset, status, truncated
+from mediawiki_server import MediaWikiServer, body, error, reset, status, truncated
 
-import folkmoot as fm
 from folkmoot.modules.base.calls import CallError, FatalCallError
 from folkmoot.modules.base.fence import one_line
 from folkmoot.modules.environment import Page, WikipediaEnvironment, mediawiki
@@ -171,24 +167,6 @@ def test_what_is_no_article_is_no_page_and_changes_no_request(
         assert "|" not in query["titles"]
 
 
-@pytest.mark.parametrize(
-    ("asked", "found"),
-    [
-        ("2001: A Space Odyssey", "2001: A Space Odyssey"),
-        ("Ada_Lovelace#Life", "Ada Lovelace"),
-        ("Ada\n \u200bLove\u202elace", "Ada Lovelace"),
-        ("Cafe\u0301", "Café"),
-    ],
-)
-def test_titles_are_read_as_a_wiki_reads_them(
-    server: MediaWikiServer, asked: str, found: str
-) -> None:
-    page = run(wiki(server).fetch(asked))
-    assert page is not None
-    assert page.title == found
-    assert server.asked("titles") == [found]
-
-
 @given(st.text(max_size=300))
 def test_any_text_is_a_safe_title_or_none_and_safe_words(text: str) -> None:
     name = article_title(text)
@@ -200,14 +178,6 @@ def test_any_text_is_a_safe_title_or_none_and_safe_words(text: str) -> None:
     for words in (" ".join(search_words(text)), " OR ".join(search_words(text))):
         assert len(cut_words(words)) <= 280
         assert not set(words) & set('"~*:!/\\()<>|?{}+')
-
-
-def test_a_long_page_is_cut(server: MediaWikiServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("folkmoot.modules.environment.wikipedia.PAGE_CHARS", 50)
-    server.pages["Long"] = "word " * 1000
-    page = run(wiki(server).fetch("Long"))
-    assert page is not None
-    assert len(page.text) <= 50
 
 
 # --- troubles
@@ -280,17 +250,6 @@ def test_what_does_not_pass_is_an_error_in_one_sentence(
     assert len(server.log) == tries
 
 
-def test_a_slow_drip_ends_at_the_deadline(server: MediaWikiServer) -> None:
-    async def work() -> float:
-        start = asyncio.get_running_loop().time()
-        with pytest.raises(CallError, match=r"no complete answer within 0\.\d+ s; given up after"):
-            await wiki(server, timeout=0.3, deadline=1.0).fetch("Café")
-        return asyncio.get_running_loop().time() - start
-
-    server.faults = [drip(0.02)] * 20
-    assert run(work()) < 1.6
-
-
 # --- sharing
 # -------------------------------------------------------------------------------------------------
 
@@ -311,35 +270,8 @@ def test_concurrent_requests_for_the_same_are_made_once_and_few_at_a_time(
     assert 2 <= server.most_at_once <= mediawiki.CONNECTIONS
 
 
-def test_a_failure_is_shared_and_not_kept(server: MediaWikiServer, tmp_path: Path) -> None:
-    environment = wiki(server, cache_dir=tmp_path)
-    server.faults = [status(400)]
-
-    async def work() -> None:
-        found = await asyncio.gather(
-            *(environment.fetch("Café") for _ in range(3)), return_exceptions=True
-        )
-        assert [type(one) for one in found] == [CallError] * 3
-        assert len(server.log) == 1
-        assert await environment.fetch("Café") is not None
-
-    run(work())
-
-
-def test_copies_share_and_another_process_gets_its_own(server: MediaWikiServer) -> None:
-    environment = wiki(server, timeout=5.0)
-    assert copy.deepcopy(environment) is environment
-    arrived = pickle.loads(pickle.dumps(environment))
-    assert arrived.fingerprint == environment.fingerprint
-    assert run(arrived.fetch("Café")) is not None
-
-
 # --- the disk cache
 # --------------------------------------------------------------------------------------------
-
-
-def files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def test_answers_are_kept_also_that_there_is_no_page(
@@ -362,58 +294,3 @@ def test_answers_are_kept_also_that_there_is_no_page(
         page = run(wiki(other, cache_dir=tmp_path).fetch("Ada Lovelace"))
         assert page is not None
         assert page.text == "Another wiki."
-
-
-@pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "other", "folder"])
-def test_a_damaged_cache_is_asked_for_again(
-    server: MediaWikiServer, tmp_path: Path, damage: str
-) -> None:
-    environment = wiki(server, cache_dir=tmp_path)
-    whole = run(environment.fetch("Café"))
-    run(environment.close())
-    (file,) = files(tmp_path)
-    content = file.read_bytes()
-    if damage == "folder":
-        file.unlink()
-        file.mkdir()
-    else:
-        flipped = content.replace(b"coffee", b"toffee")
-        assert flipped != content
-        said = {
-            "empty": b"",
-            "cut": content[:-9],
-            "flipped": flipped,
-            "other": b"no database " * 1000,
-        }
-        file.write_bytes(said[damage])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        assert run(wiki(server, cache_dir=tmp_path).fetch("Café")) == whole
-        assert len(server.log) == 2
-        if damage in ("empty", "flipped"):  # written again, too
-            assert run(wiki(server, cache_dir=tmp_path).fetch("Café")) == whole
-            assert len(server.log) == 2
-
-
-# --- in a program
-# ----------------------------------------------------------------------------------------------
-
-
-def test_the_retriever_of_a_deliberation_reads_the_wiki(
-    server: MediaWikiServer, scripted: Any
-) -> None:
-    environment = wiki(server)
-    program = fm.Deliberation(
-        ["retriever", "intuitive"], environment=environment, retrieval="question"
-    )
-    program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
-    assert program.describe()["environment"] == environment.fingerprint
-    for _ in range(2):
-        program(
-            question="Who designed the analytical engine?", choices={"A": "Babbage", "B": "Byron"}
-        )
-    prompts = [
-        "".join(message["content"] for message in sent["messages"]) for sent in scripted.bodies
-    ]
-    assert "He designed the analytical engine in England." in prompts[0]
-    assert not any("in England" in prompt for prompt in prompts if "without overthinking" in prompt)

@@ -5,12 +5,8 @@ bomb.
 from __future__ import annotations
 
 import asyncio
-import json
 import resource
-import shutil
 import socket
-import ssl
-import subprocess
 import threading
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
@@ -18,7 +14,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 from hypothesis import given
 from hypothesis import strategies as st
@@ -262,51 +257,8 @@ def test_a_private_address_needs_to_be_listed(host: str) -> None:
         WikipediaEnvironment(hosts=[host])
 
 
-@pytest.mark.parametrize(
-    ("url", "fits"),
-    [
-        ("https://en.wikipedia.org/x", True),
-        ("https://EN.wikipedia.ORG:443/", True),
-        ("http://en.wikipedia.org/", False),
-        ("http://en.wikipedia.org:443/", False),
-        ("https://en.wikipedia.org:8443/", False),
-        ("https://de.wikipedia.org/", False),
-        ("https://en.wikipedia.org.evil.example/", False),
-        ("https://en.wikipedia.org./", False),
-        ("https://en.wikipedia.org@evil.example/", False),
-        ("https://evil.example#@en.wikipedia.org/", False),
-        ("https://user@en.wikipedia.org/", False),
-        ("https://user:word@en.wikipedia.org/", False),
-        ("https://127.0.0.1/", False),
-        ("https://[::1]/", False),
-        ("https://localhost/", False),
-        ("file:///etc/passwd", False),
-        ("ftp://en.wikipedia.org/", False),
-        ("data:application/json,{}", False),
-        ("http://wiki.mine:8080/", True),
-        ("https://wiki.mine:8080/", True),
-        ("http://wiki.mine/", False),
-        ("//en.wikipedia.org/", False),
-    ],
-)
-def test_only_listed_places_fit(url: str, fits: bool) -> None:
-    hosts = Hosts(["en.wikipedia.org"], ["wiki.mine:8080"])
-    assert (hosts.refusal(URL(url)) is None) == fits
-
-
 # --- names that lead into the private network
 # ----------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "address", ["127.0.0.1", "::1", "169.254.169.254", "10.0.0.1", "::ffff:127.0.0.1"]
-)
-def test_a_public_name_at_a_private_address_is_never_connected_to(address: str) -> None:
-    names = Answers([address])
-    environment = WikipediaEnvironment("wiki.example.org", resolver=lambda: names)
-    with pytest.raises(FatalCallError, match=r"wiki\.example\.org .*private, local or reserved"):
-        run(environment.fetch("Tea"))
-    assert names.asked == ["wiki.example.org"]
 
 
 def test_a_name_that_turns_private_is_never_followed_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -391,13 +343,6 @@ def test_a_redirect_to_a_listed_host_is_followed_with_the_same_checks(
             run(wiki(server, private_hosts={server.host, other.host}).fetch("Tea"))
 
 
-def test_redirects_end(server: MediaWikiServer) -> None:
-    server.faults = [redirect("/w/api.php?again")] * 20
-    with pytest.raises(CallError, match="redirects more than 3 times"):
-        run(wiki(server).fetch("Tea"))
-    assert len(server.log) == 4
-
-
 # --- answers
 # ------------------------------------------------------------------------------------------------
 
@@ -441,42 +386,6 @@ def test_nothing_of_the_environment_or_of_cookies_is_sent(
         assert set(headers) == {"Host", "User-Agent", "Accept", "Accept-Encoding"}
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="makes a certificate with openssl")
-def test_a_certificate_of_ones_own_making_is_refused(tmp_path: Path) -> None:
-    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "1",
-        "-subj",
-        "/CN=localhost",
-    ]
-    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
-    subprocess.run(
-        [*command, *names, "-keyout", key, "-out", certificate], check=True, capture_output=True
-    )
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate, key)
-
-    async def work() -> None:
-        server = await asyncio.start_server(
-            lambda reader, writer: None, "127.0.0.1", 0, ssl=context
-        )
-        host = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        try:
-            with pytest.raises(FatalCallError, match="certificate"):
-                await WikipediaEnvironment(host, private_hosts={host}).fetch("Tea")
-        finally:
-            server.close()
-
-    run(work())
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -492,31 +401,3 @@ def test_a_poisoned_page_is_one_clean_line(server: MediaWikiServer, text: str) -
     assert shown.found
     assert len(shown.text) <= 100
     assert shown.text.isprintable()
-
-
-def test_a_poisoned_title_cannot_change_the_next_request(server: MediaWikiServer) -> None:
-    """What `closest` gives is fetched again by `evidence`: as little trusted as an agent's own
-    words.
-    """
-    found = [
-        {"ns": 0, "index": place, "title": title}
-        for place, title in enumerate(["A|B", "C&action=x"])
-    ]
-    pages = body(json.dumps({"query": {"pages": found}}).encode())
-
-    async def only_search(request: web.Request) -> web.StreamResponse:
-        return await (pages if "generator" in request.query else missing)(request)
-
-    missing = body(b'{"query": {"pages": [{"ns": 0, "title": "X", "missing": true}]}}')
-    server.faults = [only_search] * 3
-    environment = wiki(server)
-
-    async def work() -> None:
-        titles = await environment.closest("one two", 3)
-        assert sorted(titles) == ["A|B", "C&action=x"]
-        for title in titles:
-            assert await environment.fetch(title) is None
-
-    run(work())
-    assert {query["action"] for query in server.log} == {"query"}
-    assert server.asked("titles") == ["one two", "C&action=x"]

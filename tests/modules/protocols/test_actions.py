@@ -78,23 +78,6 @@ def test_what_is_none(text: str) -> None:
     assert read_action(text) is None
 
 
-@given(st.text())
-def test_no_text_raises(text: str) -> None:
-    found = read_action(text)
-    assert found is None or (
-        found.name in ("search", "lookup", "finish") and found.argument.strip()
-    )
-
-
-@given(st.text(alphabet="SearchLookupFinish[]［］ :\n\u2028\u202eſıİ0123456789Action"))
-def test_a_found_action_is_where_the_text_begins(text: str) -> None:
-    found = read_action(text)
-    if found is not None:
-        assert found.argument.count("[") == found.argument.count("]")
-        head = text.partition("[")[0].casefold()
-        assert head.strip().endswith(found.name)
-
-
 @given(NAMES, PLAIN, st.text(max_size=50), st.sampled_from(["", "Action: ", "Action 7: ", "\n"]))
 def test_the_first_action_counts_whatever_follows(
     name: str, argument: str, rest: str, prefix: str

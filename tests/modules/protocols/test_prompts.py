@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import folkmoot, isolate
 
 import folkmoot as fm
 from folkmoot.modules.protocols.program import Program
-from folkmoot.modules.protocols.registry import PROTOCOLS, titled
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -138,43 +136,3 @@ def test_a_network_takes_a_strategys_prompt_for_all_its_agents() -> None:
     assert (told["cot"], told["agent.1.cot"]) == ("All.", "One.")
     assert {told[f"{own}decomposition.split"] for own in ("", "agent.1.")} == {"Cut."}
     assert all(member.prompt_layout == "role_first" for member in network.members.values())
-
-
-def test_titles_and_the_spaces_name_the_layout() -> None:
-    program = fm.SingleAgent("cot", prompts={"cot": "Think."}, prompt_layout="role_first")
-    assert titled(program.describe()) == "single cot · role first · own prompts"
-    for name in ("single", "deliberation", "causal", "team", "ensemble"):
-        assert "prompt_layout" in PROTOCOLS[name].space
-
-
-def test_a_table_is_reproduced_with_prompts_from_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scripted: ScriptedServer
-) -> None:
-    isolate(tmp_path, monkeypatch)
-    rows = [
-        {"id": str(i), "question": f"{i}?", "choices": CHOICES, "answer": "A"} for i in range(2)
-    ]
-    (tmp_path / "commonsenseqa-validation.jsonl").write_text(
-        "\n".join(map(json.dumps, rows)) + "\n"
-    )
-    monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path))
-    scripted.reply = reply
-    (tmp_path / "own.yaml").write_text(f"intuitive: {json.dumps(OWN)}\n")
-    row = "agents-of-commonsense/role-baselines/gpt.intuitive"
-    given = [
-        "--limit",
-        2,
-        "--lm",
-        "openai/scripted",
-        "--api-base",
-        scripted.url,
-        "--no-track",
-        "--yes",
-    ]
-    done = folkmoot("reproduce", row, *given, "--prompts", tmp_path / "own.yaml", "--json")
-    assert done.exit_code == 0, done.output
-    assert all(body["messages"][0]["content"].startswith(OWN) for body in scripted.bodies)
-    (tmp_path / "own.yaml").write_text("retreiver: Look.\n")
-    done = folkmoot("reproduce", row, *given, "--prompts", tmp_path / "own.yaml")
-    assert done.exit_code == 2
-    assert "no run of" in done.stderr

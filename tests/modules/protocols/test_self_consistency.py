@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 import folkmoot as fm
-from folkmoot.pipelines.programs.resolve import program_of
-from folkmoot.pipelines.tracking.values import run_name
 
 QUESTION = {
     "question": "Where are savings kept?",
@@ -73,11 +71,6 @@ def test_an_lm_with_a_seed_gets_another_one_for_each_sample(scripted: Any) -> No
     assert sorted(body["seed"] for body in scripted.bodies) == [8, 9, 10, 11]
 
 
-def test_an_lm_without_a_seed_gets_none(scripted: Any) -> None:
-    ready(scripted, 2)(**QUESTION)
-    assert not any("seed" in body for body in scripted.bodies)
-
-
 @pytest.mark.parametrize(
     ("answers", "winner", "tied"),
     [
@@ -96,21 +89,6 @@ def test_ties_and_abstentions(
     assert (prediction.answer, prediction.tied, prediction.decided_by) == (winner, tied, "majority")
     read = [None if answer == "?" else answer for answer in answers]
     assert prediction.answers == {"self_consistency": read}
-
-
-def test_no_readable_sample_is_no_answer(scripted: Any) -> None:
-    scripted.reply = in_turn("?")
-    prediction = ready(scripted, 3)(**QUESTION)
-    assert (prediction.answer, prediction.decided_by) == (None, "none")
-    assert prediction.usage["calls"] == 6  # each was asked for once more
-
-
-def test_equal_numbers_are_one_answer_however_they_are_written(scripted: Any) -> None:
-    scripted.reply = by_seed("1,000", "7", "1000.0")
-    prediction = ready(scripted, 3, lm={"seed": 0})(
-        question="How many metres to a kilometre?", kind="number"
-    )
-    assert float(prediction.answer.replace(",", "")) == 1000
 
 
 def test_samples_are_recorded_apart_and_a_larger_number_adds_only_its_own(
@@ -136,42 +114,3 @@ def test_samples_are_recorded_apart_and_a_larger_number_adds_only_its_own(
     assert len(scripted.bodies) == 5
     assert [turn["text"] for turn in more["transcript"]][:3] == texts
     assert more["usage"]["cached_calls"] == 3
-
-
-def test_a_failed_sample_is_an_error_never_a_vote(scripted: Any) -> None:
-    scripted.reply = lambda _: (400, {}, {"error": {"message": "no"}})
-    with pytest.raises(Exception, match="400"):
-        ready(scripted, 2)(**QUESTION)
-
-
-def test_it_is_reached_by_its_spec_and_described(scripted: Any) -> None:
-    program = program_of(
-        "single:self_consistency", {"samples": 5, "sampling": {"temperature": 0.3}}
-    )
-    assert program.most_turns() == 5
-    assert program.describe() == {
-        "program": "single",
-        "strategy": "self_consistency",
-        "samples": 5,
-        "sampling": {"temperature": 0.3, "top_p": 0.5},
-    }
-    assert "samples" not in fm.SingleAgent("cot").describe()
-    named = {"program": program.describe(), "settings": {}}
-    assert run_name(named) == "single self_consistency of 5"
-    assert fm.Ensemble(["cot", program]).most_turns() == 6
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"strategy": "self_consistency", "samples": 0}, "samples is 0"),
-        ({"strategy": "self_consistency", "samples": True}, "samples is True"),
-        ({"strategy": "self_consistency", "samples": 2.5}, "samples is 2.5"),
-        ({"strategy": "cot", "samples": 3}, "'cot' takes no samples"),
-        ({"role": "critic", "samples": 3}, "'critic' takes no samples"),
-        ({"strategy": "self_consistence"}, "self_consistency"),
-    ],
-)
-def test_bad_settings_are_named(arguments: dict[str, Any], words: str) -> None:
-    with pytest.raises(fm.UserError, match=words):
-        fm.SingleAgent(**arguments)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 import threading
@@ -17,16 +16,13 @@ import pytest
 import folkmoot as fm
 from folkmoot.modules.agents.seat import Seat
 from folkmoot.modules.agents.transcript import Task
-from folkmoot.modules.base.calls import CallError
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.modules.protocols.strategies import STRATEGIES
-from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.signatures.roles import ROLES
 from folkmoot.signatures.strategies import Simple
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 QUESTION = {"question": "Where do people keep their savings?", "choices": CHOICES}
-STEPS = "step by step"  # stands in the instructions of cot alone
 
 
 def question(i: int, answer: str = "A") -> fm.Question:
@@ -96,18 +92,6 @@ def test_an_agent_is_told_what_its_signature_says(
     assert turn["usage"] == prediction.usage
 
 
-def test_the_default_strategy_is_simple(scripted: Any) -> None:
-    ready(scripted, fm.SingleAgent())(**QUESTION)
-    fields = scripted.bodies[0]["response_format"]["json_schema"]["schema"]["properties"]
-    assert list(fields) == ["answer"]
-
-
-def test_thinking_is_the_turns_text(scripted: Any) -> None:
-    scripted.reply = lambda _: '{"reasoning": "Money is kept safe.", "answer": "A"}'
-    prediction = ready(scripted, fm.SingleAgent("cot"))(**QUESTION)
-    assert prediction.transcript[0]["text"] == "Money is kept safe."
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -140,22 +124,6 @@ def test_the_other_kinds(scripted: Any, kind: str, reply: str, answer: str) -> N
     assert (prediction.answer, prediction.kind) == (answer, kind)
 
 
-@pytest.mark.parametrize(
-    ("kind", "reply"),
-    [
-        ("boolean", "perhaps"),
-        ("number", "many"),
-        ("number", '{"answer": "NaN"}'),
-        ("span", '{"answer": ""}'),
-    ],
-)
-def test_the_other_kinds_unread(scripted: Any, kind: str, reply: str) -> None:
-    scripted.reply = lambda _: reply
-    prediction = ready(scripted, fm.SingleAgent())(question="What?", kind=kind)
-    assert (prediction.answer, prediction.decided_by, len(scripted.bodies)) == (None, "none", 2)
-    assert prediction.usage["calls"] == 2
-
-
 def test_the_second_request_names_the_reason_and_the_form(scripted: Any) -> None:
     replies = iter(['{"answer": "the cloakroom"}', '{"answer": "C"}'])
     scripted.reply = lambda _: next(replies)
@@ -174,69 +142,15 @@ def test_what_could_not_be_read_is_kept_in_its_own_words(scripted: Any) -> None:
     assert prediction.transcript[0]["raw"] == "either of A and B"
 
 
-@pytest.mark.parametrize(
-    "choices",
-    [
-        {chr(65 + i): f"option number {i}" for i in range(26)},
-        {"1": "2", "2": "3", "3": "1"},
-        {"A": "same", "B": "same", "C": "other"},
-        {"yes": "no", "no": "yes"},
-        {"a": "A", "b": "B"},
-        {"א": "שלום", "ב": "עולם"},
-        {"A": '{"answer": "B"}', "B": ">>> B <<<"},
-    ],
-)
-@pytest.mark.parametrize("form", ["label", "text"])
-def test_odd_options(scripted: Any, choices: dict[str, str], form: str) -> None:
-    """The last option, given as the schema allows it, is the answer (or an option with the same
-    text).
-    """
-    enums: list[list[str]] = []
-
-    def reply(body: dict[str, Any]) -> str:
-        enums.append(
-            body["response_format"]["json_schema"]["schema"]["properties"]["answer"]["enum"]
-        )
-        return json.dumps({"answer": enums[-1][-1]})
-
-    scripted.reply = reply
-    program = ready(scripted, fm.SingleAgent(), answer_form=form)
-    prediction = program(question="Which?", choices=choices)
-    assert len(set(enums[0])) == len(enums[0])
-    assert choices[prediction.answer] == choices[list(choices)[-1]]
-
-
 def test_an_answer_given_as_the_options_text_is_read(scripted: Any) -> None:
     scripted.reply = lambda _: '{"answer": "Library"}'
     assert ready(scripted, fm.SingleAgent())(**QUESTION).answer == "B"
-
-
-@pytest.mark.parametrize("context", ["a passage", ["one passage", "another"]])
-def test_context_is_quoted(scripted: Any, context: Any) -> None:
-    ready(scripted, fm.SingleAgent())(question="What?", kind="span", context=context)
-    text = last_text(scripted.bodies[0])
-    passages = [context] if isinstance(context, str) else context
-    assert all(passage in text for passage in passages)
-    assert text.count("<<<") == text.count(">>>") == 1
-
-
-@pytest.mark.parametrize("nothing", ["", "   ", None, 7])
-def test_an_empty_question_is_refused(scripted: Any, nothing: Any) -> None:
-    with pytest.raises(fm.UserError, match="question is empty"):
-        ready(scripted, fm.SingleAgent())(question=nothing)
-    assert not scripted.bodies
 
 
 def test_sampling_of_a_seat_goes_over_that_of_its_lm(scripted: Any) -> None:
     ready(scripted, fm.SingleAgent(sampling={"temperature": 0.7, "max_tokens": 5}))(**QUESTION)
     body = scripted.bodies[0]
     assert (body["temperature"], body["max_tokens"]) == (0.7, 5)
-
-
-def test_a_failed_call_is_an_error_never_an_answer(scripted: Any) -> None:
-    scripted.reply = lambda _: (400, {}, {"error": {"message": "no"}})
-    with pytest.raises(CallError, match="refused the request"):
-        ready(scripted, fm.SingleAgent())(**QUESTION)
 
 
 # Votes
@@ -284,13 +198,6 @@ def test_weighted(scripted: Any, answers: list[str], weights: list[float], winne
     assert (prediction.answer, prediction.decided_by) == (winner, "weighted")
 
 
-def test_numbers_are_counted_by_value_and_spans_without_articles(scripted: Any) -> None:
-    scripted.reply = by_model(m0="7", m1="12.50", m2="12.5")
-    assert team(scripted, "m0", "m1", "m2")(question="How many?", kind="number").answer == "12.5"
-    scripted.reply = by_model(m0="Rome", m1="The Hague", m2="hague")
-    assert team(scripted, "m0", "m1", "m2")(question="Where?", kind="span").answer == "The Hague"
-
-
 def test_members_are_asked_at_the_same_time(scripted: Any) -> None:
     scripted.delay = 0.3
     members = [f"m{i}" for i in range(5)]
@@ -300,13 +207,6 @@ def test_members_are_asked_at_the_same_time(scripted: Any) -> None:
     assert time.monotonic() - began < 0.9
     assert scripted.most_at_once == 5
     assert prediction.usage["calls"] == 5
-
-
-def test_members_of_one_strategy_and_one_lm_share_a_call(scripted: Any) -> None:
-    """At temperature 0 they are one voter: three names, one request."""
-    prediction = ready(scripted, fm.Ensemble(["simple"] * 3))(**QUESTION)
-    assert len(scripted.bodies) == 1
-    assert (prediction.usage["calls"], prediction.usage["cached_calls"]) == (3, 2)
 
 
 def test_names_of_members_and_their_lms(scripted: Any) -> None:
@@ -351,29 +251,6 @@ def test_a_weighted_vote_without_weights_is_refused_before_any_call(scripted: An
     assert not scripted.bodies
 
 
-def test_one_failing_member_makes_the_question_an_error(scripted: Any) -> None:
-    scripted.reply = by_model(m0="A", m1=(400, {}, {"error": {"message": "too long"}}), m2="A")
-    result = fm.evaluate(team(scripted, "m0", "m1", "m2"), [question(1)], tracking=False)
-    (row,) = result.rows
-    assert "too long" in row["error"]
-    assert (row["answer"], row["correct"], row["decided_by"]) == (None, False, "error")
-    assert result.summary.counts["errors"] == 1
-
-
-def test_a_failed_question_leaves_nothing_running(scripted: Any, tmp_path: Path) -> None:
-    """What is still on its way would be paid for after the bill is written."""
-    scripted.reply = lambda _: (400, {}, {})
-    with ScriptedServer(delay=0.4) as slow:
-        urls = {"fails": scripted.url, "slow": slow.url}
-        members = [
-            fm.SingleAgent(lm=fm.lm(f"openai/{name}", api_base=url)) for name, url in urls.items()
-        ]
-        fm.evaluate(fm.Ensemble(members), [question(1)], out=tmp_path, tracking=False)
-        time.sleep(0.6)
-        calls = tmp_path / "calls.jsonl"
-        assert not calls.exists() or not calls.read_bytes()
-
-
 def test_fitted_weights_come_from_recorded_rows(scripted: Any, tmp_path: Path) -> None:
     """m0 is right in 3 of 4, m1 in 1 of 4, m2 never readable."""
     right = {"m0": {0, 1, 2}, "m1": {3}}
@@ -408,16 +285,6 @@ def test_an_ensemble_of_programs(scripted: Any) -> None:
     assert prediction.usage["calls"] == 3
 
 
-def test_seats_of_the_same_name_in_two_members_all_count(scripted: Any) -> None:
-    own = fm.lm("openai/own", api_base=scripted.url)
-    pairs = [fm.Deliberation(["intuitive", "reasoner"]), fm.Deliberation(["reasoner", "intuitive"])]
-    program = ready(scripted, fm.Ensemble(pairs))
-    program.assign({"intuitive": own})
-    program(**QUESTION)
-    models = [body["model"] for body in scripted.bodies]
-    assert models.count("own") == 2
-
-
 # Demonstrations, copies, files
 # ------------------------------------------------------------------------------
 
@@ -437,99 +304,8 @@ def test_labelled_demos_stand_before_the_question(scripted: Any) -> None:
         assert not any(predictor.demos for predictor in program.predictors())
 
 
-def test_demos_are_shown_in_the_lms_answer_form(scripted: Any) -> None:
-    shown = fm.labelled_demos(fm.SingleAgent(), [question(1, "B")], 1)
-    ready(scripted, shown, answer_form="text")(**QUESTION)
-    assert json.loads(scripted.bodies[0]["messages"][2]["content"]) == {"answer": "library"}
-
-
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda program: program.deepcopy(), copy.copy])
-def test_copies_answer_alike_and_share_the_lm(scripted: Any, copied: Any) -> None:
-    for program in (
-        fm.SingleAgent("cot", lm=fm.lm("openai/own", api_base=scripted.url)),
-        team(scripted, "own", "own"),
-    ):
-        twin = copied(program)
-        assert twin.describe() == program.describe()
-        assert list(twin.seats()) == list(program.seats())
-        assert twin(**QUESTION).answer == "A"
-        assert {body["model"] for body in scripted.bodies} == {"own"}
-        if copied is not copy.copy:
-            twin.predictors()[0].demos = [dspy.Example(question="x", answer="A")]
-            assert not program.predictors()[0].demos
-
-
-def test_the_predictors_have_readable_names() -> None:
-    assert [name for name, _ in fm.SingleAgent().named_predictors()] == ["seat.predict"]
-    assert [name for name, _ in fm.Ensemble(["simple", "cot"]).named_predictors()] == [
-        "members[0].seat.predict",
-        "members[1].seat.predict",
-    ]
-
-
-@pytest.mark.parametrize(
-    "make",
-    [lambda: fm.SingleAgent("cot"), lambda: fm.Ensemble(["simple", "cot"], "weighted", [1, 2])],
-)
-def test_prompts_and_demos_survive_json(scripted: Any, make: Callable[[], Program]) -> None:
-    program = fm.labelled_demos(make(), [question(1, "B")], 1)
-    for predictor in program.predictors():
-        predictor.signature = predictor.signature.with_instructions("Speak like a pirate.")
-    state = json.loads(json.dumps(program.dump_state()))
-    again = make()
-    again.load_state(state)
-    ready(scripted, program)(**QUESTION)
-    sent = sorted(json.dumps(body) for body in scripted.bodies)
-    scripted.requests.clear()
-    ready(scripted, again)(**QUESTION)
-    assert sorted(json.dumps(body) for body in scripted.bodies) == sent
-    assert "pirate" in sent[0]
-    assert "Question 1?" in sent[0]
-
-
 def exact(example: Any, prediction: Any, trace: Any = None) -> bool:
     return bool(example.answer == prediction.answer)
-
-
-@pytest.mark.parametrize(
-    "make", [lambda: fm.SingleAgent("cot"), lambda: fm.Ensemble(["simple", "cot"])]
-)
-def test_labeled_few_shot(scripted: Any, make: Callable[[], Program]) -> None:
-    train = [question(i, "A") for i in range(4)]
-    compiled = dspy.LabeledFewShot(k=3).compile(make(), trainset=train)
-    assert all(len(predictor.demos) == 3 for predictor in compiled.predictors())
-    assert ready(scripted, compiled)(**QUESTION).answer == "A"
-    assert len(scripted.bodies[-1]["messages"]) == 8
-
-
-@pytest.mark.parametrize(
-    "make", [lambda: fm.SingleAgent("cot"), lambda: fm.Ensemble(["simple", "cot"])]
-)
-def test_bootstrap_few_shot(scripted: Any, make: Callable[[], Program]) -> None:
-    """Only traces that the metric accepts become demonstrations, with the agent's own reasoning."""
-
-    def reply(body: dict[str, Any]) -> str:
-        right = "Question 1?" in last_text(body) or "Question 2?" in last_text(body)
-        return json.dumps({"reasoning": "it rings true", "answer": "A" if right else "C"})
-
-    scripted.reply = reply
-    lm = fm.lm("openai/scripted", api_base=scripted.url)
-    train = [question(i, "A") for i in range(5)]
-    optimizer = dspy.BootstrapFewShot(metric=exact, max_bootstrapped_demos=4, max_labeled_demos=0)
-    with dspy.context(lm=lm):
-        compiled = optimizer.compile(make(), trainset=train)
-        for predictor in compiled.predictors():
-            assert sorted(demo["question"] for demo in predictor.demos) == [
-                "Question 1?",
-                "Question 2?",
-            ]
-        scripted.requests.clear()
-        compiled(**QUESTION)
-    cot = next(body for body in scripted.bodies if STEPS in last_text(body))
-    assert json.loads(cot["messages"][2]["content"]) == {
-        "reasoning": "it rings true",
-        "answer": "A",
-    }
 
 
 def test_optimizers_leave_seats_their_lms(scripted: Any) -> None:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import dspy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import folkmoot as fm
-from folkmoot.modules.agents.profile import Profile
 from folkmoot.modules.protocols.program import Program
-from folkmoot.modules.protocols.team.actions import read_action
 from folkmoot.modules.protocols.team.team import SupervisedTeam, read_decision
 from folkmoot.modules.protocols.team.worker import MAX_TRACE_CHARS, trace_text
 from folkmoot.pipelines.programs.resolve import program_of
@@ -191,29 +186,6 @@ def test_a_trace_has_thoughts_actions_and_observations(scripted: Any, environmen
         assert steps_in(body) == number
 
 
-def test_lookup_moves_on_with_its_place_until_nothing_is_left(
-    scripted: Any, environment: Any
-) -> None:
-    actions = [
-        "Lookup[delta]",
-        "Search[Nile]",
-        *["Lookup[delta]"] * 3,
-        "Lookup[camel]",
-        "Finish[Nile]",
-    ]
-    trace = trace_of(run(scripted, alone(environment), bold=[actions]))
-    assert [step["observation"] for step in trace] == [
-        "(No page yet)",
-        trace[1]["observation"],
-        "(Result 1 / 2) It has a delta.",
-        "(Result 2 / 2) Its delta lies in Egypt.",
-        "(No more results: delta)",
-        "(No result: camel)",
-        "(finished)",
-    ]
-    assert not any("problem" in step for step in trace)
-
-
 @pytest.mark.parametrize("limit", [1, 5, 8, 10, 15])
 def test_at_the_step_limit_the_answer_is_asked_for_once(
     scripted: Any, environment: Any, limit: int
@@ -226,25 +198,6 @@ def test_at_the_step_limit_the_answer_is_asked_for_once(
     turn = prediction.transcript[0]
     assert (len(turn["trace"]), turn["forced"], turn["answer"]) == (limit, True, "Nile")
     assert prediction.usage["calls"] == turn["usage"]["calls"] == limit + 1
-
-
-def test_who_finishes_with_the_last_step_is_not_forced(scripted: Any, environment: Any) -> None:
-    prediction = run(
-        scripted, alone(environment, max_steps=2), bold=[["Search[Nile]", "Finish[Nile]"]]
-    )
-    assert asked(scripted) == ["bold", "bold"]
-    assert prediction.transcript[0]["forced"] is False
-
-
-def test_an_unreadable_conclusion_is_asked_for_once_more(scripted: Any, environment: Any) -> None:
-    program = alone(environment, max_steps=1)
-    prediction = run(scripted, program, bold=[["Search[Nile]"]], conclude=["", "Nile"])
-    assert asked(scripted) == ["bold", "conclude", "conclude"]
-    assert prediction.answer == "Nile"
-    prediction = run(scripted, program, bold=[["Search[Nile]"]], conclude=["", " "])
-    assert asked(scripted) == ["bold", "conclude", "conclude"] * 2
-    assert (prediction.answer, prediction.decided_by) == (None, "none")
-    assert prediction.transcript[0]["forced"] is True
 
 
 @pytest.mark.parametrize(
@@ -322,23 +275,6 @@ def test_a_thought_cannot_pass_for_an_observation(scripted: Any, environment: An
         assert sum(line.startswith("Action:") for line in lines) == steps
 
 
-def test_an_action_in_capitals_is_shown_as_an_action(scripted: Any, environment: Any) -> None:
-    """Quoted, [NASA] could be a template's mark and becomes (NASA), which is no action to
-    imitate.
-    """
-    run(
-        scripted,
-        SupervisedTeam(["bold"], environment),
-        bold=[["Search[NASA]", "Finish[INST]"]],
-        supervisor=[accept("bold")],
-    )
-    for body in scripted.bodies[1:]:
-        shown = re.findall(r"^Action: (.*)$", text_of(body), re.MULTILINE)
-        assert shown[0] == "Search[ NASA ]"
-        assert read_action(shown[0]) == ("search", "NASA")
-        assert "[INST]" not in text_of(body)
-
-
 def test_workers_run_at_the_same_time_and_do_not_see_each_other(
     scripted: Any, environment: Any
 ) -> None:
@@ -356,35 +292,6 @@ def test_workers_run_at_the_same_time_and_do_not_see_each_other(
         others = {"bold", "cautious", "neutral"} - {seat_of(body)}
         assert not any(f"of {other}" in text_of(body) for other in others)
     assert (prediction.answer, prediction.decided_by) == ("Seine", "supervisor:cautious")
-
-
-def test_workers_never_share_a_page(scripted: Any, environment: Any) -> None:
-    """Under random delays the lookups of ten questions at once stay on the page that each worker
-    opened.
-    """
-    draw = random.Random(3)
-    pages = {"bold": "Nile", "cautious": "Danube"}
-
-    def reply(body: Body) -> str:
-        seat = seat_of(body)
-        if seat not in pages:
-            return json.dumps({"judgement": "", **accept("bold")})
-        action = [f"Search[{pages[seat]}]", "Lookup[river]", f"Finish[{pages[seat]}]"][
-            steps_in(body)
-        ]
-        return json.dumps({"thought": "", "action": action})
-
-    scripted.reply, scripted.delay = reply, lambda: draw.uniform(0, 0.03)
-    questions = [
-        fm.Question(id=str(i), question=f"{i}: which one?", answer="Nile", kind="span")
-        for i in range(10)
-    ]
-    program = SupervisedTeam(["bold", "cautious"], environment)
-    lm = fm.lm("openai/scripted", api_base=scripted.url)
-    for row in fm.evaluate(program, questions, lm=lm, tracking=False).rows:
-        found = {turn["agent"]: turn["trace"][1]["observation"] for turn in row["transcript"][:2]}
-        assert found["bold"].startswith("(Result 1 / 3) The Nile")
-        assert found["cautious"] == "(Result 1 / 1) The Danube is a river."
 
 
 # The supervisor
@@ -581,40 +488,6 @@ def test_the_fallback_is_what_most_workers_share(scripted: Any, environment: Any
     assert (prediction.answer, prediction.decided_by) == ("The Nile", "fallback:majority")
 
 
-def test_a_tie_of_shared_answers_falls_back_to_the_first_worker(
-    scripted: Any, environment: Any
-) -> None:
-    said = {"a": "Rhine", "b": "Nile", "c": "Nile", "d": "Seine", "e": "Seine"}
-    scripted.reply = lambda body: json.dumps(
-        {"thought": "", "action": f"Finish[{said[body['model']]}]"}
-        if seat_of(body) == "bold"
-        else {"judgement": "", **UNREADABLE[0]}
-    )
-    lms = {
-        f"bold.{i}": fm.lm(f"openai/{name}", api_base=scripted.url) for i, name in enumerate(said)
-    }
-    program = SupervisedTeam(["bold"] * 5, environment, max_retries=1, lms=lms)
-    with dspy.context(lm=fm.lm("openai/supervisor", api_base=scripted.url)):
-        prediction = program(**QUESTION)
-    assert [answers[0] for name, answers in prediction.answers.items()] == list(said.values())
-    assert (prediction.answer, prediction.decided_by) == ("Rhine", "fallback:first")
-
-
-def test_the_fallback_passes_over_a_worker_without_an_answer(
-    scripted: Any, environment: Any
-) -> None:
-    prediction = run(
-        scripted,
-        SupervisedTeam(["bold", "cautious"], environment, max_steps=1),
-        bold=[["what?"]],
-        cautious=[["Finish[Seine]"]],
-        conclude=[""],
-        supervisor=[accept("bold")],  # who has none: nothing to accept
-    )
-    assert prediction.answers["bold"] == [None]
-    assert (prediction.answer, prediction.decided_by) == ("Seine", "fallback:first")
-
-
 def test_without_any_answer_there_is_none(scripted: Any, environment: Any) -> None:
     program = SupervisedTeam(["bold", "cautious"], environment, max_steps=1, max_retries=1)
     nothing = {"bold": [["what?"]], "cautious": [["what?"]], "conclude": [""]}
@@ -625,25 +498,6 @@ def test_without_any_answer_there_is_none(scripted: Any, environment: Any) -> No
     assert (prediction.answer, prediction.decided_by, prediction.rounds) == (None, "none", 2)
     prediction = run(scripted, program, **nothing, supervisor=[accept("bold")])
     assert (prediction.answer, prediction.decided_by, prediction.rounds) == (None, "none", 1)
-
-
-def test_an_answer_found_on_a_retry_can_be_accepted(scripted: Any, environment: Any) -> None:
-    prediction = run(
-        scripted,
-        SupervisedTeam(["bold", "cautious"], environment, max_steps=1),
-        bold=[["what?"], ["Finish[Nile]"]],
-        cautious=[["what?"]],
-        conclude=[""],
-        supervisor=[retry("bold"), accept("bold")],
-    )
-    assert "Answer: (no readable answer)" in text_of(
-        next(b for b in scripted.bodies if seat_of(b) == "supervisor")
-    )
-    assert (prediction.answer, prediction.decided_by, prediction.rounds) == (
-        "Nile",
-        "supervisor:bold",
-        2,
-    )
 
 
 def test_equal_workers_get_numbers(scripted: Any, environment: Any) -> None:
@@ -657,18 +511,6 @@ def test_equal_workers_get_numbers(scripted: Any, environment: Any) -> None:
     assert (prediction.decided_by, prediction.consensus_round) == ("supervisor:bold.1", 1)
     # They say the same, and still each asks for itself.
     assert asked(scripted) == ["bold", "bold", "supervisor"]
-
-
-def test_one_worker_can_be_supervised(scripted: Any, environment: Any) -> None:
-    prediction = run(
-        scripted,
-        SupervisedTeam(["neutral"], environment, max_retries=1),
-        neutral=[["Finish[Seine]"], ["Finish[Nile]"]],
-        supervisor=[retry("neutral")],
-        last=[{"worker": "neutral"}],
-    )
-    assert asked(scripted) == ["neutral", "supervisor", "neutral", "last"]
-    assert (prediction.answer, prediction.decided_by) == ("Nile", "supervisor:neutral")
 
 
 def test_a_worker_alone_has_no_supervisor(scripted: Any, environment: Any) -> None:
@@ -779,190 +621,8 @@ def test_everything_is_decoded_greedily_unless_told_otherwise(
     assert {body["temperature"] for body in scripted.bodies} == {0.5}
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3])
-@pytest.mark.parametrize("steps", [1, 3])
-@pytest.mark.parametrize("retries", [0, 1, 3])
-def test_the_most_expensive_question_takes_what_turns_say(
-    scripted: Any, environment: Any, workers: int, steps: int, retries: int
-) -> None:
-    names = ["bold", "cautious", "neutral"][:workers]
-    program = SupervisedTeam(names, environment, max_steps=steps, max_retries=retries)
-    prediction = run(
-        scripted,
-        program,
-        **{name: [["Search[Nile]"]] for name in names},
-        supervisor=[retry(names[-1])],
-        last=[{"worker": names[0]}],
-    )
-    supervised = workers > 1 or retries > 0
-    calls = workers * (steps + 1) + retries * (1 + steps + 1) + supervised
-    assert len(scripted.bodies) == prediction.usage["calls"] == program.most_turns() == calls
-    assert sum(turn["usage"]["calls"] for turn in prediction.transcript) == calls
-    assert prediction.usage["prompt_tokens"] == scripted.prompt_tokens
-    counts = {"bold": 0, "cautious": 0, "neutral": 0, "conclude": 0, "supervisor": 0, "last": 0}
-    for seat in asked(scripted):
-        counts[seat] += 1
-    bounds: dict[str, list[float]] = {}
-    for seat, least, most in program.turns():
-        name = {"supervisor.last": "last"}.get(seat.name, seat.name.partition(".conclude")[0])
-        name = "conclude" if seat.name.endswith(".conclude") else name
-        found = bounds.setdefault(name, [0, 0])
-        found[0], found[1] = found[0] + least, found[1] + most
-    for name, (least, most) in bounds.items():
-        assert least <= counts[name] <= most, name
-
-
-def test_the_cheapest_question_takes_no_less_than_turns_say(
-    scripted: Any, environment: Any
-) -> None:
-    for names in (["bold"], ["bold", "cautious"]):
-        for retries in (0, 2):
-            program = SupervisedTeam(names, environment, max_retries=retries)
-            prediction = run(
-                scripted,
-                program,
-                **{name: [["Finish[Nile]"]] for name in names},
-                supervisor=[accept("bold")],
-                last=[{"worker": "bold"}],
-            )
-            least = sum(least for _, least, _ in program.turns())
-            assert least <= prediction.usage["calls"] <= least + (retries == 0 and len(names) > 1)
-
-
-def test_a_failing_worker_ends_the_question_as_an_error(scripted: Any, environment: Any) -> None:
-    scripted.reply = lambda body: (
-        (400, {}, {"error": {"message": "no such thing"}})
-        if seat_of(body) == "cautious"
-        else json.dumps({"thought": "", "action": "Finish[Nile]"})
-    )
-    result = fm.evaluate(
-        SupervisedTeam(["bold", "cautious"], environment),
-        [fm.Question(id="1", answer="Nile", **QUESTION)],
-        lm=fm.lm("openai/scripted", api_base=scripted.url),
-        tracking=False,
-    )
-    row = result.rows[0]
-    assert "no such thing" in row["error"]
-    assert (row["answer"], row["correct"]) == (None, False)
-
-
 # Prompts that can be optimised
 # ------------------------------------------------------------------------------
-
-
-def test_every_instruction_can_be_changed_and_reaches_the_wire(
-    scripted: Any, environment: Any
-) -> None:
-    program = SupervisedTeam(["bold", "cautious"], environment, max_steps=1, max_retries=1)
-    predictors = dict(program.named_predictors())
-    assert len(predictors) == 6  # act and conclude of two workers, supervisor, last word
-    every = {
-        "bold": [["Search[Nile]"]],
-        "cautious": [["Search[Seine]"]],
-        "supervisor": [retry("bold")],
-        "last": [{"worker": "bold"}],
-    }
-    for number, predictor in enumerate(predictors.values()):
-        instructions = predictor.signature.instructions
-        predictor.signature = predictor.signature.with_instructions(
-            f"{instructions} Marked {number}."
-        )
-    run(scripted, program, **every)
-    sent = "\n".join(text_of(body) for body in scripted.bodies)
-    assert all(f"Marked {number}." in sent for number in range(6))
-
-
-def test_bootstrapping_makes_demonstrations_that_are_shown(scripted: Any, environment: Any) -> None:
-    train = [
-        dspy.Example(question=f"{i}: which is longer?", kind="span", answer="Nile").with_inputs(
-            "question", "kind"
-        )
-        for i in range(3)
-    ]
-    scripted.reply = script(
-        bold=[["Search[Nile]", "Finish[Nile]"]],
-        cautious=[["Search[Seine]", "Finish[Nile]"]],
-        supervisor=[accept("bold")],
-    )
-    program = SupervisedTeam(["bold", "cautious"], environment)
-    with dspy.context(lm=fm.lm("openai/scripted", api_base=scripted.url)):
-        optimizer = dspy.BootstrapFewShot(
-            metric=lambda example, prediction, trace=None: example.answer == prediction.answer,
-            max_bootstrapped_demos=2,
-            max_labeled_demos=0,
-        )
-        tuned = optimizer.compile(program, trainset=train)
-        assert any(worker.act.predict.demos for worker in tuned.workers)
-        assert tuned.supervisor.predict.demos
-        scripted.requests.clear()
-        tuned(**QUESTION)
-    for body in scripted.bodies:
-        assert len(body["messages"]) > 2
-
-
-@pytest.mark.parametrize("layout", ["chat", "plain"])
-def test_the_worked_trace_is_shown_to_every_seat(
-    scripted: Any, environment: Any, layout: Any
-) -> None:
-    plain = {
-        "bold": " so\nAction: Search[Nile]",
-        "cautious": " so\nAction: Finish[Seine]",
-        "conclude": " Nile",
-    }
-    sent: list[tuple[str, Body]] = []
-    program = SupervisedTeam(
-        ["bold", "cautious"], environment, max_steps=1, max_retries=1, demonstration="hotpotqa"
-    )
-    said = script(
-        bold=[["Search[Nile]"]],
-        cautious=[["Finish[Seine]"]],
-        supervisor=[retry("bold")],
-        last=[{"worker": "bold"}],
-    )
-
-    def reply(body: Body) -> str:
-        if layout == "chat":
-            sent.append((seat_of(body), body))
-            return said(body)
-        text = text_of(body)
-        if text.endswith("Judgement:"):
-            first = not any(seat == "supervisor" for seat, _ in sent)
-            sent.append(("supervisor" if first else "last", body))
-            return (
-                " fine\nDecision: retry\nWorker: bold\nSuggestion: look again"
-                if first
-                else " fine\nWorker: bold"
-            )
-        seat = "conclude" if text.endswith("Answer:") else "bold"
-        sent.append((seat, body))
-        return plain[seat]
-
-    scripted.reply = reply
-    lm = fm.lm("openai/scripted", api_base=scripted.url)
-    if layout == "plain":
-        lm.profile = Profile(
-            layout="plain", answer_form="text", list_options=False, constrain="none"
-        )
-    program.set_lm(lm)
-    prediction = program(**QUESTION)
-    assert prediction.answer == "Nile"
-    assert {seat for seat, _ in sent} >= {"bold", "conclude", "supervisor", "last"}
-    for seat, body in sent:
-        everything = "\n".join(message["content"] for message in body["messages"])
-        assert "flows through Cairo" in everything, seat
-        before, _, now = everything.rpartition(QUESTION["question"])
-        assert "Cairo" not in now, seat
-        if seat in ("bold", "cautious"):
-            assert "Finish[Nile]" in before
-            assert "The Seine is a river in the north of France." in before
-            assert "Observation: Cairo is the capital" in before
-            shown = before.count("flows through Cairo")
-            assert shown == {"chat": {"bold": 2, "cautious": 4}[seat]}.get(layout, shown)
-        elif seat == "conclude":
-            assert "Answer: Nile" in before or '"answer": "Nile"' in before
-        else:
-            assert "What bold did" in before or "<<<what bold did" in before
-            assert "nothing is missing" in before
 
 
 def test_a_demonstration_without_a_trace_is_refused(environment: Any) -> None:
@@ -972,77 +632,6 @@ def test_a_demonstration_without_a_trace_is_refused(environment: Any) -> None:
 
 # The common shape
 # -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("question", "said", "answer"),
-    [
-        ({"choices": {"A": "the Nile", "B": "the Seine"}, "kind": "choice"}, "(A)", "A"),
-        ({"kind": "boolean"}, "True.", "yes"),
-        ({"kind": "number"}, "1,250.0", "1250"),
-        ({"kind": "span"}, " the Nile ", "the Nile"),
-    ],
-)
-def test_all_kinds_called_and_awaited(
-    scripted: Any, environment: Any, question: dict[str, Any], said: str, answer: str
-) -> None:
-    asking = {**QUESTION, **question}
-    program = SupervisedTeam(["bold"], environment, max_retries=1)
-    prediction = run(
-        scripted, program, asking, bold=[[f"Finish[{said}]"]], supervisor=[accept("bold")]
-    )
-    awaited = asyncio.run(program.acall(**asking))
-    assert prediction.answer == awaited.answer == answer
-    assert prediction.toDict() == awaited.toDict()
-
-
-def test_delays_change_nothing(scripted: Any, environment: Any) -> None:
-    draw = random.Random(7)
-    questions = [
-        fm.Question(id=str(i), question=f"{i}: which one?", answer="Nile", kind="span")
-        for i in range(6)
-    ]
-    found = []
-    for delay in (0.0, lambda: draw.uniform(0, 0.02), lambda: draw.uniform(0, 0.02)):
-        scripted.delay = delay
-
-        def reply(body: Body) -> str:
-            seat, text = seat_of(body), text_of(body)
-            number = int(re.search(r"(\d): which", text)[1])  # type: ignore[index]
-            if seat == "supervisor":
-                again = "Search[Seine]" not in text and number % 2
-                return json.dumps(
-                    {"judgement": "", **(retry("cautious") if again else accept("cautious"))}
-                )
-            page = "Seine" if "supervisor suggests" in text else "Nile"
-            return json.dumps(
-                {
-                    "thought": "",
-                    "action": [f"Search[{page}]", f"Finish[{page} {number}]"][steps_in(body)],
-                }
-            )
-
-        scripted.reply = reply
-        program = SupervisedTeam(["bold", "cautious"], environment)
-        lm = fm.lm("openai/scripted", api_base=scripted.url)
-        rows = list(fm.evaluate(program, questions, lm=lm, tracking=False).rows)
-        assert {row["rounds"] for row in rows} == {1, 2}
-        found.append([{**row, "seconds": 0} for row in rows])
-    assert found[0] == found[1] == found[2]
-
-
-def test_describe_is_json_and_tells_programs_apart(environment: Any) -> None:
-    one = SupervisedTeam(["bold", "cautious"], environment)
-    known = json.loads(json.dumps(one.describe()))
-    assert known == one.describe()
-    assert known["workers"] == ["bold", "cautious"]
-    assert (known["max_steps"], known["max_retries"], known["demonstration"]) == (8, 3, None)
-    assert known["sampling"] == {"temperature": 0.0}
-    assert known["environment"].startswith("corpus:")
-    limited = one.with_max_steps(5)
-    assert limited.describe() == {**known, "max_steps": 5}
-    assert one.max_steps == one.workers[0].max_steps == 8
-    assert {worker.max_steps for worker in limited.workers} == {5}
 
 
 @pytest.mark.parametrize(
@@ -1075,58 +664,8 @@ def test_bad_settings_are_named(environment: Any, arguments: dict[str, Any], wor
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("spec", "workers"),
-    [
-        ("team:bold", ["bold"]),
-        ("team:bold,cautious", ["bold", "cautious"]),
-        ("team: bold , neutral ,cautious", ["bold", "neutral", "cautious"]),
-        ("team:bold,bold", ["bold", "bold"]),
-    ],
-)
-def test_teams_by_name(environment: Any, spec: str, workers: list[str]) -> None:
-    program = program_of(spec, {"environment": environment, "max_steps": 4})
-    assert isinstance(program, SupervisedTeam)
-    assert (program.roles, program.max_steps) == (workers, 4)
-
-
-@pytest.mark.parametrize(
-    ("spec", "sets", "words"),
-    [
-        ("team:bold", {}, "environment, such as corpus:PATH"),
-        ("team", {"environment": "HERE"}, "team:bold,cautious"),
-        ("team:bold:judge", {"environment": "HERE"}, "team:bold,cautious"),
-        ("team:bold,wizard", {"environment": "HERE"}, "'wizard'"),
-        ("team:bold", {"environment": "HERE", "max_step": 3}, "max_steps"),
-        ("team:bold", {"environment": "corpus:/nowhere.jsonl"}, "nowhere"),
-    ],
-)
-def test_bad_specs_are_named(environment: Any, spec: str, sets: dict[str, Any], words: str) -> None:
-    if sets.get("environment") == "HERE":
-        sets = {**sets, "environment": environment}
-    with pytest.raises(fm.UserError, match=words):
-        program_of(spec, sets)
-
-
 # Long traces
 # ------------------------------------------------------------------------------------------------
-
-
-def test_a_long_trace_keeps_every_step_and_its_end(scripted: Any) -> None:
-    long = [{"title": "Long", "text": "word " * 2_000}]
-    prediction = run(
-        scripted,
-        SupervisedTeam(["bold"], fm.CorpusEnvironment(long), max_steps=30),
-        bold=[["Search[Long]"] * 29 + ["Finish[the very end]"]],
-        supervisor=[accept("bold")],
-    )
-    text = text_of(scripted.bodies[-1])
-    assert text.count("Action: Search[Long]") == 29
-    assert (
-        "Action: Finish[the very end]\nObservation: (finished)\nAnswer: the very end\n>>>" in text
-    )
-    assert len(prediction.transcript[0]["text"]) <= MAX_TRACE_CHARS
-    assert len(prediction.transcript[0]["trace"][0]["observation"]) > 1_400  # the record is whole
 
 
 @given(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import folkmoot as fm
-from folkmoot.modules.protocols.registry import PROTOCOLS
 from folkmoot.modules.reading.voting import Ties, vote_among
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -112,33 +111,6 @@ def test_a_drawn_tie_is_the_seeds_and_the_questions_own(scripted: ScriptedServer
     assert set(answers(0, 8)) == {"A", "B"}
 
 
-def test_the_votes_of_recorded_rows_are_those_that_were_cast(scripted: ScriptedServer) -> None:
-    program = ensemble(scripted, "AB", tie_break="random", seed=3)
-    run = fm.evaluate(program, questions(12), tracking=False, cache=False, progress=False)
-    replays = PROTOCOLS["ensemble"].replays
-    assert replays is not None
-    rows: list[Mapping[str, Any]] = list(run.rows)
-    told = replays.tell(rows, {"vote": "majority", "tie_break": "random", "seed": 3})
-    assert told is not None
-    assert [one.answer for one in told if one] == [row["answer"] for row in rows]
-
-
-def test_samples_that_are_tied(scripted: ScriptedServer) -> None:
-    scripted.reply = lambda body: json.dumps(
-        {"reasoning": "so", "answer": "AB"[len(scripted.bodies) % 2]}
-    )
-    kinds = set()
-    for seed in range(8):
-        program = fm.SingleAgent("self_consistency", samples=2, tie_break="random", seed=seed)
-        program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
-        found = program(question="Where?", choices=CHOICES)
-        assert found.tied
-        kinds.add(found.answer == found.leading[0])
-    assert kinds == {True, False}
-    with pytest.raises(fm.UserError, match="answers once"):
-        fm.SingleAgent("cot", tie_break="random")
-
-
 def test_a_teams_fallback_and_a_deliberations_majority_have_a_rule(
     scripted: ScriptedServer, tmp_path: Any
 ) -> None:
@@ -221,42 +193,3 @@ def test_a_networks_equal_weights_have_one_too(
         found.add(network(question="Where?", choices=CHOICES).answer)
     assert found == set(answers)
     assert network.describe().get("tie_break", "first") == rule
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (
-            lambda: fm.Ensemble(["cot"], tie_break="last"),
-            "no rule 'last' for ties: choose first or weight",
-        ),
-        (lambda: fm.Ensemble(["cot"], tie_break="strongest"), "no rule 'strongest'"),
-        (
-            lambda: fm.Ensemble(["cot"], tie_break="strongest:simple"),
-            "'simple' does not vote.*among cot",
-        ),
-        (lambda: fm.Ensemble(["cot"], tie_break="random", seed="x"), "seed is 'x'"),
-        (lambda: fm.CausalConsistency(tie_break="weight"), "no rule 'weight' for ties"),
-        (lambda: fm.Deliberation(["critic"], "majority:weight"), "no rule 'weight' for ties"),
-        (
-            lambda: fm.Deliberation(["critic"], opening="loud"),
-            "no opening 'loud': choose in_turn or blind",
-        ),
-    ],
-)
-def test_what_is_no_rule_is_named(make: Any, words: str) -> None:
-    with pytest.raises(fm.UserError, match=words):
-        make()
-
-
-def test_a_rule_that_is_the_default_changes_no_program() -> None:
-    for plain, told in (
-        (fm.Ensemble(["cot", "simple"]), fm.Ensemble(["cot", "simple"], tie_break="first")),
-        (
-            fm.SingleAgent("self_consistency"),
-            fm.SingleAgent("self_consistency", tie_break="first", seed=4),
-        ),
-        (fm.Deliberation(["critic"]), fm.Deliberation(["critic"], opening="in_turn", seed=4)),
-        (fm.CausalConsistency(), fm.CausalConsistency(tie_break="random")),
-    ):
-        assert plain.describe() == told.describe()

@@ -433,13 +433,6 @@ def test_normalise_span_removes_what_the_official_script_removes_and_no_more() -
     assert normalise_span("“Ångström” – a test") == "“ångström” – test"
 
 
-@given(st.text())
-def test_normalise_span_settles_on_text_without_articles(text: str) -> None:
-    once = normalise_span(text)
-    assert " ".join(once.split()) == once
-    assert not re.search(r"\b(?:a|an|the)\b", once)
-
-
 @pytest.mark.parametrize(
     ("text", "kind", "answer"),
     [
@@ -461,11 +454,6 @@ def test_read_answer_is_canonical(text: str | None, kind: Any, answer: str | Non
     assert read_answer(text, kind, choices) == answer
     if answer is not None:
         assert read_answer(answer, kind, choices) == answer
-
-
-def test_read_answer_needs_choices_for_a_choice() -> None:
-    with pytest.raises(ValueError, match="choices"):
-        read_answer("B", "choice")
 
 
 @pytest.mark.parametrize(
@@ -490,11 +478,6 @@ def test_same_answer(a: str | None, b: str | None, kind: Any, same: bool) -> Non
     assert same_answer(a, b, kind) is same
     if same and a is not None and b is not None:
         assert answer_key(a, kind) == answer_key(b, kind)
-
-
-def test_an_unreadable_answer_has_no_key() -> None:
-    with pytest.raises(ValueError, match="'abc' cannot be read as a number"):
-        answer_key("abc", "number")
 
 
 @pytest.mark.parametrize(
@@ -532,14 +515,6 @@ def test_score_of_each_kind() -> None:
     assert score("the Bank", "bank", "span") == Score(True, 1.0, 1.0)
     assert score("bank robbery", "bank", "span") == Score(False, 0.0, pytest.approx(2 / 3))
     assert score(None, "bank", "span") == Score(False, 0.0, 0.0)
-
-
-@pytest.mark.parametrize(
-    ("gold", "kind"), [("Z", "choice"), ("many", "number"), ("perhaps", "boolean")]
-)
-def test_score_refuses_a_gold_answer_that_is_none(gold: str, kind: Any) -> None:
-    with pytest.raises(ValueError, match=f"gold answer '{gold}'"):
-        score("A", gold, kind, CHOICES if kind == "choice" else None)
 
 
 def rows(name: str) -> Iterator[dict[str, Any]]:

@@ -1,13 +1,9 @@
 """`Question`: what it refuses, what it makes of a row, and that DSPy can use it as an Example."""
 
 import copy
-import json
 from typing import Any
 
-import dspy
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.reading.question import Question, from_row
@@ -70,11 +66,6 @@ def test_a_gold_becomes_a_label(answer: str | None, label: str | None) -> None:
     assert make(choices=CHOICES, answer=answer).answer == label
 
 
-def test_a_label_wins_over_the_text_of_another_option() -> None:
-    assert make(choices={"A": "B", "B": "A"}, answer="A").answer == "A"
-    assert make(choices={"1": "2", "2": "4"}, answer="2").answer == "2"
-
-
 def test_texts_that_differ_only_in_case_are_told_apart_by_case() -> None:
     choices = {"X": "Polish", "Y": "polish"}
     assert make(choices=choices, answer="polish").answer == "Y"
@@ -112,21 +103,6 @@ def test_inputs_and_labels_are_what_evaluate_needs() -> None:
     assert "answer" not in question.inputs()
 
 
-class _Library(dspy.Module):
-    def forward(
-        self, question: str, choices: dict[str, str], context: None, kind: str
-    ) -> dspy.Prediction:
-        return dspy.Prediction(answer="B")
-
-
-def test_dspy_evaluate_runs_over_questions() -> None:
-    devset = [make(id=str(n), choices=CHOICES, answer=gold) for n, gold in enumerate("AB")]
-    evaluate = dspy.Evaluate(
-        devset=devset, metric=dspy.evaluate.answer_exact_match, display_progress=False
-    )
-    assert evaluate(_Library()).score == 50.0
-
-
 def test_copies_stay_questions_and_parts_do_not() -> None:
     question = make(choices=CHOICES, answer="A", meta={"n": 1})
     for same in (
@@ -148,15 +124,6 @@ def test_copies_stay_questions_and_parts_do_not() -> None:
     assert "answer" not in without
     assert not isinstance(without, Question)
     assert without.inputs() == question.inputs()
-
-
-def test_extra_fields_that_dspy_adds_are_kept() -> None:
-    assert make(augmented=True).copy().augmented is True
-
-
-def test_equal_questions_hash_alike_and_different_ones_differ() -> None:
-    assert len({make(choices=CHOICES), make(choices=dict(CHOICES)), make()}) == 2
-    assert make(answer="yes") != make(answer="no")
 
 
 @pytest.mark.parametrize(
@@ -182,74 +149,3 @@ def test_rows_come_in_the_shapes_that_files_have(
     row: dict[str, Any], field: str, value: Any
 ) -> None:
     assert from_row({"id": "q1", "question": "What?", **row}, "f.jsonl, line 3")[field] == value
-
-
-@pytest.mark.parametrize(
-    ("row", "says"),
-    [
-        ({"id": None}, "no 'id'"),
-        ({"id": True}, "bool"),
-        ({"id": 1.5}, "float"),
-        ({"question": 5}, "int"),
-        ({"answer": ["a"]}, "list"),
-        ({"answer": float("inf")}, "float"),
-        ({"choices": 5}, "int"),
-        ({"choices": []}, "0 choices"),
-        ({"choices": ["only"]}, "1 choices"),
-        ({"choices": [f"t{n}" for n in range(27)]}, "27 choices"),
-        ({"choices": {"label": ["A", "A"], "text": ["x", "y"]}}, "same label"),
-        ({"choices": {"label": ["A"], "text": ["x", "y"]}}, "1 choice labels but 2 texts"),
-        ({"choices": ["x", "y"], "answer": 0}, "'0'"),
-        ({"meta": [1]}, "meta"),
-        ({"meta": {"subject": "a"}, "subject": "b"}, "differ"),
-        ({"kind": "essay"}, "essay"),
-    ],
-)
-def test_a_bad_row_is_named_with_its_place(row: dict[str, Any], says: str) -> None:
-    with pytest.raises(UserError) as caught:
-        from_row({"id": "q1", "question": "What?", **row}, "f.jsonl, line 3")
-    assert str(caught.value).startswith("f.jsonl, line 3: ")
-    assert says in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_kind_from_outside_overrides_the_row() -> None:
-    row = {"id": "q1", "question": "When?", "answer": "1985", "kind": "number"}
-    assert from_row(row, "here", kind="span").kind == "span"
-
-
-texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20).filter(
-    lambda t: t.strip()
-)
-choice_maps = st.dictionaries(st.sampled_from("ABCDEFGH"), texts, min_size=2, max_size=8)
-
-
-@given(
-    texts,
-    texts,
-    st.none() | choice_maps,
-    st.none() | texts | st.lists(texts, min_size=1),
-    st.dictionaries(texts, st.integers() | st.none() | texts),
-    st.data(),
-)
-def test_rows_survive_the_disk(
-    id_: str,
-    text: str,
-    choices: dict[str, str] | None,
-    context: Any,
-    meta: dict[str, Any],
-    data: st.DataObject,
-) -> None:
-    answer = data.draw(st.none() | (st.sampled_from(sorted(choices)) if choices else texts))
-    kind = "choice" if choices else "span"
-    question = Question(
-        id=id_, question=text, choices=choices, answer=answer, context=context, meta=meta, kind=kind
-    )
-    row = json.loads(json.dumps(question.to_row()))
-    assert from_row(row, "here") == question
-    assert list(row)[:6] == ["id", "question", "choices", "answer", "context", "meta"]
-
-
-def test_the_row_names_the_kind_only_if_it_would_not_be_inferred() -> None:
-    assert "kind" not in make(answer="yes").to_row()
-    assert make(answer="yes", kind="span").to_row()["kind"] == "span"

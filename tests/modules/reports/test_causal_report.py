@@ -6,15 +6,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
-from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.reports.causal import causal_report
-from folkmoot.pipelines.plots.evaluation import causal_plot
 
 Answer = str | None
 Round = tuple[Sequence[Answer], Sequence[tuple[Answer, Answer]]]
@@ -117,23 +114,6 @@ def test_solutions_and_evaluations_of_that_table() -> None:
     }
 
 
-def test_usage_is_the_mean_of_the_answered_questions() -> None:
-    report = causal_report(TABLE)
-    assert report["calls_per_question"] == pytest.approx((3 + 3 + 6 + 4 + 9 + 3) / 6)
-    assert report["prompt_tokens_per_question"] == pytest.approx(100)
-    assert report["completion_tokens_per_question"] == pytest.approx(10)
-
-
-def test_nothing_to_report_gives_counts_and_no_rates() -> None:
-    assert causal_report([]) == {"questions": 0, "errors": 0, "decided_by": {}}
-    assert causal_report([ERROR]) == {
-        "questions": 0,
-        "errors": 1,
-        "accuracy": 0.0,
-        "decided_by": {},
-    }
-
-
 def test_answers_are_equal_by_meaning() -> None:
     span = row(
         [(["Tower", "the tower"], [("Tower", "tower!")])],
@@ -152,13 +132,6 @@ def test_answers_are_equal_by_meaning() -> None:
         [(["1,000"], [("1,000", "1000.0")])], "1000", "accepted", kind="number", gold="1000"
     )
     assert causal_report([number])["evaluator"]["kept_right_rate"] == 1.0
-
-
-def test_options_with_one_text_are_no_change() -> None:
-    twins = {"A": "bank", "B": "bank", "C": "mall"}
-    report = causal_report([row([(["A", "B"], [("A", "B")])], "A", "accepted", choices=twins)])
-    assert report["evaluator"]["changed"] == 0
-    assert report["reasoner"]["unanimous_rate"] == report["reasoner"]["accuracy"] == 1.0
 
 
 def test_it_agrees_with_the_rows_of_a_run(scripted: Any) -> None:
@@ -185,49 +158,3 @@ def test_it_agrees_with_the_rows_of_a_run(scripted: Any) -> None:
 
 # The plot
 # --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.plots
-def test_the_plot_is_drawn_when_evaluators_were_asked(tmp_path: Path) -> None:
-    assert causal_plot(causal_report(TABLE), tmp_path / "plot.png")
-    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_plot_shows_rounds_and_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from matplotlib.axes import Axes
-
-    drawn: list[tuple[list[str], list[float]]] = []
-    bar = Axes.bar
-
-    def noted(self: Axes, x: Any, height: Any, *args: Any, **more: Any) -> Any:
-        drawn.append((list(x), list(height)))
-        return bar(self, x, height, *args, **more)
-
-    monkeypatch.setattr(Axes, "bar", noted)
-    causal_plot(causal_report(TABLE), tmp_path / "plot.png")
-    assert drawn == [
-        (["1", "2", "3", "never"], [3, 1, 0, 2]),
-        (["wrong to right", "right to wrong", "wrong to wrong"], [2, 1, 1]),
-    ]
-
-
-@pytest.mark.plots
-def test_a_tracked_run_has_its_plot_and_name(
-    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from mlflow import MlflowClient
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    new_store(tmp_path)
-    question = fm.Question(id="1", question="Which?", choices={"A": "x", "B": "y"}, answer="A")
-    program = fm.CausalConsistency(without=["non_causal"], demonstration="scienceqa")
-    lm = fm.lm("openai/scripted", api_base=scripted.url)
-    fm.evaluate(program, [question], lm=lm, out=tmp_path / "out", cache=False)
-    assert len(list(tmp_path.glob("mlruns/folkmoot/*/artifacts/causal.png"))) == 1
-    client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
-    (experiment,) = [found for found in client.search_experiments() if found.name != "Default"]
-    (run,) = client.search_runs([experiment.experiment_id])
-    assert run.info.run_name == "100% · 2 reasoners + evaluat… · scripted"
-    (summary,) = tmp_path.glob("mlruns/folkmoot/*/artifacts/summary.json")
-    assert json.loads(summary.read_text())["report"]["evaluator"]["evaluations"] == 1

@@ -103,13 +103,6 @@ def test_conformity_is_repeating_the_speaker_before_in_the_same_round() -> None:
     assert report["role"]["reasoner"]["conformity"] == pytest.approx(4 / 11)
 
 
-def test_usage_is_the_mean_of_the_answered_questions() -> None:
-    report = deliberation_report(TABLE)
-    assert report["calls_per_question"] == pytest.approx((2 + 2 + 4 + 4 + 7 + 7) / 6)
-    assert report["prompt_tokens_per_question"] == pytest.approx(100)
-    assert report["completion_tokens_per_question"] == pytest.approx(10)
-
-
 def test_three_agents_have_three_pairs_and_abstentions_agree_with_nothing() -> None:
     roles = ("intuitive", "retriever", "reasoner")
     report = deliberation_report(
@@ -150,18 +143,3 @@ def test_what_counts_as_a_revision(
 ) -> None:
     report = deliberation_report([row([[before], [after]], roles=["reasoner"])])
     assert {name for name in CHANGES if report["revisions"][name]} == ({expected} - {None})
-
-
-def test_answers_are_equal_by_meaning_and_scored_with_the_options() -> None:
-    span = row([["the Tower", "tower!"]], gold="Tower", kind="span", consensus_round=1)
-    assert deliberation_report([span])["agreement"]["all"] == 1.0
-    assert deliberation_report([span])["role"]["reasoner"]["accuracy_last"] == 1.0
-    number = row([["1,000", "1000.0"]], gold="1000", kind="number", consensus_round=1)
-    assert deliberation_report([number])["agreement"]["intuitive-reasoner"] == 1.0
-    twins = row([["A", "B"]], choices={"A": "bank", "B": "bank", "C": "tree"}, answer="A")
-    assert deliberation_report([twins])["role"]["reasoner"]["accuracy_last"] == 1.0
-
-
-def test_nothing_to_report_gives_counts_and_no_rates() -> None:
-    assert deliberation_report([]) == {"questions": 0, "errors": 0}
-    assert deliberation_report([error_row()]) == {"questions": 0, "errors": 1, "accuracy": 0.0}

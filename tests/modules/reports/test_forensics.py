@@ -4,22 +4,15 @@ of all.
 
 from __future__ import annotations
 
-import itertools
 import json
-import math
-from collections import Counter
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import folkmoot as fm
-from folkmoot.modules.reading.voting import majority, weighted
 from folkmoot.modules.reports.forensics import CHANGES, chances, forensics, moves
-from folkmoot.modules.reports.shapley import ballot_of, coalitions_right, shapley_values
-from folkmoot.pipelines.runs.summary import summarise
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 CHOICES = {"A": "bank", "B": "mall", "C": "park"}
@@ -90,11 +83,6 @@ def test_moves_say_who_left_what_for_whose_answer() -> None:
     assert moves(SPLIT) == moves(AGREED) == []
 
 
-def test_a_move_to_an_answer_nobody_held_is_towards_nobody() -> None:
-    (own,) = moves(row(turn("i", 1, "A"), turn("r", 1, "B"), turn("i", 2, "C")))
-    assert own.towards == ()
-
-
 def test_a_move_to_an_answer_of_two_counts_for_both() -> None:
     dialogue = row(turn("i", 1, "B"), turn("r", 1, "A"), turn("c", 1, "A"), turn("i", 2, "A"))
     assert moves(dialogue)[0].towards == ("r", "c")
@@ -126,13 +114,11 @@ def test_what_a_judge_decided_is_not_put_down_to_talk() -> None:
         count for change, count in talk["revisions"].items() if change != "wrong_to_wrong"
     )
     assert talk["decider"]["wrong_to_right"] == 2
-    assert found["shapley"]["unexplained"] == 1.0  # the votes explain nothing of it
     turned = row(
         turn("i", 1, "B"), turn("r", 1, "A"), turn("i", 2, "A"), turn("r", 2, "A"), answer="A"
     )
     talk = forensics([turned])["talk"]
     assert (talk["revisions"]["wrong_to_right"], talk["decider"]["wrong_to_right"]) == (1, 0)
-    assert forensics([turned])["shapley"]["unexplained"] == 0
 
 
 def test_the_figures_of_four_dialogues_by_hand() -> None:
@@ -169,67 +155,6 @@ def test_the_figures_of_four_dialogues_by_hand() -> None:
     }
 
 
-def test_shapley_values_of_two_agents_by_hand() -> None:
-    """Last answers: LOST B B, WON A A, SPLIT C A, AGREED A A. Alone i is right on 2 of 4, r on 3;
-    together, ties to i, on 2. i adds (1/2 + (1/2 - 3/4)) / 2 = 1/8, r adds (3/4 + (1/2 - 1/2)) / 2
-    = 3/8.
-    """
-    found = forensics([LOST, WON, SPLIT, AGREED])
-    assert found["agent"]["i"]["shapley"] == pytest.approx(1 / 8)
-    assert found["agent"]["r"]["shapley"] == pytest.approx(3 / 8)
-    assert found["shapley"]["vote"] == 0.5
-    # first answers: i right on LOST and AGREED, r on WON, SPLIT and AGREED; together 2
-    assert found["agent"]["i"]["shapley_first"] == pytest.approx((1 / 2 + 1 / 2 - 3 / 4) / 2)
-    assert found["agent"]["r"]["shapley_first"] == pytest.approx((3 / 4 + 0) / 2)
-
-
-def test_first_and_last_answers_have_shapley_values_of_their_own() -> None:
-    """First answers A and B: i alone is right, and wins the tie. Last answers B and B: nobody is
-    right.
-    """
-    found = forensics([LOST])
-    assert (found["shapley"]["vote_first"], found["shapley"]["vote"]) == (1.0, 0.0)
-    assert found["agent"]["i"]["shapley_first"] == 1.0
-    assert [agent["shapley"] for agent in found["agent"].values()] == [0.0, 0.0]
-
-
-def test_a_judge_is_nobody_to_give_way_to_and_gives_way_to_nobody() -> None:
-    dialogue = row(
-        *(turn("i", 1, "A"), turn("r", 1, "A"), turn("judge", 1, "B")),
-        *(turn("i", 2, "B"), turn("r", 2, "A"), turn("judge", 2, "A")),
-    )
-    (move,) = moves(dialogue)
-    assert (move.agent, move.towards) == ("i", ())
-    assert [chance.agent for chance in chances(dialogue)] == ["r"]
-    assert set(forensics([dialogue])["agent"]) == {"i", "r"}
-
-
-def test_a_strongest_agent_outweighs_the_others() -> None:
-    split = row(turn("i", 1, "B"), turn("c", 1, "B"), turn("r", 1, "A"), answer="A")
-    plain = forensics([split])
-    weighted = forensics([split], {"program": "deliberation", "tie_break": "strongest:r"})
-    assert (plain["shapley"]["vote"], weighted["shapley"]["vote"]) == (0.0, 1.0)
-    assert weighted["agent"]["r"]["shapley"] == pytest.approx(1.0)
-
-
-def test_weights_of_an_ensemble_and_of_a_network_count() -> None:
-    answers = [("x", "B", 1.0), ("y", "B", 1.0), ("z", "A", 3.0)]
-    plain = row(*(turn(name, 1, answer) for name, answer, _ in answers))
-    told = {"program": "ensemble", "vote": "weighted", "weights": [1.0, 1.0, 3.0]}
-    network = row(*(turn(name, 1, answer, weight=weight) for name, answer, weight in answers))
-    assert forensics([plain])["shapley"]["vote"] == 0.0
-    assert forensics([plain], told)["shapley"]["vote"] == 1.0
-    assert forensics([network])["shapley"]["vote"] == 1.0
-
-
-def test_a_vote_that_nobody_talked_about_has_no_talk_and_no_flips() -> None:
-    found = forensics([row(turn("x", 1, "A"), turn("y", 1, "B"), answer="A")])
-    assert "talk" not in found
-    assert "sycophancy" not in found
-    assert "vote_first" not in found["shapley"]
-    assert all("flips" not in agent for agent in found["agent"].values())
-
-
 def test_reasoners_are_asked_afresh_and_evaluators_start_from_what_they_are_handed() -> None:
     handed = {"agent": "reasoner.0", "answer": "A", "counterfactual": "B"}
     causal = row(
@@ -249,11 +174,8 @@ def test_reasoners_are_asked_afresh_and_evaluators_start_from_what_they_are_hand
     )
     found = forensics([causal])
     assert found["sycophancy"]["count"] == found["sycophancy"]["chances"] == 1
-    assert set(found["agent"]) == {"reasoner.0", "reasoner.1", "evaluator"}
-    assert "flips" not in found["agent"]["reasoner.0"]
     assert found["agent"]["evaluator"]["flips"]["right_to_wrong"] == 1
     assert found["agent"]["evaluator"]["flips"]["wrong_to_wrong"] == 1
-    assert "shapley" not in found["agent"]["evaluator"]
 
 
 def test_a_worker_that_was_sent_back_was_swayed_by_the_supervisor() -> None:
@@ -268,27 +190,6 @@ def test_a_worker_that_was_sent_back_was_swayed_by_the_supervisor() -> None:
     assert found["sway"] == {
         "supervisor": {"bold": {"to_right": 1, "to_wrong": 0, "wrong_to_wrong": 0}}
     }
-    assert set(found["agent"]) == {"bold", "cautious"}
-
-
-def test_samples_of_one_agent_are_no_revisions() -> None:
-    assert forensics([row(*(turn("self_consistency", 1, answer) for answer in "ABA"))]) == {}
-    mixed = row(turn("x", 1, "A"), turn("x", 1, "B"), turn("y", 1, "B"))
-    assert moves(mixed) == []
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [],
-        [row(turn("simple", 1, "A"))],
-        [row(error="timeout")],
-        [row(transcript=[])],
-        [row(turn("cot", 1, "A"), turn("cot", 1, None, step="rationale"))],
-    ],
-)
-def test_one_agent_errors_and_nothing_give_nothing(rows: list[dict[str, Any]]) -> None:
-    assert forensics(rows) == {}
 
 
 def test_unreadable_answers_are_a_state_of_their_own_and_no_answer_to_give_way_to() -> None:
@@ -337,87 +238,12 @@ def test_what_holds_of_any_dialogues(rows: list[dict[str, Any]]) -> None:
     )
     for agent in found["agent"].values():
         assert sum(agent.get("flips", {}).values()) == (spoke_twice if "flips" in agent else 0)
-    for ending in ("", "_first"):
-        if f"vote{ending}" in found["shapley"]:
-            values = [agent[f"shapley{ending}"] for agent in found["agent"].values()]
-            assert math.fsum(values) == pytest.approx(found["shapley"][f"vote{ending}"])
     turned = [move for one in rows for move in moves(one)]
     swayed = sum(len(move.towards) for move in turned)
     told = found.get("sway", {})
     assert swayed == sum(sum(counts.values()) for by in told.values() for counts in by.values())
     assert forensics(reversed(rows))["oracle"] == oracle
     json.dumps(found)
-
-
-VOTES = st.lists(ANSWERS, min_size=1, max_size=6)
-
-
-@given(VOTES, st.data())
-@settings(max_examples=200, deadline=None)
-def test_a_coalition_votes_as_the_protocols_do(
-    answers: list[str | None], data: st.DataObject
-) -> None:
-    right = [answer == "A" for answer in answers]
-    weights = data.draw(
-        st.one_of(
-            st.none(),
-            st.lists(
-                st.sampled_from([0.0, 0.1, 0.2, 0.3, 1.0, 2.5]),
-                min_size=len(answers),
-                max_size=len(answers),
-            ),
-        )
-    )
-    members = np.array(list(itertools.product([False, True], repeat=len(answers))))
-    (found,) = coalitions_right([ballot_of(answers, right, weights)], members)
-    for coalition, is_right in zip(members, found, strict=True):
-        inside = [answer for answer, member in zip(answers, coalition, strict=True) if member]
-        if weights is None:
-            vote = majority(inside).answer
-        else:
-            vote = weighted(
-                inside, [w for w, member in zip(weights, coalition, strict=True) if member]
-            ).answer
-        assert is_right == (vote == "A")
-
-
-@given(st.lists(st.lists(ANSWERS, min_size=3, max_size=3), min_size=1, max_size=8))
-@settings(max_examples=60, deadline=None)
-def test_shapley_values_are_the_mean_over_all_orders(ballots: list[list[str | None]]) -> None:
-    cast = Counter(ballot_of(votes, [vote == "A" for vote in votes]) for votes in ballots)
-    values, everybody = shapley_values(cast, 3)
-
-    def worth(coalition: tuple[int, ...]) -> float:
-        inside = [
-            majority([votes[place] for place in sorted(coalition)]).answer for votes in ballots
-        ]
-        return sum(answer == "A" for answer in inside) / len(ballots)
-
-    slow = [0.0, 0.0, 0.0]
-    for order in itertools.permutations(range(3)):
-        for place, voter in enumerate(order):
-            slow[voter] += (worth(order[: place + 1]) - worth(order[:place])) / 6
-    assert values == pytest.approx(slow)
-    assert math.fsum(values) == pytest.approx(everybody)
-
-
-def test_shapley_values_are_of_at_most_eight_voters() -> None:
-    with pytest.raises(ValueError, match="1 to 8"):
-        shapley_values({ballot_of(["A"] * 9, [True] * 9): 1}, 9)
-    many = row(*(turn(f"agent {n}", 1, "A") for n in range(9)))
-    assert "shapley" not in forensics([many])
-
-
-def test_forensics_are_in_the_summary() -> None:
-    run = {"program": {"program": "deliberation"}}
-    summary = summarise([LOST, WON, SPLIT, AGREED], 4, lambda _: {}, run)
-    figures = summary.to_dict()["forensics"]
-    assert figures["sycophancy"]["rate"] == 0.5
-    assert figures["oracle"]["gap"] == 0.5
-    assert figures["agent"]["r"]["shapley"] == 0.375
-    assert figures["agent"]["i"]["flips"]["right_to_wrong"] == 1
-    assert figures["sway"]["r"]["i"]["to_wrong"] == 1
-    assert figures["talk"]["accuracy"] == 0.5
 
 
 @pytest.mark.parametrize(
@@ -436,5 +262,3 @@ def test_every_protocol_of_several_agents_has_them(program: Any, scripted: Scrip
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     found = fm.evaluate(program(), questions, lm=lm, tracking=False).summary.forensics
     assert found["oracle"]["accuracy"] == 1.0
-    values = [agent["shapley"] for agent in found["agent"].values() if "shapley" in agent]
-    assert math.fsum(values) == pytest.approx(found["shapley"]["vote"]) == 1.0

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,12 +13,7 @@ from hypothesis import strategies as st
 
 from folkmoot.modules.reports.network import confidence, network_report, plain_vote
 from folkmoot.pipelines.plots.network import (
-    graphs_plot,
-    network_plot,
-    rewards_plot,
     smoothed,
-    strategies_plot,
-    trust_plot,
 )
 
 Said = tuple[str | None, str, float]
@@ -143,34 +136,6 @@ def test_calibration_by_hand() -> None:
     assert found["ece"] == pytest.approx(2 / 3 - sum(sure) / 3)
 
 
-def test_bins_are_weighed_by_their_questions() -> None:
-    rows = [row([("A", "cot", 1.0)], "A")] * 3 + [
-        row([("A", "cot", 0.0), ("B", "cot", 0.0)], "A", gold="B")
-    ]
-    found = network_report(rows)
-    assert list(found["reliability"]) == ["0.5-0.6", "0.9-1.0"]
-    assert found["ece"] == pytest.approx((3 * 0.0 + 1 * 0.5) / 4)
-
-
-def test_numbers_that_are_equal_are_one_answer() -> None:
-    said: list[Said] = [("12", "cot", 0.4), ("12.0", "cot", 0.4), ("7", "cot", 0.5)]
-    found = network_report([row(said, "12", gold="12", kind="number", choices=None)])
-    assert found["majority"] == 1.0
-    assert found["confidence"] == pytest.approx(1 / (1 + math.exp(0.5 - 0.8)))
-
-
-def test_nothing_to_report() -> None:
-    assert network_report([]) == {
-        "questions": 0,
-        "errors": 0,
-        "agent": {},
-        "strategy": {},
-        "use": {},
-        "use_by_topic": {},
-    }
-    json.dumps(network_report(TABLE))
-
-
 @given(
     st.lists(
         st.tuples(st.sampled_from(["A", "B", "C", None]), st.floats(-5, 5)), min_size=1, max_size=6
@@ -187,40 +152,6 @@ def test_confidences_of_all_answers_sum_to_one(said: list[tuple[str | None, floa
     leaders = [key for key in given_ if keys.count(key) == most]
     assert tied == (len(leaders) > 1)
     assert share == pytest.approx(("A" in leaders) / max(1, len(leaders)))
-
-
-def test_confidence_of_far_apart_weights_is_finite() -> None:
-    assert confidence(["A", "B"], [-1e6, 1e6], "A") == pytest.approx(0.0)
-    assert confidence(["A", "B"], [-1e6, 1e6], "B") == 1.0
-
-
-def picture(path: Path) -> bool:
-    return path.read_bytes()[:4] == b"\x89PNG" and path.stat().st_size > 1_000
-
-
-@pytest.mark.plots
-def test_plots_are_drawn(tmp_path: Path) -> None:
-    assert network_plot(network_report(TABLE), tmp_path / "network.png")
-    bare = [{**each, "meta": {}} for each in TABLE]
-    assert network_plot(network_report(bare), tmp_path / "bare.png", tall=True)
-    shares = {"cot": 0.25, "simple": 0.75}
-    curve = [
-        {"questions": 8 * i, "reward": 0.1 * i, "individual": 0.5, "consensus": 0.6}
-        | {"entropy": 1.0, "trust": 0.5, "strategies": shares}
-        for i in range(30)
-    ]
-    assert rewards_plot(curve, tmp_path / "rewards.png")
-    assert rewards_plot([{"questions": 8, "reward": 0.5}], tmp_path / "one.png")
-    assert strategies_plot(curve, tmp_path / "strategies.png")
-    trust = np.full((4, 4), 0.5)
-    moments = [(20 * i, ~np.eye(4, dtype=bool), trust) for i in range(9)]
-    assert trust_plot(moments, ["a"] * 4, tmp_path / "trust.png")
-    assert graphs_plot(moments, tmp_path / "graphs.png")
-    alone = [(0, np.zeros((1, 1), dtype=bool), np.zeros((1, 1)))]
-    assert graphs_plot(alone, tmp_path / "alone.png")
-    for path in tmp_path.iterdir():
-        assert picture(path), path.name
-    assert len(list(tmp_path.iterdir())) == 8
 
 
 def test_clusters_of_questions_stand_in_for_topics() -> None:
@@ -240,15 +171,6 @@ def test_clusters_of_questions_stand_in_for_topics() -> None:
         next(name for name in by_cluster if "sum" in name): 1.0
     }
     assert network_report(rows)["use_by_topic"] == {}
-
-
-def test_nothing_is_drawn_of_nothing(tmp_path: Path) -> None:
-    assert not network_plot(network_report([]), tmp_path / "x.png")
-    assert not rewards_plot([], tmp_path / "x.png")
-    for draw in (graphs_plot, strategies_plot):
-        assert not draw([], tmp_path / "x.png")
-    assert not trust_plot([], [], tmp_path / "x.png")
-    assert not (tmp_path / "x.png").exists()
 
 
 def test_a_smoothed_value_is_the_mean_of_the_last_twenty() -> None:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import folkmoot as fm
 from folkmoot.modules.reports.team import team_report
-from folkmoot.pipelines.plots.dialogues import dialogues_page, most_informative
-from folkmoot.pipelines.plots.evaluation import team_plot
 
 Row = dict[str, Any]
 
@@ -197,116 +193,9 @@ def test_the_whole_report_by_hand() -> None:
     assert json.loads(json.dumps(report)) == report
 
 
-def test_other_kinds_count_right_and_wrong() -> None:
-    choices = {"A": "the Nile", "B": "the Seine"}
-    rows = [
-        row([attempt("bold", "A")], "A", "alone:bold", gold="A", kind="choice", choices=choices),
-        row(
-            [attempt("bold", None, forced=True)],
-            None,
-            "none",
-            gold="B",
-            kind="choice",
-            choices=choices,
-        ),
-        row([attempt("bold", "2.0")], "2.0", "alone:bold", gold="2", kind="number"),
-        row([attempt("bold", "no")], "no", "alone:bold", gold="yes", kind="boolean"),
-    ]
-    report = team_report(rows)
-    assert (report["em"], report["f1"]) == (0.5, 0.5)
-    assert report["decided_by"] == {
-        "alone:bold": {"count": 3, "em": pytest.approx(2 / 3)},
-        "none": {"count": 1, "em": 0.0},
-    }
-    assert report["accepted"] == {}
-    assert report["retries"] == {"0": 4}
-
-
-def test_nothing_errors_only_and_other_programs() -> None:
-    assert team_report([]) == {"questions": 0, "errors": 0}
-    only = team_report([TABLE[-1]])
-    assert only == {"questions": 0, "errors": 1, "em": 0.0, "f1": 0.0}
-    said = {"agent": "simple", "round": 1, "answer": "Nile", "text": "", "usage": {}}
-    other = team_report([row([said], "Nile", "single"), row([], "Nile", "single")])
-    assert (other["em"], other["questions"]) == (1.0, 2)
-    assert not {"worker", "retries", "retry", "best_worker", "first_attempts"} & other.keys()
-
-
 # Plots
 # --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.plots
-def test_the_team_plot_is_a_picture(tmp_path: Path) -> None:
-    assert team_plot(team_report(TABLE), tmp_path / "team.png")
-    assert (tmp_path / "team.png").read_bytes().startswith(b"\x89PNG")
-    for empty in (team_report([]), team_report([TABLE[-1]]), {}):
-        assert not team_plot(empty, tmp_path / "none.png")
-    forced = team_report([row([attempt("bold", "Nile", forced=True)], "Nile", "alone:bold")])
-    assert team_plot(forced, tmp_path / "forced.png")
-    assert not (tmp_path / "none.png").exists()
-
-
 # Step limits
 # ------------------------------------------------------------------------------------------------
-
-DOCUMENTS = [{"title": "Nile", "text": "The Nile is a river. It is long. It is wide. It is old."}]
-QUESTIONS = [
-    fm.Question(id=str(i), question=f"{i}: which river?", answer="Nile", kind="span")
-    for i in range(4)
-]
-
-
-# The page
-# --------------------------------------------------------------------------------------------------
-
-
-def test_a_trace_can_be_read_on_the_page_and_is_escaped() -> None:
-    evil = "<script>alert(1)</script>"
-    sent_back = [
-        attempt("bold", "Seine", 2, problems=["unreadable"]),
-        judged(None, "bold", f"compare {evil}"),
-        {
-            **attempt("bold", None, 1, forced=True),
-            "round": 2,
-            "suggestion": f"compare {evil}",
-            "raw": evil,
-        },
-        judged("Seine"),
-    ]
-    sent_back[0]["trace"][1] = {
-        "thought": evil,
-        "action": f"Lookup[{evil}]",
-        "observation": evil * 2,
-    }
-    shown = row(sent_back, "Seine", "supervisor:bold", question="Which?", choices=None)
-    page = dialogues_page([shown], "team", 1)
-    assert "<script" not in page
-    assert page.count("&lt;script&gt;") == 1 + 1 + 2 + 1 + 1 + 1
-    assert page.count("<li>") == 3
-    for words in (
-        "thought 1",
-        "Search[x]",
-        "seen",
-        ">unreadable<",
-        "sent back: bold",
-        "accepted: bold",
-        "asked for at the step limit",
-        "after the suggestion: compare",
-        "by supervisor:bold",
-    ):
-        assert words in page, words
-    assert "retry" in page  # rather than an answer that nobody could read
-
-
-def test_a_retry_is_no_disagreement() -> None:
-    calm = row(
-        [attempt("bold", "Nile"), judged(None), attempt("bold", "Nile"), judged("Nile")],
-        "Nile",
-        "s",
-    )
-    argued = row(
-        [attempt("bold", "Nile"), attempt("cautious", "Seine"), judged("Nile")], "Nile", "s"
-    )
-    assert most_informative([calm, argued], 1) == [argued]
-    assert most_informative([argued, calm], 2) == [argued, calm]

@@ -6,9 +6,7 @@ import json
 import os
 import signal
 import sqlite3
-import stat
 import time
-import warnings
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -20,8 +18,7 @@ from mortal import Forked, ask_each, questions
 
 import folkmoot as fm
 from folkmoot.pipelines.lms.ledger import totals
-from folkmoot.pipelines.lms.named import engine_of
-from folkmoot.pipelines.lms.store import BATCH, CallCache, open_cache
+from folkmoot.pipelines.lms.store import BATCH, CallCache
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 REPLY = {"text": "so", "finish_reason": "stop", "prompt_tokens": 3, "completion_tokens": 1}
@@ -63,26 +60,6 @@ def test_a_warm_rerun_makes_no_call(scripted: ScriptedServer, tmp_path: Path) ->
     assert again.summary.counts == second.summary.counts
 
 
-def test_whatever_changes_an_answer_makes_another_call(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    run(scripted, tmp_path / "0", n=1)
-    for number, settings in enumerate(
-        [{"temperature": 0.5}, {"seed": 1}, {"max_tokens": 9}, {"stop": ["x"]}], 1
-    ):
-        run(scripted, tmp_path / str(number), n=1, lm=settings)
-        assert len(scripted.bodies) == 1 + number
-    with ScriptedServer() as other:
-        run(other, tmp_path / "other", n=1)
-        assert len(other.bodies) == 1
-    program = fm.SingleAgent(
-        "self_consistency", samples=3, lm=fm.lm("openai/scripted", api_base=scripted.url)
-    )
-    for name in ("c", "d"):
-        fm.evaluate(program, questions(1), out=tmp_path / name, tracking=False)
-    assert len(scripted.bodies) == 5 + 3
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [('{"answer": "', "length"), ("I will not", "content_filter"), ("  ", "stop")],
@@ -113,22 +90,6 @@ def test_it_can_be_left_out(
     assert not (tmp_path / "cache").exists()
 
 
-def test_embedded_lms_and_records_have_no_part_in_it(
-    tmp_path: Path, scripted: ScriptedServer
-) -> None:
-    pytest.importorskip("xllamacpp", reason="the extra `local` (embedded LM) is not installed")
-    local = engine_of(fm.lm("local/gemma-3-270m"))
-    assert local is not None
-    assert not local.cached
-    run(scripted, tmp_path / "a", cache=False)
-    fm.evaluate(
-        fm.SingleAgent(), questions(5), lm=fm.lm(f"replay/{tmp_path / 'a'}"), tracking=False
-    )
-    with open_cache() as cache:
-        assert cache is not None
-        assert kept_in(cache) == 0
-
-
 def test_cached_answers_take_nothing_from_a_budget(
     scripted: ScriptedServer, tmp_path: Path
 ) -> None:
@@ -136,16 +97,6 @@ def test_cached_answers_take_nothing_from_a_budget(
     result = run(scripted, tmp_path / "b", n=8, budget="3 calls")
     assert (result.summary.counts["rows"], result.summary.stopped) == (8, None)
     assert totals(tmp_path / "b").calls == 3
-
-
-def test_it_is_private(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / "cache" / "calls"
-    folder.mkdir(parents=True, mode=0o755)
-    run(scripted, tmp_path / "a")
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
 
 
 def test_processes_at_once_make_equal_calls_once(scripted: ScriptedServer, tmp_path: Path) -> None:
@@ -217,21 +168,6 @@ def test_a_damaged_cache_is_said_once_and_costs_only_calls(
         run(scripted, tmp_path / "b")
     assert len([one for one in told if "call cache" in str(one.message)]) == 1
     assert len(scripted.bodies) == 10
-
-
-def test_a_cache_that_another_process_holds_is_written_later(tmp_path: Path) -> None:
-    cache = CallCache(tmp_path, 10**8)
-    other = sqlite3.connect(cache.path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for number in range(BATCH):
-            cache.put(key(number), "m", REPLY)
-        assert cache.get(key(0)) == REPLY
-        other.execute("COMMIT")
-        cache.close()
-    assert other.execute("SELECT count(*) FROM entries").fetchone() == (BATCH,)
-    other.close()
 
 
 CALLS = Path("cache", "calls")

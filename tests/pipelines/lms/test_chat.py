@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 import folkmoot as fm
-from folkmoot.modules.base.calls import CallError, asking
+from folkmoot.modules.base.calls import asking
 from folkmoot.modules.base.sync import run_sync
-from folkmoot.pipelines.base.budget import BudgetSpent
 from folkmoot.pipelines.lms.ledger import read_ledger, totals
 from folkmoot.pipelines.lms.named import engine_of
 from folkmoot.pipelines.runs.books import open_books
@@ -73,20 +72,6 @@ def test_the_whole_request_and_the_whole_reply_pass(server: ScriptedServer, tmp_
     with open_books(replayed=tmp_path / "record", cache=False):
         assert ask(engine)[0] == body
     assert len(server.bodies) == 3
-
-
-def test_a_budget_holds_and_a_request_names_no_address(
-    server: ScriptedServer, tmp_path: Path
-) -> None:
-    engine = engine_of(fm.lm("openai/m", api_base=server.url))
-    for changes in ({"api_base": "http://evil.test"}, {"extra_body": {}}, {"messages": "hi"}):
-        with pytest.raises(CallError, match="cannot be asked"):
-            ask(engine, **changes)
-    with open_books(tmp_path, budget="1 calls", engines=[engine], cache=False):
-        ask(engine)
-        with pytest.raises(BudgetSpent):
-            ask(engine, n=2)
-    assert totals(tmp_path).calls == len(server.bodies) == 1
 
 
 def test_two_runs_that_ask_the_same_pay_once(server: ScriptedServer, tmp_path: Path) -> None:

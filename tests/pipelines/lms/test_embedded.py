@@ -208,13 +208,6 @@ def test_the_beginning_that_two_prompts_share_is_read_once(server: EmbeddedServe
     assert known >= len(server.tokenize([examples])[0])
 
 
-@pytest.mark.local_lm
-def test_special_tokens_in_an_option_count_as_text(server: EmbeddedServer) -> None:
-    assert choose(server, QUESTION, ["<eos>"]) == "<eos>"
-    assert server.tokenize([" bank", " bank"])[0] == server.tokenize([" bank"])[0]
-    assert server.tokenize([]) == []
-
-
 @pytest.mark.nightly
 @pytest.mark.local_lm
 def test_threads_that_ask_at_once_get_one_server_and_stop_ends_it(cache: Path) -> None:

@@ -55,16 +55,6 @@ def test_a_choice_takes_each_sequence_and_nothing_else(sequences: list[list[int]
         assert accepts(rule, written(one[:-1])) == (one[:-1] in sequences)
 
 
-@given(SEQUENCES)
-def test_equal_sequences_count_once_and_keep_their_order(sequences: list[list[int]]) -> None:
-    assert choice_rule(sequences + sequences) == choice_rule(sequences)
-    found = [
-        [int(token) for token in re.findall(r"\d+", one)]
-        for one in choice_rule(sequences)[1:-1].split(" | ")
-    ]
-    assert found == [list(one) for one in dict.fromkeys(map(tuple, sequences))]
-
-
 def test_an_option_may_begin_another_one() -> None:
     grammar = reply_grammar([option("bank", "bank account")], {"bank": [5], "bank account": [5, 6]})
     assert accepts(grammar, "<[5]>\n")

@@ -8,33 +8,23 @@ import asyncio
 import gc
 import itertools
 import json
-import socket
-import socketserver
-import struct
-import threading
-import time
 import traceback
-import warnings
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
-from dspy.utils import DummyLM
 from hypothesis import given
 from hypothesis import strategies as st
 from mortal import Forked, append_calls, in_child, store_on_a_full_disk
+from wire_server import Server
+from wire_server import quick as quick
 
 import folkmoot as fm
 from folkmoot.modules.base.calls import DETAILS, CallError, FatalCallError, metered
-from folkmoot.modules.base.connections import back_off
 from folkmoot.modules.base.sync import run_sync
-from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms.limits import _GATES, AdaptiveLimit, Gate
-from folkmoot.pipelines.lms.named import engine_of, lm_identity
+from folkmoot.pipelines.lms.named import engine_of
 from folkmoot.pipelines.lms.store import CallStore
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}
@@ -46,16 +36,6 @@ CANARY = "sk-canary-4f1b9c2e7d"
 def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Back-off in milliseconds."""
-    monkeypatch.setattr(
-        engine_module,
-        "back_off",
-        lambda attempt, after: back_off(attempt, after, first=0.004, longest=0.02),
-    )
 
 
 def scripted_lm(server: Any, model: str = "scripted", **settings: Any) -> Any:
@@ -90,86 +70,19 @@ def completion(content: Any, finish_reason: str | None = "stop", **message: Any)
     }
 
 
-RESET, HANG, HANG_UP = object(), object(), object()
-
-
-class RawServer:
-    """Answers with raw bytes, or not at all: one step of the script a request, the last one for
-    ever.
-    """
-
-    def __init__(self, *script: Any) -> None:
-        self.script = script
-        self.arrivals: list[float] = []
-        self.connections = 0
-        lock = threading.Lock()
-        outer = self
-
-        class Handler(socketserver.StreamRequestHandler):
-            def handle(self) -> None:
-                with lock:
-                    outer.connections += 1
-                while self._request():
-                    with lock:
-                        step = outer.script[min(len(outer.arrivals), len(outer.script) - 1)]
-                        outer.arrivals.append(time.monotonic())
-                    if step is RESET:
-                        linger = struct.pack("ii", 1, 0)
-                        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-                        self.connection.close()
-                        return
-                    if step is HANG:
-                        outer.released.wait(10)
-                        return
-                    if step is HANG_UP:
-                        return
-                    self.wfile.write(step)
-
-            def _request(self) -> bool:
-                length = 0
-                while (line := self.rfile.readline()) not in (b"\r\n", b""):
-                    name, _, value = line.partition(b":")
-                    if name.lower() == b"content-length":
-                        length = int(value)
-                if not line:
-                    return False
-                return len(self.rfile.read(length)) == length
-
-            def finish(self) -> None:
-                pass
-
-        self.released = threading.Event()
-        self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
-
-    def __enter__(self) -> RawServer:
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.02,), daemon=True
-        )
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.released.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(5)
-
-
-def http(body: Any, status: int = 200, kind: str = "application/json", **headers: str) -> bytes:
+def http(body: Any, status: int = 200, **headers: str) -> tuple[int, dict[str, str], bytes]:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    lines = [f"HTTP/1.1 {status} X", f"Content-Type: {kind}", f"Content-Length: {len(content)}"]
-    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-    return "\r\n".join(lines).encode() + b"\r\n\r\n" + content
+    return status, {name.replace("_", "-"): value for name, value in headers.items()}, content
+
+
+def steps(*script: Any) -> Any:
+    """One step of the script answers each request, the last one for ever."""
+    arrived = itertools.count()
+    return lambda _: script[min(next(arrived), len(script) - 1)]
 
 
 GOOD = http(completion('{"answer": "A"}'))
-
-
-# The request
-# ------------------------------------------------------------------------------------------------
+HANG, HANG_UP = None, b""
 
 
 def test_the_body_of_a_request(scripted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,184 +90,44 @@ def test_the_body_of_a_request(scripted: Any, monkeypatch: pytest.MonkeyPatch) -
     ask(scripted_lm(scripted, top_p=0.9, seed=7, stop=["###"]), strategy="cot")
     (request,) = scripted.requests
     body = request["body"]
-    assert body["model"] == "scripted"
-    assert body["temperature"] == 0.0
-    assert "max_tokens" not in body
-    assert (body["top_p"], body["seed"], body["stop"]) == (0.9, 7, ["###"])
-    schema = body["response_format"]["json_schema"]
-    assert body["response_format"]["type"] == "json_schema"
-    assert schema["strict"] is True
-    assert schema["schema"]["properties"] == {
-        "reasoning": {"type": "string"},
-        "answer": {"type": "string", "enum": ["A", "B", "C"]},
-    }
-    assert schema["schema"]["required"] == ["reasoning", "answer"]
-    assert schema["schema"]["additionalProperties"] is False
-    assert [message["role"] for message in body["messages"]] == ["system", "user"]
-    assert set(body) == {
-        "model",
-        "messages",
-        "temperature",
-        "top_p",
-        "seed",
-        "stop",
-        "response_format",
-    }
+    schema = body.pop("response_format")["json_schema"]["schema"]
+    assert [message["role"] for message in body.pop("messages")] == ["system", "user"]
+    sampling = {"temperature": 0.0, "top_p": 0.9, "seed": 7, "stop": ["###"]}
+    assert body == {"model": "scripted", **sampling}
+    assert schema["properties"]["answer"] == {"type": "string", "enum": ["A", "B", "C"]}
+    assert schema["required"] == ["reasoning", "answer"]
+    assert schema["additionalProperties"] is False
     assert request["headers"]["Authorization"] == f"Bearer {CANARY}"
     assert CANARY not in json.dumps(body)
 
 
-def test_the_text_of_the_option_as_answer(scripted: Any) -> None:
-    prediction = ask(scripted_lm(scripted, answer_form="text", list_options=False))
-    body = scripted.bodies[0]
-    assert body["response_format"]["json_schema"]["schema"]["properties"]["answer"]["enum"] == [
-        "bank",
-        "library",
-        "mall",
-    ]
-    assert "library" not in body["messages"][-1]["content"]
-    assert prediction.answer == "A"
-
-
-def test_connections_are_used_again() -> None:
-    with RawServer(GOOD) as server:
-        lm = scripted_lm(server)
-        for i in range(5):
-            ask(lm, {**QUESTION, "question": f"Question {i}?"})
-        assert len(server.arrivals) == 5
-        assert server.connections == 1
-
-
-# Replies
-# --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
-    "content",
+    ("content", "answer"),
     [
-        '{"answer": "B"}',
-        '{"answer": "b"}',
-        '{"answer": "library"}',
-        '{"answer": "LIBRARY"}',
-        '{"answer": "(B) library", "confidence": 0.9, "notes": {"deep": [1, 2]}}',
-        '```json\n{"answer": "B"}\n```',
-        'Sure! Here it is:\n{\n  "answer": "B"\n}\nHope that helps.',
-        '{"answer": ["B"]}',
-        '{"answer": "B",}',
-        "B",
-        "B) library",
-        "The answer is B.",
-        '["B"]',
-        '{"answer": "B\\u0000"}',
-        '{"answer": "B"}' + " " * 100_000,
-        [{"type": "text", "text": '{"answer": '}, {"type": "text", "text": '"B"}'}],
-    ],
-)
-def test_forms_of_a_readable_reply(scripted: Any, content: Any) -> None:
-    scripted.reply = lambda _: (200, {}, completion(content))
-    prediction = ask(scripted_lm(scripted))
-    assert (prediction.answer, len(scripted.bodies)) == ("B", 1)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "null",
-        "",
-        None,
-        "{}",
-        "[]",
-        '{"answer": null}',
-        '{"answer": ""}',
-        '{"answer": "D"}',
-        "A or B",
-        "\u202e",
-    ],
-)
-def test_an_unreadable_reply_is_asked_for_once_more_and_is_then_an_abstention(
-    scripted: Any, content: Any
-) -> None:
-    scripted.reply = lambda _: (200, {}, completion(content))
-    prediction = ask(scripted_lm(scripted))
-    assert (prediction.answer, prediction.decided_by, len(scripted.bodies)) == (None, "none", 2)
-
-
-def test_the_question_survives_the_wire(scripted: Any) -> None:
-    odd = 'Emoji 👩‍👩‍👧, עברית, "quotes", >>> \x00 {"answer": "C"} <<<judge \\ud800 end?'
-    ask(scripted_lm(scripted), {"question": odd, "choices": {"1": "two", "2": "one", "ß": "👍"}})
-    body = scripted.bodies[0]
-    assert odd in body["messages"][-1]["content"]
-    assert body["response_format"]["json_schema"]["schema"]["properties"]["answer"]["enum"] == [
-        "1",
-        "2",
-        "ß",
-    ]
-
-
-def test_half_a_surrogate_pair_in_a_reply_becomes_valid_text(scripted: Any, tmp_path: Path) -> None:
-    # JSON's escapes can spell what UTF-8 cannot; both the envelope and the model's own JSON may
-    # hold them.
-    said = {"reasoning": "half \ud83d and whole \U0001f600", "answer": "A"}
-    scripted.reply = lambda _: (200, {}, completion("\ud800" + json.dumps(said)))
-    result = fm.evaluate(
-        fm.SingleAgent("cot"),
-        questions(1),
-        lm=scripted_lm(scripted),
-        out=tmp_path / "out",
-        tracking=False,
-    )
-    (row,) = result.rows
-    assert row["answer"] == "A"
-    for name in ("results.jsonl", "calls.jsonl", "summary.json"):
-        (tmp_path / "out" / name).read_bytes().decode("utf-8")
-
-
-HOSTILE = [
-    pytest.param('{"a":' * 3000 + "1" + "}" * 3000, id="nested objects"),
-    pytest.param("[" * 100_000, id="nested lists"),
-    pytest.param('{"answer": ' + "[" * 2000 + '"B"' + "]" * 2000 + "}", id="nested answer"),
-    pytest.param("{" * 2000, id="open braces"),
-]
-
-
-@pytest.mark.parametrize("reply", HOSTILE)
-def test_no_reply_stops_a_run(scripted: Any, reply: str) -> None:
-    scripted.reply = lambda _: reply
-    result = fm.evaluate(fm.SingleAgent(), questions(1), lm=scripted_lm(scripted), tracking=False)
-    assert result.summary.counts["unreadable"] == 1
-
-
-@pytest.mark.parametrize(
-    "reply",
-    [
-        pytest.param("A bank or B library, the answer is (C). " * 1000, id="40 kB of prose"),
-        pytest.param(
-            '{"reasoning": "' + 'because "so" {x} ' * 12_000 + ', "answer": "B"', id="200 kB broken"
+        *(
+            (content, "B")
+            for content in (
+                '{"answer": "(B) library", "confidence": 0.9, "notes": {"deep": [1, 2]}}',
+                '```json\n{"answer": "B"}\n```',
+                "The answer is B.",
+                '\ud800 {"answer": "B"}',
+                '{"answer": "B"}' + " " * 100_000,
+                [{"type": "text", "text": '{"answer": '}, {"type": "text", "text": '"B"}'}],
+            )
+        ),
+        *(
+            (content, None)
+            for content in ("", None, "{}", '{"answer": "D"}', "A or B", "[" * 100_000)
         ),
     ],
 )
-def test_no_reply_takes_long_to_read(scripted: Any, reply: str) -> None:
-    scripted.reply = lambda _: reply
-    began = time.process_time()
-    ask(scripted_lm(scripted))
-    assert time.process_time() - began < 0.3
+def test_a_reply_is_read_or_asked_for_once_more_and_is_then_an_abstention(
+    scripted: Any, content: Any, answer: str | None
+) -> None:
+    scripted.reply = lambda _: (200, {}, completion(content))
+    prediction = ask(scripted_lm(scripted))
+    assert (prediction.answer, len(scripted.bodies)) == (answer, 1 if answer else 2)
 
-
-def test_a_reply_without_usage_still_counts(scripted: Any) -> None:
-    for usage in (None, [], "many", {"prompt_tokens": "12", "completion_tokens": None}):
-        scripted.reply = lambda _, usage=usage: (
-            200,
-            {},
-            {**completion('{"answer": "A"}'), "usage": usage},
-        )
-        prediction = ask(scripted_lm(scripted, price=(1.0, 1.0)))
-        assert prediction.answer == "A"
-        assert prediction.usage["calls"] == 1
-        assert prediction.usage["cost_usd"] is None
-
-
-# Troubles
-# --------------------------------------------------------------------------------------------------
 
 REFUSED = http({"error": {"message": "slow down"}}, 429)
 
@@ -364,19 +137,13 @@ REFUSED = http({"error": {"message": "slow down"}}, 429)
     "trouble",
     [
         pytest.param(REFUSED, id="429"),
-        pytest.param(http({"error": "overloaded"}, 500), id="500"),
-        pytest.param(http(b"<html>bad gateway</html>", 502, "text/html"), id="502"),
+        pytest.param(http(b"<html>bad gateway</html>", 502), id="502"),
         pytest.param(http(b"", 503), id="503"),
-        pytest.param(http({}, 408), id="408"),
-        pytest.param(RESET, id="reset"),
         pytest.param(HANG_UP, id="hang up"),
         pytest.param(HANG, id="time-out"),
         pytest.param(http(b"\xff\xfe\x00garbage \x80"), id="garbage bytes"),
-        pytest.param(http(b"not json"), id="no json"),
         pytest.param(http(b"[" * 100_000), id="deep nesting"),
-        pytest.param(http(b"null"), id="null"),
         pytest.param(http({"choices": []}), id="no choices"),
-        pytest.param(http({"choices": [{"index": 0}]}), id="no message"),
         pytest.param(http(completion({"a": 1})), id="content is an object"),
         pytest.param(http({"error": {"message": "oops"}}), id="an error with status 200"),
         pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", id="cut off"),
@@ -385,18 +152,14 @@ REFUSED = http({"error": {"message": "slow down"}}, 429)
     ],
 )
 def test_passing_troubles_are_tried_again(trouble: Any) -> None:
-    steps = [trouble, b"" if trouble in (RESET, HANG_UP) else trouble, GOOD]
-    if trouble in (RESET, HANG_UP):
-        steps[1] = trouble
-    with RawServer(*steps) as server:
-        lm = scripted_lm(server, timeout=0.3)
-        assert ask(lm).answer == "A"
+    with Server(steps(trouble, trouble, GOOD)) as server:
+        assert ask(scripted_lm(server, timeout=0.3)).answer == "A"
         assert len(server.arrivals) == 3
 
 
 @pytest.mark.usefixtures("quick")
 def test_when_the_tries_are_used_up_the_call_has_failed() -> None:
-    with RawServer(REFUSED) as server:
+    with Server(steps(REFUSED)) as server:
         with pytest.raises(
             CallError, match=r"429 \(slow down\); given up after 7 attempts"
         ) as failed:
@@ -408,7 +171,9 @@ def test_when_the_tries_are_used_up_the_call_has_failed() -> None:
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("status", [400, 409, 413, 422, 301])
 def test_other_refusals_are_not_tried_again(status: int) -> None:
-    with RawServer(http({"error": {"message": "bad\nrequest"}}, status, Location="/x")) as server:
+    with Server(
+        steps(http({"error": {"message": "bad\nrequest"}}, status, Location="/x"))
+    ) as server:
         with pytest.raises(
             CallError, match=rf"refused the request \({status}: bad request\)"
         ) as failed:
@@ -432,7 +197,7 @@ def test_other_refusals_are_not_tried_again(status: int) -> None:
 def test_a_wrong_key_or_model_stops_the_run_in_one_line(
     tmp_path: Path, status: int, body: Any, words: str
 ) -> None:
-    with RawServer(http(body, status)) as server:
+    with Server(steps(http(body, status))) as server:
         lm = scripted_lm(server, "gpt-tiny")
         with pytest.raises(fm.UserError, match=words) as failed:
             fm.evaluate(
@@ -449,7 +214,7 @@ def test_a_wrong_key_or_model_stops_the_run_in_one_line(
 
 
 def test_retry_after_in_seconds_is_waited_for() -> None:
-    with RawServer(http({}, 429, Retry_After="1"), GOOD) as server:
+    with Server(steps(http({}, 429, Retry_After="1"), GOOD)) as server:
         assert ask(scripted_lm(server)).answer == "A"
         first, second = server.arrivals
     assert 0.99 <= second - first < 2.5
@@ -457,36 +222,13 @@ def test_retry_after_in_seconds_is_waited_for() -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_the_deadline_ends_the_tries() -> None:
-    with RawServer(HANG) as server:
+    with Server(steps(HANG)) as server:
         lm = scripted_lm(server, timeout=0.15)
         engine_of(lm).deadline = 0.4  # type: ignore[union-attr]
         with pytest.raises(
             CallError, match=r"no answer .* within 0.15 s; given up after [234] attempts"
         ):
             ask(lm)
-
-
-@pytest.mark.usefixtures("quick")
-def test_waiting_for_a_turn_is_no_failure(scripted: Any) -> None:
-    """Nine calls before one's own take longer than the deadline; the one failure then must not be
-    final.
-    """
-    scripted.delay = 0.05
-    seen: set[str] = set()
-
-    def reply(body: dict[str, Any]) -> Any:
-        text = body["messages"][-1]["content"]
-        if text in seen:
-            return '{"answer": "A"}'
-        seen.add(text)
-        return 500, {}, {}
-
-    scripted.reply = reply
-    lm = scripted_lm(scripted, concurrency=1)
-    engine_of(lm).deadline = 0.3  # type: ignore[union-attr]
-    with ThreadPoolExecutor(10) as pool:
-        asked = [{**QUESTION, "question": f"Question {i}?"} for i in range(10)]
-        assert [p.answer for p in pool.map(lambda question: ask(lm, question), asked)] == ["A"] * 10
 
 
 def test_a_schema_that_the_endpoint_cannot_hold_is_dropped_once(scripted: Any) -> None:
@@ -500,24 +242,6 @@ def test_a_schema_that_the_endpoint_cannot_hold_is_dropped_once(scripted: Any) -
     for i in range(3):
         assert ask(lm, {**QUESTION, "question": f"Question {i}?"}).answer == "B"
     assert ["response_format" in body for body in scripted.bodies] == [True, False, False, False]
-
-
-def test_a_refusal_that_only_mentions_a_schema_does_not_cost_the_schema(scripted: Any) -> None:
-    def reply(body: dict[str, Any]) -> Any:
-        if "schema" in body["messages"][-1]["content"]:
-            return 400, {}, {"error": {"message": "too long: 'What is a schema?'"}}
-        return '{"answer": "B"}'
-
-    scripted.reply = reply
-    lm = scripted_lm(scripted)
-    with pytest.raises(CallError, match="too long"):
-        ask(lm, {**QUESTION, "question": "What is a schema?"})
-    assert ask(lm).answer == "B"
-    assert "response_format" in scripted.bodies[-1]
-
-
-# How many at once
-# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("quick")
@@ -546,18 +270,6 @@ def test_the_limit_shrinks_under_429_and_grows_back(scripted: Any) -> None:
     assert limit.limit > shrunk + 4
 
 
-@pytest.mark.usefixtures("quick")
-def test_other_troubles_do_not_shrink_the_limit() -> None:
-    with RawServer(*[http({}, 500)] * 20, GOOD) as server:
-        lm = scripted_lm(server, concurrency=4)
-        engine = engine_of(lm)
-        assert engine is not None
-        engine.max_retries = 100
-        assert ask(lm).answer == "A"
-        limit = gate_of(engine).limit
-        assert limit.limit == 4
-
-
 @given(st.lists(st.booleans(), max_size=300), st.integers(1, 64))
 def test_the_limit_stays_between_one_and_its_maximum(outcomes: list[bool], maximum: int) -> None:
     limit = AdaptiveLimit(maximum)
@@ -569,52 +281,22 @@ def test_the_limit_stays_between_one_and_its_maximum(outcomes: list[bool], maxim
             assert limit.limit >= before
 
 
-def test_a_cancelled_wait_gives_its_place_on() -> None:
+def test_a_wait_that_is_cancelled_when_its_turn_has_come_gives_the_place_on() -> None:
     async def scene() -> None:
         limit = AdaptiveLimit(1)
-        order: list[str] = []
 
-        async def hold(name: str, seconds: float) -> None:
+        async def wait() -> None:
             async with limit.slot():
-                order.append(name)
-                await asyncio.sleep(seconds)
+                pass
 
-        first = asyncio.create_task(hold("first", 0.05))
-        await asyncio.sleep(0)
-        waiting = [asyncio.create_task(hold(name, 0)) for name in ("second", "third", "fourth")]
-        await asyncio.sleep(0.01)
-        waiting[0].cancel()
-        await asyncio.gather(first, *waiting[1:])
-        assert order == ["first", "third", "fourth"]
-        assert limit.in_flight == 0
-        # Stopped in the very moment in which the place was given: it must go on to the next.
         async with limit.slot():
-            unlucky, next_one = (
-                asyncio.create_task(hold("unlucky", 0)),
-                asyncio.create_task(hold("next", 0)),
-            )
+            unlucky, lucky = asyncio.create_task(wait()), asyncio.create_task(wait())
             await asyncio.sleep(0.01)
         unlucky.cancel()
-        await asyncio.wait_for(next_one, 5)
-        assert order[3:] == ["next"]
+        await asyncio.wait_for(lucky, 5)
         assert limit.in_flight == 0
 
     asyncio.run(scene())
-
-
-@given(st.integers(0, 20), st.one_of(st.none(), st.floats(0, 1e6)))
-def test_back_off_waits_at_least_what_was_asked_and_at_most_half_a_minute(
-    attempt: int, after: float | None
-) -> None:
-    wait = back_off(attempt, after)
-    if after is None:
-        assert min(30.0, 0.5 * 2**attempt) / 2 <= wait <= 30
-    else:
-        assert after <= wait <= after + 1
-
-
-# One call for equal requests
-# --------------------------------------------------------------------------------
 
 
 def test_equal_requests_in_flight_reach_the_endpoint_once(scripted: Any) -> None:
@@ -651,70 +333,9 @@ def test_whoever_waits_for_a_stopped_call_makes_it_himself(scripted: Any) -> Non
     assert len(scripted.bodies) == 2
 
 
-@pytest.mark.usefixtures("quick")
-def test_a_failed_call_fails_for_all_who_wait_and_is_not_remembered(scripted: Any) -> None:
-    scripted.delay = 0.05
-    scripted.reply = lambda _: (400, {}, {})
-    program = fm.SingleAgent()
-    program.set_lm(scripted_lm(scripted))
-
-    async def scene() -> list[Any]:
-        return list(
-            await asyncio.gather(
-                *(program.acall(**QUESTION) for _ in range(3)), return_exceptions=True
-            )
-        )
-
-    assert all(isinstance(problem, CallError) for problem in run_sync(scene))
-    assert len(scripted.bodies) == 1
-    scripted.reply = lambda _: '{"answer": "C"}'
-    assert program(**QUESTION).answer == "C"
-
-
-def test_two_runs_that_share_a_call_both_record_it(scripted: Any, tmp_path: Path) -> None:
-    scripted.delay = 0.2
-    lm = scripted_lm(scripted)
-
-    def run(name: str) -> Any:
-        return fm.evaluate(
-            fm.SingleAgent(), questions(3), lm=lm, out=tmp_path / name, tracking=False
-        )
-
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(run, ["a", "b"]))
-    assert len(scripted.bodies) == 3
-    assert len(CallStore(tmp_path / "a", readonly=True)) == 3
-    assert len(CallStore(tmp_path / "b", readonly=True)) == 3
-
-
-def test_rollouts_are_calls_of_their_own(scripted: Any, tmp_path: Path) -> None:
-    numbers = itertools.count()
-    scripted.reply = lambda _: json.dumps({"reasoning": f"sample {next(numbers)}", "answer": "A"})
-    lm = scripted_lm(scripted, temperature=1.0)
-    for _ in range(2):
-        texts = []
-        for rollout in (None, 1, 2):
-            sample = lm if rollout is None else lm.copy(rollout_id=rollout)
-            forget_whose(tmp_path / "record")
-            result = fm.evaluate(
-                fm.SingleAgent("cot"),
-                questions(1),
-                lm=sample,
-                record=tmp_path / "record",
-                tracking=False,
-            )
-            texts.append(next(iter(result.rows))["transcript"][0]["text"])
-        assert texts == ["sample 0", "sample 1", "sample 2"]
-    assert len(scripted.bodies) == 3
-
-
 def forget_whose(folder: Path) -> None:
     """A record is of one set of LMs; without the note of which, only the keys tell calls apart."""
     (folder / "lms.json").unlink(missing_ok=True)
-
-
-# Records
-# --------------------------------------------------------------------------------------------------
 
 
 def recorded(scripted: Any, folder: Path, n: int = 3, **settings: Any) -> Any:
@@ -748,35 +369,6 @@ def test_a_record_answers_without_the_endpoint(scripted: Any, tmp_path: Path) ->
     }
 
 
-@pytest.mark.parametrize("apart", [["intuitive"], ["intuitive", "reasoner", "judge"]])
-def test_a_record_of_several_lms_answers_in_python_with_each_in_its_seat(
-    apart: list[str], scripted: Any, tmp_path: Path
-) -> None:
-    talk = fm.Deliberation(["intuitive", "reasoner"], opening="blind")
-    one, other = (fm.lm(f"openai/{name}", api_base=scripted.url) for name in ("one", "other"))
-    talk.assign({seat: other if seat == "intuitive" else one for seat in apart})
-    first = fm.evaluate(talk, questions(2), lm=one, record=tmp_path / "r", tracking=False)
-    made = len(scripted.bodies)
-    unseated = fm.Deliberation(["intuitive", "reasoner"], opening="blind")
-    for lm in (f"replay/{tmp_path / 'r'}", fm.lm(f"replay/{tmp_path / 'r'}")):
-        again = fm.evaluate(unseated, questions(2), lm=lm, tracking=False)
-        assert not again.summary.counts["errors"]
-        assert again.summary.run["lms"] == first.summary.run["lms"]
-    assert len(scripted.bodies) == made
-    assert {body["model"] for body in scripted.bodies} == {"one", "other"}
-    assert not any(seat.predict.lm for seat in unseated.seats().values())
-
-
-def test_a_record_that_does_not_know_a_seat_says_so(scripted: Any, tmp_path: Path) -> None:
-    agent = fm.SingleAgent("cot")
-    agent.assign(dict.fromkeys(agent.seats(), scripted_lm(scripted)))
-    fm.evaluate(agent, questions(1), record=tmp_path / "r", tracking=False)
-    with pytest.raises(fm.UserError, match="has no record for the seat 'simple'"):
-        fm.evaluate(
-            fm.SingleAgent("simple"), questions(1), lm=f"replay/{tmp_path / 'r'}", tracking=False
-        )
-
-
 def test_a_request_that_is_not_on_record_is_an_error(scripted: Any, tmp_path: Path) -> None:
     recorded(scripted, tmp_path / "r", 2)
     result = fm.evaluate(
@@ -789,27 +381,6 @@ def test_a_request_that_is_not_on_record_is_an_error(scripted: Any, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("content", "finish_reason", "message"),
-    [
-        ('{"reasoning": "r", "answer": "A"}', "length", {}),
-        ('{"reasoning": "r", "answer": "A"}', "content_filter", {}),
-        ("", "stop", {}),
-        ("  \n ", "stop", {}),
-        (None, "stop", {"refusal": "I will not answer A or anything."}),
-    ],
-)
-def test_cut_off_empty_and_refused_replies_are_never_kept(
-    scripted: Any, tmp_path: Path, content: Any, finish_reason: str, message: dict[str, Any]
-) -> None:
-    scripted.reply = lambda _: (200, {}, completion(content, finish_reason, **message))
-    recorded(scripted, tmp_path / "r", 1)
-    assert len(CallStore(tmp_path / "r")) == 0
-    asked = len(scripted.bodies)
-    recorded(scripted, tmp_path / "r", 1)
-    assert len(scripted.bodies) == 2 * asked
-
-
-@pytest.mark.parametrize(
     "changed",
     [
         {"model": "other"},
@@ -818,6 +389,7 @@ def test_cut_off_empty_and_refused_replies_are_never_kept(
         {"top_p": 0.5},
         {"top_k": 5},
         {"seed": 1},
+        {"reasoning_effort": "low"},
         {"stop": ["x"]},
         {"answer_form": "text"},
         {"profile": fm.Profile(constrain="none")},
@@ -858,9 +430,6 @@ def test_a_torn_last_line_is_skipped_and_does_not_spoil_the_next(tmp_path: Path)
     "line",
     [
         b"\x00" * 50,
-        b"[1, 2]",
-        b'"x"',
-        b"null",
         b'{"key": "zz", "reply": {}}',
         b'{"key": "' + KEYS[5].encode() + b'"}',
         b'{"key": "' + KEYS[5].encode() + b'", "reply": {"text": 1}}',
@@ -901,18 +470,6 @@ def test_two_processes_append_to_one_record(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_reader_sees_what_another_process_has_added(tmp_path: Path) -> None:
-    reader, writer = CallStore(tmp_path), CallStore(tmp_path)
-    assert reader.get(KEYS[0]) is None
-    writer.put(KEYS[0], "m", REPLY)
-    assert reader.get(KEYS[0]) == REPLY
-    reader.close(), writer.close()
-
-
-# Keys stay secret
-# -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("status", [200, 400, 401, 404, 429, 500])
 def test_the_key_is_nowhere(
@@ -925,97 +482,22 @@ def test_the_key_is_nowhere(
         if status != 200
         else json.dumps({"reasoning": f"Your key is {CANARY}", "answer": "A"})
     )
-    lm = scripted_lm(scripted)
-    engine = engine_of(lm)
-    assert engine is not None
-    seen = [
-        repr(lm),
-        str(lm),
-        repr(engine),
-        str(engine.endpoint),
-        repr(lm.engine),
-        json.dumps(lm_identity(lm)),
-    ]
-    seen.append(json.dumps(lm.dump_state()))
     try:
         result = fm.evaluate(
-            fm.SingleAgent("cot", lm=lm),
+            fm.SingleAgent("cot"),
             questions(2),
+            lm=scripted_lm(scripted),
             out=tmp_path / "out",
             record=tmp_path / "r",
             tracking=False,
         )
-        seen.append(repr(result) + repr(result.summary))
+        seen = [repr(result) + repr(result.summary)]
     except fm.UserError as problem:
-        seen.append("".join(traceback.format_exception(problem)))
+        seen = ["".join(traceback.format_exception(problem))]
     assert CANARY in scripted.requests[0]["headers"]["Authorization"]
-    for file in tmp_path.rglob("*.*"):
-        seen.append(file.read_text())
-    assert len(seen) > 10
+    seen += [file.read_text() for file in tmp_path.rglob("*.*")]
+    assert len(seen) > 4
     assert not [text for text in seen if CANARY in text]
-
-
-def test_a_foreign_lms_secrets_reach_no_file(tmp_path: Path) -> None:
-    lm = DummyLM([{"answer": "A"}] * 4)
-    lm.kwargs.update(api_key=CANARY, extra_headers={"X": CANARY}, aws_secret=CANARY)
-    fm.evaluate(fm.SingleAgent(), questions(2), lm=lm, out=tmp_path / "out", tracking=False)
-    for file in (tmp_path / "out").rglob("*.*"):
-        assert CANARY not in file.read_text()
-
-
-# Other LMs, other callers
-# -----------------------------------------------------------------------------------
-
-
-class _CannedEngine:
-    """The least that a custom engine of DSPy has."""
-
-    def __init__(self, text: str | Exception) -> None:
-        self.text = text
-
-    def complete(self, request: Any) -> Any:
-        if isinstance(self.text, Exception):
-            raise self.text
-        part = dspy.lm15.TextPart(self.text)
-        return dspy.lm15.Response(
-            id=None,
-            model=request.model,
-            message=dspy.lm15.Message.assistant([part]),
-            finish_reason="stop",
-            usage=dspy.lm15.Usage(),
-        )
-
-
-class _AsyncCannedEngine(_CannedEngine):
-    async def complete(self, request: Any) -> Any:  # type: ignore[override]
-        return super().complete(request)
-
-
-def plain_lm(text: str | Exception) -> Any:
-    return dspy.LM(
-        "custom/canned",
-        engine=_CannedEngine(text),
-        async_engine=_AsyncCannedEngine(text),
-        num_retries=0,
-        cache=False,
-    )
-
-
-def test_a_plain_dspy_lm_that_fails_gives_error_rows() -> None:
-    for problem in (dspy.lm15.ServerError("down\nfor good"), RuntimeError("odd")):
-        result = fm.evaluate(fm.SingleAgent(), questions(2), lm=plain_lm(problem), tracking=False)
-        assert result.summary.counts["errors"] == 2
-        assert all("\n" not in row["error"] for row in result.rows)
-
-
-def test_a_plain_dspy_lm_without_its_key_stops_the_run() -> None:
-    with pytest.raises(fm.UserError, match="no such key"):
-        fm.evaluate(
-            fm.SingleAgent(),
-            questions(3),
-            lm=plain_lm(dspy.lm15.AuthError("no such key")),
-            tracking=False,
-        )
 
 
 def test_other_dspy_modules_can_use_our_lms(scripted: Any) -> None:
@@ -1030,76 +512,13 @@ def test_other_dspy_modules_can_use_our_lms(scripted: Any) -> None:
     assert usage.calls == 2
 
 
-def test_many_threads_share_one_lm(scripted: Any) -> None:
-    scripted.delay = 0.01
-    lm = scripted_lm(scripted, concurrency=5)
-    with ThreadPoolExecutor(20) as pool:
-        asked = [{**QUESTION, "question": f"Question {i}?"} for i in range(60)]
-        assert {p.answer for p in pool.map(lambda question: ask(lm, question), asked)} == {"A"}
-    assert len(scripted.bodies) == 60
-    assert scripted.most_at_once == 5
-
-
-@contextmanager
-def every_warning() -> Iterator[list[warnings.WarningMessage]]:
-    gc.collect()
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        yield seen
-        gc.collect()
-
-
+@pytest.mark.filterwarnings("error::ResourceWarning")
 def test_a_loop_of_ones_own_is_left_clean(scripted: Any, caplog: pytest.LogCaptureFixture) -> None:
-    lm = scripted_lm(scripted)
-    program = fm.SingleAgent()
-    program.set_lm(lm)
-    with every_warning() as seen:
-        for i in range(3):
-            assert asyncio.run(program.acall(**{**QUESTION, "question": f"{i}?"})).answer == "A"
-    assert not [str(w.message) for w in seen if "unclosed" in str(w.message).lower()]
+    program = fm.SingleAgent(lm=scripted_lm(scripted))
+    for i in range(3):
+        assert asyncio.run(program.acall(**{**QUESTION, "question": f"{i}?"})).answer == "A"
+    gc.collect()
     assert not [record.message for record in caplog.records if "nclosed" in record.message]
-
-
-# Names, settings, prices
-# ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "words"),
-    [
-        ("openai/gpt-4o-mini", {}, "OPENAI_API_KEY"),
-        ("gpt-4o-mini", {}, r"did you mean 'openai/gpt-4o-mini'.*PROVIDER/MODEL"),
-        ("openai/", {}, "PROVIDER/MODEL"),
-        ("local/llama-90b", {}, "llama-90b"),
-        ("openai/x", {"api_base": "localhost:8000"}, "http://HOST:PORT/v1"),
-        ("openai/x", {"api_base": "ftp://localhost/v1"}, "http://HOST:PORT/v1"),
-        ("openai/x", {"api_base": "http://localhost:99999/v1"}, "http://HOST:PORT/v1"),
-        ("openai/x", {"api_base": "http://localhost:port/v1"}, "http://HOST:PORT/v1"),
-        ("openai/x", {"api_base": "http:///v1"}, "http://HOST:PORT/v1"),
-        ("openai/x", {"api_base": "http://localhost/v1", "tempreature": 1}, "tempreature"),
-        ("openai/x", {"api_base": "http://localhost/v1", "answer_form": "letter"}, "letter"),
-    ],
-)
-def test_bad_names_and_settings_fail_at_once(
-    name: str, settings: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(fm.UserError, match=words) as failed:
-        fm.lm(name, **settings)
-    assert "\n" not in str(failed.value)
-
-
-def test_a_given_price_is_what_it_costs(scripted: Any) -> None:
-    scripted.reply = lambda _: (200, {}, completion('{"answer": "A"}'))
-    prediction = ask(scripted_lm(scripted, price=(0.5, 2.0)))
-    assert prediction.usage == {
-        "calls": 1,
-        "prompt_tokens": 10,
-        "completion_tokens": 2,
-        "cached_calls": 0,
-        "cost_usd": 9.0,
-        "truncated_calls": 0,
-        **dict.fromkeys(DETAILS),
-    }
 
 
 def test_a_saved_lm_comes_back_without_address_or_key(
@@ -1122,34 +541,6 @@ def test_a_saved_lm_comes_back_without_address_or_key(
         dspy.BaseLM.load_state(elsewhere, allow_custom_lm_class=True)
 
 
-def test_a_reasoning_model_gets_no_setting_that_it_refuses(
-    scripted: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    with pytest.raises(
-        fm.UserError, match=r"openai/gpt-5 is a reasoning model and takes no temperature"
-    ):
-        fm.lm("openai/gpt-5", temperature=0.3)
-    thinking = fm.lm("openai/gpt-5", api_base=scripted.url, seed=3)
-    program = fm.SingleAgent("cot", sampling={"temperature": 0.5, "top_p": 0.4})
-    questions = [fm.Question(id="q", question="Is it?", kind="boolean", answer="yes")]
-    with pytest.warns(UserWarning, match="openai/gpt-5 takes no temperature"):
-        fm.evaluate(program, questions, lm=thinking, tracking=False)
-    assert scripted.bodies
-    for body in scripted.bodies:
-        assert body["seed"] == 3
-        assert not {"temperature", "top_p", "max_tokens"} & body.keys()
-
-
-def test_an_address_of_ones_own_has_no_price(
-    scripted: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    assert engine_of(fm.lm("openai/gpt-4o-mini")).prices is not None
-    monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
-    assert engine_of(fm.lm("openai/gpt-4o-mini")).prices is None
-
-
 @pytest.mark.parametrize("name", ["openai/scripted", "hosted_vllm/scripted"])
 def test_a_key_that_is_given_is_sent_and_kept_nowhere(
     scripted: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
@@ -1166,8 +557,3 @@ def test_a_key_that_is_given_is_sent_and_kept_nowhere(
     assert kept
     assert not any(CANARY.encode() in path.read_bytes() for path in kept)
     assert CANARY not in repr((language_model, vars(language_model), language_model.dump_state()))
-
-
-def test_the_embedded_lm_takes_no_key() -> None:
-    with pytest.raises(fm.UserError, match="runs inside this process: drop api_key"):
-        fm.lm(api_key=CANARY)

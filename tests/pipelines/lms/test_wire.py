@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import json
 import logging
@@ -11,15 +10,10 @@ import re
 import resource
 import signal
 import socket
-import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +21,8 @@ import pytest
 from children import Forked, in_child
 from mortal import questions
 from wire_children import answers_with_few_files, asks_anthropic, ten_calls_at_once
+from wire_server import Server
+from wire_server import quick as quick
 
 import folkmoot as fm
 from folkmoot.modules.base.calls import CallError
@@ -34,9 +30,9 @@ from folkmoot.modules.base.connections import back_off, seconds_to_wait
 from folkmoot.pipelines.base.request import LMs
 from folkmoot.pipelines.lms import engine as engine_module
 from folkmoot.pipelines.lms import limits
-from folkmoot.pipelines.lms.ledger import Ledger, read_ledger, totals
+from folkmoot.pipelines.lms.ledger import read_ledger, totals
 from folkmoot.pipelines.programs.seats import Seating
-from folkmoot.pipelines.testing.server import ScriptedServer, first_option
+from folkmoot.pipelines.testing.server import ScriptedServer
 
 GOOD = {
     "choices": [
@@ -59,75 +55,6 @@ ANTHROPIC = {
     "stop_sequence": None,
     "usage": {"input_tokens": 10, "output_tokens": 2},
 }
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Back-off in milliseconds."""
-    monkeypatch.setattr(
-        engine_module,
-        "back_off",
-        lambda attempt, after: back_off(attempt, after, first=0.004, longest=0.02),
-    )
-
-
-class Server:
-    """Answers POST requests with what `answer` gives: status, headers, and the bytes of the
-    body.
-    """
-
-    def __init__(self, answer: Any) -> None:
-        self.bodies: list[bytes] = []
-        self.paths: list[str] = []
-        self.headers: list[dict[str, str]] = []
-        self.arrivals: list[float] = []
-        self.released = threading.Event()
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                outer.bodies.append(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
-                outer.arrivals.append(time.monotonic())
-                outer.paths.append(self.path)
-                outer.headers.append({name.lower(): value for name, value in self.headers.items()})
-                said = answer(self)
-                if said is None:
-                    outer.released.wait(30)
-                    self.close_connection = True
-                    return
-                status, headers, body = said
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                try:
-                    self.wfile.write(body)
-                except OSError:
-                    self.close_connection = True
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        class Listener(ThreadingHTTPServer):
-            request_queue_size = 128
-            daemon_threads = True
-
-        self._server = Listener(("127.0.0.1", 0), Handler)
-        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]
-        self.origin = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self.url = f"{self.origin}/v1"
-
-    def __enter__(self) -> Server:
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.released.set()
-        self._server.shutdown()
-        self._server.server_close()
 
 
 def good(_: Any = None) -> tuple[int, dict[str, str], bytes]:
@@ -160,10 +87,6 @@ def nobody_there() -> Iterator[str]:
     yield f"http://127.0.0.1:{port}/v1"
 
 
-# One address
-# --------------------------------------------------------------------------------------------
-
-
 def test_the_calls_in_flight_are_limited_by_address_and_not_by_name() -> None:
     with ScriptedServer(delay=0.02) as server:
         lms = [fm.lm(f"openai/{name}", api_base=server.url, concurrency=16) for name in "abc"]
@@ -174,18 +97,6 @@ def test_the_calls_in_flight_are_limited_by_address_and_not_by_name() -> None:
         assert server.most_at_once == 16
 
 
-def test_an_lm_keeps_its_own_limit_beside_a_larger_one() -> None:
-    with ScriptedServer(delay=0.01) as server:
-        wide, narrow = (
-            fm.lm("openai/x", api_base=server.url, concurrency=most) for most in (32, 2)
-        )
-        fm.evaluate(fm.SingleAgent(lm=wide), questions(40), concurrency=64, tracking=False)
-        assert server.most_at_once == 32
-        server.most_at_once = 0
-        fm.evaluate(fm.SingleAgent("cot", lm=narrow), questions(10), concurrency=64, tracking=False)
-        assert server.most_at_once == 2
-
-
 @pytest.mark.parametrize(("path", "meant"), [("", "/v1"), ("/v1/chat/completions", "/v1")])
 def test_an_address_without_its_v1_is_told_where_the_endpoint_may_be(path: str, meant: str) -> None:
     with Server(lambda _: (404, {}, b'{"detail": "Not Found"}')) as server:
@@ -193,10 +104,6 @@ def test_an_address_without_its_v1_is_told_where_the_endpoint_may_be(path: str, 
         said = f"404 at /chat/completions: did you mean {re.escape(url + meant)}\\?"
         with pytest.raises(fm.UserError, match=said):
             run(url + path)
-
-
-# Nobody there
-# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("pace", [0.1, pytest.param(1.0, marks=pytest.mark.nightly)])
@@ -241,17 +148,6 @@ def test_an_endpoint_that_comes_back_is_asked_again() -> None:
         assert len(server.arrivals) == 100 + down
 
 
-@pytest.mark.usefixtures("quick")
-def test_one_question_that_brings_the_endpoint_down_is_the_only_one_to_fail() -> None:
-    def reply(body: dict[str, Any]) -> Any:
-        return (503, {}, {}) if "Question 3?" in str(body) else first_option(body)
-
-    with ScriptedServer() as server:
-        server.reply = reply
-        result = run(server.url, n=8, concurrency=1)
-        assert [row["id"] for row in result.rows if row["error"]] == ["q3"]
-
-
 @pytest.mark.nightly
 def test_a_hanging_endpoint_speaks_and_is_not_asked_again_and_again(
     caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -285,10 +181,6 @@ def test_a_budget_of_time_ends_calls_that_hang(
         assert totals(tmp_path).calls == 3
 
 
-# What a server asks for
-# ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [
@@ -304,11 +196,6 @@ def test_retry_after(value: str, seconds: float | None) -> None:
     assert seconds_to_wait({"Retry-After": value}) == seconds
 
 
-def test_retry_after_as_a_date() -> None:
-    until = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
-    assert 27 < (seconds_to_wait({"retry-after": until}) or 0) <= 30
-
-
 def test_nobody_waits_longer_than_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[Any] = []
     monkeypatch.setattr(
@@ -319,10 +206,6 @@ def test_nobody_waits_longer_than_a_minute(monkeypatch: pytest.MonkeyPatch) -> N
     ) as server:
         assert run(server.url, n=1).accuracy == 1.0
     assert waits == [60.0]
-
-
-# The bill
-# -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("quick")
@@ -377,39 +260,6 @@ def test_calls_in_flight_when_a_run_is_stopped_are_spent(
         assert not [path for path in tmp_path.iterdir() if path.name.startswith(".in-flight")]
 
 
-def test_what_was_settled_before_the_kill_is_not_booked_twice(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
-    entry: Any = {
-        "endpoint": "e",
-        "model": "m",
-        "seat": None,
-        "question": "q" * 5000,
-        "attempts": 1,
-        "kept": True,
-    }
-    entry |= {"prompt_tokens": 1, "completion_tokens": 1, "cost_usd": 0.5}
-    places = [ledger.send({**entry, "key": key, "lost": True}) for key in ("a", "b", "c")]
-    ledger.settle(places[0], {**entry, "key": "a"})
-    ledger.add({**entry, "key": "b"})  # killed between the entry and the end of the call
-    assert totals(tmp_path).calls == 2  # of a living process nothing is lost
-    left = next(path for path in tmp_path.iterdir() if path.name.startswith(".in-flight"))
-    as_killed = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    ledger.close()
-    assert not left.exists()
-    for path, content in as_killed.items():
-        path.write_bytes(content)
-    assert totals(tmp_path).calls == 3
-    for _ in range(2):
-        again = Ledger(tmp_path)
-        again.close()
-        assert Counter(line["key"] for line in read_ledger(tmp_path)) == {"a": 1, "b": 1, "c": 1}
-    assert again.total.calls == 3
-
-
-# Sizes
-# --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_reply_has_a_size_limit(
     packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -442,26 +292,6 @@ def test_more_calls_at_once_than_open_files(tmp_path: Path) -> None:
     assert any("128 calls in flight to" in text and "256 open files" in text for text in said)
 
 
-def test_addresses_that_nobody_calls_any_more_hold_no_files(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """After 300 servers in one process the next one got one call at a time."""
-    monkeypatch.setattr(limits, "LINGER_SECONDS", 0.0, raising=False)
-
-    async def last_of_many() -> int:
-        for number in range(400):
-            limits.gate_to(f"http://old:{number}", 64)
-        return limits.gate_to("http://new", 64).limit.maximum
-
-    with monkeypatch.context() as patch:
-        patch.setattr(resource, "getrlimit", lambda _: (20_000, 20_000))
-        assert asyncio.run(last_of_many()) == 64
-
-
-# Addresses and words
-# ------------------------------------------------------------------------------------
-
-
 def test_user_info_and_a_query_in_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-another-endpoints-key")
     with Server(good) as server:
@@ -482,33 +312,18 @@ def test_control_characters_of_a_server_reach_no_message() -> None:
     assert "]0;title[2Jback line1m end" in said
 
 
-# Settings
-# ---------------------------------------------------------------------------------------------
-
-
-def body_of(server: ScriptedServer, lm: Any) -> dict[str, Any]:
-    fm.evaluate(fm.SingleAgent(lm=lm), questions(1), tracking=False, cache=False)
-    return server.bodies[-1]
-
-
-def test_settings_of_todays_lms_are_sent_as_they_are(scripted: ScriptedServer) -> None:
-    """`reasoning_effort` was refused as unknown."""
-    think = {"chat_template_kwargs": {"enable_thinking": False}, "min_p": 0.1}
-    known = {"reasoning_effort": "low", "max_completion_tokens": 9000, "verbosity": "low"}
-    body = body_of(
-        scripted, fm.lm("openai/gpt-5", api_base=scripted.url, extra_body=think, **known)
-    )
-    assert {**body, **known, **think} == body
-    assert not {"max_tokens", "temperature", "extra_body"} & body.keys()
-    known = {"top_p": 0.9, "seed": 3, "max_completion_tokens": 7}
-    body = body_of(scripted, fm.lm("openai/x", api_base=scripted.url, **known))
-    assert {**body, **known} == body
-    assert "max_tokens" not in body
-
-
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [
+        ("openai/gpt-4o-mini", {"api_base": None}, "OPENAI_API_KEY"),
+        ("gpt-4o-mini", {}, r"did you mean 'openai/gpt-4o-mini'.*PROVIDER/MODEL"),
+        ("local/gemma-3-270", {"api_base": None}, "did you mean 'gemma-3-270m'"),
+        ("local/hf:nothing", {"api_base": None}, "there is no embedded LM"),
+        ("local/gemma-3-270m", {"api_key": "sk-x", "api_base": None}, "drop api_key"),
+        ("openai/x", {"slots": 2}, "openai/x has no slots"),
+        ("openai/x", {"api_base": "localhost:8000"}, "http://HOST:PORT/v1"),
+        ("openai/x", {"api_base": "http://localhost:99999/v1"}, "http://HOST:PORT/v1"),
+        ("openai/x", {"answer_form": "letter"}, "letter"),
         ("openai/x", {"reasoning_efort": "low"}, "did you mean 'reasoning_effort'"),
         ("openai/x", {"reasoning_effort": 3}, "give a word"),
         ("openai/x", {"max_completion_tokens": -1}, "above 0"),
@@ -521,45 +336,20 @@ def test_settings_of_todays_lms_are_sent_as_they_are(scripted: ScriptedServer) -
         ("openai/gpt-5", {"max_tokens": 5}, "give max_completion_tokens"),
         ("openai/x", {"timeout": 0}, "timeout is 0"),
         ("openai/x", {"timeout": float("nan")}, "timeout is nan"),
-        ("local/gemma-3-270m", {"reasoning_effort": "low"}, "takes no reasoning_effort"),
+        (
+            "local/gemma-3-270m",
+            {"reasoning_effort": "low", "api_base": None},
+            "takes no reasoning_effort",
+        ),
     ],
 )
-def test_settings_that_cannot_be_sent(name: str, settings: dict[str, Any], words: str) -> None:
-    where = {} if name.startswith("local") else {"api_base": "http://127.0.0.1:9/v1"}
-    with pytest.raises(fm.UserError, match=words) as failed:
-        fm.lm(name, **where, **settings)
-    assert "\n" not in str(failed.value)
-
-
-def test_settings_are_part_of_the_key_the_run_and_the_saved_program(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_names_and_settings_that_cannot_be_used(
+    name: str, settings: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
-    monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
-    efforts: list[dict[str, Any]] = [{"reasoning_effort": "low"}, {"reasoning_effort": "high"}, {}]
-    low, high, none = (fm.lm("openai/x", api_base=scripted.url, **effort) for effort in efforts)
-    for lm in (low, high, none):
-        body_of(scripted, lm)
-    assert [body.get("reasoning_effort") for body in scripted.bodies] == ["low", "high", None]
-
-    out = tmp_path / "run"
-    fm.evaluate(fm.SingleAgent(), questions(1), lm=low, out=out, tracking=False)
-    assert (
-        json.loads((out / "run.json").read_text())["lms"]["*"]["settings"]["reasoning_effort"]
-        == "low"
-    )
-    with pytest.raises(fm.UserError):
-        fm.evaluate(fm.SingleAgent(), questions(1), lm=high, out=out, tracking=False)
-    made = len(scripted.bodies)
-    again = fm.evaluate(fm.SingleAgent(), questions(1), lm=fm.lm(f"replay/{out}"), tracking=False)
-    assert again.summary.counts["errors"] == 0
-    assert len(scripted.bodies) == made
-
-    program = fm.SingleAgent(lm=fm.lm("openai/x", reasoning_effort="low", extra_body={"a": 1}))
-    program.save(tmp_path / "saved")
-    (seat,) = fm.load_program(tmp_path / "saved").seats().values()
-    body = body_of(scripted, seat.predict.lm)
-    assert (body["reasoning_effort"], body["a"]) == ("low", 1)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(fm.UserError, match=words) as failed:
+        fm.lm(name, **{"api_base": "http://127.0.0.1:9/v1", **settings})
+    assert "\n" not in str(failed.value)
 
 
 def test_the_command_lines_settings(scripted: ScriptedServer) -> None:
@@ -586,9 +376,6 @@ def test_the_command_lines_settings(scripted: ScriptedServer) -> None:
         with pytest.raises(fm.UserError):
             Seating(LMs(**known, lm_set=[wrong])).seat(program)
 
-
-# LiteLLM
-# ----------------------------------------------------------------------------------------------
 
 HOSTED = {
     "anthropic/claude-sonnet-4-5": ("ANTHROPIC_API_KEY", "x-api-key"),
@@ -652,19 +439,6 @@ def test_settings_reach_a_provider(
     with Server(lambda _: (400, {}, b"{}")) as server:
         asked(hosted(name, server.url, **settings))
         assert sent in json.dumps(json.loads(server.bodies[0]))
-
-
-def test_a_setting_that_a_provider_lacks_is_refused(hosted: Any) -> None:
-    with pytest.raises(fm.UserError, match="takes no reasoning_effort"):
-        hosted("groq/llama-3.1-8b-instant", "http://127.0.0.1:9/v1", reasoning_effort="low")
-
-
-def test_what_a_provider_answers_is_read(hosted: Any, tmp_path: Path) -> None:
-    packed = gzip.compress(json.dumps({**GOOD, "id": "1", "created": 1, "model": "m"}).encode())
-    with Server(lambda _: (200, {"Content-Encoding": "gzip"}, packed)) as server:
-        result = asked(hosted("deepseek/deepseek-chat", server.url), tmp_path)
-        assert result.accuracy == 1.0
-        assert totals(tmp_path).prompt_tokens == 10
 
 
 @pytest.mark.parametrize("packed", [False, True])

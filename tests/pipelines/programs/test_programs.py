@@ -177,7 +177,7 @@ def test_a_network_says_all_that_makes_it(network: Path) -> None:
     assert described["config"]["agents"] == 2
     assert (described["samples"], described["sampling"]) == (3, {"temperature": 0.5})
     assert described["learned"] == program.state.identity
-    assert run_name({"program": described, "settings": {}}) == "network 2 agents · simple, cot"
+    assert run_name({"program": described, "settings": {}}) == "network of 2: simple, cot"
 
 
 # YAML

@@ -416,8 +416,8 @@ FIRST = ("predictors", "agents[0].predict")
 LM = {"name": "openai/x", "settings": {}, "profile": None, "addressed": False}
 HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "newer": (put("format", FORMAT + 1), "upgrade folkmoot"),
-    "no format": (lambda known: known.pop("format") and None, "no program saved by folkmoot"),
-    "odd format": (put("format", True), "no program saved by folkmoot"),
+    "no format": (lambda known: known.pop("format") and None, "has the format None"),
+    "odd format": (put("format", True), "format"),
     "unknown protocol": (
         put("program", "program", "exec"),
         "of the program 'exec', which nobody here knows",
@@ -530,7 +530,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "fifos").mkdir()
     os.rename(tmp_path / "fifo", tmp_path / "fifos" / FILE)
-    with pytest.raises(UserError, match="is not a file"):
+    with pytest.raises(UserError, match="not a regular file"):
         fm.load_program(tmp_path / "fifos")
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match="holds no saved program"):
@@ -541,7 +541,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path, monkeypatch: pytest.Mon
         fm.load_program(tmp_path / "program.pkl")
     with (tmp_path / "p" / FILE).open("ab") as file:
         file.truncate(65 * 2**20)
-    with pytest.raises(UserError, match="has 68,157,440 bytes"):
+    with pytest.raises(UserError, match="has more than 67,108,864 bytes"):
         fm.load_program(tmp_path / "p")
     saved(tmp_path / "p")
     (tmp_path / "p" / "program.pkl").write_bytes(pickle.dumps(print))
