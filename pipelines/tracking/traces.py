@@ -46,6 +46,7 @@ def otel_spans(record: Trace, run_id: str, program: str) -> list[ReadableSpan]:
         "folkmoot.run": run_id,
         "folkmoot.correct": str(bool(row["correct"])).lower(),
     }
+    about: Mapping[str, Any] = row
     fields = ("kind", "gold", "correct", "em", "f1", "decided_by", "rounds")
     asked = {"question": row.get("question"), "choices": row.get("choices")}
     trace.add(
@@ -61,7 +62,7 @@ def otel_spans(record: Trace, run_id: str, program: str) -> list[ReadableSpan]:
         },
         row["error"],
         {
-            **{f"folkmoot.{name}": row[name] for name in fields if row.get(name) is not None},
+            **{f"folkmoot.{name}": about[name] for name in fields if about.get(name) is not None},
             **{f"mlflow.traceTag.{name}": _name(value) for name, value in tags.items()},
         },
     )
