@@ -500,8 +500,8 @@ def controls_entry(folder: Path, key: str) -> RunEntry:
     begun = partial(described, run, key, document=folder / "controls.json")
     if result is None or not result["questions"]:
         return begun(name=title(run), status="RUNNING" if result is None else "KILLED")
-    parts = {name: part for name, part in result["parts"].items() if part["value"] is not None}
-    tree = {**parts, "talk": result["talk"], "total": result["total"], **bill(result["paid"])}
+    parts = {name: one for name, one in result["parts"].items() if one["value"] is not None}
+    tree = {**parts, **{name: result[name] for name in ("talk", "total", "calls", "cost_usd")}}
     return begun(
         name=title(run, f"{100 * result['total']['value']:+.1f}"),
         status="FINISHED" if result["stopped"] is None else "KILLED",
