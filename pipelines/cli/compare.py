@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.console import Console
 from rich.text import Text
 
 from ..base.wording import counted, shortened
 from ..comparison.compare import carry_out_comparison, plan_comparison
-from ..comparison.comparison import Comparison
+from ..comparison.comparison import Comparison, Discordant
 from ..comparison.pairs import Pair
 from ..comparison.request import CompareRequest
 from ..comparison.verdict import check_fail_if
@@ -81,7 +78,7 @@ def _show_discordant(out: Console, comparison: Comparison, pair: Pair, most: int
         out.print(Text(f"  {'; '.join(answers)}; right is {gold}"), soft_wrap=True)
 
 
-def _answer(question: Mapping[str, Any], run: str) -> str:
+def _answer(question: Discordant, run: str) -> str:
     if run in question["errors"]:
         return f"failed ({shortened(str(question['errors'][run]))})"
     return answered(question["answers"][run], question["choices"])

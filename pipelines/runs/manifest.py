@@ -69,22 +69,22 @@ class RunFolder:
         """
         path = folder / self.file
         try:
-            known = parsed(read_regular(path))
+            written = parsed(read_regular(path))
         except (FileNotFoundError, NotADirectoryError):
             for name, held in self.others.items():
                 if (folder / name).exists() and (folder / name).stat().st_size:
                     raise UserError(f"{folder} holds {held}: choose another --out") from None
             return {}
-        if known is None:
+        if written is None:
             raise UserError(f"{path} is damaged: choose another --out, or delete the folder")
         now = as_json(about)
         for key, differs in self.same.items():
-            if known.get(key) != now.get(key):
+            if written.get(key) != now.get(key):
                 raise UserError(
                     f"{folder} holds another {self.what} ({differs}): choose another --out, or "
                     f"delete it"
                 )
-        return known
+        return written
 
     @contextmanager
     def opened(self, folder: Path, about: Mapping[str, Any]) -> Iterator[None]:
@@ -96,10 +96,10 @@ class RunFolder:
         """
         with claimed(folder):
             try:
-                known = self.earlier(folder, about)
+                written = self.earlier(folder, about)
             except OSError as problem:
                 raise unwritable(problem, folder) from None
-            run_id, key = known.get("mlflow_run_id"), known.get("tracking_key")
+            run_id, key = written.get("mlflow_run_id"), written.get("tracking_key")
             ids = cast(dict[str, Any], about)
             ids["mlflow_run_id"] = run_id if isinstance(run_id, str) else None
             ids["tracking_key"] = (
@@ -157,13 +157,13 @@ def made_with() -> MadeWith:
 @cache
 def versions() -> Mapping[str, str]:
     """The installed version of Python and of every package that can change a result."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def git_commit() -> str | None:

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
 from ..base.budget import Account, Budget
+from ..base.run_files import LMFields
 from ..runs.books import Books, open_books
 from ..runs.folder import TemporaryFolder, out_folder, unwritable
 from ..runs.manifest import RunFolder
@@ -52,7 +53,7 @@ def running(
     *,
     engines: Iterable[Any] = (),
     records: Sequence[str | Path] = (),
-    lms: Mapping[str, Any] | None = None,
+    lms: Mapping[str, LMFields] | None = None,
     cache: bool | None = None,
     budget: str | Budget | None = None,
     account: Account | None = None,

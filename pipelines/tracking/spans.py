@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...modules.reading.row import ResultRow, TurnFields
-from ..runs.traces import TURN
+from ..runs.traces import Trace, TracedCall
 from .values import scrubbed, shortened_to
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ def trace_id(run_id: str, question: str) -> str:
     return f"tr-{trace_number(run_id, question):032x}"
 
 
-def spans_of(record: Mapping[str, Any], run_id: str, program: str) -> list[Span]:
+def spans_of(record: Trace, run_id: str, program: str) -> list[Span]:
     """The spans of a line of `traces.jsonl` for MLflow, the root first."""
     from mlflow.entities import Span
 
     return [Span(one) for one in otel_spans(record, run_id, program)]
 
 
-def otel_spans(record: Mapping[str, Any], run_id: str, program: str) -> list[ReadableSpan]:
+def otel_spans(record: Trace, run_id: str, program: str) -> list[ReadableSpan]:
     """The spans of a line of `traces.jsonl` with MLflow's attributes, the root first."""
     record = scrubbed(record)
     row = record["row"]
@@ -78,14 +78,14 @@ def otel_spans(record: Mapping[str, Any], run_id: str, program: str) -> list[Rea
     calls, turns = record["calls"], row.get("transcript") or []
     names = [_turn_name(turn) for turn in turns]
     for place, (turn, name) in enumerate(zip(turns, names, strict=True)):
-        own = [call for call in calls if call.get(TURN) == place]
+        own = [call for call in calls if call["transcript_turn"] == place]
         said = {key: value for key, value in turn.items() if key not in _NOT_SAID}
         if names.count(name) > 1:
             name = f"{name}, sample {names[: place + 1].count(name)}"
         _add_agent(made, name, own, times, {"round": turn["round"]}, said)
-    asks: dict[int, list[Mapping[str, Any]]] = {}
+    asks: dict[int, list[TracedCall]] = {}
     for call in calls:
-        if call[TURN] is None:
+        if call["transcript_turn"] is None:
             asks.setdefault(call["turn"], []).append(call)
     for own in asks.values():
         _add_agent(made, own[0]["seat"] or "agent", own, times, None, None)
@@ -100,7 +100,7 @@ def _turn_name(turn: TurnFields) -> str:
 def _add_agent(
     made: _Spans,
     name: str,
-    calls: Sequence[Mapping[str, Any]],
+    calls: Sequence[TracedCall],
     times: tuple[int, int],
     inputs: Any,
     outputs: Any,
@@ -114,8 +114,8 @@ def _add_agent(
         _add_call(made, agent, call)
 
 
-def _add_call(made: _Spans, agent: int, call: Mapping[str, Any]) -> None:
-    usage = call["usage"] or {}
+def _add_call(made: _Spans, agent: int, call: TracedCall) -> None:
+    usage: Mapping[str, Any] = call["usage"] or {}
     provider, _, _ = call["model"].partition("/")
     known: dict[str, Any] = {"mlflow.message.format": "openai", "mlflow.llm.provider": provider}
     known["folkmoot.from_record"] = bool(usage.get("cached_calls"))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...modules.reading.row import ResultRow
 from ..base.journal import read_object
 from ..runs.folder import MANIFEST
-from ..runs.traces import TRACES, read_traces
+from ..runs.traces import TRACES, Trace, read_traces
 from .spans import spans_of, trace_id
 from .stored_run import StoredRun, is_outage
 from .values import FOLKMOOT, scrubbed
@@ -24,9 +24,6 @@ BATCH_BYTES = 4_000_000
 PAGE = 500  # traces in one answer of MLflow's
 MOST_ASSESSED = 50  # MLflow takes assessments one by one, each as long as a trace
 LONGEST_REASON = 500
-
-Record = Mapping[str, Any]
-"""A line of `traces.jsonl`."""
 
 
 class TracesRefusedError(Exception):
@@ -54,7 +51,7 @@ def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> N
     few = len(last) <= MOST_ASSESSED
     program, refused = program_in(folder), 0
 
-    def missing() -> Iterator[tuple[Record, int]]:
+    def missing() -> Iterator[tuple[Trace, int]]:
         for record, end in read_traces(path, start):
             row = record["row"]
             number = trace_id(stored.run_id, row["id"])
@@ -99,7 +96,7 @@ def _state(row: ResultRow) -> str:
     return "ERROR" if row["error"] else "OK"
 
 
-def _send(stored: StoredRun, program: str, records: Sequence[Record]) -> int:
+def _send(stored: StoredRun, program: str, records: Sequence[Trace]) -> int:
     """Send traces together, or else one by one; returns how many the store refuses."""
     try:
         _log(stored, [spans_of(record, stored.run_id, program) for record in records])
@@ -150,13 +147,11 @@ def _assess(stored: StoredRun, row: ResultRow) -> None:
             raise
 
 
-def batches(
-    records: Iterable[tuple[Record, int]], start: int
-) -> Iterator[tuple[list[Record], int]]:
+def batches(records: Iterable[tuple[Trace, int]], start: int) -> Iterator[tuple[list[Trace], int]]:
     """A few traces at a time, each with the place in the file after the last of them."""
     source = iter(records)
     while True:
-        batch: list[Record] = []
+        batch: list[Trace] = []
         first = start
         for record, start in islice(source, BATCH):
             batch.append(record)
