@@ -18,7 +18,9 @@ from ...modules.reading.row import ResultRow
 from ..base.request import split_items
 from ..base.wording import counted, money, percent, shortened
 from ..evaluation.earlier import Evaluation, earlier
+from ..logs.export_log import export_log
 from ..logs.import_log import import_log, imported_lines
+from ..tracking.store import store_uri
 from .guard import STOPPED, say
 from .options import (
     ExportRequest,
@@ -70,8 +72,6 @@ def report(request: ReportRequest, view: Quietly) -> None:
 
 
 def export(request: ExportRequest, view: View) -> None:
-    from ..logs.export_log import export_log
-
     logs = list(map(str, export_log(request.runs, request.out, request.format)))
     document = {"out": str(request.out), "format": request.format, "logs": logs}
     lines = {"format": request.format, **{f"log {place}": log for place, log in enumerate(logs, 1)}}
@@ -93,7 +93,6 @@ def import_(request: ImportRequest, view: View) -> None:
 
 def push(request: PushRequest, view: View) -> None:
     from ..tracking.cursor import waiting
-    from ..tracking.store import store_uri
 
     store_uri()  # sets what MLflow reads when it is imported
     from ..tracking.push import push as send

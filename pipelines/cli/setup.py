@@ -15,6 +15,9 @@ from ..data.aliases import naming
 from ..data.load import DataError, DataReading, check_contexts, content_id, stands_at, understand
 from ..data.places import list_datasets
 from ..lms.weights import get_weights, list_weights
+from ..tracking.store import store_uri
+from ..tracking.ui_server import newest_runs, serve
+from ..tracking.values import masked
 from .guard import BAD_INPUT, results, say
 from .options import CheckRequest, DatasetsRequest, LmsRequest, UiRequest, View
 from .show import console, finish, print_json, show_result
@@ -52,10 +55,6 @@ def lms(request: LmsRequest, view: View) -> None:
 
 
 def ui(request: UiRequest, view: View) -> None:
-    from ..tracking.store import store_uri
-    from ..tracking.ui_server import newest_runs, serve
-    from ..tracking.values import masked
-
     uri = store_uri()
 
     def ready(address: str) -> None:

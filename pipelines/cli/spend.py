@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..controls.outcome import Controls, controls_in
 from ..evaluation.earlier import Evaluation, left_in
 from .guard import VERDICT_FAILED
 from .options import Confirmed, EvaluateView, TryView
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from ..compilation.request import CompileRequest
     from ..contest.outcome import Contest
     from ..contest.request import ContestRequest
-    from ..controls.outcome import Controls
     from ..controls.request import ControlsRequest
     from ..evaluation.request import EvaluateRequest
     from ..tuning.request import TuneRequest
@@ -87,7 +87,6 @@ def try_(request: ContestRequest, view: TryView) -> None:
 
 def controls(request: ControlsRequest, view: Confirmed) -> None:
     from ..controls.controls import carry_out_controls
-    from ..controls.outcome import controls_in
     from ..controls.plan import plan_controls
     from .life import live
 
