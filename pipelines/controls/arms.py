@@ -34,6 +34,13 @@ BESIDE = ("stance", ONE, SELF_CONSISTENT, THINKING)
 """Those that stand beside the path, and can be left out."""
 
 
+def exchange_of(team: Program) -> Exchange:
+    """What a team declares. Raises LookupError for one that does not."""
+    if (exchange := team.exchange()) is None:
+        raise LookupError("its protocol does not say in exchange() how its agents answer again")
+    return exchange
+
+
 class AnsweringAgain(Program):
     """The team from its first answers on, its agents shown what the arm lets them hear; the arm
     `first` asks for fresh first answers alone.
@@ -44,18 +51,12 @@ class AnsweringAgain(Program):
         self.arm, self.team, self.dialogues, self.about = arm, team, dialogues, about
         self.prompt_layout, self.verbatim = team.prompt_layout, team.verbatim
 
-    @property
-    def exchange_of_team(self) -> Exchange:
-        exchange = self.team.exchange()
-        assert exchange is not None
-        return exchange
-
     def describe(self) -> dict[str, Any]:
         return {"program": f"controls {self.arm}", "team": self.team.describe(), **self.about}
 
     def turns(self) -> list[SeatTurns]:
         """Agents whose first answers agree do not go on; of fresh answers nobody knows that yet."""
-        exchange, firsts = self.exchange_of_team, self.dialogues.first.values()
+        exchange, firsts = exchange_of(self.team), self.dialogues.first.values()
         told = exchange.turns or [(seat, 1, 1) for seat in self.team.seats().values()]
         if self.arm == FIRST:
             return [(seat, 1, 1) for seat, _, _ in told]
@@ -64,7 +65,7 @@ class AnsweringAgain(Program):
         return [(seat, share * low, share * high) for seat, low, high in told]
 
     async def solve(self, task: Task) -> dspy.Prediction:
-        name, exchange = ASKER.get().question or task.key, self.exchange_of_team
+        name, exchange = ASKER.get().question or task.key, exchange_of(self.team)
         if self.arm == FIRST and exchange.first is not None:
             turns = await exchange.first(task)
         elif exchange.again is not None and name in self.dialogues.first:

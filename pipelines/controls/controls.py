@@ -97,6 +97,8 @@ def _asked(plan: ControlsPlan, found: Controls) -> dict[str, Evaluation]:
                     arms[name] = run_match(plan.match)
                 except (BudgetSpent, UserError) as problem:
                     found.notes.append(f"{name}: {problem}.")
+                    if plan.request.budget is not None and isinstance(problem, BudgetSpent):
+                        found.stopped = str(problem)
         if name == FIRST and name in arms:  # the others go on from these
             fresh = (row for row in arms[name].rows if row["error"] is None)
             plan.dialogues.first = {row["id"]: unpaid_turns(row) for row in fresh}

@@ -40,7 +40,16 @@ from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import EVERY, Seating
 from ..runs.manifest import made_with, name_of_run
 from ..tracking.context import ABOVE
-from .arms import ARMS, BESIDE, ONE, SELF_CONSISTENT, THINKING, AnsweringAgain, one_context
+from .arms import (
+    ARMS,
+    BESIDE,
+    ONE,
+    SELF_CONSISTENT,
+    THINKING,
+    AnsweringAgain,
+    exchange_of,
+    one_context,
+)
 from .dialogues import AGAIN, FIRST, Dialogues, dialogues_in
 from .outcome import HOME
 from .request import ControlsRequest
@@ -177,12 +186,11 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
     out = run.folder / HOME if request.out is None else Path(request.out).expanduser()
     try:
         lms, team = _team(run, request, seating)
+        exchange = exchange_of(team)
     except LookupError as problem:
         plan = ControlsPlan(request, run, dialogues_in(run.rows), metric, out)
         plan.missing = {name: str(problem) for name in wanted if name != FIRST}
         return plan
-    exchange = team.exchange()
-    assert exchange is not None
     rows = (row for row in run.rows if not row.get("repeat"))
     dialogues = dialogues_in(rows, exchange.members, apart=exchange.again is None)
     plan = ControlsPlan(request, run, dialogues, metric, out)
@@ -257,8 +265,8 @@ def _team(
         if not (spec := settings.get("program_spec")):
             raise LookupError("its program is in no file: give the run itself, in Python") from None
         team = program_of(spec, parse_sets(settings["sets"]), make_lm=seating.make)
-    if not isinstance(team, Program) or team.exchange() is None:
-        raise LookupError("its protocol does not say in exchange() how its agents answer again")
+    if not isinstance(team, Program):
+        raise LookupError("its program is code of your own, which is no protocol")
     return dict(given), team
 
 

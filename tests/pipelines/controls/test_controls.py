@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import random
 import re
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
+<<<<<<< HEAD
 from cli_helpers import folkmoot
 from scripted_lm import scripted_lm
+=======
+from cli_helpers import child, evaluate, folkmoot, isolate
+>>>>>>> main
 
 import folkmoot as fm
 from folkmoot.modules.agents.exchange import Hear
@@ -21,6 +27,11 @@ from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.protocols.program import prediction_of
 from folkmoot.optimizers.statistics.controls import PARTS, expected_vote, gain_part, half_width
 from folkmoot.pipelines.testing.replies import filled, text_of
+<<<<<<< HEAD
+=======
+from folkmoot.pipelines.testing.scripted_lm import scripted_lm
+from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
+>>>>>>> main
 from folkmoot.signatures.roles import Intuitive, Reasoner
 
 QUESTIONS = [
@@ -226,6 +237,89 @@ def test_reasoners_who_never_read_each_other_need_no_call_on_the_path(tmp_path: 
     assert scripted.calls == before
     assert found.parts["presence"] == found.parts["content"]
     assert found.parts["content"].value == 0
+
+
+def test_a_worker_hears_its_peers_through_the_suggestion_alone(tmp_path: Path) -> None:
+    """The supervisor sends the first worker back once; the arms send it back without its words."""
+    prompts: list[str] = []
+    judged: dict[str, int] = {}
+
+    def reply(body: dict[str, Any]) -> str:
+        text = text_of(body)
+        prompts.append(text)
+        number = re.search(r"flag (\d+)", text)[1]  # type: ignore[index]
+        fields = wanted_fields(body)
+        if "decision" in fields:
+            judged[number] = judged.get(number, 0) + 1
+            decision = "retry" if judged[number] == 1 else "accept"
+            told = {"decision": decision, "worker": "bold", "suggestion": f"look at {number}"}
+            return json.dumps({name: told.get(name, "because") for name in fields})
+        return json.dumps(dict.fromkeys(fields, "because") | {"action": "Finish[A]"})
+
+    lm = scripted_lm(reply)
+    team = fm.SupervisedTeam(
+        ["bold", "cautious"], fm.CorpusEnvironment([{"title": "Flags", "text": "Flags are red."}])
+    )
+    run = fm.evaluate(team, QUESTIONS[:3], lm=lm, out=tmp_path, tracking=False, progress=False)
+    before = len(prompts)
+    found = fm.controls(run, lm=lm, arms=["none"], tracking=False, progress=False)
+    isolated, placebo = prompts[before : before + 3], prompts[before + 3 : before + 6]
+    assert len(prompts) == before + 6
+    assert not any("look at" in prompt for prompt in isolated)
+    for prompt in placebo:
+        number, advised = re.search(r"flag (\d+)", prompt)[1], re.search(r"look at (\d+)", prompt)  # type: ignore[index]
+        assert advised is not None
+        assert advised[1] != number
+    assert list(found.parts) == list(PARTS)
+
+
+@pytest.mark.nightly
+def test_killed_on_the_command_line_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate(tmp_path, monkeypatch)
+    scripted = Scripted()
+    lines = [json.dumps(question.to_row()) for question in QUESTIONS]
+    (tmp_path / "questions.jsonl").write_text("\n".join(lines))
+
+    def slow(body: dict[str, Any]) -> str:
+        time.sleep(0.05)
+        return scripted.reply(body)
+
+    with ScriptedServer(slow) as server:
+        spec = "deliberation:intuitive,reasoner,critic:judge"
+        how = ("--set", "opening=blind", "--out", "run")
+        assert evaluate(server, "questions.jsonl", *how, program=spec).exit_code == 0
+        words = (
+            "controls",
+            "run",
+            "--api-base",
+            server.url,
+            "--arms",
+            "stance",
+            "--concurrency",
+            1,
+        )
+        plan = folkmoot(*words, "--dry-run", "--json")
+        assert plan.exit_code == 0
+        most = sum(json.loads(plan.stdout)["calls"].values())
+        before = scripted.calls
+        process = subprocess.Popen(child(*words), stderr=subprocess.DEVNULL)
+        while scripted.calls < before + 10 and process.poll() is None:
+            time.sleep(0.02)
+        process.kill()
+        process.wait()
+        done = folkmoot(*words, "--no-track", "--json")
+        assert done.exit_code == 0
+        assert json.loads(done.stdout)["questions"] == len(QUESTIONS)
+        assert 10 < scripted.calls - before <= most + 1  # one was under way
+        calls = scripted.calls
+        again = folkmoot(*words, "--no-track", "--json")
+        assert scripted.calls == calls
+        assert json.loads(again.stdout)["parts"] == json.loads(done.stdout)["parts"]
+        refused = folkmoot(*words, "--lm", "openai/other")
+        assert refused.exit_code == 2
+        assert "is not an LM of run" in refused.stderr
 
 
 @pytest.mark.parametrize(
