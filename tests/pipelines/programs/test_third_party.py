@@ -41,7 +41,6 @@ class Queue(fm.Program):
 
     protocol = Protocol(
         "queue", "queue:critic,reasoner", lambda parts: {"roles": comma_items(parts)},
-        title=lambda described: "of " + ", ".join(described["roles"]),
     )
 
     def __init__(self, roles):
