@@ -115,8 +115,9 @@ class Summary:
     def to_dict(self) -> dict[str, Any]:
         """The content of `summary.json`; the manifest's fields stand beside the others."""
         fields = asdict(self)
-        manifest = fields.pop("run")
-        return {**fields, **manifest}
+        fields |= fields.pop("run")
+        fields.pop("mlflow_run_id", None)  # which the push notes in the manifest, later
+        return fields
 
     def __float__(self) -> float:
         return self.main["value"]

@@ -860,9 +860,9 @@ def test_an_mlflow_model_says_what_it_needs(tmp_path: Path, scripted: ScriptedSe
     model = ProgramModel()
     model.load_context(context)
     assert list(model.predict(context, [QUESTIONS[1]])["answer"]) == ["yes"]
-    with pytest.raises(UserError, match="row 1 has 'answer'"):
-        model.predict(context, [{"question": "x", "answer": "y"}])
-    with pytest.raises(UserError, match="row 2 is no question"):
+    with pytest.raises(UserError, match="row 1: the row has no 'question'"):
+        model.predict(context, [{"text": "x"}])
+    with pytest.raises(UserError, match="row 2 is not a question"):
         model.predict(context, [QUESTIONS[1], "x"])
 
 
