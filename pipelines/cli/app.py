@@ -48,7 +48,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "try": Command(ContestRequest, of.TryView, "spend"),
     "ask": Command(of.AskRequest, of.Quietly, "ask"),
-    "serve": Command(ServeRequest, of.View, "ask"),
+    "serve": Command(ServeRequest, of.View, "setup"),
     "evaluate": Command(EvaluateRequest, of.EvaluateView, "spend"),
     "compare": Command(CompareRequest, of.CompareView, "compare"),
     "forecast": Command(ForecastRequest, of.View, "results"),

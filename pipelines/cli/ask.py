@@ -1,6 +1,4 @@
-"""`folkmoot ask`: one question to one program, with the whole dialogue shown; and `folkmoot serve`,
-questions over HTTP.
-"""
+"""`folkmoot ask`: one question to one program, with the whole dialogue shown."""
 
 from __future__ import annotations
 
@@ -18,10 +16,8 @@ from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import Seating
 from ..runs.books import open_books
 from ..runs.describe import lms_of
-from ..serving.request import ServeRequest
-from .guard import results, say
-from .options import AskRequest, Quietly, View
-from .show import console, finish, print_json, show_dialogue
+from .options import AskRequest, Quietly
+from .show import console, finish, show_dialogue
 from .stdin import DASH, piped_text
 
 _LABELLED = re.compile(r"([A-Z]|\d{1,2})=(.*)", re.DOTALL)
@@ -81,16 +77,3 @@ def labelled(choices: Sequence[str]) -> Mapping[str, str] | list[str] | None:
             "with a label of its own, or none"
         )
     return options
-
-
-def serve(request: ServeRequest, view: View) -> None:
-    from ..serving.serve import serve_program  # it imports aiohttp's server
-
-    def ready(address: str) -> None:
-        if view.as_json:
-            print_json({"url": address})
-        else:
-            say(f"answering at {address}/answer; Ctrl-C ends it")
-        results().flush()
-
-    serve_program(request, ready)
