@@ -136,7 +136,7 @@ def test_a_log_of_inspect(runs: dict[str, fm.Evaluation], tmp_path: Path) -> Non
     header, sample = log("header.json"), log("samples/dir/0_epoch_1.json")
     assert header["results"]["scores"][0]["metrics"]["accuracy"]["value"] == run.accuracy
     assert header["eval"]["model"] == "openai/scripted"
-    assert header["eval"]["solver"].startswith("deliberation intuitive, reasoner")
+    assert header["eval"]["solver"].startswith("2 agents: intuitive, reasoner")
     assert (
         header["stats"]["model_usage"]["openai/scripted"]["input_tokens"]
         == run.summary.usage["prompt_tokens"]
