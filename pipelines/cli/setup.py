@@ -1,6 +1,4 @@
-"""The commands that prepare and look around, data check, datasets and lms, and those that listen, ui
-and serve.
-"""
+"""The commands that prepare and look around: data check, datasets, lms; and servers: ui, serve."""
 
 from __future__ import annotations
 
