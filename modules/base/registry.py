@@ -92,23 +92,23 @@ class Registry(MutableMapping[str, T]):
         self.kind, self._checked, self._built_in = kind, checked, built_in
 
     @cached_property
-    def _known(self) -> dict[str, T]:
+    def _entries(self) -> dict[str, T]:
         return dict(self._built_in())
 
     def __getitem__(self, name: str) -> T:
-        return self._known[name]
+        return self._entries[name]
 
     def __setitem__(self, name: str, thing: T) -> None:
-        self._known[name] = thing
+        self._entries[name] = thing
 
     def __delitem__(self, name: str) -> None:
-        del self._known[name]
+        del self._entries[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
+        return iter(self._entries)
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._entries)
 
     @property
     def what(self) -> str:
@@ -132,11 +132,11 @@ class Registry(MutableMapping[str, T]):
         """
         if not isinstance(name, str):
             return None
-        if name not in self._known:
+        if name not in self._entries:
             for point in self._installed():
                 if name in (point.name, point.value):
-                    self._known[name] = self._checked(name, self._loaded(name, point.load))
-        return self._known.get(name)
+                    self._entries[name] = self._checked(name, self._loaded(name, point.load))
+        return self._entries.get(name)
 
     def spec(self, text: str) -> Found | None:
         """What a user's spec begins with, a name or `module:Name`; None when there is no such
@@ -155,12 +155,12 @@ class Registry(MutableMapping[str, T]):
             return None
         module, attribute, rest = place.groups()
         name = f"{module}:{attribute}"
-        if name not in self._known:
+        if name not in self._entries:
             thing = self._imported(name, module, attribute)
             if thing is None:
                 return None
-            self._known[name] = self._checked(name, thing)
-        return Found(name, self._known[name], rest or "")
+            self._entries[name] = self._checked(name, thing)
+        return Found(name, self._entries[name], rest or "")
 
     def adopted(self, thing: Any) -> str:
         """The name of a function that a user passes: that of its entry point, or `module:Name`.
@@ -173,8 +173,8 @@ class Registry(MutableMapping[str, T]):
         importable = (
             module != "__main__" and getattr(sys.modules.get(module), attribute, None) is thing
         )
-        if importable and name not in self._known:
-            self._known[name] = self._checked(name, thing)
+        if importable and name not in self._entries:
+            self._entries[name] = self._checked(name, thing)
         return name
 
     def _installed(self) -> tuple[EntryPoint, ...]:

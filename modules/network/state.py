@@ -119,10 +119,10 @@ class NetworkState(Parameter):  # type: ignore[misc]
     def logits(self, vectors: Vectors) -> npt.NDArray[np.float32]:
         """The policies' logits (B, N, S) for questions with embeddings (B, D)."""
         with torch.no_grad():
-            found: npt.NDArray[np.float32] = self.policies(
+            logits: npt.NDArray[np.float32] = self.policies(
                 self.inputs(vectors), self.group()
             ).numpy()
-        return found
+        return logits
 
     def bias(self, vectors: Vectors) -> Numbers:
         """What the tracker adds to the logits, gamma S[s, q], (B, 1, S), the same for all
@@ -193,11 +193,11 @@ class NetworkState(Parameter):  # type: ignore[misc]
             arrays |= {
                 f"vote.{name}": part for name, part in vars(self.vote).items() if part is not None
             }
-        found = {
+        named = {
             name: torch.from_numpy(np.ascontiguousarray(part)) for name, part in arrays.items()
         }
         policies = self.policies.state_dict().items()
-        return {f"{POLICIES}{name}": part.clone() for name, part in policies} | found
+        return {f"{POLICIES}{name}": part.clone() for name, part in policies} | named
 
     @property
     def identity(self) -> str:
@@ -301,19 +301,19 @@ class NetworkState(Parameter):  # type: ignore[misc]
         """The embeddings (B, D). Raises UserError unless they are of this network's width and not
         zero.
         """
-        found = np.asarray(vectors)
-        if found.ndim != 2 or found.shape[1] != self.width:
+        embeddings = np.asarray(vectors)
+        if embeddings.ndim != 2 or embeddings.shape[1] != self.width:
             raise UserError(
-                f"question embeddings of shape {found.shape} do not fit a network of width "
+                f"question embeddings of shape {embeddings.shape} do not fit a network of width "
                 f"{self.width}: "
                 f"embed questions with {self.config.embedding!r}, as in training."
             )
-        found = found.astype(np.float32)
-        if not np.isfinite(found).all() or not found.any(axis=1).all():
+        embeddings = embeddings.astype(np.float32)
+        if not np.isfinite(embeddings).all() or not embeddings.any(axis=1).all():
             raise UserError(
                 "a question embedding is zero or not finite: check the embedding model."
             )
-        return found
+        return embeddings
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -373,9 +373,9 @@ def _vote(arrays: dict[str, Array], shape: tuple[int, int, int]) -> VoteWeights:
 def _take(
     arrays: dict[str, Array], name: str, shape: tuple[int, ...], kind: Any = np.float64
 ) -> Array:
-    found = arrays.pop(name)
-    if found.shape != shape or found.dtype != kind or not np.isfinite(found).all():
+    array = arrays.pop(name)
+    if array.shape != shape or array.dtype != kind or not np.isfinite(array).all():
         raise UserError(
-            f"{name} must hold {np.dtype(kind).name} of shape {shape}, not {found.shape}"
+            f"{name} must hold {np.dtype(kind).name} of shape {shape}, not {array.shape}"
         )
-    return found
+    return array

@@ -76,7 +76,7 @@ def comma_items(parts: Sequence[str]) -> list[str]:
 
 
 def known_names(
-    parameter: str, value: Any, known: Iterable[str], what: str, advice: str
+    parameter: str, value: Any, allowed: Iterable[str], what: str, advice: str
 ) -> list[str]:
     """The items of a parameter that takes several names, or one text, where all of them are known.
 
@@ -85,7 +85,7 @@ def known_names(
     """
     if not isinstance(value, Sequence):
         raise UserError(f"{parameter} is {value!r}: {advice}")
-    names, choices = [value] if isinstance(value, str) else list(value), list(known)
+    names, choices = [value] if isinstance(value, str) else list(value), list(allowed)
     parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else []
     if len(parts) > 1 and all(part in choices for part in parts):
         raise UserError(f"{parameter} is one text: give a list, {parameter}={parts}")

@@ -233,15 +233,15 @@ def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
         )
 
 
-def metric_of_run(run: Mapping[str, Any], given: Any = None) -> Metric:
+def metric_of_run(run: Mapping[str, Any], override: Any = None) -> Metric:
     """The metric that a run was scored by, from its description.
 
-    A function of the user's own must be `given`, as `metric_of` takes it: the name in a run is not
+    A function of the user's own must be passed as `override`, as `metric_of` takes it: the name in a run is not
     imported. Raises UserError for a function that is missing, or that has changed since the run.
     """
     recorded = run.get("metric")
-    if given is not None:
-        metric = metric_of(given)
+    if override is not None:
+        metric = metric_of(override)
     elif not recorded:
         return METRICS[ACCURACY]
     elif recorded.get("spec") == JUDGE:

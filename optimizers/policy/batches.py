@@ -61,11 +61,11 @@ class PolicyTraining:
         self,
         state: NetworkState,
         vectors: npt.NDArray[np.float32],
-        known: KnownAnswers,
+        answers: KnownAnswers,
         chosen: npt.NDArray[np.intp],
         settings: TrainingSettings,
     ) -> None:
-        self.state, self.vectors, self.known = state, vectors, known
+        self.state, self.vectors, self.answers = state, vectors, answers
         self.chosen, self.settings = chosen, settings
         self.optimizer = torch.optim.Adam(state.policies.parameters(), lr=settings.lr, fused=True)
         self.done = 0
@@ -99,7 +99,7 @@ class PolicyTraining:
         rng = self._random(_DRAW, self.done)
         distinct = self.state.config.distinct
         drawn = [draw(one, rng=rng, distinct=distinct) for one in scores.detach().numpy()]
-        self.known.ask(
+        self.answers.ask(
             (int(q), i, int(s))
             for q, one in zip(batch, drawn, strict=True)
             for i, s in enumerate(one.strategies)
@@ -185,7 +185,7 @@ class PolicyTraining:
         from: (N,) or, with full information, (N, S).
         """
         state, config = self.state, self.state.config
-        correct = self.known.correct[q, np.arange(config.agents), strategies]
+        correct = self.answers.correct[q, np.arange(config.agents), strategies]
         consensus = self._consensus_right(q, strategies)
         signal = self._signal(q, strategies, consensus)
         reward = individual(correct) if self.settings.learning == "supervised" else signal
@@ -206,13 +206,13 @@ class PolicyTraining:
         return correct, consensus, reward, signal
 
     def _consensus_right(self, q: int, strategies: npt.NDArray[np.intp]) -> bool:
-        codes = self.known.codes[q, np.arange(len(strategies)), strategies]
+        codes = self.answers.codes[q, np.arange(len(strategies)), strategies]
         answers = [None if code < 0 else str(code) for code in codes]
         winner = trust_consensus(answers, self.state.voting_trust, self.state.adjacency).answer
         if winner is None:
             return False
         i = answers.index(winner)
-        return bool(self.known.correct[q, i, strategies[i]])
+        return bool(self.answers.correct[q, i, strategies[i]])
 
     def _signal(self, q: int, strategies: npt.NDArray[np.intp], consensus: bool) -> Numbers:
         """What each agent learns from its answer, (N,): its reward, or whether the group
@@ -220,8 +220,8 @@ class PolicyTraining:
         """
         agents = np.arange(self.state.config.agents)
         codes, correct = (
-            self.known.codes[q, agents, strategies],
-            self.known.correct[q, agents, strategies],
+            self.answers.codes[q, agents, strategies],
+            self.answers.correct[q, agents, strategies],
         )
         if self.settings.learning == "supervised":
             return np.full(len(agents), 1.0 if consensus else -1.0)
@@ -238,13 +238,13 @@ class PolicyTraining:
     def _every_signal(self, q: int, strategies: npt.NDArray[np.intp]) -> Numbers:
         """The same for every strategy of each agent, (N, S), while the others do as they did."""
         if self.settings.learning == "reinforce" and self.settings.reward == "base":
-            return individual(self.known.correct[q])
-        found = np.zeros(self.known.codes.shape[1:])
-        for i, s in np.ndindex(*found.shape):
+            return individual(self.answers.correct[q])
+        signals = np.zeros(self.answers.codes.shape[1:])
+        for i, s in np.ndindex(*signals.shape):
             other = strategies.copy()
             other[i] = s
-            found[i, s] = self._signal(q, other, self._consensus_right(q, other))[i]
-        return found
+            signals[i, s] = self._signal(q, other, self._consensus_right(q, other))[i]
+        return signals
 
     def _remembered(self, episodes: dict[str, Tensor]) -> dict[str, Tensor]:
         """The episodes to learn from, now that these have happened: a batch of the last ones, or

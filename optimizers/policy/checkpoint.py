@@ -64,7 +64,7 @@ def save_checkpoint(path: Path, identity: str, training: PolicyTraining) -> None
         "answered": training.answered,
         "log": training.log.to_dict(),
         # With full information all is asked for anew at the start, for nothing.
-        "known": [] if training.settings.full_information else training.known.rows(),
+        "known": [] if training.settings.full_information else training.answers.rows(),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, write_tensors(tensors, {"progress": json.dumps(progress)}))
@@ -107,5 +107,5 @@ def restore_checkpoint(path: Path, identity: str, training: PolicyTraining) -> b
     training.total_reward = np.array(progress["total_reward"])
     training.log = TrainingLog(**progress["log"])
     training.edges_changed = training.log.steps[-1]["edges_changed"]
-    training.known.restore(progress["known"])
+    training.answers.restore(progress["known"])
     return True

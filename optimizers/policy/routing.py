@@ -62,7 +62,7 @@ class Learnt:
 
 
 def learn_rule(
-    known: Answered, margin: float, *, seed: int, confidence: float = CONFIDENCE
+    answers: Answered, margin: float, *, seed: int, confidence: float = CONFIDENCE
 ) -> Learnt:
     """The cheapest rule that is non-inferior to the team under cross-validation.
 
@@ -74,26 +74,26 @@ def learn_rule(
     wins, then the one with fewer signs. `always`, the team alone, where nothing else is both
     non-inferior and cheaper than the team.
     """
-    n = len(known.team)
-    best = Learnt(ALWAYS, float(known.team.mean()), float(known.team_cost.mean()), 1.0)
+    n = len(answers.team)
+    best = Learnt(ALWAYS, float(answers.team.mean()), float(answers.team_cost.mean()), 1.0)
     nobody = np.zeros(n, dtype=bool)
-    if _holds(known, nobody, margin, confidence) and known.cost(nobody) < best.cost:
+    if _holds(answers, nobody, margin, confidence) and answers.cost(nobody) < best.cost:
         # nothing can cost less
-        return Learnt(NEVER, float(known.cheap.mean()), known.cost(nobody), 0.0)
+        return Learnt(NEVER, float(answers.cheap.mean()), answers.cost(nobody), 0.0)
     if n < 2 * FOLDS:
         return best
-    gain = known.together.astype(float) - known.cheap
+    gain = answers.together.astype(float) - answers.cheap
     fold = np.random.default_rng(seed).permutation(n) % FOLDS
     for names in (DOUBTS, SIGNS):
-        table = np.array([[row[name] for name in names] for row in known.signs], dtype=float)
+        table = np.array([[row[name] for name in names] for row in answers.signs], dtype=float)
         guesses = {penalty: _held_out(table, gain, fold, penalty) for penalty in PENALTIES}
         penalty = min(PENALTIES, key=lambda one: float(((guesses[one] - gain) ** 2).sum()))
         for threshold in reversed(THRESHOLDS):
             routed = guesses[penalty] >= threshold
-            cost = known.cost(routed)
-            if cost < best.cost and _holds(known, routed, margin, confidence):
+            cost = answers.cost(routed)
+            if cost < best.cost and _holds(answers, routed, margin, confidence):
                 rule = rule_of(names, *ridge(table, gain, penalty), threshold)
-                best = Learnt(rule, float(known.right(routed).mean()), cost, float(routed.mean()))
+                best = Learnt(rule, float(answers.right(routed).mean()), cost, float(routed.mean()))
     return best
 
 
@@ -109,9 +109,9 @@ def ridge(table: Numbers, gain: Numbers, penalty: float) -> tuple[Numbers, float
     deviation = np.where(varies, deviation, 1.0)
     scaled = (table - mean) / deviation * varies
     inner = scaled.T @ scaled + penalty * np.eye(table.shape[1])
-    found = np.linalg.solve(inner, scaled.T @ (gain - gain.mean())) / deviation * varies
-    found = np.where(np.abs(found) < 1e-12, 0.0, found)
-    return found, float(gain.mean() - mean @ found)
+    weights = np.linalg.solve(inner, scaled.T @ (gain - gain.mean())) / deviation * varies
+    weights = np.where(np.abs(weights) < 1e-12, 0.0, weights)
+    return weights, float(gain.mean() - mean @ weights)
 
 
 def rule_of(names: Sequence[str], weights: Numbers, bias: float, threshold: float) -> Rule:
@@ -124,15 +124,15 @@ def _held_out(
     table: Numbers, gain: Numbers, fold: npt.NDArray[np.int64], penalty: float
 ) -> Numbers:
     """The gain of every question (Q,) as predicted from the questions of the other folds."""
-    found = np.empty(len(gain))
+    predicted = np.empty(len(gain))
     for held in range(FOLDS):
         rest = fold != held
         weights, bias = ridge(table[rest], gain[rest], penalty)
-        found[~rest] = table[~rest] @ weights + bias
-    return found
+        predicted[~rest] = table[~rest] @ weights + bias
+    return predicted
 
 
-def _holds(known: Answered, routed: Flags, margin: float, confidence: float) -> bool:
-    right = known.right(routed)
-    gained, lost = int((right & ~known.team).sum()), int((known.team & ~right).sum())
+def _holds(answers: Answered, routed: Flags, margin: float, confidence: float) -> bool:
+    right = answers.right(routed)
+    gained, lost = int((right & ~answers.team).sum()), int((answers.team & ~right).sum())
     return score_limits(gained, lost, len(right), confidence).low > -margin

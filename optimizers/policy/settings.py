@@ -109,8 +109,8 @@ def configured(
     )
     for name in merged:
         if name not in network | training:
-            known = ", ".join(sorted(network | training))
-            raise UserError(f"there is no setting {name!r}: choose among {known}.")
+            choices = ", ".join(sorted(network | training))
+            raise UserError(f"there is no setting {name!r}: choose among {choices}.")
     return (
         NetworkConfig(**{name: value for name, value in merged.items() if name in network}),
         TrainingSettings(**{name: value for name, value in merged.items() if name in training}),

@@ -57,18 +57,18 @@ def train_policies(
     """
     vectors = state.checked(np.stack([question.vector for question in questions]))
     config = state.config
-    known = KnownAnswers(len(questions), config.agents, len(config.strategies), answer)
+    answers = KnownAnswers(len(questions), config.agents, len(config.strategies), answer)
     place = None if checkpoint is None else Path(checkpoint)
     identity = training_fingerprint(state, questions, settings)
     with _one_thread():
         untouched = copy.deepcopy(state) if settings.epochs == AUTO else state
-        training = PolicyTraining(state, vectors, known, np.arange(len(questions)), settings)
+        training = PolicyTraining(state, vectors, answers, np.arange(len(questions)), settings)
         resumed = place is not None and restore_checkpoint(place, identity, training)
         if settings.full_information:
-            known.ask_all()
+            answers.ask_all()
         if not resumed:
             if settings.epochs == AUTO:
-                training.log.selection = _held_out(untouched, vectors, known, settings, progress)
+                training.log.selection = _held_out(untouched, vectors, answers, settings, progress)
                 training.log.epochs = _enough(training.log.selection)
             else:
                 training.log.epochs = int(settings.epochs)
@@ -81,14 +81,14 @@ def train_policies(
             if progress is not None:
                 progress({"stage": "training", "step": training.done, "steps": steps, **entry})
         training.close()
-        state.vote = fit_vote(config, vectors, known)
+        state.vote = fit_vote(config, vectors, answers)
     return training.log
 
 
 def _held_out(
     state: NetworkState,
     vectors: npt.NDArray[np.float32],
-    known: KnownAnswers,
+    answers: KnownAnswers,
     settings: TrainingSettings,
     progress: Progress | None,
 ) -> list[float]:
@@ -97,7 +97,7 @@ def _held_out(
     Chances say more than the likeliest strategy alone: they change with every step, and by less.
     """
     if len(state.config.strategies) == 1:
-        return [float(known.correct.mean())]  # nothing to choose, however long
+        return [float(answers.correct.mean())]  # nothing to choose, however long
     count = min(settings.folds, len(vectors))
     if count < 2:
         raise UserError(
@@ -107,26 +107,26 @@ def _held_out(
     folds = [np.sort(order[place::count]) for place in range(count)]
     rests = [np.setdiff1d(order, fold) for fold in folds]
     trainings = [
-        PolicyTraining(copy.deepcopy(state), vectors, known, rest, settings) for rest in rests
+        PolicyTraining(copy.deepcopy(state), vectors, answers, rest, settings) for rest in rests
     ]
-    found: list[float] = []
-    while len(found) < settings.max_epochs and len(found) - _enough(found) < settings.patience:
+    scores: list[float] = []
+    while len(scores) < settings.max_epochs and len(scores) - _enough(scores) < settings.patience:
         total = 0.0
         for fold, training in zip(folds, trainings, strict=True):
             for _ in range(training.batches):
                 training.step()
             chances = training.state.probabilities(vectors[fold])
-            total += float((chances * known.correct[fold]).sum(axis=-1).mean(axis=-1).sum())
-        found.append(total / len(vectors))
+            total += float((chances * answers.correct[fold]).sum(axis=-1).mean(axis=-1).sum())
+        scores.append(total / len(vectors))
         if progress is not None:
-            progress({"stage": "selection", "epoch": len(found), "held_out": found[-1]})
-    return found
+            progress({"stage": "selection", "epoch": len(scores), "held_out": scores[-1]})
+    return scores
 
 
 def _enough(held_out: Sequence[float]) -> int:
     """How many epochs will do: the fewest that come within half a point of the best."""
     best = max(held_out, default=0.0)
-    return next((epoch for epoch, found in enumerate(held_out, 1) if found >= best - _WORTH), 0)
+    return next((epoch for epoch, share in enumerate(held_out, 1) if share >= best - _WORTH), 0)
 
 
 @contextmanager

@@ -49,39 +49,39 @@ class Candidates:
     """All candidates of one compilation, in the order in which they were met. Thread-safe.
 
     Args:
-        given: the program as it was given; it is the first candidate.
+        program: the program to compile; it is the first candidate.
         selection: the questions by which candidates are chosen.
         finished: called with every candidate once it has a score on all of them.
     """
 
     def __init__(
         self,
-        given: Program,
+        program: Program,
         selection: Sequence[Question],
         finished: Callable[[PromptCandidate], None],
     ) -> None:
         self._selection = {question.id: question.question for question in selection}
         self._finished = finished
         self._lock = threading.Lock()
-        self._given = given
-        self._known: dict[str, PromptCandidate] = {}
+        self._program = program
+        self._candidates: dict[str, PromptCandidate] = {}
         self.scorings = 0
-        self.first = self.met(given)
+        self.first = self.met(program)
 
     def __getitem__(self, name: str) -> PromptCandidate:
-        return self._known[name]
+        return self._candidates[name]
 
     def __iter__(self) -> Iterator[PromptCandidate]:
-        return iter(list(self._known.values()))
+        return iter(list(self._candidates.values()))
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._candidates)
 
     def met(self, program: Program) -> str:
         """The name of the candidate that a program is; a copy is kept when it is a new one."""
         name = name_of(program)
         with self._lock:
-            if name not in self._known:
+            if name not in self._candidates:
                 demos = [demo for predictor in program.predictors() for demo in predictor.demos]
                 texts = [
                     demo.get("question")
@@ -89,7 +89,7 @@ class Candidates:
                     if isinstance(demo, Mapping | dspy.Example)
                 ]
                 shown = frozenset(str(text) for text in texts if text is not None)
-                self._known[name] = PromptCandidate(name, self._seated(program), shown)
+                self._candidates[name] = PromptCandidate(name, self._seated(program), shown)
         return name
 
     def scored(self, question: Question, prediction: Any, score: float) -> None:
@@ -99,7 +99,7 @@ class Candidates:
             return
         name = self.met(program)
         with self._lock:
-            candidate = self._known[name]
+            candidate = self._candidates[name]
             if question.question in candidate.shown:
                 return
             self.scorings += 1
@@ -124,10 +124,10 @@ class Candidates:
         the lower end of its interval has to lie above the others' score. The given program is the
         best as long as nothing else is known.
         """
-        best = self._known[self.first]
+        best = self._candidates[self.first]
         at = self.selected(best).score
         others = sorted(
-            self._known.values(), key=lambda one: (len(str(prompts_of(one.program))), one.name)
+            self._candidates.values(), key=lambda one: (len(str(prompts_of(one.program))), one.name)
         )
         for candidate in others:
             if self.complete(candidate) and (score := self.selected(candidate).score) > at:
@@ -149,7 +149,7 @@ class Candidates:
         there.
         """
         copied: Program = program.deepcopy()
-        seats = self._given.seats()
+        seats = self._program.seats()
         for name, seat in copied.seats().items():
             seat.predict.lm = seats[name].predict.lm
             seat.predict.config = dict(seats[name].predict.config)

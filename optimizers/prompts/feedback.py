@@ -56,7 +56,7 @@ class _Account:
         yield self._outcome()
         if self.prediction.get("error"):
             return
-        yield from self._said()
+        yield from self._agent_lines()
         yield from self._swayed()
         yield from self._unreadable()
         yield from self._decided()
@@ -107,7 +107,7 @@ class _Account:
             answer=shown, decided_by=decided_by
         )
 
-    def _said(self) -> Iterator[str]:
+    def _agent_lines(self) -> Iterator[str]:
         """Each agent's answers, in the order given; of one agent alone the outcome has said it."""
         agents = list(dict.fromkeys(turn["agent"] for turn in self.spoken))
         if len(agents) < 2 and len(self.spoken) < 2:

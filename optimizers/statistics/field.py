@@ -194,7 +194,7 @@ class FieldWatch:
         return self.kept | self.racing
 
     @property
-    def settled(self) -> bool:
+    def decided(self) -> bool:
         """Whether more questions are of no use: one program is left, or no open pair is."""
         pairs = combinations(self.racing, 2)
         return self.seen >= FEWEST and all(self._watch(a, b).state != "open" for a, b in pairs)

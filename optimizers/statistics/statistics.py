@@ -149,10 +149,10 @@ def _kappa(counts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     first, second = shares[:, 2] + shares[:, 3], shares[:, 1] + shares[:, 3]
     chance = first * second + (1 - first) * (1 - second)
     agreed = shares[:, 0] + shares[:, 3]
-    found: npt.NDArray[np.float64] = np.where(
+    kappa: npt.NDArray[np.float64] = np.where(
         chance < 1, (agreed - chance) / np.where(chance < 1, 1 - chance, 1), 0.0
     )
-    return found
+    return kappa
 
 
 def minimum_detectable_difference(

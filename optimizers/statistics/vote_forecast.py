@@ -146,8 +146,8 @@ def fit_vote_model(answers: Codes, options: int | None) -> VoteModel:
 
     share = (hits.sum() + 0.5) / (hits.size * agents + 1)
     start = np.log([max(share, 0.02), max(1 - share, 0.02)])
-    found = minimize(unlikely, start, method="L-BFGS-B", bounds=[(-5, 5), (-5, 5)])
-    right, wrong = np.exp(found.x)
+    optimum = minimize(unlikely, start, method="L-BFGS-B", bounds=[(-5, 5), (-5, 5)])
+    right, wrong = np.exp(optimum.x)
 
     # How often each wrong answer was given, by question: (questions, wrong answers).
     top = max(int(answers.max()), 1)

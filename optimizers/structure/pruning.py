@@ -19,12 +19,12 @@ def rungs(questions: int) -> list[int]:
 
     Examples: 200 gives 25, 50, 100, 200; 15 gives 10, 15; 8 gives 8.
     """
-    found = []
+    sizes = []
     size = max(FIRST_RUNG, -(-questions // SHARE))
     while size < questions:
-        found.append(size)
+        sizes.append(size)
         size *= 2
-    return [*found, questions]
+    return [*sizes, questions]
 
 
 def worth_going_on(trial: Scores, best: Scores, questions: int) -> bool:

@@ -71,8 +71,8 @@ def records(
     left out.
     """
     for _, line in whole_lines(file, start):
-        if (found := parsed(line, fields)) is not None:
-            yield found
+        if (record := parsed(line, fields)) is not None:
+            yield record
 
 
 class Journal:

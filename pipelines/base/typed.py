@@ -39,9 +39,9 @@ def as_read(kind: Any, needed: Collection[str] = (), *, more: bool = True, **oth
         name: Required[_checked(hint)] if name in needed else NotRequired[_checked(hint)]
         for name, hint in hints.items()
     }
-    found = TypedDict(kind.__name__, fields)  # type: ignore[misc]
+    declared = TypedDict(kind.__name__, fields)  # type: ignore[misc]
     how = ConfigDict(strict=True, allow_inf_nan=False, extra="ignore" if more else "forbid")
-    return with_config(how)(found)
+    return with_config(how)(declared)
 
 
 def _checked(hint: Any) -> Any:

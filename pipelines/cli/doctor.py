@@ -106,7 +106,7 @@ def _packages() -> Answer:
     needed = [Requirement(line) for line in requires("folkmoot") or ()]
     needed = [one for one in needed if not one.marker or one.marker.evaluate({"extra": ""})]
     versions = {
-        one.name: next((found.version for found in distributions(name=one.name)), "missing")
+        one.name: next((installed.version for installed in distributions(name=one.name)), "missing")
         for one in needed
     }
     wrong = [

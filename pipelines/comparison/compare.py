@@ -472,7 +472,7 @@ def _panel(
     most: int,
 ) -> Panel | None:
     """The best panel of the usable runs; None where their answers cannot be counted as votes."""
-    if not test.is_rate or most < 2 or FREE in {one.votes[0].said for one in answers[0]}:
+    if not test.is_rate or most < 2 or FREE in {one.votes[0].answer for one in answers[0]}:
         return None
     votes = [[one.votes for one in answers[place]] for place in usable]
     return panel_of([compared[place] for place in usable], votes, most, test.clusters, test.seed)

@@ -146,8 +146,10 @@ def _by_lm(lms: Mapping[str, Any], key: str) -> dict[str, Mapping[str, Any]]:
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
     return [
-        ", ".join(f"{key} {json.dumps(known[key]) if key in known else 'not set'}" for key in keys)
-        for known in (one, other)
+        ", ".join(
+            f"{key} {json.dumps(settings[key]) if key in settings else 'not set'}" for key in keys
+        )
+        for settings in (one, other)
     ]
 
 

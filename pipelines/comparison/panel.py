@@ -75,7 +75,7 @@ def panel_of(
     ballots = range(max(len(own) for run in votes for own in run))
     cast = [[own[ballot % len(own)] for own in run for ballot in ballots] for run in votes]
     best = best_panel(
-        [[vote.said for vote in run] for run in cast],
+        [[vote.answer for vote in run] for run in cast],
         [[vote.right for vote in run] for run in cast],
         most,
         seed=seed,

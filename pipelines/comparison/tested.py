@@ -38,7 +38,7 @@ class VotedAnswer(NamedTuple):
     right.
     """
 
-    said: Hashable
+    answer: Hashable
     right: bool
 
 

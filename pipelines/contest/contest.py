@@ -114,27 +114,27 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
         problem: BaseException | None = None
         try:
             with displayed(request.progress, "try", contest_line) as tell:
-                race.tell = _told(request, tell)
+                race.tell = _reporting(request, tell)
                 race.run()
         except UserError:
             raise
         except BaseException as ending:  # what there is is kept first
             problem = ending
-        found = _ended(plan, race, run)
-        run.end(partial(show, found) if show is not None and problem is None else None)
-        found.run_id = run.tracking.run_id
+        contest = _ended(plan, race, run)
+        run.end(partial(show, contest) if show is not None and problem is None else None)
+        contest.run_id = run.tracking.run_id
         if problem is not None:
             raise problem
-    return found
+    return contest
 
 
-def _told(request: ContestRequest, tell: Callable[[Race], None]) -> Callable[[Race], None]:
-    def told(race: Race) -> None:
+def _reporting(request: ContestRequest, tell: Callable[[Race], None]) -> Callable[[Race], None]:
+    def report(race: Race) -> None:
         tell(race)
         if request.on_question is not None:
             request.on_question(race)
 
-    return told
+    return report
 
 
 def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
@@ -145,7 +145,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     reference = next(one for one in entrants.values() if one.reference)
     winner = entrants[verdict.winner]
     names: dict[str, str] = {}
-    said, finished = "", race.ended in ("decided", "questions", "money")
+    confirmation, finished = "", race.ended in ("decided", "questions", "money")
     worth, improved, field = "", None, [reference, winner]
     if plan.improve_share and finished:
         improved = improve(plan, race, run.folder, plan.improve_share)
@@ -163,7 +163,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
                 entrants |= {one.name: one for one in improved.entrants}
                 winner = entrants[taken]
                 verdict = replace(verdict, winner=taken)
-            said = confirmation_words(comparison, winner.name)
+            confirmation = confirmation_words(comparison, winner.name)
             if improved is None and refuted(comparison):
                 verdict = replace(
                     verdict,
@@ -200,7 +200,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "stopped": None if finished else race.stopped,
         "runs": {name: one.folder for name, one in entrants.items() if name in race.runs},
         "confirmed": names or None,
-        "confirmation": said,
+        "confirmation": confirmation,
         "improved": worth,
         "chosen_on_same": winner is not reference and not names,
         "paid": run.books.paid.to_dict(),

@@ -121,31 +121,31 @@ def lm_title(lm: Any) -> str:
 
 
 def own_programs(
-    given: Any, lm: Any, make_lm: MakeLM, pass_env: Sequence[str] = ()
+    programs: Any, lm: Any, make_lm: MakeLM, pass_env: Sequence[str] = ()
 ) -> list[Entrant]:
     """The entrants that a user gives: programs or specs, in a list or by name.
 
     `pass_env` names environment variables with keys that commands among them may have.
     """
-    if isinstance(given, Mapping):
-        named = {str(name): one for name, one in given.items()}
+    if isinstance(programs, Mapping):
+        named = {str(name): one for name, one in programs.items()}
         return [_own(one, lm, make_lm, pass_env, name) for name, one in named.items()]
-    if isinstance(given, str | Path) or not isinstance(given, Sequence):
-        given = [given]
-    return [_own(one, lm, make_lm, pass_env) for one in given]
+    if isinstance(programs, str | Path) or not isinstance(programs, Sequence):
+        programs = [programs]
+    return [_own(one, lm, make_lm, pass_env) for one in programs]
 
 
 def _own(
-    given: Any, lm: Any, make_lm: MakeLM, pass_env: Sequence[str], name: str | None = None
+    source: Any, lm: Any, make_lm: MakeLM, pass_env: Sequence[str], name: str | None = None
 ) -> Entrant:
-    if isinstance(given, str | Path):
-        command = str(given).startswith(COMMAND)
+    if isinstance(source, str | Path):
+        command = str(source).startswith(COMMAND)
         sets = {"pass_env": list(pass_env)} if command and pass_env else None
-        program = program_of(given, sets, make_lm=make_lm)
+        program = program_of(source, sets, make_lm=make_lm)
         if not command:
-            name = name or (str(given) if ":" in str(given) else Path(given).name)
+            name = name or (str(source) if ":" in str(source) else Path(source).name)
     else:
-        program = program_given(given)
+        program = program_given(source)
     name = name or short_name(program.describe())
     return Entrant(name, program, lm, team=program.most_turns() != 1)
 

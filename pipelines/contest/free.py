@@ -27,15 +27,15 @@ class Free(NamedTuple):
 
 def free_entrants(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> list[Free]:
     """The free entrants of a field, by the rows of its programs."""
-    found: list[Free] = []
+    entries: list[Free] = []
     for entrant in entrants:
         recorded = rows.get(entrant.name) or {}
         if isinstance(entrant.program, Deliberation):
-            found += talks_of(entrant, entrant.program, recorded)
+            entries += talks_of(entrant, entrant.program, recorded)
         elif entrant.fair and isinstance(entrant.program, SingleAgent):
-            found += _fewer_samples(entrant.program, recorded)
-    found += _where_two_differ(entrants, rows)
-    return [one for one in found if one.scores]
+            entries += _fewer_samples(entrant.program, recorded)
+    entries += _where_two_differ(entrants, rows)
+    return [one for one in entries if one.scores]
 
 
 def talks_of(entrant: Entrant, program: Deliberation, rows: Rows) -> Iterator[Free]:

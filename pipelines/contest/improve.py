@@ -81,9 +81,9 @@ def _made(
     share: float,
 ) -> list[Entrant | str]:
     """The programs that come out of one, or why there is none."""
-    found: list[Entrant | str] = []
+    made: list[Entrant | str] = []
     if isinstance(entrant.program, Deliberation):
-        found += _tuned(entrant, entrant.program, race)
+        made += _tuned(entrant, entrant.program, race)
     try:
         compiled = compile_program(
             entrant.program,
@@ -99,11 +99,11 @@ def _made(
             progress=False,
         )
     except (BudgetSpent, EndpointDown) as problem:
-        return [*found, str(problem)]
+        return [*made, str(problem)]
     except UserError as problem:  # such as a program without a prompt to change
-        return [*found, f"{entrant.name} was not compiled ({problem})"]
+        return [*made, f"{entrant.name} was not compiled ({problem})"]
     name = f"{entrant.name}, compiled"
-    return [*found, replace(entrant, name=name, program=compiled, reference=False, fair=False)]
+    return [*made, replace(entrant, name=name, program=compiled, reference=False, fair=False)]
 
 
 def _tuned(entrant: Entrant, program: Deliberation, race: Race) -> list[Entrant]:
@@ -141,13 +141,13 @@ def improvement_words(improved: Improved, comparison: Comparison, winner: str, b
         if name in prices and of in prices:
             gain = 100 * (prices[name].score["value"] - prices[of].score["value"])
             gains.append(f"{name}: {gain:+.0f} points".replace("-", "−"))
-    said = [f"Improving cost {money(improved.usd)}; on unseen questions {'; '.join(gains)}"]
+    clauses = [f"Improving cost {money(improved.usd)}; on unseen questions {'; '.join(gains)}"]
     if winner in improved.made_of and improved.usd and winner in prices and before in prices:
         own, other = (_usd(prices[name]) for name in (winner, before))
         if own is not None and other is not None and own < other:
             pays = counted(round(improved.usd / (other - own)), "question")
-            said.append(f"it pays after {pays}")
-    return "; ".join(said) + "."
+            clauses.append(f"it pays after {pays}")
+    return "; ".join(clauses) + "."
 
 
 def _usd(run: Any) -> float | None:

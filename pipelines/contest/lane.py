@@ -174,7 +174,7 @@ def ask_all(
     lanes: Sequence[Lane],
     questions: Iterable[Question],
     concurrency: int,
-    told: Callable[[], None] = lambda: None,
+    report: Callable[[], None] = lambda: None,
 ) -> None:
     """Ask these programs what they have not answered yet, all at the same time.
 
@@ -193,7 +193,7 @@ def ask_all(
                 ending.append(problem)
             if ending:
                 return
-            told()
+            report()
 
     if waiting:
         at_once = max(

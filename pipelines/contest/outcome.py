@@ -94,11 +94,11 @@ class Contest:
     @cached_property
     def runs(self) -> dict[str, Evaluation]:
         """The programs' evaluations by name, the reference first."""
-        found = {}
+        evaluations = {}
         for name, place in self._result["runs"].items():
             if (self.folder / RUNS / place).is_dir():
-                found[name] = earlier(self.folder / RUNS / place)
-        return found
+                evaluations[name] = earlier(self.folder / RUNS / place)
+        return evaluations
 
     @cached_property
     def confirmed(self) -> Comparison | None:
@@ -154,18 +154,18 @@ class Contest:
             raise UserError(
                 f"the contest in {self.folder} was read from disk: give the same command again"
             )
-        found: Contest = self._again(budget)
-        return found
+        contest: Contest = self._again(budget)
+        return contest
 
     def sentences(self) -> list[str]:
         """The outcome in three sentences at most."""
-        said = [f"{_capital(self.outcome)}: {self.reason}."]
+        sentences = [f"{_capital(self.outcome)}: {self.reason}."]
         if self.outcome == "undecided":
-            said.append(self._prediction())
+            sentences.append(self._prediction())
         elif self._result["bound"]:
-            said.append(f"{_capital(self._result['bound'])}.")
-        said.append(self._take())
-        return [one for one in said if one]
+            sentences.append(f"{_capital(self._result['bound'])}.")
+        sentences.append(self._take())
+        return [one for one in sentences if one]
 
     def _prediction(self) -> str:
         needed, usd = self._result["needed"], self._result["needed_usd"]
@@ -224,8 +224,8 @@ class Contest:
         ]
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        said = {"outcome": self.outcome, "winner": self.winner_name, "because": self.reason}
-        return {"winner": self.winner_name} if quiet else {**said, "folder": str(self.folder)}
+        fields = {"outcome": self.outcome, "winner": self.winner_name, "because": self.reason}
+        return {"winner": self.winner_name} if quiet else {**fields, "folder": str(self.folder)}
 
     def to_dict(self) -> dict[str, Any]:
         return {"out": str(self.folder), **self._result}

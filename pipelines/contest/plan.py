@@ -124,13 +124,13 @@ class ContestPlan:
     @property
     def improve_share(self) -> float:
         """The share of the budget that improving spends; 0 without it."""
-        given = self.request.improve
-        return self.request.improve_share if given is True else float(given or 0.0)
+        improve = self.request.improve
+        return self.request.improve_share if improve is True else float(improve or 0.0)
 
     @property
     def budget(self) -> Budget | None:
-        given = self.request.budget
-        return Budget.parse(given) if isinstance(given, str) else given
+        budget = self.request.budget
+        return Budget.parse(budget) if isinstance(budget, str) else budget
 
     def account(self) -> Account | None:
         """What earlier attempts left of the budget. Raises UserError for one that cannot be
@@ -143,10 +143,10 @@ class ContestPlan:
     def cost(self) -> tuple[float, float] | None:
         """USD, from and to, if nobody leaves; None where a price is not known."""
         costs = [plan.estimate.cost_usd for plan in self.plans.values()]
-        known = [cost for cost in costs if cost is not None]
-        if len(known) < len(costs):
+        priced = [cost for cost in costs if cost is not None]
+        if len(priced) < len(costs):
             return None
-        low, high = (sum(ends) for ends in zip(*known, strict=True))
+        low, high = (sum(ends) for ends in zip(*priced, strict=True))
         most = self.budget.usd if self.budget else None
         return (low, high) if most is None else (min(low, most), min(high, most))
 
@@ -291,12 +291,12 @@ def _without_lm(request: ContestRequest) -> ContestRequest:
 
 
 def _lms(request: ContestRequest, seating: Seating) -> list[Any]:
-    given: Any = request.lm
-    if given is None:
+    lms: Any = request.lm
+    if lms is None:
         return [dspy.settings.lm or seating.make(None)]
-    if isinstance(given, Mapping):
+    if isinstance(lms, Mapping):
         raise UserError("lm is a mapping: a contest takes one LM, or a list of several")
-    names = given if isinstance(given, list | tuple) else [given]
+    names = lms if isinstance(lms, list | tuple) else [lms]
     return [seating.make(one) for one in names]
 
 
@@ -308,10 +308,10 @@ def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
     log.addHandler(handler)
     try:
         how = request.named("split", "limit", "seed", "kind")
-        given = data.listed(request.questions, columns=request.column_names(), **how)
+        listed = data.listed(request.questions, columns=request.column_names(), **how)
     finally:
         log.removeHandler(handler)
-    questions = checked(given)
+    questions = checked(listed)
     if len(questions) < FEWEST_QUESTIONS:
         raise UserError(
             f"{counted(len(questions), 'question')} cannot tell programs apart: give at least "
@@ -378,16 +378,16 @@ def _baseline(
     request: ContestRequest, entrants: list[Entrant], lm: Any, make_lm: MakeLM
 ) -> str | Entrant | None:
     """The reference: a program of the field by its name, or another one."""
-    given = request.baseline
-    if given is None:
+    baseline = request.baseline
+    if baseline is None:
         return None
-    if isinstance(given, str):
+    if isinstance(baseline, str):
         try:
-            return entrant_named(given, entrants).name
+            return entrant_named(baseline, entrants).name
         except UserError:
-            if ":" not in given and not Path(given).exists():
+            if ":" not in baseline and not Path(baseline).exists():
                 raise
-    (own,) = own_programs([given], lm, make_lm, request.pass_env)
+    (own,) = own_programs([baseline], lm, make_lm, request.pass_env)
     return own
 
 
@@ -396,15 +396,17 @@ def _shows(entrant: Entrant) -> bool:
     return any(predictor.demos for predictor in entrant.program.predictors())
 
 
-def _margin(given: float | str | None, questions: int) -> float:
-    if given is None:
+def _margin(margin_setting: float | str | None, questions: int) -> float:
+    if margin_setting is None:
         return NARROW if questions >= MANY else MARGIN
     try:
-        margin = share_of_points(given)
+        margin = share_of_points(margin_setting)
     except ValueError:
         margin = 0.0
-    if isinstance(given, bool) or not 0 < margin < 1:
-        raise UserError(f"the margin is {given!r}: give points such as 5, in Python a share, 0.05")
+    if isinstance(margin_setting, bool) or not 0 < margin < 1:
+        raise UserError(
+            f"the margin is {margin_setting!r}: give points such as 5, in Python a share, 0.05"
+        )
     return margin
 
 

@@ -257,7 +257,7 @@ class Race:
     def _round(self) -> None:
         """Ask the racing programs some more questions, and let those leave that are decided."""
         assert self.watch is not None
-        if self.plan.request.early_stop and self.watch.settled:
+        if self.plan.request.early_stop and self.watch.decided:
             self.ended = "decided"
             return
         size = min(ROUND, self.planned - self.seen)

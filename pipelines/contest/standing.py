@@ -76,7 +76,7 @@ def places(race: Race) -> list[Place]:
     reference = next((lane for lane in lanes if lane.entrant.reference), lanes[0])
     unit = price_unit([lane.bill for lane in lanes])
     base = reference.per_question(unit)
-    found = []
+    table = []
     for place, lane in enumerate(lanes):
         scores = lane.right(race.questions)
         mean, low, high = _rate(scores)
@@ -86,7 +86,7 @@ def places(race: Race) -> list[Place]:
         if gap is not None and race.watch is not None:
             differences = race.watch.differences(place, lanes.index(reference))
             listed = sampled_interval(differences, len(race.questions), race.watch.alpha)
-        found.append(
+        table.append(
             Place(
                 name=lane.entrant.name,
                 right=mean,
@@ -109,13 +109,13 @@ def places(race: Race) -> list[Place]:
                 team=lane.entrant.team,
             )
         )
-    return sorted(found, key=lambda one: (not one.reference, one.state == "out"))
+    return sorted(table, key=lambda one: (not one.reference, one.state == "out"))
 
 
 def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane) -> list[Place]:
     """The standings of free entrants beside the reference's answers."""
     reference = next(one for one in race_places if one.reference)
-    found = []
+    table = []
     for one in free:
         mean, low, high = _rate(list(one.scores.values()))
         gaps = [
@@ -132,7 +132,7 @@ def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane)
         )
         pairs = ((usd, reference.usd), (tokens, reference.tokens), (calls, reference.calls))
         multiple = next((own / base for own, base in pairs if own is not None and base), None)
-        found.append(
+        table.append(
             Place(
                 name=one.name,
                 right=mean,
@@ -152,7 +152,7 @@ def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane)
                 free=True,
             )
         )
-    return found
+    return table
 
 
 def _rate(scores: Sequence[float]) -> tuple[float, float, float]:

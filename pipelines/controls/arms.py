@@ -57,12 +57,12 @@ class AnsweringAgain(Program):
     def turns(self) -> list[SeatTurns]:
         """Agents whose first answers agree do not go on; of fresh answers nobody knows that yet."""
         exchange, firsts = exchange_of(self.team), self.dialogues.first.values()
-        told = exchange.turns or [(seat, 1, 1) for seat in self.team.seats().values()]
+        planned = exchange.turns or [(seat, 1, 1) for seat in self.team.seats().values()]
         if self.arm == FIRST:
-            return [(seat, 1, 1) for seat, _, _ in told]
+            return [(seat, 1, 1) for seat, _, _ in planned]
         differing = [len({turn.answer for turn in turns}) > 1 for turns in firsts]
         share = 1.0 if exchange.first is not None else fmean(differing)
-        return [(seat, share * low, share * high) for seat, low, high in told]
+        return [(seat, share * low, share * high) for seat, low, high in planned]
 
     async def solve(self, task: Task) -> dspy.Prediction:
         name, exchange = ASKER.get().question or task.key, exchange_of(self.team)
@@ -110,8 +110,8 @@ def one_context(team: Program, members: Sequence[str]) -> SingleAgent:
         name: " ".join(one.predict.signature.instructions.split()) for name, one in seats.items()
     }
     first, rounds = next(iter(seats.values())).predict, getattr(team, "max_rounds", 1)
-    told = ONE_CONTEXT.format(
+    prompt = ONE_CONTEXT.format(
         rounds="1 round" if rounds == 1 else f"{rounds} rounds or until they agree",
         speakers="\n".join(f"{name}: {text}" for name, text in roles.items()),
     )
-    return SingleAgent("cot", prompts={"cot": told}, lm=first.lm, sampling=first.config)
+    return SingleAgent("cot", prompts={"cot": prompt}, lm=first.lm, sampling=first.config)

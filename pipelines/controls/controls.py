@@ -67,41 +67,46 @@ def carry_out_controls(
             run.track(CONTROLS)
         scale = plan.metric.scale
         unit = (1.0 if scale.high is None else scale.high) - (scale.low or 0.0)
-        found = Controls(run.folder, left_out=plan.dialogues.left_out, rate=scale.rate is not False)
-        found.agents, found.notes = [*plan.dialogues.members], [f"{one}." for one in plan.remarks]
-        arms = _asked(plan, found)
+        controls = Controls(
+            run.folder, left_out=plan.dialogues.left_out, rate=scale.rate is not False
+        )
+        controls.agents, controls.notes = (
+            [*plan.dialogues.members],
+            [f"{one}." for one in plan.remarks],
+        )
+        arms = _asked(plan, controls)
         rows = {name: {row["id"]: row for row in one.rows} for name, one in arms.items()}
         for name, answered in rows.items():
             if failed := sum(row["error"] is not None for row in answered.values()):
-                found.notes.append(f"{name}: {counted(failed, 'failed question')} left out.")
-        measure_gain(found, levels_of(plan.dialogues, rows, plan.metric), unit)
+                controls.notes.append(f"{name}: {counted(failed, 'failed question')} left out.")
+        measure_gain(controls, levels_of(plan.dialogues, rows, plan.metric), unit)
         paid = run.books.paid
-        found.calls, found.cost_usd = paid.calls, paid.cost_usd
-        write_json(run.folder / CONTROLS, {**about, RESULT: found.to_dict()})
-        if not found.empty:
-            found.plot(run.folder / "waterfall.png")
-        run.end(partial(show, found) if show is not None and not found.stopped else None)
-    return found
+        controls.calls, controls.cost_usd = paid.calls, paid.cost_usd
+        write_json(run.folder / CONTROLS, {**about, RESULT: controls.to_dict()})
+        if not controls.empty:
+            controls.plot(run.folder / "waterfall.png")
+        run.end(partial(show, controls) if show is not None and not controls.stopped else None)
+    return controls
 
 
-def _asked(plan: ControlsPlan, found: Controls) -> dict[str, Evaluation]:
-    """The evaluation of each arm, until the budget is spent, which `found` then notes."""
+def _asked(plan: ControlsPlan, controls: Controls) -> dict[str, Evaluation]:
+    """Evaluate each arm until the budget is spent, and note in `controls` why it stopped."""
     arms: dict[str, Evaluation] = {}
     for place, name in enumerate(ARMS):
         with bound(ROLLOUTS, Rollouts((OWN_ROLLOUTS + place) * ROLLOUTS_EACH)):
             if name in plan.arms:
                 arms[name] = carry_out(plan.arms[name])
-                found.stopped = arms[name].summary.stopped
+                controls.stopped = arms[name].summary.stopped
             elif name == SELF_CONSISTENT and plan.match is not None:
                 try:
                     arms[name] = run_match(plan.match)
                 except (BudgetSpent, UserError) as problem:
-                    found.notes.append(f"{name}: {problem}.")
+                    controls.notes.append(f"{name}: {problem}.")
                     if plan.request.budget is not None and isinstance(problem, BudgetSpent):
-                        found.stopped = str(problem)
+                        controls.stopped = str(problem)
         if name == FIRST and name in arms:  # the others go on from these
             fresh = (row for row in arms[name].rows if row["error"] is None)
             plan.dialogues.first = {row["id"]: unpaid_turns(row) for row in fresh}
-        if found.stopped:
+        if controls.stopped:
             break
     return arms

@@ -132,7 +132,7 @@ def levels_of(
         for level, by_question in scores.items()
     }
     alone = [levels.pop(name) for name in dialogues.members if name in levels]
-    levels["best_member"] = max(alone, key=lambda found: fmean(found.values()), default={})
+    levels["best_member"] = max(alone, key=lambda scores: fmean(scores.values()), default={})
     if dialogues.apart:
         levels |= {"isolated": levels["last"], "placebo": levels["last"]}
     return levels

@@ -168,11 +168,11 @@ def controls_in(folder: Path | None) -> Controls | None:
         }
         scores = {name: one["score"] for name, one in result["arms"].items()}
         read = {**result, "folder": folder, "parts": parts, "arms": arms, "scores": scores}
-        found = _READ.validate_python(read)
-        found.lines()
+        controls = _READ.validate_python(read)
+        controls.lines()
     except (ValidationError, AttributeError, KeyError, TypeError, ValueError):
         return None
-    return found
+    return controls
 
 
 def measure_gain(

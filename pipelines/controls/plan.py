@@ -97,10 +97,10 @@ class ControlsPlan:
     def cost(self) -> tuple[float, float] | None:
         costs = [plan.cost for plan in self.arms.values()]
         costs += [self.match.cost] if self.match else []
-        known = [cost for cost in costs if cost is not None]
-        if len(known) < len(costs):
+        priced = [cost for cost in costs if cost is not None]
+        if len(priced) < len(costs):
             return None
-        return sum(low for low, _ in known), sum(high for _, high in known)
+        return sum(low for low, _ in priced), sum(high for _, high in priced)
 
     @property
     def calls(self) -> dict[str, int | None]:
@@ -245,42 +245,42 @@ def _team(
     noted, settings = run.summary.run, run.summary.run["settings"]
     if "imported" in noted:
         raise LookupError("an imported dialogue cannot be gone on with")
-    given, seats = request.lm or dspy.settings.lm, noted["lms"]
-    if isinstance(given, dspy.BaseLM):
-        given = dict.fromkeys([*seats, EVERY], given)
-    if not isinstance(given, Mapping):
-        if given is not None:  # refused where it is another one
+    lms, seats = request.lm or dspy.settings.lm, noted["lms"]
+    if isinstance(lms, dspy.BaseLM):
+        lms = dict.fromkeys([*seats, EVERY], lms)
+    if not isinstance(lms, Mapping):
+        if lms is not None:  # refused where it is another one
             lm_of_run(run, seating, "a control")
-        given = {
+        lms = {
             seat: lm_of_run(run, seating, "a control", name=lm["name"])
             for seat, lm in seats.items()
         }
-    for lm in given.values():
+    for lm in lms.values():
         used = lm_identity(lm)
         if used and not any(same_lm(used, other) for other in seats.values()):
             raise UserError(f"{used['endpoint']} is not an LM of {run.folder}: give its own")
     try:
-        team = run.program_with({seat: lm for seat, lm in given.items() if seat != EVERY})
+        team = run.program_with({seat: lm for seat, lm in lms.items() if seat != EVERY})
     except UserError:
         if not (spec := settings.get("program_spec")):
             raise LookupError("its program is in no file: give the run itself, in Python") from None
         team = program_of(spec, parse_sets(settings["sets"]), make_lm=seating.make)
     if not isinstance(team, Program):
         raise LookupError("its program is code of your own, which is no protocol")
-    return dict(given), team
+    return dict(lms), team
 
 
 def _questions(run: Evaluation, request: ControlsRequest) -> list[Question]:
     """The questions of the run: those given as such, those in its rows, which lack passages, or
     those that are named.
     """
-    given: Any = request.questions
-    named = given is None or isinstance(given, str | Path)
+    source: Any = request.questions
+    named = source is None or isinstance(source, str | Path)
     if named:
         fields = ("id", "question", "choices", "kind", "meta")
         rows: Any = (row for row in run.rows if not row.get("repeat"))
-        given = [Question(answer=row["gold"], **{key: row[key] for key in fields}) for row in rows]
-    questions = list(data.listed(given))
+        source = [Question(answer=row["gold"], **{key: row[key] for key in fields}) for row in rows]
+    questions = list(data.listed(source))
     if data.fingerprint(questions) == run.summary.run["data_fingerprint"]:
         return questions
     if named:

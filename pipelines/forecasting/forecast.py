@@ -132,21 +132,21 @@ def forecast(request: ForecastRequest) -> Forecast:
 
 def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
     """The answers that a request names, as one table, and whether they are one LM's."""
-    given: Any = request.answers
+    answers: Any = request.answers
     if request.outcomes is not None:
-        if given:
+        if answers:
             raise UserError("give runs or --outcomes, not both")
         return _table(request.outcomes)
-    if isinstance(given, Evaluation | str | Path):
-        given = [given]
-    if not isinstance(given, list | tuple):
-        return _table(given)
-    if not given:
+    if isinstance(answers, Evaluation | str | Path):
+        answers = [answers]
+    if not isinstance(answers, list | tuple):
+        return _table(answers)
+    if not answers:
         raise UserError("give the folders of runs, or a table with --outcomes FILE")
-    files = all(isinstance(one, str | Path) and Path(one).is_file() for one in given)
-    if files or isinstance(given[0], Mapping):
-        return _table(given)
-    runs = [load_run(run) for run in imported_runs(given)]
+    files = all(isinstance(one, str | Path) and Path(one).is_file() for one in answers)
+    if files or isinstance(answers[0], Mapping):
+        return _table(answers)
+    runs = [load_run(run) for run in imported_runs(answers)]
     lms = {lm["name"] for run in runs for lm in run.summary.run["lms"].values()}
     table = outcomes_from(
         RecordedOutcome(row["id"], row["question"], None, name, None, row["answer"], row["correct"])
@@ -157,8 +157,8 @@ def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
     return table, len(lms) == 1
 
 
-def _table(given: Any) -> tuple[Outcomes, bool]:
-    outcomes = outcomes_in(given)
+def _table(answers: Any) -> tuple[Outcomes, bool]:
+    outcomes = outcomes_in(answers)
     return outcomes, len(outcomes.agents) == 1
 
 
@@ -177,12 +177,12 @@ def vote_codes(outcomes: Outcomes) -> tuple[Codes, tuple[str, ...], int]:
     answered it.
     """
     shape = (len(outcomes), -1)
-    given = outcomes.given.reshape(shape)
-    used: npt.NDArray[np.bool_] = np.any(given, axis=0)
+    answered = outcomes.present.reshape(shape)
+    used: npt.NDArray[np.bool_] = np.any(answered, axis=0)
     names = [
         " ".join(filter(None, (agent, way))) for agent in outcomes.agents for way in outcomes.labels
     ]
-    whole = given[:, used].all(axis=1)
+    whole = answered[:, used].all(axis=1)
     raw = outcomes.answers.reshape(shape)[np.ix_(whole, used)]
     right = outcomes.correct.reshape(shape)[np.ix_(whole, used)]
     # The table's codes begin at 0; here 0 is the right answer, and wrong ones begin at 1.

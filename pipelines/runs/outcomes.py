@@ -85,7 +85,7 @@ class Outcomes:
     `ids`, `questions` and `groups` have Q entries, `agents` A, `strategies` S; `strategies` is
     empty when the rows name none, and S is then 1. `answers` (Q, A, S) holds whole numbers, equal
     for equal answers to a question, -1 for an abstention and for an answer that is not in the
-    table; `correct` (Q, A, S) says which are right; `given` (Q, A, S) which are in the table. A
+    table; `correct` (Q, A, S) says which are right; `present` (Q, A, S) which are in the table. A
     question is there once: of its repeats the first counts, and `repeats` says how many answers are
     left out for that. `errors` counts rows of failed questions, left out.
     """
@@ -97,7 +97,7 @@ class Outcomes:
     strategies: tuple[str, ...]
     answers: npt.NDArray[np.int64]
     correct: npt.NDArray[np.bool_]
-    given: npt.NDArray[np.bool_]
+    present: npt.NDArray[np.bool_]
     errors: int = 0
     repeats: int = 0
     options: int | None = None
@@ -109,7 +109,7 @@ class Outcomes:
     @property
     def missing(self) -> int:
         """How many answers are not in the table."""
-        return int((~self.given).sum())
+        return int((~self.present).sum())
 
     @property
     def labels(self) -> tuple[str | None, ...]:
@@ -175,9 +175,9 @@ class Outcomes:
         """The same table with all its arrays changed in one way, and new names for what they are
         of.
         """
-        arrays = (self.answers, self.correct, self.given)
+        arrays = (self.answers, self.correct, self.present)
         answers, correct, present = (change(cells) for cells in arrays)
-        return replace(self, answers=answers, correct=correct, given=present, **named)
+        return replace(self, answers=answers, correct=correct, present=present, **named)
 
 
 def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
@@ -346,7 +346,7 @@ class _Table:
             strategies=tuple(way for way in self._ways if way is not None),
             answers=answers,
             correct=correct,
-            given=present,
+            present=present,
             errors=self.errors,
             repeats=len(self._seen) - len(self._cells),
             options=max(2, len(texts)) if texts and closed else None,

@@ -97,8 +97,8 @@ def row_of(
     row["decided_by"], row["rounds"] = prediction.decided_by, prediction.rounds
     row["consensus_round"] = prediction.consensus_round
     row["transcript"] = prediction.transcript
-    if (said := prediction.get("raw")) is not None:
-        row["raw"] = str(said)[:MOST_RAW]
+    if (raw := prediction.get("raw")) is not None:
+        row["raw"] = str(raw)[:MOST_RAW]
     if question.kind == "number":
         row["strict"] = bool(row["correct"]) and _strict(prediction)
     return row

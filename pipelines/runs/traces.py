@@ -110,7 +110,7 @@ class TraceFile:
             yield seen
         for call in seen:
             call.written = [
-                said for meter in call.meters for said, usage in turns if usage is meter
+                text for meter in call.meters for text, usage in turns if usage is meter
             ]
 
     def keep(self, row: ResultRow, seen: Sequence[SeenCall] | None = None) -> None:

@@ -99,12 +99,12 @@ class Service:
             return _problem(502, str(problem))
         except UserError as problem:
             return _problem(400, str(problem))
-        found = {
+        body = {
             "answer": prediction.answer,
             "decided_by": prediction.decided_by,
             "cost_usd": prediction.usage["cost_usd"],
         }
-        return web.json_response(found, status=202 if prediction.decided_by == PERSON else 200)
+        return web.json_response(body, status=202 if prediction.decided_by == PERSON else 200)
 
     async def answer(self, question: Question) -> dspy.Prediction:
         """The program's prediction, paid from the budget of a question."""

@@ -115,7 +115,7 @@ def _answering(network: StrategyNetwork, questions: Sequence[Question]) -> Asked
 
     async def answer(question: int, agent: int, strategy: int) -> tuple[str | None, bool]:
         try:
-            found: tuple[str | None, bool] = await ask(question, agent, strategy)
+            reply: tuple[str | None, bool] = await ask(question, agent, strategy)
         except FatalCallError:
             raise
         except CallError as problem:
@@ -123,7 +123,7 @@ def _answering(network: StrategyNetwork, questions: Sequence[Question]) -> Asked
             raise Unanswered(
                 f"question {questions[question].id!r} could not be answered ({why})"
             ) from None
-        return found
+        return reply
 
     return answer
 

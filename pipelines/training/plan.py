@@ -187,7 +187,7 @@ def _replay(
         check_apart(table, tested)
         tested = tested.like(table.agents, table.strategies)
     if table.missing:
-        answers = f"{table.missing:,} of {table.given.size:,} training answers"
+        answers = f"{table.missing:,} of {table.present.size:,} training answers"
         warnings.append(f"{answers} are missing and count as wrong")
     if errors := table.errors + (tested.errors if tested else 0):
         are = "is" if errors == 1 else "are"

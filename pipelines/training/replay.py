@@ -121,7 +121,7 @@ def train_by_replay(
         "agents": list(outcomes.agents),
         "strategies": list(outcomes.strategies),
         "lms": {},
-        "fixed": Fixed.of(outcomes.correct, outcomes.given, outcomes.groups).to_dict(),
+        "fixed": Fixed.of(outcomes.correct, outcomes.present, outcomes.groups).to_dict(),
     }
     questions = [
         TrainingQuestion(*each) for each in zip(outcomes.ids, vectors, outcomes.groups, strict=True)
@@ -178,7 +178,7 @@ def score_state(
     vectors, groups = embed(test.questions), test.groups
     drawn = draws(state, test.ids, vectors)
     fixed = Fixed.from_dict(about["fixed"])
-    table = (test.answers, test.correct, test.given, test.groups)
+    table = (test.answers, test.correct, test.present, test.groups)
     scores = network_scores(*table, drawn, fixed, seed=state.config.seed)
     scores["verdict"] = verdict_of(scores, fixed, test.agents, test.strategies)
     if len({*groups} - {None}) < 2 and len(test) >= FEWEST_CLUSTERED:
@@ -233,7 +233,7 @@ def fingerprint_of(outcomes: Outcomes) -> str:
     """A digest of all that a training learns from."""
     names = [getattr(outcomes, n) for n in ("ids", "questions", "groups", "agents", "strategies")]
     digest = hashlib.sha256(json.dumps(names).encode())
-    for values in (outcomes.answers, outcomes.correct, outcomes.given):
+    for values in (outcomes.answers, outcomes.correct, outcomes.present):
         digest.update(np.ascontiguousarray(values).tobytes())
     return digest.hexdigest()
 
@@ -256,5 +256,5 @@ def fitted(outcomes: Outcomes, settings: Mapping[str, Any]) -> dict[str, Any]:
             f"the outcomes have {count} agents, not {wanted}: leave agents out of the settings"
         )
     names = outcomes.strategies or ("",)
-    found = {"alike": count == 1, **settings, "strategies": names}
-    return found | ({"agents": count} if count > 1 else {})
+    fields = {"alike": count == 1, **settings, "strategies": names}
+    return fields | ({"agents": count} if count > 1 else {})

@@ -52,11 +52,11 @@ class Fixed:
     by_group: Mapping[str, tuple[int, ...]]
 
     @classmethod
-    def of(cls, correct: Right, given: Right, groups: Sequence[str | None]) -> Fixed:
-        """The best by `correct` (Q, A, S), as far as `given` (Q, A, S); a group of None does not
+    def of(cls, correct: Right, answered: Right, groups: Sequence[str | None]) -> Fixed:
+        """The best by `correct` (Q, A, S) where `answered` (Q, A, S); a group of None does not
         count.
         """
-        right, there = choices_of(correct), choices_of(given)
+        right, there = choices_of(correct), choices_of(answered)
         members = {
             name: np.array([group == name for group in groups])
             for name in dict.fromkeys(groups)
@@ -80,7 +80,7 @@ class Fixed:
 def network_scores(
     answers: Answers,
     correct: Right,
-    given: Right,
+    answered: Right,
     groups: Sequence[str | None],
     drawn: NetworkDraws,
     fixed: Fixed,
@@ -107,7 +107,7 @@ def network_scores(
     none. Values are 0 ... 1.
     """
     questions = len(answers)
-    codes, right, there = (_picked(values, drawn.picks) for values in (answers, correct, given))
+    codes, right, there = (_picked(values, drawn.picks) for values in (answers, correct, answered))
     asked = drawn.picks >= 0
     codes, right = np.where(asked, codes, -1), right & asked
     single = right.sum(axis=2) / np.maximum(asked.sum(axis=2), 1)
@@ -122,7 +122,7 @@ def network_scores(
         "best_per_group": _fixed(alone, fixed, groups),
         "oracle": correct.any(axis=(1, 2)).astype(float),
     }
-    cells = float(given.sum(axis=(1, 2)).mean())
+    cells = float(answered.sum(axis=(1, 2)).mean())
     asked_mean = float(asked.sum(axis=2).mean())
     calls = dict.fromkeys(values, 1.0) | {
         "consensus": asked_mean,

@@ -53,7 +53,10 @@ def test_a_table_becomes_arrays_in_the_order_of_its_rows(tmp_path: Path) -> None
         [[True, False], [False, False]],
         [[False, False], [False, False]],
     ]
-    assert table.given.tolist() == [[[True, True], [True, False]], [[True, False], [False, False]]]
+    assert table.present.tolist() == [
+        [[True, True], [True, False]],
+        [[True, False], [False, False]],
+    ]
     assert table.missing == 4
 
 
@@ -109,7 +112,7 @@ def test_equal_answers_share_a_number_and_no_other(cells: list[tuple[int, int, s
         assert table.correct[place] == one.correct
     for pairs in codes.values():
         assert len(pairs) == len({text for text, _ in pairs}) == len({code for _, code in pairs})
-    assert table.given.sum() == len(rows)
+    assert table.present.sum() == len(rows)
 
 
 def test_a_table_takes_the_shape_of_another(tmp_path: Path) -> None:
@@ -117,7 +120,7 @@ def test_a_table_takes_the_shape_of_another(tmp_path: Path) -> None:
     wider = table.like(["b", "c", "a"], ["zero_shot", "cot", "self_ask"])
     assert (wider.correct[:, 2, 1] == table.correct[:, 0, 0]).all()
     assert (wider.answers[:, 0, 0] == table.answers[:, 1, 2]).all()
-    assert not wider.given[:, 1].any()
+    assert not wider.present[:, 1].any()
     with pytest.raises(UserError, match="nothing was learned about the agents b"):
         table.like(["a"], table.strategies)
     with pytest.raises(UserError, match="the strategies zero_shot"):
@@ -161,7 +164,7 @@ def test_members_of_an_ensemble_are_strategies_of_their_lm(tmp_path: Path) -> No
         assert table.agents == ("openai/small", "openai/small #2")
         assert table.strategies == ("cot", "zero_shot")
         assert table.correct.tolist() == [[[False, False], [True, False]]]
-        assert table.given.tolist() == [[[True, True], [True, False]]]
+        assert table.present.tolist() == [[[True, True], [True, False]]]
         assert table.groups == ("money",)
 
 
