@@ -236,7 +236,7 @@ def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
 def metric_of_run(run: Mapping[str, Any], override: Any = None) -> Metric:
     """The metric that a run was scored by, from its description.
 
-    A function of the user's own must be passed as `override`, as `metric_of` takes it: the name in a run is not
+    Pass a function of your own as `override`, as `metric_of` takes it: the name in a run is not
     imported. Raises UserError for a function that is missing, or that has changed since the run.
     """
     recorded = run.get("metric")

@@ -71,9 +71,9 @@ def test_draws_are_averaged_and_agents_that_are_not_asked_do_not_count() -> None
 
 
 def test_answers_that_are_missing_are_wrong_and_counted() -> None:
-    present = ANSWERED.copy()
-    present[3, 0, 0] = False
-    found = scores([[[0]] * 4, [[1]] * 4], [[[1]] * 4] * 2, answered=present)
+    reached = ANSWERED.copy()
+    reached[3, 0, 0] = False
+    found = scores([[[0]] * 4, [[1]] * 4], [[[1]] * 4] * 2, answered=reached)
     assert found["missing"] == 0.5
     assert found["oracle"]["calls"] == 2.75
 
@@ -89,9 +89,9 @@ def test_without_strategies_the_choice_is_among_agents() -> None:
 
 def test_what_is_best_is_told_by_the_answers_there_are() -> None:
     correct = np.array([[[1, 1]], [[0, 0]], [[0, 0]]], dtype=bool)
-    present = np.array([[[1, 1]], [[1, 0]], [[1, 0]]], dtype=bool)
-    assert Fixed.of(correct, given_, ["a", "b", "b"]).best == (1,)
-    assert Fixed.of(correct, np.zeros_like(given_), ["a", "b", "b"]).best == (0,)
+    reached = np.array([[[1, 1]], [[1, 0]], [[1, 0]]], dtype=bool)
+    assert Fixed.of(correct, reached, ["a", "b", "b"]).best == (1,)
+    assert Fixed.of(correct, np.zeros_like(reached), ["a", "b", "b"]).best == (0,)
 
 
 @settings(max_examples=60, deadline=None)
