@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .modules.environment import ReplayEnvironment as ReplayEnvironment
     from .modules.environment import WikipediaEnvironment as WikipediaEnvironment
     from .modules.network.config import NetworkConfig as NetworkConfig
+    from .modules.protocols.calibration import Calibration as Calibration
     from .modules.protocols.causal import CausalConsistency as CausalConsistency
     from .modules.protocols.deliberation import Deliberation as Deliberation
     from .modules.protocols.deliberation import replay as replay
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from .pipelines.tuning.tune import tune as tune
 
 _WHERE = {
+    "Calibration": ".modules.protocols.calibration",
     "CausalConsistency": ".modules.protocols.causal",
     "Command": ".pipelines.meter.programs",
     "Comparison": ".pipelines.comparison.comparison",
