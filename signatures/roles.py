@@ -17,8 +17,8 @@ class Speaking(Answering):
 
 
 class Intuitive(Speaking):
-    """You are quick and answer without overthinking, by instinct, everyday experience and common
-    sense. Say briefly whether you agree with those who spoke, then commit to what feels right.
+    """You are quick, without overthinking: you go by instinct, experience and common sense. Say
+    whether you agree with those who spoke, then commit to what feels right.
     """
 
     explanation: str = dspy.OutputField()

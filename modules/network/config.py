@@ -14,11 +14,6 @@ from .space import PAPER_STRATEGIES as PAPER_STRATEGIES
 from .tracker import TrackerSettings
 from .trust import TrustRates
 
-Features = Literal["question", "question+standing"]
-Choice = Literal["sample", "argmax"]
-TrustRule = Literal["pairwise", "directional", "averaged"]
-Weight = Literal["mean_trust", "accuracy", "log_odds", "fitted", "conditional"]
-
 STANDING = 3
 """How many numbers make an agent's standing: its mean trust, its degree and its recent accuracy."""
 
@@ -35,7 +30,7 @@ class PolicySettings(CheckedFields):
     hidden: Whole = 64
     heads: Whole = 4
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    features: Features = "question+standing"
+    features: Literal["question", "question+standing"] = "question+standing"
     trust_edges: bool = True
 
 
@@ -87,11 +82,11 @@ class NetworkConfig(PolicySettings, TrackerSettings, Limits, TrustRates):
     strategies: Annotated[tuple[str, ...], Field(min_length=1)] = PAPER_STRATEGIES
     alike: bool = False
     gamma: float = 0.1
-    choice: Choice = "sample"
+    choice: Literal["sample", "argmax"] = "sample"
     distinct: bool = False
     top: Whole | None = None
-    weight: Weight = "mean_trust"
-    trust_rule: TrustRule = "pairwise"
+    weight: Literal["mean_trust", "accuracy", "log_odds", "fitted", "conditional"] = "mean_trust"
+    trust_rule: Literal["pairwise", "directional", "averaged"] = "pairwise"
     recent: Share = 0.05
     k: Natural = 2
     p: Chance = 0.1

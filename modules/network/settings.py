@@ -41,7 +41,7 @@ class CheckedFields:
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Self:
-        """CheckedFields by name. Raises UserError for a name that does not exist."""
+        """The settings by name. Raises UserError for a name that does not exist."""
         names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
         for name in settings:
             if name not in names:

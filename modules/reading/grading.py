@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import regex
 
@@ -26,6 +26,21 @@ REGEX_SECONDS = 0.25
 
 Grader = Callable[[str, str, Kind, Mapping[str, str] | None], bool | float]
 """Scores an answer against the gold answer, by the question's kind and options."""
+
+
+class MetricFields(TypedDict):
+    """How a run was scored; None in its place is accuracy.
+
+    `spec` is the name by which the metric can be made again, `code` a hash of what a user's own
+    function does.
+    """
+
+    name: str
+    spec: str | None
+    code: str | None
+    low: float | None
+    high: float | None
+    rate: bool | None
 
 
 class MetricError(UserError):
@@ -51,9 +66,11 @@ class Scale(NamedTuple):
     rate: bool | None = None
 
     @classmethod
-    def of(cls, metric: Mapping[str, Any] | None) -> Scale:
+    def of(cls, metric: MetricFields | None) -> Scale:
         """The scale of a metric as `run.json` describes it; None is accuracy."""
-        return cls(*map(metric.get, cls._fields)) if metric else cls(0.0, 1.0, True)
+        if not metric:
+            return cls(0.0, 1.0, True)
+        return cls(metric.get("low"), metric.get("high"), metric.get("rate"))
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -147,7 +164,7 @@ def regex_grader(pattern: str) -> Grader:
     return matches
 
 
-def grader_of(metric: Mapping[str, Any] | None) -> Grader | None:
+def grader_of(metric: MetricFields | None) -> Grader | None:
     """The grader of a metric as `run.json` describes it. Raises UserError for an invalid pattern.
 
     None for a judge and for a function of the user's own, which is not imported for that.

@@ -41,75 +41,71 @@ def training_fingerprint(
     return digest.hexdigest()
 
 
-class Checkpoints:
-    """The checkpoint of one training, a single file that each one replaces.
+def save_checkpoint(path: Path, identity: str, training: PolicyTraining) -> None:
+    """Write where the training `identity` stands; a stop while writing leaves the checkpoint
+    before.
 
-    It holds the tensors of the network, the optimizer and the buffer, and the rest as JSON.
+    The file holds the tensors of network, optimizer and buffer, and the rest as JSON.
     """
+    moments = training.optimizer.state_dict()["state"]
+    tensors = {
+        f"{_OPTIMIZER}{number}.{name}": part
+        for number, parts in moments.items()
+        for name, part in parts.items()
+    }
+    tensors |= {f"{_BUFFER}{name}": part for name, part in training.buffer.items()}
+    network = np.frombuffer(write_tensors(training.state.tensors()), dtype=np.uint8)
+    tensors[_NETWORK] = torch.tensor(network)
+    progress = {
+        "identity": identity,
+        "network": training.state.about(),
+        "done": training.done,
+        "total_reward": training.total_reward.tolist(),
+        "answered": training.answered,
+        "log": training.log.to_dict(),
+        # With full information all is asked for anew at the start, for nothing.
+        "known": [] if training.settings.full_information else training.known.rows(),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, write_tensors(tensors, {"progress": json.dumps(progress)}))
 
-    def __init__(self, path: str | Path, identity: str) -> None:
-        self.path, self.identity = Path(path), identity
 
-    def save(self, training: PolicyTraining) -> None:
-        """Write where the training stands; a stop while writing leaves the checkpoint before."""
-        moments = training.optimizer.state_dict()["state"]
-        tensors = {
-            f"{_OPTIMIZER}{number}.{name}": part
-            for number, parts in moments.items()
-            for name, part in parts.items()
-        }
-        tensors |= {f"{_BUFFER}{name}": part for name, part in training.buffer.items()}
-        network = np.frombuffer(write_tensors(training.state.tensors()), dtype=np.uint8)
-        tensors[_NETWORK] = torch.tensor(network)
-        progress = {
-            "identity": self.identity,
-            "network": training.state.about(),
-            "done": training.done,
-            "total_reward": training.total_reward.tolist(),
-            "answered": training.answered,
-            "log": training.log.to_dict(),
-            # With full information all is asked for anew at the start, for nothing.
-            "known": [] if training.settings.full_information else training.known.rows(),
-        }
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(self.path, write_tensors(tensors, {"progress": json.dumps(progress)}))
+def restore_checkpoint(path: Path, identity: str, training: PolicyTraining) -> bool:
+    """Put a training where the last checkpoint stands; False when there is none.
 
-    def restore(self, training: PolicyTraining) -> bool:
-        """Put a training where the last checkpoint stands; False when there is none.
-
-        Raises UserError when the checkpoint is damaged or of another training.
-        """
-        if not self.path.exists():
-            return False
-        try:
-            with safe_open(self.path, "pt") as file:
-                progress = json.loads(file.metadata()["progress"])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, OSError, TypeError, KeyError, ValueError) as problem:
-            raise UserError(
-                f"the checkpoint {self.path} cannot be read ({problem}): remove it to begin anew."
-            ) from None
-        if progress["identity"] != self.identity:
-            raise UserError(
-                f"{self.path} is a checkpoint of another training (other settings, questions or "
-                "network): name another folder, or remove this one."
-            )
-        network = tensors.pop(_NETWORK).numpy().tobytes()
-        loaded = NetworkState.of(progress["network"], network, f"the checkpoint {self.path}")
-        policies = training.state.policies  # whose tensors the optimizer holds
-        policies.load_state_dict(loaded.policies.state_dict())
-        training.state.__dict__.update(vars(loaded), policies=policies)
-        moments: dict[int, dict[str, torch.Tensor]] = {}
-        for name, part in tensors.items():
-            kind, number, what = name.split(".")
-            if kind == "buffer":
-                training.buffer[what] = part
-            else:
-                moments.setdefault(int(number), {})[what] = part
-        training.optimizer.load_state_dict({**training.optimizer.state_dict(), "state": moments})
-        training.done, training.answered = progress["done"], progress["answered"]
-        training.total_reward = np.array(progress["total_reward"])
-        training.log = TrainingLog(**progress["log"])
-        training.edges_changed = training.log.steps[-1]["edges_changed"]
-        training.known.restore(progress["known"])
-        return True
+    Raises UserError when the checkpoint is damaged or of another training.
+    """
+    if not path.exists():
+        return False
+    try:
+        with safe_open(path, "pt") as file:
+            progress = json.loads(file.metadata()["progress"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, TypeError, KeyError, ValueError) as problem:
+        raise UserError(
+            f"the checkpoint {path} cannot be read ({problem}): remove it to begin anew."
+        ) from None
+    if progress["identity"] != identity:
+        raise UserError(
+            f"{path} is a checkpoint of another training (other settings, questions or "
+            "network): name another folder, or remove this one."
+        )
+    network = tensors.pop(_NETWORK).numpy().tobytes()
+    loaded = NetworkState.of(progress["network"], network, f"the checkpoint {path}")
+    policies = training.state.policies  # whose tensors the optimizer holds
+    policies.load_state_dict(loaded.policies.state_dict())
+    training.state.__dict__.update(vars(loaded), policies=policies)
+    moments: dict[int, dict[str, torch.Tensor]] = {}
+    for name, part in tensors.items():
+        kind, number, what = name.split(".")
+        if kind == "buffer":
+            training.buffer[what] = part
+        else:
+            moments.setdefault(int(number), {})[what] = part
+    training.optimizer.load_state_dict({**training.optimizer.state_dict(), "state": moments})
+    training.done, training.answered = progress["done"], progress["answered"]
+    training.total_reward = np.array(progress["total_reward"])
+    training.log = TrainingLog(**progress["log"])
+    training.edges_changed = training.log.steps[-1]["edges_changed"]
+    training.known.restore(progress["known"])
+    return True

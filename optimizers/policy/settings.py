@@ -13,10 +13,6 @@ from ...modules.network.config import NetworkConfig
 from ...modules.network.rewards import ConsensusBonus
 from ...modules.network.settings import Positive, Size, Whole
 
-Learning = Literal["reinforce", "supervised"]
-Reward = Literal["base", "consensus_aware", "difference"]
-Baseline = Literal["none", "mean"]
-
 AUTO = "auto"
 
 
@@ -45,9 +41,9 @@ class TrainingSettings(ConsensusBonus):
     Raises UserError for a value that cannot be, or options that exclude one another.
     """
 
-    learning: Learning = "reinforce"
-    reward: Reward = "base"
-    baseline: Baseline = "none"
+    learning: Literal["reinforce", "supervised"] = "reinforce"
+    reward: Literal["base", "consensus_aware", "difference"] = "base"
+    baseline: Literal["none", "mean"] = "none"
     full_information: bool = False
     entropy: Size = 0.0
     clip: Positive | None = 1.0

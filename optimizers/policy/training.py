@@ -17,7 +17,7 @@ import torch
 from ...modules.base.errors import UserError
 from ...modules.network.state import NetworkState
 from .batches import PolicyTraining, TrainingLog
-from .checkpoint import Checkpoints, training_fingerprint
+from .checkpoint import restore_checkpoint, save_checkpoint, training_fingerprint
 from .known_answers import Answer, KnownAnswers, TrainingQuestion
 from .settings import AUTO, TrainingSettings
 from .vote_weights import fit_vote
@@ -58,13 +58,12 @@ def train_policies(
     vectors = state.checked(np.stack([question.vector for question in questions]))
     config = state.config
     known = KnownAnswers(len(questions), config.agents, len(config.strategies), answer)
-    checkpoints = None
-    if checkpoint is not None:
-        checkpoints = Checkpoints(checkpoint, training_fingerprint(state, questions, settings))
+    place = None if checkpoint is None else Path(checkpoint)
+    identity = training_fingerprint(state, questions, settings)
     with _one_thread():
         untouched = copy.deepcopy(state) if settings.epochs == AUTO else state
         training = PolicyTraining(state, vectors, known, np.arange(len(questions)), settings)
-        resumed = checkpoints is not None and checkpoints.restore(training)
+        resumed = place is not None and restore_checkpoint(place, identity, training)
         if settings.full_information:
             known.ask_all()
         if not resumed:
@@ -77,8 +76,8 @@ def train_policies(
         while training.done < steps:
             entry = training.step()
             due = training.done % settings.checkpoint_every == 0 or training.done == steps
-            if checkpoints is not None and due:
-                checkpoints.save(training)
+            if place is not None and due:
+                save_checkpoint(place, identity, training)
             if progress is not None:
                 progress({"stage": "training", "step": training.done, "steps": steps, **entry})
         training.close()

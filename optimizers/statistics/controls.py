@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from statistics import fmean
 from typing import NamedTuple
 
 from ...modules.reading.voting import Key, majority
 
-PARTS: Mapping[str, tuple[str, str]] = {
-    "sampling": ("first", "vote"),
-    "re_evaluation": ("vote", "isolated"),
-    "presence": ("isolated", "placebo"),
-    "content": ("placebo", "last"),
-    "decider": ("last", "team"),
-}
-"""Each part with the two levels whose difference it is: the second less the first."""
-
 LEVELS = ("first", "vote", "isolated", "placebo", "last", "team")
 """The path from one first answer on average to the answer of the team."""
+
+PARTS = ("sampling", "re_evaluation", "presence", "content", "decider")
+"""What lies between each level and the next."""
 
 DISCORDANT = 0.13
 """The share of questions on which two levels of recorded teams differ: with it, 200 questions give
@@ -45,50 +40,45 @@ def expected_vote(
     return fmean(map(score, leading)) if leading else 0.0
 
 
-def gain_part(differences: Sequence[float], unit: float = 1.0) -> GainPart:
-    """The mean of paired differences, each in -unit … unit, with its 95% interval.
+def gain_part(before: Sequence[float], after: Sequence[float], unit: float = 1.0) -> GainPart:
+    """What the scores `after` have more than those `before`, question by question, on average.
 
-    One win and one loss of weight ½ are added, since few questions differ where a part is small,
-    and a variance of nothing but zeros would be 0:
+    One win and one loss of weight ½ are added to the n differences d in -unit … unit, since few
+    questions differ where a part is small, and zeros alone have no variance:
 
         c = Σd / (n + 1),  s² = (Σd² + unit² - (n + 1) c²) / n,  c ± t(n - 1) s / sqrt(n + 1)
 
-    A single question tells nothing. Raises ValueError without a difference.
+    A single question tells nothing. Raises ValueError for lengths that differ and no question.
     """
+    differences = [high - low for low, high in zip(before, after, strict=True)]
     n = len(differences)
     value = round(fmean(differences), 12)  # equal scores may differ in their last bit
     if n < 2:
         return GainPart(value, -unit, unit)
     centre = math.fsum(differences) / (n + 1)
     squares = math.fsum(one * one for one in differences) + unit * unit
-    variance = max(0.0, squares - (n + 1) * centre * centre) / n
-    half = _t(n - 1) * math.sqrt(variance / (n + 1))
+    half = _half(n, max(0.0, squares - (n + 1) * centre * centre))
     return GainPart(value, max(-unit, centre - half), min(unit, centre + half))
 
 
-def _t(freedom: int) -> float:
+def half_width(n: int) -> float:
+    """How far the interval of a small part reaches to both sides with n questions."""
+    return _half(n, n * DISCORDANT + 1) if n > 1 else 1.0
+
+
+def _half(n: int, squares: float) -> float:
     from scipy.special import stdtrit
 
-    return float(stdtrit(freedom, 0.975))
+    return float(stdtrit(n - 1, 0.975)) * math.sqrt(squares / (n * (n + 1)))
 
 
-def half_width(n: int, discordant: float = DISCORDANT) -> float:
-    """How far the interval of a part reaches to both sides with n questions."""
-    return _t(n - 1) * math.sqrt((n * discordant + 1) / (n * (n + 1))) if n > 1 else 1.0
-
-
-def gain_parts(
-    levels: Mapping[str, Sequence[float]], unit: float = 1.0
-) -> dict[str, GainPart | None]:
-    """The parts of PARTS; None for one of which a level is missing.
+def gain_parts(levels: Mapping[str, Sequence[float]], unit: float = 1.0) -> dict[str, GainPart]:
+    """The parts of PARTS, but for those of which a level is missing.
 
     `levels` has the score of every question at each level, in one order.
     """
-
-    def between(low: str, high: str) -> GainPart | None:
-        if low not in levels or high not in levels:
-            return None
-        pairs = zip(levels[high], levels[low], strict=True)
-        return gain_part([after - before for after, before in pairs], unit)
-
-    return {name: between(*ends) for name, ends in PARTS.items()}
+    return {
+        name: gain_part(levels[low], levels[high], unit)
+        for name, (low, high) in zip(PARTS, pairwise(LEVELS), strict=True)
+        if low in levels and high in levels
+    }

@@ -78,9 +78,9 @@ def best_panel(
     members, seen = _search(codes, np.ones(n, dtype=bool), most)
     same = 0
     for half in _halves(groups, seed):
-        found, _ = _search(codes, ~half, most)
-        same += found == members
-        panel[half] += _votes(codes[:, half], found) / SPLITS
+        chosen_panel, _ = _search(codes, ~half, most)
+        same += chosen_panel == members
+        panel[half] += _votes(codes[:, half], chosen_panel) / SPLITS
         single[half] += right[right[:, ~half].mean(axis=1).argmax(), half] / SPLITS
     gained = clustered_mean((panel - single).tolist(), groups)
     return PanelEstimate(
@@ -98,12 +98,12 @@ def _codes(answers: Sequence[Sequence[Hashable | None]], right: npt.NDArray[np.b
     """Answers as numbers, a question apart: 0 is right, and -1 abstains."""
     codes = np.full(right.shape, -1)
     for place, question in enumerate(zip(*answers, strict=True)):
-        known: dict[Hashable, int] = {}
+        numbers: dict[Hashable, int] = {}
         for agent, answer in enumerate(question):
             if right[agent, place]:
                 codes[agent, place] = 0
             elif answer is not None:
-                codes[agent, place] = known.setdefault(answer, len(known) + 1)
+                codes[agent, place] = numbers.setdefault(answer, len(numbers) + 1)
     return codes
 
 

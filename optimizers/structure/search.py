@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Literal
 
 import optuna
@@ -60,8 +59,6 @@ class SeededSampler(BaseSampler):
     """
 
     def __init__(self, sampler: str | BaseSampler, seed: int) -> None:
-        if isinstance(sampler, str) and sampler not in SAMPLERS:
-            raise UserError(f"there is no sampler {sampler!r}: choose among {', '.join(SAMPLERS)}")
         self._sampler, self._seed = sampler, seed
         self._inner: BaseSampler = RandomSampler(seed=seed)
 
@@ -111,15 +108,15 @@ def _sampler(name: str, seed: int) -> BaseSampler:
 
 def suggested(trial: Trial, point: Point) -> Setting:
     """The point of the space that a trial is to try."""
-    return point(partial(_suggest, trial))
 
+    def suggest(name: str, values: Distribution) -> Any:
+        if isinstance(values, CategoricalDistribution):
+            return trial.suggest_categorical(name, values.choices)
+        if isinstance(values, IntDistribution):
+            return trial.suggest_int(name, values.low, values.high, step=values.step)
+        return trial.suggest_float(name, values.low, values.high, step=values.step)
 
-def _suggest(trial: Trial, name: str, values: Distribution) -> Any:
-    if isinstance(values, CategoricalDistribution):
-        return trial.suggest_categorical(name, values.choices)
-    if isinstance(values, IntDistribution):
-        return trial.suggest_int(name, values.low, values.high, step=values.step)
-    return trial.suggest_float(name, values.low, values.high, step=values.step)
+    return point(suggest)
 
 
 def parameters_of(

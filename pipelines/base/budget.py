@@ -67,7 +67,7 @@ class Budget:
             raise UserError(
                 f'the budget is {text!r}: give its unit, too, such as "{amount}" or "2 USD"'
             )
-        found: dict[str, float] = {}
+        limits: dict[str, float] = {}
         for part in text.split(","):
             match = _PART.fullmatch(part.strip())
             unit = re.sub(r"\s", "", match["unit"] or match["dollar"]).casefold() if match else ""
@@ -81,17 +81,17 @@ class Budget:
                 )
             name, times = _UNITS[unit]
             amount = float(match["number"]) * times
-            if name in found:
+            if name in limits:
                 raise UserError(f"the budget {text!r} limits {name} twice: keep one of them")
             if amount <= 0 or (name in ("calls", "tokens") and amount != int(amount)):
                 raise UserError(
                     f"the budget {text!r} has {part.strip()!r}: give a whole number above 0"
                 )
-            found[name] = amount
+            limits[name] = amount
         calls, tokens = (
-            int(found[name]) if name in found else None for name in ("calls", "tokens")
+            int(limits[name]) if name in limits else None for name in ("calls", "tokens")
         )
-        return cls(found.get("usd"), calls, tokens, found.get("seconds"))
+        return cls(limits.get("usd"), calls, tokens, limits.get("seconds"))
 
     def __str__(self) -> str:
         parts = {

@@ -38,9 +38,9 @@ def html_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 def html_result(title: str, lines: Mapping[str, str], *more: str) -> str:
     """A result: its title, what there is to say by name, and tables."""
-    said = "".join(
+    body = "".join(
         f'<tr><th style="{_CELL}">{html_text(name)}</th><td '
         f'style="{_CELL}">{html_text(value)}</td></tr>'
         for name, value in lines.items()
     )
-    return f"<div><strong>{html_text(title)}</strong><table>{said}</table>{''.join(more)}</div>"
+    return f"<div><strong>{html_text(title)}</strong><table>{body}</table>{''.join(more)}</div>"

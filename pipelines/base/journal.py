@@ -58,10 +58,10 @@ def read_object(path: Path) -> dict[str, Any] | None:
 def parsed(text: bytes, fields: Collection[str] = ()) -> dict[str, Any] | None:
     """The object that a file or a line holds; None for a damaged one and one that lacks a field."""
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and found.keys() >= set(fields) else None
+    return value if isinstance(value, dict) and value.keys() >= set(fields) else None
 
 
 def records(

@@ -69,9 +69,9 @@ def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T
             try:
                 signature.bind(*args, **keywords)
             except TypeError as problem:
-                known = list(signature.parameters)
-                unknown = next((name for name in keywords if name not in known), "")
-                close = get_close_matches(unknown, known, 1, 0.5)
+                names = list(signature.parameters)
+                unknown = next((name for name in keywords if name not in names), "")
+                close = get_close_matches(unknown, names, 1, 0.5)
                 meant = f"; did you mean {close[0]!r}?" if close else ""
                 raise TypeError(f"{work.__name__}() {problem}{meant}") from None
             return work(request(*args, **keywords))
@@ -116,19 +116,19 @@ def command_options(request: type[Any]) -> dict[str, CommandOption]:
     where the command line reads another type than Python takes, that type stands before it.
     """
     hints = get_type_hints(request, include_extras=True)
-    known = {one.name: one for one in fields(request)}
+    declared = {one.name: one for one in fields(request)}
     names = dict.fromkeys(
         name for base in request.__mro__ for name in inspect.get_annotations(base)
     )
-    found = {}
-    for name in (name for name in names if name in known):
+    options = {}
+    for name in (name for name in names if name in declared):
         plain, *metadata = get_args(hints[name]) or (None,)
         info = next((one for one in metadata if isinstance(one, ParameterInfo)), None)
         if info is not None:
-            found[name] = CommandOption(
-                known[name], plain if metadata[0] is info else metadata[0], info
+            options[name] = CommandOption(
+                declared[name], plain if metadata[0] is info else metadata[0], info
             )
-    return found
+    return options
 
 
 def _arguments(request: Any) -> str:
@@ -183,8 +183,7 @@ ProgramSpec = Annotated[
         help="single:cot, ensemble:simple,cot:majority, deliberation:intuitive,reasoner:judge; a "
         "YAML "
         "file; a folder of a run, or of a saved, compiled, tuned, distilled or trained program; "
-        "in Python "
-        "also a program, any dspy.Module, or a function of a question.",
+        "in Python also a program, any dspy.Module, or a function of a question.",
     ),
 ]
 Kind = Annotated[
@@ -235,9 +234,9 @@ ProgressOption = Annotated[
 ]
 
 
-def share_of_points(given: str | float) -> float:
+def share_of_points(margin: str | float) -> float:
     """Read what the command line gives in points, such as `2`, as a share, 0.02."""
-    return float(given) / 100 if isinstance(given, str) else given
+    return float(margin) / 100 if isinstance(margin, str) else margin
 
 
 # Groups of options
@@ -282,8 +281,7 @@ class Seats(Request):
             help="LM of every seat, or of one: a name such as openai/gpt-4o-mini (on the command "
             "line by "
             "default FOLKMOOT_LM, else local/gemma-3-270m); in Python also an LM, or seat → LM "
-            "(by default "
-            "the LM that DSPy is set to).",
+            "(by default the LM that DSPy is set to).",
         ),
     ] = None
     api_base: Annotated[
@@ -392,10 +390,10 @@ class Columned(Request):
 
     def column_names(self) -> dict[str, str] | None:
         """`columns` by field. Raises UserError."""
-        given = self.columns
-        if isinstance(given, Sequence):
-            given = [pair for one in given for pair in re.split(r",(?=\s*\w+=)", one)]
-        return pairs_of(given, "--columns", "FIELD=COLUMN", "question=text") or None
+        columns = self.columns
+        if isinstance(columns, Sequence):
+            columns = [pair for one in columns for pair in re.split(r",(?=\s*\w+=)", one)]
+        return pairs_of(columns, "--columns", "FIELD=COLUMN", "question=text") or None
 
 
 @dataclass(kw_only=True)
@@ -432,30 +430,30 @@ class Spending(Request):
     ] = None
 
 
-def pairs_of(given: Pairs, option: str, form: str, example: str) -> dict[str, str]:
+def pairs_of(pairs: Pairs, option: str, form: str, example: str) -> dict[str, str]:
     """The pairs of an option by key. Raises UserError for what is not a pair, and for a key given
     twice.
     """
-    if isinstance(given, Mapping):
-        return {str(key): str(value) for key, value in given.items()}
-    found: dict[str, str] = {}
-    for pair in given or ():
+    if isinstance(pairs, Mapping):
+        return {str(key): str(value) for key, value in pairs.items()}
+    values: dict[str, str] = {}
+    for pair in pairs or ():
         key, _, value = (part.strip() for part in pair.partition("="))
-        if not key or not value or key in found:
+        if not key or not value or key in values:
             raise UserError(
                 f"{option} {pair!r} is not a {form} pair, or its {form.partition('=')[0]} stands "
                 f"twice: "
                 f"write for example {example}"
             )
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
-def pairs_text(given: Pairs) -> list[str]:
+def pairs_text(pairs: Pairs) -> list[str]:
     """The pairs of an option as the command line has them."""
-    if isinstance(given, Mapping):
-        return [f"{key}={json.dumps(value, default=str)}" for key, value in given.items()]
-    return list(given or ())
+    if isinstance(pairs, Mapping):
+        return [f"{key}={json.dumps(value, default=str)}" for key, value in pairs.items()]
+    return list(pairs or ())
 
 
 def split_items(values: str | Iterable[Any] | None) -> list[Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, NotRequired, TypedDict
 
 from ...modules.base.usage import UsageFields
+from ...modules.reading.grading import MetricFields as MetricFields
 
 
 class ScoreFields(TypedDict):
@@ -45,6 +46,14 @@ class Flaky(TypedDict):
     flips: float
 
 
+class FittedWeights(TypedDict):
+    """The weights that an ensemble learned, on how many questions, and what that took."""
+
+    weights: dict[str, float]
+    questions: int
+    usage: UsageFields
+
+
 class Latency(TypedDict, total=False):
     """Seconds per question; empty where no row notes them."""
 
@@ -61,21 +70,6 @@ class LMFields(TypedDict):
     endpoint: str
     profile: dict[str, Any]
     settings: dict[str, Any]
-
-
-class MetricFields(TypedDict):
-    """How a run was scored; None in its place is accuracy.
-
-    `spec` is the name by which the metric can be made again, `code` a hash of what a user's own
-    function does.
-    """
-
-    name: str
-    spec: str | None
-    code: str | None
-    low: float | None
-    high: float | None
-    rate: bool | None
 
 
 class JudgeFields(TypedDict):
@@ -149,7 +143,6 @@ class Manifest(TypedDict):
     judge: NotRequired[JudgeFields]
     imported: NotRequired[dict[str, Any]]
     mlflow_run_id: NotRequired[str | None]
-    tracking_key: NotRequired[str]
     mlflow_parent_id: NotRequired[str | None]
     mlflow_experiment_id: NotRequired[str | None]
     mlflow_experiment: NotRequired[str | None]

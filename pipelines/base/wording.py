@@ -159,24 +159,24 @@ def run_notes(name: str, counts: Counts, finished: int) -> list[str]:
     `counts` are those of its summary, and `finished` questions have a row.
     """
     errors, rows, questions = counts["errors"], counts["rows"], counts["questions"]
-    found = []
+    notes = []
     if errors:
         count = "count" if errors != 1 else "counts"
-        found.append(
+        notes.append(
             f"{errors:,} of the {asked(rows, finished)} of {name} failed and {count} as wrong: "
             "folkmoot evaluate --retry-errors asks again."
         )
     if finished < questions:
-        found.append(
+        notes.append(
             f"{name} is not finished: {finished:,} of its {questions:,} questions have a row."
         )
     if rows > finished:
-        found.append(
+        notes.append(
             f"{name} has {rows:,} answers to {counted(finished, 'question')}: each question "
             f"counts once, by "
             "the mean over its answers."
         )
-    return found
+    return notes
 
 
 def mostly_failed(errors: int, rows: int) -> bool:
@@ -201,10 +201,12 @@ def run_failed(name: str, errors: int, rows: int, questions: int) -> str:
 
 def common_error(rows: Iterable[ResultRow]) -> tuple[str, int] | None:
     """The most frequent reason for which rows failed, and how many gave it; of equals the first."""
-    found = Counter(" ".join(str(row["error"]).split()) for row in rows if row["error"] is not None)
-    if not found:
+    reasons = Counter(
+        " ".join(str(row["error"]).split()) for row in rows if row["error"] is not None
+    )
+    if not reasons:
         return None
-    ((reason, times),) = found.most_common(1)
+    ((reason, times),) = reasons.most_common(1)
     return shortened(reason), times
 
 

@@ -135,8 +135,8 @@ def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> Compar
         match = plan_costliest(request, runs, names, keyless=keyless)
         named = {**dict(zip(names, runs, strict=True)), MATCHED: None}
     else:
-        given = [not isinstance(folder, Evaluation) for folder in folders]
-        if any(given):
+        named_folders = [not isinstance(folder, Evaluation) for folder in folders]
+        if any(named_folders):
             names, runs = with_matches(names, runs)
         first = _place(request.baseline, names, folders, 0)
         named = dict(zip(names, runs, strict=True))

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from ...modules.base.fence import clean
 from ..base.wording import answers_text
@@ -22,6 +22,22 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SHOWN = 5  # questions on which two runs differ that are shown unless more are asked for
+
+
+class Discordant(TypedDict, total=False):
+    """A question that only one of two runs had right, or answered better: the run `right`.
+
+    `answers` are by run's name, in one text where a question has several; `errors` are by the name
+    of the run that failed.
+    """
+
+    id: str
+    question: str
+    choices: dict[str, str] | None
+    gold: str | None
+    right: str
+    answers: dict[str, str | None]
+    errors: dict[str, str]
 
 
 class Comparison(Sequence[Pair]):
@@ -183,17 +199,14 @@ class Comparison(Sequence[Pair]):
         rows: dict[str, Sequence[Pair | Compared]] = {"pairs": self.pairs, "runs": self.runs}
         return pd.json_normalize([row.to_dict() for row in rows[what]])
 
-    def discordant(self, pair: Pair, most: int = SHOWN) -> list[dict[str, Any]]:
+    def discordant(self, pair: Pair, most: int = SHOWN) -> list[Discordant]:
         """Questions that only one of the two answered right, its two kinds in turn and in the
         data's order.
 
-        Dicts with id, question, choices, gold, `right` (the name of the run that had it, or did
-        better), `answers` by run's name, in one text where a question has several, and `errors` by
-        the name of the run that failed.
         """
         turns = chain.from_iterable(zip_longest(pair.only_a, pair.only_b))
         chosen = [name for name in turns if name is not None][:most]
-        questions: dict[str, dict[str, Any]] = {
+        questions: dict[str, Discordant] = {
             name: {"right": pair.a if name in pair.only_a else pair.b, "answers": {}, "errors": {}}
             for name in chosen
         }
@@ -201,7 +214,8 @@ class Comparison(Sequence[Pair]):
         for run in (pair.a, pair.b) if chosen else ():
             for row in self._evaluations[run].rows:
                 if (shown := questions.get(row["id"])) is not None:
-                    shown |= {key: row.get(key) for key in ("id", "question", "choices", "gold")}
+                    shown["id"], shown["question"] = row["id"], row["question"]
+                    shown["choices"], shown["gold"] = row["choices"], row["gold"]
                     answers[row["id"], run].append(row["answer"])
                     if row["error"]:
                         shown["errors"][run] = row["error"]

@@ -8,6 +8,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from ...modules.protocols.declaration import Described
+from ..base.run_files import LMFields
 from ..evaluation.earlier import Evaluation
 from .compared import Compared
 from .verdict import QuestionPrices, Rivals
@@ -31,27 +33,27 @@ def confounds(names: tuple[str, str], runs: tuple[Evaluation, Evaluation]) -> li
 
     Each as words that follow "they differ in", such as `LM (talk: a, b as judge; cot: a)`.
     """
-    found, described = [], [run.summary.run for run in runs]
+    differences, described = [], [run.summary.run for run in runs]
     if not _opponent_of(*runs) and _places(described[0]["lms"]) != _places(described[1]["lms"]):
-        found.append(_each("LM", names, [_seated(run["lms"]) for run in described]))
+        differences.append(_each("LM", names, [_seated(run["lms"]) for run in described]))
     if described[0]["data_fingerprint"] != described[1]["data_fingerprint"]:
         counts = [f"{run['questions']:,} questions" for run in described]
         same = counts[0] == counts[1]
-        found.append(
+        differences.append(
             "data (their files are not the same)" if same else _each("data", names, counts)
         )
     for what, key in (("prompt layout", "profile"), ("sampling", "settings")):
         one, other = (_by_lm(run["lms"], key) for run in described)
         apart = [lm for lm in one if lm in other and one[lm] != other[lm]]
         for lm in apart[:1]:
-            found.append(_each(what, names, _differing(one[lm], other[lm])))
+            differences.append(_each(what, names, _differing(one[lm], other[lm])))
     layouts = [_layout(run["program"]) for run in described]
     if layouts[0] != layouts[1]:
-        found.append(_each("prompt layout", names, layouts))
-    return found
+        differences.append(_each("prompt layout", names, layouts))
+    return differences
 
 
-def _layout(program: Mapping[str, Any]) -> str:
+def _layout(program: Described) -> str:
     """Who writes the prompts of a program."""
     if program.get("program") == "command":
         return "the command's own"
@@ -87,11 +89,11 @@ def rivals_of(
     return rivals
 
 
-def _program(run: Evaluation) -> Mapping[str, Any]:
+def _program(run: Evaluation) -> Described:
     """What a run's manifest says of its program, or of the one that gets examples by nearest
     neighbours.
     """
-    program: Mapping[str, Any] = run.summary.run["program"]
+    program: Described = run.summary.run["program"]
     return program["of"] if isinstance(program.get("of"), Mapping) else program
 
 
@@ -118,21 +120,23 @@ def _tried(run: Evaluation) -> set[str]:
     return set(run.summary.run["settings"].get("alone") or ())
 
 
-def _places(lms: Mapping[str, Any]) -> dict[str, str] | str:
+def _places(lms: Mapping[str, LMFields]) -> dict[str, str] | str:
     """Seat → LM, or the LM alone where all seats have the same one."""
-    known = {str(lm["endpoint"]) for lm in lms.values()}
+    endpoints = {str(lm["endpoint"]) for lm in lms.values()}
     return (
-        known.pop() if len(known) == 1 else {seat: str(lm["endpoint"]) for seat, lm in lms.items()}
+        endpoints.pop()
+        if len(endpoints) == 1
+        else {seat: str(lm["endpoint"]) for seat, lm in lms.items()}
     )
 
 
-def _seated(lms: Mapping[str, Any]) -> str:
+def _seated(lms: Mapping[str, LMFields]) -> str:
     several = len({lm["endpoint"] for lm in lms.values()}) > 1
-    said = [
+    seats = [
         f"{lm['name']} as {seat}" if several and seat != "*" else lm["name"]
         for seat, lm in lms.items()
     ]
-    return ", ".join(dict.fromkeys(said))
+    return ", ".join(dict.fromkeys(seats))
 
 
 def _by_lm(lms: Mapping[str, Any], key: str) -> dict[str, Mapping[str, Any]]:
@@ -147,7 +151,7 @@ def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _each(what: str, names: Sequence[str], said: Sequence[str]) -> str:
+def _each(what: str, names: Sequence[str], values: Sequence[str]) -> str:
     return (
-        f"{what} ({'; '.join(f'{name}: {each}' for name, each in zip(names, said, strict=True))})"
+        f"{what} ({'; '.join(f'{name}: {each}' for name, each in zip(names, values, strict=True))})"
     )

@@ -359,8 +359,8 @@ def _cost_per_question(rows: Iterable[ResultRow], prices: Prices | None = None) 
     """
     usages = [usage for usage in usages_of(rows) if usage.tokens is not None]
     costs = [usage.cost_usd if prices is None else prices.cost(usage) for usage in usages]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) / len(known) if any(known) and len(known) == len(costs) else None
+    priced = [cost for cost in costs if cost is not None]
+    return sum(priced) / len(priced) if any(priced) and len(priced) == len(costs) else None
 
 
 def _spent_by(run: Evaluation) -> Match:

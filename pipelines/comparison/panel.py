@@ -74,18 +74,18 @@ def panel_of(
     n = len(votes[0])
     ballots = range(max(len(own) for run in votes for own in run))
     cast = [[own[ballot % len(own)] for own in run for ballot in ballots] for run in votes]
-    found = best_panel(
+    best = best_panel(
         [[vote.said for vote in run] for run in cast],
         [[vote.right for vote in run] for run in cast],
         most,
         seed=seed,
         clusters=[cluster for cluster in clusters or range(n) for _ in ballots],
     )
-    members = [runs[place] for place in found.members]
+    members = [runs[place] for place in best.members]
     calls, cost = _each(members, "calls"), _each(members, "cost_usd")
     return Panel(
-        **found._asdict()
-        | {"members": tuple(run.name for run in members), "single": runs[found.single].name},
+        **best._asdict()
+        | {"members": tuple(run.name for run in members), "single": runs[best.single].name},
         most=most,
         n=n,
         calls=calls,
@@ -95,8 +95,8 @@ def panel_of(
 
 def _each(runs: Sequence[Compared], what: Literal["calls", "cost_usd"]) -> float | None:
     """What all runs together took for an answer; None where one is not known."""
-    found: float | None = 0.0
+    taken: float | None = 0.0
     for run in runs:
         total = run.takes[what]
-        found = plus(found, None if total is None else total / run.answers)
-    return found
+        taken = plus(taken, None if total is None else total / run.answers)
+    return taken

@@ -29,7 +29,7 @@ def questions_of(run: Evaluation, source: str | None = None) -> list[Question]:
     split = settings.get("split") if source is None or catalogue.find(source) else None
     columns = pairs_of(settings.get("columns"), "columns", "FIELD=COLUMN", "question=text")
     try:
-        found = data.load(
+        questions = data.load(
             wanted,
             split,
             settings.get("limit"),
@@ -39,20 +39,20 @@ def questions_of(run: Evaluation, source: str | None = None) -> list[Question]:
         )
     except UserError as problem:
         raise UserError(f"the questions of {run.folder} cannot be read again: {problem}") from None
-    if data.fingerprint(found) != run.summary.run["data_fingerprint"]:
+    if data.fingerprint(questions) != run.summary.run["data_fingerprint"]:
         raise UserError(
             f"{wanted} no longer gives the questions that {run.folder} ran on: give them with "
             f"--data"
         )
-    return found
+    return questions
 
 
 def lms_of_run(run: Evaluation, lms: Seating, who: str) -> list[Any]:
     """The LM that `lms` names, or else each different one of the run's, made again with its
     settings; see `lm_of_run`.
     """
-    known = dict.fromkeys(each["name"] for each in run.summary.run["lms"].values())
-    wanted = [lms.seated[EVERY]] if EVERY in lms.seated else known
+    names = dict.fromkeys(each["name"] for each in run.summary.run["lms"].values())
+    wanted = [lms.seated[EVERY]] if EVERY in lms.seated else names
     return [lm_of_run(run, lms, who, name=name) for name in wanted]
 
 
@@ -70,14 +70,15 @@ def lm_of_run(
     """
     if {*lms.seated, *lms.addresses} - {EVERY}:
         raise UserError(f"{who} has one seat: give --lm and --api-base without a seat's name")
-    known = run.summary.run["lms"]
+    recorded = run.summary.run["lms"]
     used = {
-        each["name"]: each for each in [*known.values(), *([known["*"]] if "*" in known else [])]
+        each["name"]: each
+        for each in [*recorded.values(), *([recorded["*"]] if "*" in recorded else [])]
     }
     named = name or lms.seated.get(EVERY)
-    if named is None and "*" not in known and len(used) > 1:
+    if named is None and "*" not in recorded and len(used) > 1:
         raise UserError(f"{run.folder} used several LMs: choose {' or '.join(used)} with --lm")
-    wanted = named or (known["*"]["name"] if "*" in known else next(iter(used)))
+    wanted = named or (recorded["*"]["name"] if "*" in recorded else next(iter(used)))
     if other and lms.replays is not None:
         return lm(wanted)
     if wanted not in used:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypedDict
@@ -78,8 +77,8 @@ class Compilation:
         return self.mlflow_run_id
 
     def to_dict(self) -> dict[str, Any]:
-        known = {key: value for key, value in vars(self).items() if key not in ("keep", "folder")}
-        return {"out": str(self.folder), **known}
+        values = {key: value for key, value in vars(self).items() if key not in ("keep", "folder")}
+        return {"out": str(self.folder), **values}
 
     @property
     def empty(self) -> bool:
@@ -88,49 +87,44 @@ class Compilation:
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """The figures that are worth a line each, and where the result is."""
-        lines = compiled_lines(self.to_dict())
+        lines = self._figures()
         if quiet:
             return {"verdict": lines["verdict"]}
         lines |= {"program": f"{self.folder}/{PROGRAM}", "prompts": f"{self.folder}/prompts.md"}
         return lines | ({"look at it": "folkmoot ui"} if self.mlflow_run_id else {})
 
+    def _figures(self) -> dict[str, str]:
+        """The figures that are worth a line each."""
+        lines, kept = {"verdict": self.verdict}, self.winner == "given"
+        held_out = {"before": self.before, "after": None if kept else self.after}
+        for phase, one in held_out.items():
+            if one is not None:
+                first = next(iter(one["scores"]))  # that of the metric
+                spans = first == ACCURACY and "f1" in one["scores"]
+                rows, asked = one["counts"]["rows"], self.settings["validation"]
+                part = f" of {asked:,}" if rows < asked else ""
+                score = percent(one["scores"]["f1" if spans else first])
+                lines[f"held out, {phase}"] = f"{score}, n = {rows:,}{part}"
+        given, winner = self.selection["given"], self.selection["winner"]
+        if given is not None:
+            lines["selection, given"] = percent(given)
+        if winner is not None and not kept:
+            lines["selection, winner"] = percent(winner)
+        lines["candidates"] = f"{self.candidates:,}, the given program among them"
+        lines["paid in all"] = used(self.paid)
+        lines["saved"] = f"{self.calls_saved:,} calls by records and cache, this time"
+        lines["time"] = duration(self.seconds)
+        return lines
+
     def __repr__(self) -> str:
         return f"Compilation({self.optimizer} {self.preset}: {self.verdict})"
 
     def _repr_html_(self) -> str:
-        lines = compiled_lines(self.to_dict()) | {"folder": str(self.folder)}
+        lines = self._figures() | {"folder": str(self.folder)}
         return html_result(f"Compilation by {self.optimizer}, {self.preset}", lines)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compilation:
         return self
-
-
-def compiled_lines(found: Mapping[str, Any]) -> dict[str, str]:
-    """What `to_dict` says, as far as it is worth a line each."""
-    lines = {"verdict": str(found.get("verdict") or "stopped before anything was found")}
-    if "selection" not in found:
-        return lines
-    kept = found["winner"] == "given"
-    for phase in ("before",) if kept else ("before", "after"):
-        if found[phase] is not None:
-            scores = found[phase]["scores"]
-            first = next(iter(scores))  # that of the metric
-            score = scores["f1"] if first == ACCURACY and "f1" in scores else scores[first]
-            lines[f"held out, {phase}"] = f"{percent(score)}, {_answered(found, phase)}"
-    for name in ("given",) if kept else ("given", "winner"):
-        if found["selection"][name] is not None:
-            lines[f"selection, {name}"] = percent(found["selection"][name])
-    lines["candidates"] = f"{found['candidates']:,}, the given program among them"
-    lines["paid in all"] = used(found["paid"])
-    lines["saved"] = f"{found['calls_saved']:,} calls by records and cache, this time"
-    lines["time"] = duration(found["seconds"])
-    return lines
-
-
-def _answered(found: Mapping[str, Any], phase: str) -> str:
-    """How many held-out questions a score is of: `n = 9`, or `n = 1 of 4`."""
-    rows, given = found[phase]["counts"]["rows"], found["settings"]["validation"]
-    return f"n = {rows:,}" + (f" of {given:,}" if rows < given else "")
 
 
 def verdict_on(
@@ -177,6 +171,8 @@ def compilation_in(folder: Path | None) -> Compilation | None:
     result = None if folder is None else (read_object(folder / COMPILE) or {}).get("result")
     if folder is None or not isinstance(result, dict):
         return None
-    known = {one.name for one in fields(Compilation)}
-    found = {name: value for name, value in result.items() if name in known}
-    return Compilation(**{**found, "folder": folder})  # where it is now, whatever the file calls it
+    names = {one.name for one in fields(Compilation)}
+    values = {name: value for name, value in result.items() if name in names}
+    return Compilation(
+        **{**values, "folder": folder}
+    )  # where it is now, whatever the file calls it

@@ -1,148 +1,117 @@
-"""The arms of a controlled comparison as programs: the team under other conditions, and one agent
-in its place.
+"""The arms of controls as programs: the team's agents under other conditions, and one agent in
+their place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 import dspy
 
-from ...modules.agents.exchange import Exchange
-from ...modules.agents.seat import Seat
+from ...modules.agents.exchange import Exchange, Hear
 from ...modules.agents.transcript import Task, Turn
 from ...modules.base.calls import ASKER
 from ...modules.protocols.program import Program, SeatTurns, prediction_of
+from ...modules.protocols.single import SingleAgent
 from ...modules.reading.voting import vote_among
-from ...signatures.controls import ROUNDS, OneContext
+from ...signatures.controls import ONE_CONTEXT
 from .dialogues import FIRST, Dialogues
 
+SELF_CONSISTENT, THINKING, ONE = "self_consistency", "thinking", "one_context"
 ARMS: Mapping[str, str] = {
     FIRST: "each agent answers afresh, hearing nobody, since it spoke in turn",
     "isolated": "each agent answers again, seeing only what it said itself",
     "placebo": "each agent answers again, shown what peers said about another question",
     "stance": "each agent answers again, shown only the bare answers of its peers",
-    "one_context": "one call plays all agents",
-    "self_consistency": "one agent, asked as often as the team's bill pays for",
-    "thinking": "one agent that thinks for as many tokens as the team did",
+    ONE: "one call plays all agents",
+    SELF_CONSISTENT: "one agent, asked as often as the team's bill pays for",
+    THINKING: "one agent that thinks for as many tokens as the team did",
 }
-BESIDE = ("stance", "one_context", "self_consistency", "thinking")
+BESIDE = ("stance", ONE, SELF_CONSISTENT, THINKING)
 """Those that stand beside the path, and can be left out."""
 
 
-class TeamArm(Program):
-    """One arm over a team: asked as the team is, and described by the arm, the team and the
-    record.
+def exchange_of(team: Program) -> Exchange:
+    """What a team declares. Raises LookupError for one that does not."""
+    if (exchange := team.exchange()) is None:
+        raise LookupError("its protocol does not say in exchange() how its agents answer again")
+    return exchange
+
+
+class AnsweringAgain(Program):
+    """The team from its first answers on, its agents shown what the arm lets them hear; the arm
+    `first` asks for fresh first answers alone.
     """
 
-    def __init__(self, arm: str, team: Program, about: Mapping[str, Any]) -> None:
+    def __init__(self, arm: str, team: Program, dialogues: Dialogues, **about: Any) -> None:
         super().__init__()
-        self.arm, self.team, self.about = arm, team, dict(about)
+        self.arm, self.team, self.dialogues, self.about = arm, team, dialogues, about
         self.prompt_layout, self.verbatim = team.prompt_layout, team.verbatim
 
     def describe(self) -> dict[str, Any]:
         return {"program": f"controls {self.arm}", "team": self.team.describe(), **self.about}
 
-
-class AnsweringAgain(TeamArm):
-    """The team from its first answers on, its agents shown what the arm lets them hear; `first`
-    asks for fresh first answers alone.
-    """
-
-    def __init__(
-        self,
-        arm: str,
-        team: Program,
-        exchange: Exchange,
-        dialogues: Dialogues,
-        about: Mapping[str, Any],
-    ) -> None:
-        super().__init__(arm, team, about)
-        self.dialogues, self.stances = dialogues, exchange.stances
-        told = exchange.turns or [(seat, 1, 1) for seat in team.seats().values()]
-        self.spoken = [(seat.name, low, high) for seat, low, high in told]
-
     def turns(self) -> list[SeatTurns]:
-        """Agents whose first answers agree do not go on; of fresh ones nobody knows yet."""
-        seats = {seat.name: seat for seat in self.team.seats().values()}
+        """Agents whose first answers agree do not go on; of fresh answers nobody knows that yet."""
+        exchange, firsts = exchange_of(self.team), self.dialogues.first.values()
+        told = exchange.turns or [(seat, 1, 1) for seat in self.team.seats().values()]
         if self.arm == FIRST:
-            return [(seats[name], 1, 1) for name, _, _ in self.spoken]
-        share = self.dialogues.contested()
-        return [(seats[name], share * low, share * high) for name, low, high in self.spoken]
+            return [(seat, 1, 1) for seat, _, _ in told]
+        differing = [len({turn.answer for turn in turns}) > 1 for turns in firsts]
+        share = 1.0 if exchange.first is not None else fmean(differing)
+        return [(seat, share * low, share * high) for seat, low, high in told]
 
     async def solve(self, task: Task) -> dspy.Prediction:
-        name = ASKER.get().question or task.key
-        exchange = self.team.exchange()
-        assert exchange is not None
-        assert exchange.again is not None
-        if self.arm == FIRST:
-            assert exchange.first is not None
+        name, exchange = ASKER.get().question or task.key, exchange_of(self.team)
+        if self.arm == FIRST and exchange.first is not None:
             turns = await exchange.first(task)
-        elif name not in self.dialogues.first:  # its first answers failed
-            turns = []
+        elif exchange.again is not None and name in self.dialogues.first:
+            steps = [turn for turn in self.dialogues.turns[name] if turn.step is not None]
+            recorded = [*self.dialogues.first[name], *steps]
+            turns = await exchange.again(task, recorded, self._hear(name))
         else:
-            first = self.dialogues.first[name]
-            recorded = [turn for turn in self.dialogues.turns[name] if turn.step is not None]
-            turns = await exchange.again(task, [*first, *recorded], self._hear(name))
-        last = self.dialogues.ends(turns)[1]
-        vote = vote_among([turn.answer for turn in last], task.kind)
-        return prediction_of(task, vote.answer, "majority", turns)
+            raise LookupError("there are no first answers to go on from")
+        last = [turn.answer for turn in self.dialogues.ends(turns)[1]]
+        return prediction_of(task, vote_among(last, task.kind).answer, "majority", turns)
 
-    def _hear(self, name: str) -> Any:
+    def _hear(self, name: str) -> Hear:
         """What an agent is shown of turns in this arm, over the question of that id."""
-        elsewhere: Sequence[Turn] = ()
-        if self.arm == "placebo":
-            elsewhere = self.dialogues.elsewhere(name, self.about["seed"])
-
-        def shown(turn: Turn) -> Turn | None:
-            if self.arm == "stance":
-                return replace(turn, text="")
-            return _in_its_place(turn, elsewhere)  # nothing where the arm is isolated
+        placebo = self.arm == "placebo"
+        elsewhere = self.dialogues.elsewhere(name, self.about["seed"]) if placebo else ()
 
         def hear(agent: str, turns: Sequence[Turn]) -> list[Turn]:
-            heard = (turn if turn.agent == agent else shown(turn) for turn in turns)
-            return [turn for turn in heard if turn is not None]
+            heard: list[Turn] = []
+            for turn in turns:
+                if turn.agent == agent:
+                    heard.append(turn)
+                elif self.arm == "stance":
+                    heard.append(replace(turn, text=""))
+                else:
+                    heard += _in_its_place(turn, elsewhere)
+            return heard
 
         return hear
 
 
-def _in_its_place(turn: Turn, elsewhere: Sequence[Turn]) -> Turn | None:
+def _in_its_place(turn: Turn, elsewhere: Sequence[Turn]) -> list[Turn]:
     """What the same agent said elsewhere in the same round, or in the last one before it."""
     own = [one for one in elsewhere if (one.agent, one.step) == (turn.agent, turn.step)]
-    if not own:
-        return None
-    other = next((one for one in reversed(own) if one.round <= turn.round), own[0])
-    return replace(other, round=turn.round)
+    before = [one for one in own if one.round <= turn.round]
+    return [replace(other, round=turn.round) for other in [*own[:1], *before][-1:]]
 
 
-class PlayingAll(TeamArm):
-    """One call that plays all agents of a team."""
-
-    def __init__(
-        self, arm: str, team: Program, members: Sequence[str], about: Mapping[str, Any]
-    ) -> None:
-        super().__init__(arm, team, about)
-        seats = {seat.name: seat for seat in team.seats().values()}
-        roles = {name: seats[name] for name in members if name in seats}
-        first = next(iter(roles.values()))
-        self.seat = Seat(arm, OneContext, lm=first.predict.lm, sampling=first.predict.config)
-        self.notes: list[dict[str, Any]] = [
-            _told(name, " ".join(seat.predict.signature.instructions.split()))
-            for name, seat in roles.items()
-        ]
-        if rounds := getattr(team, "max_rounds", None):
-            self.notes.append(_told(ROUNDS, f"at most {rounds}"))
-
-    def turns(self) -> list[SeatTurns]:
-        return [(self.seat, 1, 1)]
-
-    async def solve(self, task: Task) -> dspy.Prediction:
-        turn = await self.seat.ask(task, notes=self.notes)
-        return prediction_of(task, turn.answer, "single", [turn])
-
-
-def _told(title: str, text: str) -> dict[str, Any]:
-    """A note that the agent may follow."""
-    return {"title": title, "text": text, "advice": True}
+def one_context(team: Program, members: Sequence[str]) -> SingleAgent:
+    """One agent that plays all agents of a team in one reply."""
+    seats = {seat.name: seat for seat in team.seats().values() if seat.name in members}
+    roles = {
+        name: " ".join(one.predict.signature.instructions.split()) for name, one in seats.items()
+    }
+    first, rounds = next(iter(seats.values())).predict, getattr(team, "max_rounds", 1)
+    told = ONE_CONTEXT.format(
+        rounds="1 round" if rounds == 1 else f"{rounds} rounds or until they agree",
+        speakers="\n".join(f"{name}: {text}" for name, text in roles.items()),
+    )
+    return SingleAgent("cot", prompts={"cot": told}, lm=first.lm, sampling=first.config)

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
-from typing import Any, cast
 
-from ...modules.agents.transcript import Turn
 from ...modules.base.calls import ROLLOUTS, Rollouts, bound
 from ...modules.base.errors import UserError
-from ...modules.base.usage import Usage, UsageFields
-from ...modules.reading.row import ResultRow, taken
 from ..base.budget import BudgetSpent
 from ..base.journal import write_json
 from ..base.request import entry
@@ -21,25 +16,23 @@ from ..comparison.match_budget import run_match
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import carry_out
 from ..evaluation.repeats import ROLLOUTS_EACH
-from ..plots.controls import waterfall_plot
 from ..runs.manifest import RunFolder
-from ..runs.rows import RESULTS, read_rows
-from ..tracking.run import Run, disk_errors, running
-from .arms import ARMS
-from .dialogues import FIRST, Marker, levels_of
-from .outcome import CONTROLS, RESULT, Controls, ControlsResult, result_of
+from ..runs.rows import RESULTS
+from ..tracking.run import disk_errors, running
+from .arms import ARMS, SELF_CONSISTENT
+from .dialogues import FIRST, levels_of, unpaid_turns
+from .outcome import CONTROLS, RESULT, Controls, measure_gain
 from .plan import ControlsPlan, plan_controls
 from .request import ControlsRequest
 
-WATERFALL = "waterfall.png"
 OWN_ROLLOUTS = 100
 """Arms are samples of their own: their rollouts lie beyond those of so many repeats."""
 
 FOLDER = RunFolder(
-    "comparison of arms",
+    "set of controls",
     CONTROLS,
     {"recorded": "its recorded answers differ", "seed": "its seed differs"},
-    {RESULTS: "an evaluation", "contest.json": "a contest", "compile.json": "a compilation"},
+    {RESULTS: "an evaluation"},
 )
 
 
@@ -64,109 +57,51 @@ def carry_out_controls(
     plan: ControlsPlan, show: Callable[[Controls], None] | None = None
 ) -> Controls:
     """Do what was planned. `show` gets the result before it is sent to the tracking store."""
-    request, about = plan.request, plan.about()
+    about, how = plan.about(), plan.request.named("cache", "budget")
     with (
-        running(
-            FOLDER,
-            about,
-            plan.out,
-            cache=request.cache,
-            budget=request.budget,
-            engines=plan.engines,
-        ) as run,
+        running(FOLDER, about, plan.out, engines=plan.engines, **how) as run,
         disk_errors(run.folder),
     ):
         write_json(run.folder / CONTROLS, {**about, RESULT: None})
-        if request.tracking:
+        if plan.request.tracking:
             run.track(CONTROLS)
-        arms, notes, stopped = _asked(plan)
-        result = _result(plan, run, arms, notes, stopped)
-        write_json(run.folder / CONTROLS, {**about, RESULT: result})
-        waterfall_plot(result, run.folder / WATERFALL)
-        found = Controls(run.folder, result, (plan.run, run.keep))
-        run.end(partial(show, found) if show is not None and not stopped else None)
+        scale = plan.metric.scale
+        unit = (1.0 if scale.high is None else scale.high) - (scale.low or 0.0)
+        found = Controls(run.folder, left_out=plan.dialogues.left_out, rate=scale.rate is not False)
+        found.agents, found.notes = [*plan.dialogues.members], [f"{one}." for one in plan.remarks]
+        arms = _asked(plan, found)
+        rows = {name: {row["id"]: row for row in one.rows} for name, one in arms.items()}
+        for name, answered in rows.items():
+            if failed := sum(row["error"] is not None for row in answered.values()):
+                found.notes.append(f"{name}: {counted(failed, 'failed question')} left out.")
+        measure_gain(found, levels_of(plan.dialogues, rows, plan.metric), unit)
+        paid = run.books.paid
+        found.calls, found.cost_usd = paid.calls, paid.cost_usd
+        write_json(run.folder / CONTROLS, {**about, RESULT: found.to_dict()})
+        if not found.empty:
+            found.plot(run.folder / "waterfall.png")
+        run.end(partial(show, found) if show is not None and not found.stopped else None)
     return found
 
 
-def _asked(plan: ControlsPlan) -> tuple[dict[str, Evaluation], list[str], str | None]:
-    """The evaluation of each arm, notes on arms that ended without one, and why it stopped."""
+def _asked(plan: ControlsPlan, found: Controls) -> dict[str, Evaluation]:
+    """The evaluation of each arm, until the budget is spent, which `found` then notes."""
     arms: dict[str, Evaluation] = {}
-    notes: list[str] = []
-    stopped: str | None = None
     for place, name in enumerate(ARMS):
-        own = Rollouts((OWN_ROLLOUTS + place) * ROLLOUTS_EACH)
-        with bound(ROLLOUTS, own):
-            try:
-                if name in plan.arms:
-                    arms[name] = carry_out(plan.arms[name])
-                    stopped = arms[name].summary.stopped
-                elif name == "self_consistency" and plan.match is not None:
+        with bound(ROLLOUTS, Rollouts((OWN_ROLLOUTS + place) * ROLLOUTS_EACH)):
+            if name in plan.arms:
+                arms[name] = carry_out(plan.arms[name])
+                found.stopped = arms[name].summary.stopped
+            elif name == SELF_CONSISTENT and plan.match is not None:
+                try:
                     arms[name] = run_match(plan.match)
-            except BudgetSpent as problem:
-                if plan.request.budget is not None:
-                    stopped = str(problem)
-                notes.append(f"{name}: {problem}.")
-            except UserError as problem:
-                if name != "self_consistency":
-                    raise
-                notes.append(f"{name}: {problem}.")
-        if name == FIRST and name in arms:
-            _branch_from_fresh(plan, arms[name])
-        if stopped:
+                except (BudgetSpent, UserError) as problem:
+                    found.notes.append(f"{name}: {problem}.")
+                    if plan.request.budget is not None and isinstance(problem, BudgetSpent):
+                        found.stopped = str(problem)
+        if name == FIRST and name in arms:  # the others go on from these
+            fresh = (row for row in arms[name].rows if row["error"] is None)
+            plan.dialogues.first = {row["id"]: unpaid_turns(row) for row in fresh}
+        if found.stopped:
             break
-    return arms, notes, stopped
-
-
-def _branch_from_fresh(plan: ControlsPlan, fresh: Evaluation) -> None:
-    """Let the other arms go on from fresh first answers in place of the recorded ones."""
-    plan.dialogues.first = {
-        row["id"]: [replace(Turn.of(turn), usage=Usage()) for turn in row["transcript"]]
-        for row in fresh.rows
-        if row["error"] is None
-    }
-
-
-def _result(
-    plan: ControlsPlan,
-    run: Run[Any],
-    arms: dict[str, Evaluation],
-    notes: list[str],
-    stopped: str | None,
-) -> ControlsResult:
-    rows: dict[str, dict[str, ResultRow]] = {}
-    usages: dict[str, UsageFields] = {}
-    for name, evaluation in arms.items():
-        rows[name] = {row["id"]: row for row in read_rows(evaluation.folder / RESULTS)}
-        takes = Usage()
-        for row in rows[name].values():
-            takes.add(taken(row))
-        usages[name] = takes.to_dict()
-    scale = plan.metric.scale
-    ends = (scale.low or 0.0, 1.0 if scale.high is None else scale.high)
-    levels = levels_of(plan.dialogues, rows, Marker(plan.metric))
-    measured = result_of(levels, usages, unit=ends[1] - ends[0], rate=scale.rate is not False)
-    for name, found in rows.items():
-        if failed := sum(row["error"] is not None for row in found.values()):
-            notes.append(f"{name}: {counted(failed, 'failed question')} left out.")
-    notes += [f"{line}." for line in plan.not_asked]
-    if plan.dialogues.left_out:
-        left_out = counted(plan.dialogues.left_out, "row")
-        notes.append(f"{left_out} without a whole dialogue left out.")
-    empty: dict[str, Any] = {"levels": {}, "parts": {}, "arms": {}}
-    nothing = dict.fromkeys(("value", "low", "high"))
-    return cast(
-        ControlsResult,
-        {
-            **empty,
-            "talk": nothing,
-            "total": nothing,
-            "unit": "points",
-            "sentence": "",
-            **measured,
-            "left_out": plan.dialogues.left_out,
-            "agents": plan.dialogues.members,
-            "notes": notes,
-            "paid": run.books.paid.to_dict(),
-            "stopped": stopped,
-        },
-    )
+    return arms

@@ -100,21 +100,21 @@ async def answer_row(
             except FatalCallError:
                 raise
             except LMError as problem:
-                said = without_keys(said_by(problem), seated_lms(program))
+                reason = without_keys(said_by(problem), seated_lms(program))
                 if pauses and isinstance(problem, _ENDPOINT):
-                    raise EndpointDown(said) from None
+                    raise EndpointDown(reason) from None
                 if isinstance(problem, _HOPELESS):  # of an LM that is not ours
                     raise UserError(
-                        f"the LM cannot be used ({said}): check its name and key"
+                        f"the LM cannot be used ({reason}): check its name and key"
                     ) from None
-                row = error_row(question, said, usage.to_dict(), time.monotonic() - began)
+                row = error_row(question, reason, usage.to_dict(), time.monotonic() - began)
             except Exception as problem:
                 if isinstance(problem, UserError) and not isinstance(program, Foreign):
                     raise  # such as an index that is not there: all questions would meet it
-                said = without_keys(
+                reason = without_keys(
                     f"{type(problem).__name__}: {said_by(problem)}", lms_in(program)
                 )
-                row = error_row(question, said, usage.to_dict(), time.monotonic() - began)
+                row = error_row(question, reason, usage.to_dict(), time.monotonic() - began)
         if refused and isinstance(program, Foreign):
             # whatever it made of that, its answer is not the one it would have given
             raise refused[0]
@@ -173,8 +173,8 @@ def lms_in(program: Program, language_model: Any = None) -> list[Any]:
     """
     own = [predictor.lm for predictor in predictors_of(program).values()]
     held = _held_by(program.module) if isinstance(program, Foreign) else ()
-    known = (*seated_lms(program), *own, *held, language_model, dspy.settings.lm)
-    return [lm for lm in known if isinstance(lm, dspy.BaseLM)]
+    candidates = (*seated_lms(program), *own, *held, language_model, dspy.settings.lm)
+    return [lm for lm in candidates if isinstance(lm, dspy.BaseLM)]
 
 
 def _held_by(module: Any) -> list[Any]:

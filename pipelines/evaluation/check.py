@@ -33,13 +33,13 @@ def noted(program: Program, questions: Sequence[Question], lm: Any = None) -> li
 
     Raises UserError for a field that a program of the user's own needs and a question lacks.
     """
-    found = program.check(questions) if isinstance(program, Foreign) else []
+    warnings = program.check(questions) if isinstance(program, Foreign) else []
     if program.wording() and any(
         getattr(profile_of(seat.predict.lm or lm), "layout", "") == "plain"
         for seat in program.seats().values()
         if isinstance(seat, Seat)
     ):
-        found.append(
+        warnings.append(
             "an untuned LM is asked in plain text, without instructions: prompts and "
             "prompt_layout change "
             "nothing in what it is asked"
@@ -51,12 +51,12 @@ def noted(program: Program, questions: Sequence[Question], lm: Any = None) -> li
         if isinstance(seat, Seat) and seat.adapter is None
     ]
     if adapter is not None and passing:
-        found.append(
+        warnings.append(
             f"DSPy is set to the {type(adapter).__name__}, but folkmoot's seats have an adapter "
             f"of their own "
             f"({', '.join(passing)}): program.seats()[{passing[0]!r}].adapter takes another one"
         )
-    return found
+    return warnings
 
 
 def sampling_left_out(program: Program, lm: Any) -> list[str]:
@@ -81,13 +81,13 @@ def check_concurrency(concurrency: Any) -> None:
 
 def checked(questions: Any) -> list[Question]:
     """The questions. Raises UserError unless all are labelled questions with ids of their own."""
-    found = list(questions)
-    if not found:
+    listed = list(questions)
+    if not listed:
         raise UserError("there are no questions to evaluate: check the data, --split and --limit")
-    data.check_contexts(found)
-    data.check_ids(found)
-    data.check_labelled(found)
-    return found
+    data.check_contexts(listed)
+    data.check_ids(listed)
+    data.check_labelled(listed)
+    return listed
 
 
 def check_engine(

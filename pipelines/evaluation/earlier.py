@@ -10,6 +10,7 @@ from ...modules.base.errors import UserError
 from ...modules.reading.grading import ACCURACY
 from ..base.html import html_result
 from ..base.journal import read_object
+from ..base.run_files import FittedWeights
 from ..base.wording import common_error, counted, percent, used
 from ..runs.lines import (
     bill_line,
@@ -26,7 +27,7 @@ from ..runs.summary import SUMMARY, Summary, summarise
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..tracking.live import Tracking
+    from ..tracking.run import Tracking
 
 DAMAGED_REPORT = (
     "the protocol's report in it is damaged; the same evaluation, run again, writes it anew"
@@ -45,7 +46,7 @@ class Evaluation:
     summary: Summary
     rows: Rows
     seconds: float | None
-    training: dict[str, Any] | None
+    training: FittedWeights | None
 
     def __init__(
         self,
@@ -56,7 +57,7 @@ class Evaluation:
         *,
         program: Any = None,
         seconds: float | None = None,
-        training: dict[str, Any] | None = None,
+        training: FittedWeights | None = None,
     ) -> None:
         self.folder = folder
         self.summary = summary
@@ -157,8 +158,8 @@ class Evaluation:
     @property
     def run_id(self) -> str | None:
         """The evaluation's run in MLflow; None when it has none."""
-        found = self._tracking.run_id if self._tracking else None
-        return found or self.summary.run.get("mlflow_run_id")
+        run_id = self._tracking.run_id if self._tracking else None
+        return run_id or self.summary.run.get("mlflow_run_id")
 
     @property
     def score(self) -> float:
@@ -189,10 +190,10 @@ class Evaluation:
         )
 
 
-def imported_runs(given: Iterable[Any]) -> list[Any]:
+def imported_runs(sources: Iterable[Any]) -> list[Any]:
     """The runs, with those of an import or a contest in place of its folder."""
     runs: list[Any] = []
-    for run in given:
+    for run in sources:
         folder = Path(run).expanduser() if isinstance(run, str | Path) else None
         runs += [run] if folder is None else _runs_below(folder) or [run]
     return runs
@@ -222,8 +223,8 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
     if isinstance(run, Evaluation):
         return run
     if not isinstance(run, str | Path):
-        given = "None" if run is None else f"a {type(run).__name__}"
-        raise UserError(f"a run is {given}: pass an evaluation, or the name of the folder of one")
+        what = "None" if run is None else f"a {type(run).__name__}"
+        raise UserError(f"a run is {what}: pass an evaluation, or the name of the folder of one")
     folder = Path(run).expanduser()
     if not folder.is_dir():
         raise UserError(f"there is no folder {folder}: name one that an evaluation wrote")
@@ -261,9 +262,9 @@ def left_in(folder: Path | None) -> Evaluation | None:
 
 def all_failed(out: Path) -> str:
     """Why a run has no answer at all: the reason that most of its rows share."""
-    found = common_error(read_rows(out / RESULTS))
-    if found is None:
+    common = common_error(read_rows(out / RESULTS))
+    if common is None:
         return f"no question is finished; what there is is kept in {out}"
-    reason, times = found
+    reason, times = common
     why = f"because {reason}" if times > 1 else f"the first because {reason}"
     return f"every question failed, {why}; fix the cause, and --retry-errors asks again"

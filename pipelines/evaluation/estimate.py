@@ -145,16 +145,18 @@ def estimate(
         )
         costs = costs if pilot.cost is None else [pilot.cost * n for n in times]
     ours = bool(turns)
-    told = ours or pilot is not None
+    counted_tokens = ours or pilot is not None
     lanes = min(at_once, concurrency)
     return CostEstimate(
         questions=len(questions),
         calls=(min(least, most), most) if ours else None,
         most_calls=2 * most if ours else None,
-        prompt_tokens=(round(prompts[0]), round(prompts[1])) if told else None,
-        completion_tokens=(round(completions[0]), round(completions[1])) if told else None,
+        prompt_tokens=(round(prompts[0]), round(prompts[1])) if counted_tokens else None,
+        completion_tokens=(round(completions[0]), round(completions[1]))
+        if counted_tokens
+        else None,
         cost_usd=None
-        if unpriced or not told or (pilot is not None and pilot.cost is None and not ours)
+        if unpriced or not counted_tokens or (pilot is not None and pilot.cost is None and not ours)
         else (costs[0], costs[1]),
         unpriced=tuple(unpriced),
         seconds=None
@@ -237,9 +239,11 @@ def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:
     passages.
     """
     fields = seat.predict.signature.input_fields
-    said = max(0.0, depth - 1) / 2 * reply if "discussion" in fields else 0.0
-    found = end * PASSAGES * MAX_EVIDENCE_CHARS / CHARS_PER_TOKEN if "evidence" in fields else 0.0
-    return said + found
+    discussion = max(0.0, depth - 1) / 2 * reply if "discussion" in fields else 0.0
+    passages = (
+        end * PASSAGES * MAX_EVIDENCE_CHARS / CHARS_PER_TOKEN if "evidence" in fields else 0.0
+    )
+    return discussion + passages
 
 
 def estimate_lines(plan: CostEstimate, budget: Any, *, is_rate: bool = True) -> list[str]:

@@ -28,7 +28,7 @@ from ..base.budget import BudgetSpent, room_for_question
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry
-from ..base.run_files import Manifest
+from ..base.run_files import FittedWeights, Manifest
 from ..base.wording import counted, shortened
 from ..lms.foreign import metering
 from ..lms.ledger import LEDGERS, answered_for
@@ -43,8 +43,7 @@ from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
 from ..runs.summary import SUMMARY, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
 from ..tracking.context import caller_place, from_caller, without_autolog
-from ..tracking.live import Tracking
-from ..tracking.run import Run, running
+from ..tracking.run import Run, Tracking, running
 from .answering import CONCURRENCY, answer_row, each_in_turn, useful_concurrency
 from .check import RAY
 from .earlier import Evaluation
@@ -97,23 +96,20 @@ def carry_out(plan: EvaluationPlan, show: Callable[[Evaluation], None] | None = 
         return _evaluated(plan.without_budget(), show, training)
 
 
-def _fit_weights(plan: EvaluationPlan, program: Ensemble) -> dict[str, Any]:
-    """Run the ensemble on training questions by majority, then set its weights from those rows.
-
-    Returns `weights` by member, the number of `questions`, and the `usage` that this took.
-    """
+def _fit_weights(plan: EvaluationPlan, program: Ensemble) -> FittedWeights:
+    """Run the ensemble on training questions by majority, then set its weights from those rows."""
     with program.unweighed():
-        found = _evaluated(plan.on_training(WEIGHTS))
-        if found.summary.stopped:
-            raise BudgetSpent(found.summary.stopped)
-        weights = dict(zip(program.names, program.fit_weights(found.rows), strict=True))
-        return {"weights": weights, "questions": len(plan.train), "usage": found.summary.usage}
+        training = _evaluated(plan.on_training(WEIGHTS))
+        if training.summary.stopped:
+            raise BudgetSpent(training.summary.stopped)
+        weights = dict(zip(program.names, program.fit_weights(training.rows), strict=True))
+        return {"weights": weights, "questions": len(plan.train), "usage": training.summary.usage}
 
 
 def _evaluated(
     plan: EvaluationPlan,
     show: Callable[[Evaluation], None] | None = None,
-    training: dict[str, Any] | None = None,
+    training: FittedWeights | None = None,
 ) -> Evaluation:
     request, began = plan.request, time.monotonic()
     alone = not LEDGERS.get()
@@ -191,7 +187,7 @@ class EvaluationJob:
     traced: TraceFile
     tracking: Tracking
     alone: bool = False  # not part of another run, such as the trial of a study
-    pauses: bool = False  # an endpoint that fails ends the run, and is no question's error
+    pauses: bool = False  # an endpoint that fails ends the run, and no question is blamed
     progress: Callable[[Progress], None] = lambda _: None
     started: float = field(default_factory=time.monotonic)
     stopped: str | None = None  # by a budget
@@ -335,8 +331,7 @@ class EvaluationJob:
             raise UserError(
                 f"stopped after {counted(self.state.errors, 'failed question')}, the last because "
                 f"{row['error']}; finished rows are kept: fix the cause and run the same command "
-                f"with "
-                "--retry-errors"
+                f"with --retry-errors"
             )
 
     def tell(self) -> None:

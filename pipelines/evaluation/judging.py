@@ -37,24 +37,24 @@ def metric_given(metric: Any, judge_lm: Any = None, judge_sample: Any = None) ->
         lm = lm_given(judge_lm)
         if not isinstance(lm, dspy.BaseLM):
             raise UserError(
-                f"judge_lm is a {type(lm).__name__} and no LM: pass fm.lm('…') or its name"
+                f"judge_lm is a {type(lm).__name__}, not an LM: pass fm.lm('…') or its name"
             )
         return JudgeMetric(lm)
-    found = metric_of(metric)
-    for name, given in (("judge_lm", judge_lm), ("judge_sample", judge_sample)):
-        if given is not None and not isinstance(found, JudgeMetric):
+    chosen = metric_of(metric)
+    for name, value in (("judge_lm", judge_lm), ("judge_sample", judge_sample)):
+        if value is not None and not isinstance(chosen, JudgeMetric):
             raise UserError(
-                f"{name} is given, but the metric is {found.name}: take metric='judge', or drop it"
+                f"{name} is given, but the metric is {chosen.name}: take metric='judge', or drop it"
             )
-    return found
+    return chosen
 
 
-def sample_of(given: Any) -> list[Question]:
+def sample_of(source: Any) -> list[Question]:
     """What people graded: anything that `fm.load` takes, with the reference as `answer`, the answer
     that was graded as `given`, and `verdict`, right or wrong. Raises UserError for a row without
     one of these.
     """
-    rows = load(given, kind="open")
+    rows = load(source, kind="open")
     for row in rows:
         if row.answer is None:
             raise UserError(
@@ -90,9 +90,9 @@ async def agreement_with_people(
         return None
 
     with tallied(alone=True), metered() as usage:
-        said = await asyncio.gather(*map(verdict, rows))
+        verdicts = await asyncio.gather(*map(verdict, rows))
     people = [bool(_verdict(row)) for row in rows]
-    pairs = list(zip(rows, said, people, strict=True))
+    pairs = list(zip(rows, verdicts, people, strict=True))
     read = [(one, other) for _, one, other in pairs if one is not None]
     kappa = cohens_kappa(*zip(*read, strict=True), seed=0) if read else Estimate(0.0, 0.0, 0.0)
     return {

@@ -249,12 +249,12 @@ def plan_evaluation(request: EvaluateRequest, *, stored: bool = False) -> Evalua
 
 
 def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, Any]) -> Program:
-    given: Any = request.program
-    if isinstance(given, str | Path):
-        given = program_of(given, sets, make_lm=seating.make)
+    source: Any = request.program
+    if isinstance(source, str | Path):
+        source = program_of(source, sets, make_lm=seating.make)
     elif sets:
         raise UserError("sets are for a program that is named: set them where you make the program")
-    program = program_given(given, request.input_fields())
+    program = program_given(source, request.input_fields())
     if isinstance(program, Foreign) and request.demos:
         raise UserError(
             "--demos are for folkmoot's programs: folkmoot compile gives yours demonstrations"

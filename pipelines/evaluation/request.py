@@ -51,8 +51,7 @@ class EvaluateRequest(Columned, LMs, Repeated, Spending):
             "--data",
             metavar="NAME|FILE",
             help="Labelled questions: a data set's name, a file, or - for standard input; in "
-            "Python also "
-            "what fm.load takes.",
+            "Python also what fm.load takes.",
         ),
     ] = None
     _: KW_ONLY

@@ -30,7 +30,7 @@ from ..comparison.confounds import unread_cause
 from ..evaluation.earlier import DAMAGED_REPORT, Evaluation
 from ..runs.lines import judge_words
 from ..runs.summary import SUMMARY
-from ..tracking.tracker import LOCAL_UI
+from ..tracking.store import LOCAL_UI
 from ..tracking.values import scrubbed, settings_of_run
 from .dialogues import FEW, MOST, Picked, ShownDialogue, pick, shown
 from .plots import BOTTOM, HEIGHT, LEFT, RIGHT, Picture, controls_plots, price_chart, protocol_plots

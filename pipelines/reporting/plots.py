@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ..base.journal import read_object
 from ..comparison.compared import Compared
 from ..comparison.verdict import Verdict
-from ..controls.outcome import HOME, PATH_NOTE, controls_in
+from ..controls.outcome import HOME, controls_in
 from ..plots.controls import waterfall_plot
 from ..plots.protocols import plot_of
 
@@ -180,11 +180,11 @@ def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Pi
 
 def controls_plots(folder: Path) -> list[Picture]:
     """The waterfall of the controls of a run, where its folder has them."""
-    controls = controls_in(folder / HOME)
-    if controls is None or controls.empty:
+    found = controls_in(folder / HOME)
+    if found is None:
         return []
-    draw = partial(waterfall_plot, controls.result)
-    caption = f"{controls.lines()[-1]} {PATH_NOTE}"
+    draw = partial(waterfall_plot, found.levels["first"], found.steps, rate=found.rate)
+    caption = " ".join(found.lines()[-2:])
     return [Picture(wide, caption, _svg(partial(draw, tall=True)))] if (wide := _svg(draw)) else []
 
 

@@ -24,7 +24,7 @@ from ..runs.lines import unmetered_line
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS
 from ..runs.summary import score_words
-from ..tracking.tracker import add_to_runs, trace_pages
+from ..tracking.store import add_to_runs, trace_pages
 from ..tracking.values import scrubbed
 from .page import Folder, RunGroup, ShownRun, page_of, runs_of
 
@@ -179,7 +179,7 @@ def _failure(runs: Sequence[Evaluation]) -> str:
 
 
 def _results(folder: Path) -> list[Folder]:
-    found = []
+    results = []
     for name, kind in FOUND.items():
         if not (folder / name).is_file():
             continue
@@ -189,8 +189,10 @@ def _results(folder: Path) -> list[Folder]:
             raise UserError(
                 f"{folder / name} is damaged: run the {kind} again, or leave the folder out"
             ) from None
-        found.append(Folder(folder, kind, content if isinstance(content, dict) else {"": content}))
-    return found
+        results.append(
+            Folder(folder, kind, content if isinstance(content, dict) else {"": content})
+        )
+    return results
 
 
 def _grouped(

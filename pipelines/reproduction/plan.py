@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,15 +53,15 @@ class NetworkTraining:
     config: NetworkConfig
     settings: TrainingSettings
     preset: str
-    given: dict[str, Any]
+    options: dict[str, Any]
     source: str
     questions: list[Question]
 
 
 @dataclass
 class PlannedRun:
-    """One run of a reproduction, in a folder of its own; `row` is the first one asked for that it
-    is of.
+    """One run of a reproduction, in a folder of its own; `row` is the first of the rows asked for
+    that share it.
     """
 
     row: PublishedRow
@@ -91,6 +92,7 @@ class ReproductionPlan:
     folders: dict[str, Path]
     out: Path
     notes: list[str]
+    warnings: tuple[str, ...] = ()
 
     @property
     def total(self) -> dict[str, Any]:
@@ -124,10 +126,6 @@ class ReproductionPlan:
     @property
     def title(self) -> str:
         return self.selection.table.name
-
-    @property
-    def warnings(self) -> list[str]:
-        return []
 
     @property
     def cost(self) -> tuple[float, float] | None:
@@ -187,13 +185,13 @@ def plan_reproduction(request: ReproduceRequest, *, keyless: bool = False) -> Re
     out = Path(request.out) if request.out else _default_out(paper, request)
     owners = _owners(paper, lms)
     folders = {name: out / owner.paper / owner.table / owner.id for name, owner in owners.items()}
-    made = _Maker(request, lms, prompts_given(request.prompts))
+    made = _Maker(request, lms)
     runs: dict[Path, PlannedRun] = {}
     for row in wanted:
         folder = folders[row.name]
         if folder not in runs:
             runs[folder] = made.run(row, folder)
-    for seat in made.prompts.keys() - made.used:
+    for seat in made.prompts.keys() - made.worded:
         raise UserError(
             f"prompts: no run of {request.spec} has a seat {seat!r}: correct it, or drop it"
         )
@@ -204,68 +202,76 @@ def plan_reproduction(request: ReproduceRequest, *, keyless: bool = False) -> Re
 
 
 class _Maker:
-    """Makes runs; equal samples of questions are read once."""
+    """Makes runs; equal samples of questions are read once. `notes` is what a reader of the figures
+    has to know of data and training.
+    """
 
-    def __init__(
-        self, request: ReproduceRequest, lms: PaperLMs, prompts: Mapping[str, str]
-    ) -> None:
-        self.request, self.lms, self.prompts = request, lms, prompts
-        self.used: set[str] = set()
-        self.samples: dict[tuple[Any, ...], list[Question]] = {}
-        self.warnings: dict[str, None] = {}
-        self.short: dict[str, None] = {}
+    def __init__(self, request: ReproduceRequest, lms: PaperLMs) -> None:
+        self.request, self.lms = request, lms
+        self.prompts = prompts_given(request.prompts)
+        self.worded: set[str] = set()  # the seats that have these prompts
+        self.samples: dict[Sample, list[Question]] = {}
+        self.notes: dict[str, None] = {}
 
     def run(self, row: PublishedRow, folder: Path) -> PlannedRun:
         preset = row.preset
         assert preset is not None
         questions = self.questions(preset.data)
         training = self.training(preset, questions)
-        program = self.program(preset, training)
-        program, lm = self.lms.options(preset).seat(program)
-        settings = self.settings(row, preset, questions, training)
-        run = PlannedRun(row, preset, program, lm, questions, folder, settings, training)
+        program, lm = self.lms.options(preset).seat(self.program(preset, training))
+        settings = {
+            "command": "reproduce",
+            "label": row.name,
+            "paper": row.paper,
+            "models": dict(preset.models),
+            **data.recorded(questions, *self.drawn(preset.data)),
+            "concurrency": self.request.concurrency,
+        }
         if training is None:
             open_run(folder, program, questions, lm, {})  # refused where it holds another run
         else:
-            known = {
-                "lms": lms_of(program, lm),
-                "data_fingerprint": data.fingerprint(training.questions),
+            fingerprint = data.fingerprint(training.questions)
+            settings |= {
+                "train": training.source,
+                "train_fingerprint": fingerprint,
+                "training_preset": training.preset,
             }
-            _TRAINED.earlier(folder, known)
+            about = {"lms": lms_of(program, lm), "data_fingerprint": fingerprint}
+            _TRAINED.earlier(folder, about)
+        run = PlannedRun(row, preset, program, lm, questions, folder, settings, training)
         run.estimate = self.estimate(run)
         return run
 
-    def questions(self, sample: Sample) -> list[Question]:
+    def drawn(self, sample: Sample) -> tuple[str, str, int | None, int | None]:
+        """Name, split, number and seed of the questions, as `load` takes them."""
         limit = sample.most(self.request.limit)
-        key = (sample.name, sample.split, limit, sample.seed)
-        if key not in self.samples:
-            found = self.loaded(sample, limit)
-            data.check_asked(found)
-            if limit is not None and len(found) < limit:
-                self.short[
-                    f"{sample.name} ({sample.split}) has {len(found):,} questions here, not "
-                    f"{limit:,}."
-                ] = None
-            self.samples[key] = found
-        return self.samples[key]
+        return sample.name, sample.split, limit, sample.seed if limit is not None else None
 
-    def loaded(self, sample: Sample, limit: int | None) -> list[Question]:
+    def questions(self, sample: Sample) -> list[Question]:
+        if sample not in self.samples:
+            limit, questions = sample.most(self.request.limit), self.loaded(sample)
+            data.check_asked(questions)
+            if limit is not None and len(questions) < limit:
+                note = f"has {len(questions):,} questions here, not {limit:,}."
+                self.notes[f"{sample.name} ({sample.split}) {note}"] = None
+            self.samples[sample] = questions
+        return self.samples[sample]
+
+    def loaded(self, sample: Sample) -> list[Question]:
         """The questions of a sample; for a plan alone, questions like them where they are not here.
 
         Such a plan knows their number from the catalogue, and their length from questions of the
         same kind that are shipped.
         """
         try:
-            return data.load(
-                sample.name, sample.split, limit, sample.seed if limit is not None else None
-            )
+            return data.load(*self.drawn(sample))
         except UserError:
             spec = find(sample.name)
-            known = spec.splits.get(spec.split(sample.split)) if spec else None
-            if not self.lms.keyless or spec is None or known is None:
+            size = spec.splits.get(spec.split(sample.split)) if spec else None
+            if not self.lms.keyless or spec is None or size is None:
                 raise
-        count = min(known, limit or known)
-        self.short[
+        count = min(size, sample.most(self.request.limit) or size)
+        self.notes[
             f"{sample.name} ({sample.split}) is not here: the plan counts {count:,} questions as "
             "long as the shipped ones of their kind."
         ] = None
@@ -276,62 +282,34 @@ class _Maker:
 
     def program(self, preset: Preset, training: NetworkTraining | None) -> Program:
         """The preset's program with the user's prompts."""
-        told = dict(preset.program)
-        if training is not None:
-            program: Program = fresh_network(training.config)
-        else:
-            if self.request.environment and "environment" in told:
-                told["environment"] = self.request.environment
-            program = program_of(told)
+        spec = dict(preset.program)
+        if self.request.environment and "environment" in spec:
+            spec["environment"] = self.request.environment
+        program: Program = fresh_network(training.config) if training else program_of(spec)
         meant = {meant_for(seat, self.prompts) for seat in program.seats()}
-        if mine := {name: text for name, text in self.prompts.items() if name in meant}:
-            program.word(mine)
-        self.used |= mine.keys()
+        if own := {name: text for name, text in self.prompts.items() if name in meant}:
+            program.word(own)
+        self.worded |= own.keys()
         return program
 
     def training(self, preset: Preset, test: Sequence[Question]) -> NetworkTraining | None:
         if preset.train is None or preset.training is None:
             return None
-        embedding, warning = (
-            (self.request.embedding, None) if self.request.embedding else default_embedding()
-        )
+        embedding, warning = self.request.embedding, None
+        if not embedding:
+            embedding, warning = default_embedding()
         questions = self.questions(preset.train)
-        for said in (warning, *check_train(questions, test)):
-            if said:
-                self.warnings[said] = None
-        told = {
-            key: value for key, value in preset.program.items() if key not in ("program", _LAYOUT)
+        for text in (warning, *check_train(questions, test)):
+            self.notes |= {text: None} if text else {}
+        options = {
+            **{k: value for k, value in preset.program.items() if k not in ("program", _LAYOUT)},
+            "seed": preset.train.seed,
+            "embedding": embedding,
         }
-        given = {**told, "seed": preset.train.seed, "embedding": embedding}
-        config, settings = configured(given, preset.training)
+        config, settings = configured(options, preset.training)
         return NetworkTraining(
-            config, settings, preset.training, given, preset.train.name, questions
+            config, settings, preset.training, options, preset.train.name, questions
         )
-
-    def settings(
-        self,
-        row: PublishedRow,
-        preset: Preset,
-        questions: Sequence[Question],
-        training: NetworkTraining | None,
-    ) -> dict[str, Any]:
-        limit = preset.data.most(self.request.limit)
-        seed = preset.data.seed if limit is not None else None
-        settings = {
-            "command": "reproduce",
-            "label": row.name,
-            "paper": row.paper,
-            "models": dict(preset.models),
-            **data.recorded(questions, preset.data.name, preset.data.split, limit, seed),
-            "concurrency": self.request.concurrency,
-        }
-        if training is not None:
-            settings |= {
-                "train": training.source,
-                "train_fingerprint": data.fingerprint(training.questions),
-                "training_preset": training.preset,
-            }
-        return settings
 
     def estimate(self, run: PlannedRun) -> dict[str, Any]:
         """Calls, tokens, cost and time of what is left to do, and what the whole sample can
@@ -355,77 +333,65 @@ class _Maker:
 
 def added(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Forecasts as one; a cost or time that is unknown in one is unknown in the sum."""
-    found: dict[str, Any] = {}
+    total: dict[str, Any] = {}
     for key in ("calls", "prompt_tokens", "completion_tokens", "cost_usd", "seconds"):
-        known = [(part[key], part.get("times", 1)) for part in parts]
-        if any(value is None for value, _ in known):
-            found[key] = None
-            continue
-        found[key] = [
-            sum(value[0] for value, _ in known),
-            sum(value[1] * times for value, times in known),
-        ]
-    found["unpriced"] = list(dict.fromkeys(name for part in parts for name in part["unpriced"]))
-    return found
+        ends = [(part[key], part.get("times", 1)) for part in parts]
+        total[key] = None
+        if all(value is not None for value, _ in ends):
+            low, high = (sum(value[0] for value, _ in ends), sum(v[1] * n for v, n in ends))
+            total[key] = [low, high]
+    total["unpriced"] = list(dict.fromkeys(name for part in parts for name in part["unpriced"]))
+    return total
 
 
 def _wanted(selection: Selection) -> list[PublishedRow]:
     """The rows that are run: those selected, and those that selected ones are computed from."""
-    found: dict[str, PublishedRow] = {}
-    for row in selection.rows:
-        for one in selection.paper.sources(row) if row.derive else [row]:
-            if one.preset is not None:
-                found.setdefault(one.name, one)
-    return list(found.values())
+    rows = (
+        one
+        for row in selection.rows
+        for one in (selection.paper.sources(row) if row.derive else [row])
+    )
+    return list({one.name: one for one in rows if one.preset is not None}.values())
 
 
 def _owners(paper: Paper, lms: PaperLMs) -> dict[str, PublishedRow]:
     """Of each row of a paper, the first one that runs the same: the two share a folder."""
     first: dict[str, PublishedRow] = {}
-    found: dict[str, PublishedRow] = {}
+    owners: dict[str, PublishedRow] = {}
     for row in paper.rows():
         if row.preset is None:
             continue
-        try:
-            seats = lms.seats(row.preset)
-        except (
-            UserError
-        ):  # a model without a stand-in; where the row is wanted, it has been named by now
-            continue
-        found[row.name] = first.setdefault(identity(row.preset, seats), row)
-    return found
+        with suppress(UserError):  # no stand-in: where the row is wanted, that has been named
+            owners[row.name] = first.setdefault(identity(row.preset, lms.seats(row.preset)), row)
+    return owners
 
 
 def _default_out(paper: Paper, request: ReproduceRequest) -> Path:
     """One folder for each choice of LMs and limit: a later table of the paper finds the runs it
     shares.
     """
-    known = [request.lm, request.api_base, request.limit, request.environment, request.embedding]
-    known += [request.max_tokens, request.answer_form]
-    known += (
-        [json.dumps(prompts, sort_keys=True)] if (prompts := prompts_given(request.prompts)) else []
-    )
-    digest = hashlib.sha256(json.dumps(known, default=str).encode()).hexdigest()
-    return RUNS / f"reproduce-{paper.id}-{digest[:8]}"
+    options = ("lm", "api_base", "limit", "environment", "embedding", "max_tokens", "answer_form")
+    values = [*(getattr(request, option) for option in options), prompts_given(request.prompts)]
+    text = json.dumps(values, default=str, sort_keys=True)
+    return RUNS / f"reproduce-{paper.id}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _notes(
     selection: Selection, request: ReproduceRequest, presets: Sequence[Preset], made: _Maker
 ) -> list[str]:
-    found = [note for note in (selection.paper.note, selection.table.note) if note]
-    found += made.lms.notes(presets)
+    notes = [selection.paper.note or "", selection.table.note or "", *made.lms.notes(presets)]
     if request.environment:
-        found.append(
-            f"Looked up in {request.environment} instead of Wikipedia: what is not there cannot "
-            f"be found."
+        notes.append(
+            f"Looked up in {request.environment} instead of Wikipedia: what is not there cannot be "
+            "found."
         )
     if request.prompts is not None:
-        found.append(
-            f"The instructions of {', '.join(sorted(made.used))} are those that --prompts gives."
+        notes.append(
+            f"The instructions of {', '.join(sorted(made.worded))} are those that --prompts gives."
         )
     if request.limit is not None:
-        found.append(f"At most {request.limit:,} questions a row, drawn with the row's seed.")
-    return [" ".join(note.split()) for note in (*found, *made.short, *made.warnings)]
+        notes.append(f"At most {request.limit:,} questions per row, drawn with the row's seed.")
+    return [" ".join(note.split()) for note in (*notes, *made.notes) if note]
 
 
 def plan_table(planned: ReproductionPlan) -> Table:
@@ -450,23 +416,14 @@ def plan_table(planned: ReproductionPlan) -> Table:
 
 
 def _amounts(expected: dict[str, Any]) -> list[str]:
-    tokens = [
-        prompt + said
-        for prompt, said in zip(
-            expected["prompt_tokens"], expected["completion_tokens"], strict=True
-        )
+    cost, seconds = expected["cost_usd"], expected["seconds"]
+    tokens = map(sum, zip(expected["prompt_tokens"], expected["completion_tokens"], strict=True))
+    return [
+        range_words(expected["calls"]),
+        range_words(tokens),
+        "unknown" if cost is None else f"{cost[0]:.2f} to {cost[1]:.2f} USD",
+        "unknown" if seconds is None else " to ".join(map(duration, seconds)),
     ]
-    cost = (
-        "unknown"
-        if expected["cost_usd"] is None
-        else f"{expected['cost_usd'][0]:.2f} to {expected['cost_usd'][1]:.2f} USD"
-    )
-    time = (
-        "unknown"
-        if expected["seconds"] is None
-        else " to ".join(map(duration, expected["seconds"]))
-    )
-    return [range_words(expected["calls"]), range_words(tokens), cost, time]
 
 
 def range_words(ends: Any) -> str:

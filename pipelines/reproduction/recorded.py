@@ -18,8 +18,7 @@ from ..data.embeddings import Embedder
 from ..programs.networks import default_embedding
 from ..runs.folder import claimed
 from ..runs.outcomes import Outcomes, outcomes_in
-from ..training.recorded import network_of
-from ..training.replay import fingerprint_of, fitted, train_by_replay, with_strategies
+from ..training.replay import fingerprint_of, fitted, network_of, train_by_replay, with_strategies
 from ..training.scores import choices_of, score_of
 from .lines import Line, Reproduction
 from .plots import plots

@@ -21,7 +21,7 @@ from ..runs.folder import claimed
 from ..runs.manifest import made_with
 from ..runs.summary import SUMMARY
 from ..tracking.context import ABOVE
-from ..tracking.live import Tracking
+from ..tracking.run import Tracking
 from ..training.live import live
 from .lines import Line, Reproduction, table_page
 from .measures import derived, lost_counts, measured
@@ -88,11 +88,11 @@ def reproduce_as_planned(
         except BaseException:
             tracking.stop("FAILED")
             raise
-        found = reproduced_so_far(planned, stopped or failed, failed is not None)
-        tracking.end(partial(show, found) if show is not None and interrupt is None else None)
+        done = reproduced_so_far(planned, stopped or failed, failed is not None)
+        tracking.end(partial(show, done) if show is not None and interrupt is None else None)
         if interrupt is not None:
             raise interrupt
-    return found
+    return done
 
 
 def reproduced_so_far(
@@ -106,12 +106,12 @@ def reproduced_so_far(
     # A budget is an error where it leaves no result.
     empty = failed or bool(stopped and not planned.begun)
     pictures = plots(selection.table, everything, planned.folders, folder)
-    found = Reproduction(
+    done = Reproduction(
         selection.table.name, planned.out, shown, planned.notes, pictures, stopped, empty
     )
-    shown_as = {"page": table_page(found), "rows": [line.to_dict() for line in everything]}
-    write_json(folder / TABLE, {**found.to_dict(), **shown_as})
-    return found
+    shown_as = {"page": table_page(done), "rows": [line.to_dict() for line in everything]}
+    write_json(folder / TABLE, {**done.to_dict(), **shown_as})
+    return done
 
 
 def lines(planned: ReproductionPlan, rows: Iterable[PublishedRow]) -> list[Line]:
@@ -124,14 +124,14 @@ def lines(planned: ReproductionPlan, rows: Iterable[PublishedRow]) -> list[Line]
             opened[folder] = earlier(folder) if has_rows(folder) else None
         return opened[folder] if folder is not None else None
 
-    found: list[Line] = []
+    all_lines: list[Line] = []
     for row in rows:
         sources = planned.selection.paper.sources(row) if row.derive else [row]
         distinct = {planned.folders.get(source.name): run_of(source) for source in sources}
         runs = [run for run in distinct.values() if run is not None]
         missing = len(distinct) - len(runs)
-        found += [_line(row, figure, runs, missing) for figure in row.figures]
-    return found
+        all_lines += [_line(row, figure, runs, missing) for figure in row.figures]
+    return all_lines
 
 
 def _line(row: PublishedRow, figure: Figure, runs: Sequence[Evaluation], missing: int) -> Line:
@@ -197,7 +197,7 @@ def _evaluated(one: PlannedRun, request: ReproduceRequest) -> Evaluation:
             one.training.settings,
             one.folder,
             preset=one.training.preset,
-            options=one.training.given,
+            options=one.training.options,
             data=one.training.source,
             parent=ABOVE,
             **shared,

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from ...modules.base.calls import Usage, bound, refusals
 from ..base.budget import ACCOUNTS, Account, Budget, open_account
+from ..base.run_files import LMFields
 from ..lms.ledger import LEDGERS, Ledger
 from ..lms.limits import try_all_again
 from ..lms.store import ACTIVE, ACTIVE_CACHE, CallCache, CallStore, open_cache, write_lms
@@ -63,7 +64,7 @@ def open_books(
     *,
     records: Iterable[Path] = (),
     replayed: Path | None = None,
-    lms: Mapping[str, Any] | None = None,
+    lms: Mapping[str, LMFields] | None = None,
     cache: bool | None = None,
     account: Account | None = None,
     budget: str | Budget | None = None,
@@ -103,8 +104,8 @@ def open_books(
             stores = (*stores, held.enter_context(closing(CallStore(replayed, readonly=True))))
         if budget is not None:
             account = open_account(budget, engines, Books(book).paid if spent is None else spent)
-        known = ACTIVE_CACHE.get() if cache is None else held.enter_context(open_cache(cache))
-        books = Books(book, stores, known, account)
+        call_cache = ACTIVE_CACHE.get() if cache is None else held.enter_context(open_cache(cache))
+        books = Books(book, stores, call_cache, account)
         held.enter_context(books.used((account,) if account else ()))
         yield books
 

@@ -65,7 +65,7 @@ def lms_of(program: Program, lm: Any) -> dict[str, LMFields]:
     """Seat → identity of its LM; `*` is the LM of all seats without one of their own, or, of a
     program without seats, the LM that it finds DSPy set to.
     """
-    found: dict[str, LMFields] = {}
+    identities: dict[str, LMFields] = {}
     seated = {name: seat.predict.lm for name, seat in program.seats().items()}
     for name, own in seated.items() or ([("*", None)] if lm is not None else []):
         used = own or lm
@@ -73,7 +73,7 @@ def lms_of(program: Program, lm: Any) -> dict[str, LMFields]:
             raise UserError(f"no LM is set for the seat {name!r}: pass lm=fm.lm('…')")
         if not isinstance(used, dspy.BaseLM):
             raise UserError(
-                f"the LM of the seat {name!r} is {_short(used)}, no LM: pass lm=fm.lm('…')"
+                f"the LM of the seat {name!r} is {_short(used)}, not an LM: pass lm=fm.lm('…')"
             )
         described: LMFields = lm_identity(used) or {
             "name": used.model,
@@ -82,8 +82,8 @@ def lms_of(program: Program, lm: Any) -> dict[str, LMFields]:
             # Only what is known to hold no secret: headers and client settings may.
             "settings": settings_of(used),
         }
-        found[name if own is not None else "*"] = described
-    return found
+        identities[name if own is not None else "*"] = described
+    return identities
 
 
 def _short(value: Any) -> str:

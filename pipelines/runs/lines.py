@@ -155,8 +155,8 @@ def highlights(report: Mapping[str, Any]) -> dict[str, str]:
 
 def _figure(value: Any) -> str | None:
     if isinstance(value, Mapping):
-        known = isinstance(value.get("value"), int | float) and value.get("low") is not None
-        return percent(cast(ScoreFields, value)) if known else None
+        has_interval = isinstance(value.get("value"), int | float) and value.get("low") is not None
+        return percent(cast(ScoreFields, value)) if has_interval else None
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import platform
 import subprocess
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -69,41 +68,38 @@ class RunFolder:
         """
         path = folder / self.file
         try:
-            known = parsed(read_regular(path))
+            written = parsed(read_regular(path))
         except (FileNotFoundError, NotADirectoryError):
             for name, held in self.others.items():
                 if (folder / name).exists() and (folder / name).stat().st_size:
                     raise UserError(f"{folder} holds {held}: choose another --out") from None
             return {}
-        if known is None:
+        if written is None:
             raise UserError(f"{path} is damaged: choose another --out, or delete the folder")
         now = as_json(about)
         for key, differs in self.same.items():
-            if known.get(key) != now.get(key):
+            if written.get(key) != now.get(key):
                 raise UserError(
                     f"{folder} holds another {self.what} ({differs}): choose another --out, or "
                     f"delete it"
                 )
-        return known
+        return written
 
     @contextmanager
     def opened(self, folder: Path, about: Mapping[str, Any]) -> Iterator[None]:
         """The folder for this process alone; `about` gets the MLflow run of an earlier attempt, or
-        None, and the key by which one is found whose id was not noted before the process was
-        killed.
+        None.
 
         Raises UserError as `earlier` and `claimed`.
         """
         with claimed(folder):
             try:
-                known = self.earlier(folder, about)
+                written = self.earlier(folder, about)
             except OSError as problem:
                 raise unwritable(problem, folder) from None
-            run_id, key = known.get("mlflow_run_id"), known.get("tracking_key")
-            ids = cast(dict[str, Any], about)
-            ids["mlflow_run_id"] = run_id if isinstance(run_id, str) else None
-            ids["tracking_key"] = (
-                key if isinstance(key, str) and key.isalnum() else uuid.uuid4().hex
+            run_id = written.get("mlflow_run_id")
+            cast(dict[str, Any], about)["mlflow_run_id"] = (
+                run_id if isinstance(run_id, str) else None
             )
             yield
 
@@ -157,13 +153,13 @@ def made_with() -> MadeWith:
 @cache
 def versions() -> Mapping[str, str]:
     """The installed version of Python and of every package that can change a result."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return installed
 
 
 def git_commit() -> str | None:

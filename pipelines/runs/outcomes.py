@@ -176,8 +176,8 @@ class Outcomes:
         of.
         """
         arrays = (self.answers, self.correct, self.given)
-        answers, correct, given = (change(cells) for cells in arrays)
-        return replace(self, answers=answers, correct=correct, given=given, **named)
+        answers, correct, present = (change(cells) for cells in arrays)
+        return replace(self, answers=answers, correct=correct, given=present, **named)
 
 
 def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
@@ -229,7 +229,7 @@ def outcomes_in(source: Any) -> Outcomes:
     if rows and all(isinstance(row, str | Path) for row in rows):
         return read_outcomes(rows)
     if not rows or not all(isinstance(row, Mapping) for row in rows):
-        raise UserError("these are no outcomes: give a path, a DataFrame, or rows as dicts")
+        raise UserError("these are not outcomes: give a path, a DataFrame, or rows as dicts")
     return outcomes_from(outcome_of(_texts(row), f"row {n}") for n, row in enumerate(rows, start=1))
 
 
@@ -333,9 +333,9 @@ class _Table:
     def outcomes(self) -> Outcomes:
         shape = (len(self._questions), len(self._agents), len(self._ways) or 1)
         answers, correct = np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=bool)
-        given = np.zeros(shape, dtype=bool)
+        present = np.zeros(shape, dtype=bool)
         for cell, (_, code, right) in self._cells.items():
-            answers[cell], correct[cell], given[cell] = code, right, True
+            answers[cell], correct[cell], present[cell] = code, right, True
         texts = {answer for asked in self._questions.values() for answer in asked.codes}
         closed = texts <= _TRUTHS or all(len(text) == 1 and text.isupper() for text in texts)
         return Outcomes(
@@ -346,7 +346,7 @@ class _Table:
             strategies=tuple(way for way in self._ways if way is not None),
             answers=answers,
             correct=correct,
-            given=given,
+            given=present,
             errors=self.errors,
             repeats=len(self._seen) - len(self._cells),
             options=max(2, len(texts)) if texts and closed else None,
@@ -397,7 +397,7 @@ def _add_results(path: Path, table: _Table) -> None:
         try:
             outcomes = outcomes_of_row(row, run)
         except (TypeError, ValueError, AttributeError) as problem:
-            raise UserError(f"{where} is no result row ({problem!r}): delete the line") from None
+            raise UserError(f"{where} is not a result row ({problem!r}): delete the line") from None
         for outcome in outcomes:
             table.add(outcome, where, row["id"])
 

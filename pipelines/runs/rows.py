@@ -246,7 +246,7 @@ class _RowCheck:
             row = None
         if wrong := row_misfit(row):
             raise UserError(
-                f"{self.path}, line {number}, is no result row ({wrong} is not as it must be): "
+                f"{self.path}, line {number}, is not a result row ({wrong} is not as it must be): "
                 f"delete the "
                 "line and run again"
             )

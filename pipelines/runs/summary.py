@@ -107,16 +107,17 @@ class Summary:
         nothing.
         """
         errors, unreadable = self.counts["errors"], self.counts["unreadable"]
-        said = [counted(errors, "error")] * bool(errors) + [f"{unreadable:,} unreadable"] * bool(
+        parts = [counted(errors, "error")] * bool(errors) + [f"{unreadable:,} unreadable"] * bool(
             unreadable
         )
-        return "".join(f", {each}" for each in said)
+        return "".join(f", {each}" for each in parts)
 
     def to_dict(self) -> dict[str, Any]:
         """The content of `summary.json`; the manifest's fields stand beside the others."""
         fields = asdict(self)
-        manifest = fields.pop("run")
-        return {**fields, **manifest}
+        fields |= fields.pop("run")
+        fields.pop("mlflow_run_id", None)  # which the push notes in the manifest, later
+        return fields
 
     def __float__(self) -> float:
         return self.main["value"]
@@ -306,13 +307,13 @@ class _Tally:
         """The questions that flip between right and wrong, the most often first."""
         if not self.is_rate or self.rows == len(self._questions):
             return []
-        names, found = list(self._questions), list[Flaky]()
+        names, flaky = list(self._questions), list[Flaky]()
         for name, mean, n in zip(names, *self._scored.means_and_counts(), strict=True):
             right = round(mean * n)
             if 0 < right < n:
                 flips = min(right, n - right) / n
-                found.append({"id": name, "repeats": n, "right": right, "flips": flips})
-        return sorted(found, key=lambda one: -one["flips"])
+                flaky.append({"id": name, "repeats": n, "right": right, "flips": flips})
+        return sorted(flaky, key=lambda one: -one["flips"])
 
     def grouped(self) -> dict[str, dict[str, ScoreFields]]:
         return {

@@ -8,11 +8,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from ...modules.base.calls import bound, transcribed
 from ...modules.base.errors import UserError
 from ...modules.base.files import whole_lines
+from ...modules.base.usage import UsageFields
 from ...modules.reading.row import ResultRow, TurnFields
 from ..base.journal import Journal, parsed
 from ..lms.seen import WATCHED, SeenCall
@@ -20,12 +21,34 @@ from .rows import read_rows
 
 TRACES = "traces.jsonl"
 DEFAULT_TRACES = 20
-TURN = "transcript_turn"
-"""Of a call, the place in the row's transcript of the turn that it was made for; None for no turn
-there.
-"""
 
-_FIELDS = ("row", "began", "ended", "calls")
+
+class TracedCall(TypedDict):
+    """An LM call of a traced question. Times are in nanoseconds.
+
+    `turn` is the same number for calls that a seat made at one time; `transcript_turn` is the place
+    in the row's transcript of the turn that it was made for, None for no turn there.
+    """
+
+    turn: int
+    transcript_turn: int | None
+    seat: str | None
+    model: str
+    request: Any
+    text: str | None
+    usage: UsageFields | None
+    began: int
+    ended: int
+    error: str | None
+
+
+class Trace(TypedDict):
+    """A line of `traces.jsonl`: a question's row and LM calls."""
+
+    row: ResultRow
+    began: int
+    ended: int
+    calls: list[TracedCall]
 
 
 def traced_ids(ids: Sequence[str], rate: float | None) -> frozenset[str]:
@@ -70,9 +93,9 @@ class TraceFile:
             return
         path = folder / TRACES
         self._journal = Journal(path, alone=True)
-        known = frozenset(record["row"]["id"] for record, _ in read_traces(path))
-        for row in read_rows(rows) if wanted - known else ():
-            if row["id"] not in known:
+        traced = frozenset(record["row"]["id"] for record, _ in read_traces(path))
+        for row in read_rows(rows) if wanted - traced else ():
+            if row["id"] not in traced:
                 self.keep(row)
 
     @contextmanager
@@ -115,7 +138,9 @@ def _calls(seen: Sequence[SeenCall], transcript: Sequence[TurnFields]) -> list[d
     return [
         {
             "turn": turns.setdefault(id(call.asker), len(turns)),
-            TURN: next((places[id(one)] for one in call.written if id(one) in places), None),
+            "transcript_turn": next(
+                (places[id(one)] for one in call.written if id(one) in places), None
+            ),
             "seat": call.asker.seat,
             "model": call.model,
             "request": call.request,
@@ -129,10 +154,10 @@ def _calls(seen: Sequence[SeenCall], transcript: Sequence[TurnFields]) -> list[d
     ]
 
 
-def read_traces(path: Path, offset: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
+def read_traces(path: Path, offset: int = 0) -> Iterator[tuple[Trace, int]]:
     """The whole lines from a place in the file on, each with the place after it; damaged ones are
     skipped.
     """
     for start, line in whole_lines(path, offset):
-        if (record := parsed(line, _FIELDS)) is not None:
-            yield record, start + len(line)
+        if (record := parsed(line, Trace.__annotations__)) is not None:
+            yield cast(Trace, record), start + len(line)

@@ -28,8 +28,7 @@ from ..programs.resolve import parse_sets, program_of
 from ..programs.seats import Seating
 from ..runs.outcomes import Outcomes, outcomes_in
 from .live import CALLS, check_live
-from .recorded import network_of
-from .replay import check_apart, fitted, idle, with_strategies
+from .replay import check_apart, fitted, network_of, with_strategies
 from .request import TrainRequest
 
 _ONLY_LIVE = (
@@ -190,8 +189,6 @@ def _replay(
     if table.missing:
         answers = f"{table.missing:,} of {table.given.size:,} training answers"
         warnings.append(f"{answers} are missing and count as wrong")
-    if warning := idle(table):
-        warnings.append(warning)
     if errors := table.errors + (tested.errors if tested else 0):
         are = "is" if errors == 1 else "are"
         warnings.append(f"{counted(errors, 'row')} of failed questions {are} left out")

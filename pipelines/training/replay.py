@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ...modules.base.errors import UserError
 from ...modules.network.config import NetworkConfig
 from ...modules.network.selector import Embed
+from ...modules.protocols.strategies import STRATEGIES
 from ...modules.protocols.strategy_network import StrategyNetwork, embedding_of
 from ...modules.reports.network import FEWEST_CLUSTERED, clusters
 from ...optimizers.policy.known_answers import TrainingQuestion
@@ -25,10 +26,8 @@ from ..base.wording import counted
 from ..data.embeddings import Embedder
 from ..plots.network import network_plot
 from ..runs.outcomes import Outcomes
-from .recorded import RecordedNetwork
-from .scores import Fixed, NetworkDraws, Numbers, network_scores, verdict_of
+from .scores import Fixed, NetworkDraws, Numbers, network_scores, network_use, verdict_of
 from .train import Progress, Trained, learn, read_about, training_about, training_folder
-from .use import network_use
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from ...modules.network.state import NetworkState
@@ -36,6 +35,39 @@ if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to im
 SCORES = "scores.json"
 DRAWS = 32
 """How often choices that are sampled are drawn for each test question."""
+
+
+def network_of(
+    state: NetworkState, embed: Embed, strategies: Mapping[str, Any] | None = None, **options: Any
+) -> StrategyNetwork:
+    """The network with this state; a `RecordedNetwork` where nobody can be asked in its ways."""
+    stands_for = dict(strategies or {})
+    if all(name in stands_for or STRATEGIES.find(name) for name in state.config.strategies):
+        return StrategyNetwork(state, embed, strategies=stands_for, **options)
+    nobody = {name: Nobody(state.config.strategies) for name in state.config.strategies}
+    return RecordedNetwork(state, embed, strategies=nobody, **options)
+
+
+class RecordedNetwork(StrategyNetwork):
+    """A network that learned from recorded answers of agents that nobody can ask again.
+
+    It answers nothing: `training.scores` says what it reaches, `state` what it learned.
+    """
+
+
+class Nobody(dspy.Module):  # type: ignore[misc]
+    """A strategy whose answers were recorded, and that cannot be asked."""
+
+    def __init__(self, strategies: tuple[str, ...]) -> None:
+        super().__init__()
+        self.strategies = strategies
+
+    def forward(self, question: str) -> dspy.Prediction:
+        ways = ", ".join(filter(None, self.strategies)) or "agents without strategies"
+        raise UserError(
+            f"this network learned from answers of {ways}, which are not in fm.STRATEGIES: it can "
+            "be scored on outcomes, and cannot be asked"
+        )
 
 
 def train_by_replay(
@@ -204,19 +236,6 @@ def fingerprint_of(outcomes: Outcomes) -> str:
     for values in (outcomes.answers, outcomes.correct, outcomes.given):
         digest.update(np.ascontiguousarray(values).tobytes())
     return digest.hexdigest()
-
-
-def idle(outcomes: Outcomes) -> str | None:
-    """A warning where the outcomes leave nothing to choose: one agent, with one strategy or
-    none.
-    """
-    if len(outcomes.agents) > 1 or len(outcomes.strategies) > 1:
-        return None
-    way = f" with the strategy {outcomes.strategies[0]!r}" if outcomes.strategies else ""
-    return (
-        f"the outcomes are of one agent ({outcomes.agents[0]}){way}, so there is nothing to choose "
-        "between and nothing to learn: give outcomes of several strategies or agents"
-    )
 
 
 def with_strategies(outcomes: Outcomes, wanted: Any) -> Outcomes:

@@ -20,7 +20,7 @@ from optuna.samplers import BaseSampler
 from optuna.trial import FrozenTrial
 
 from ...modules.base.calls import Usage
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, checked_whole
 from ...modules.base.extras import from_extra
 from ...modules.base.files import locked, whole_lines
 from ...modules.reading.metrics import Metric, check_metric, metric_of
@@ -35,12 +35,11 @@ from ..lms.ledger import LEDGER, totals, usage_of
 from ..lms.named import lm_identity
 from ..runs.describe import lms_of
 from ..runs.folder import unwritable
-from .compiled import FEWEST, CompiledPrompts
-from .network import check_networks, halves
+from .learned import CompiledPrompts, check_learning, halves
 from .recovery import Crew
 from .request import SCORE
 from .space import TuneSpace, made_lm
-from .storage import open_storage, safe_url
+from .storage import open_storage
 
 SEARCH_SHARE = 0.8
 """The part of a budget that trials may spend; the rest is kept for the winner's evaluation."""
@@ -76,10 +75,9 @@ class SharedAccount(Account):
         """Take what has been spent from the ledger's lines that are new."""
         for start, line in whole_lines(self.folder / LEDGER, self._read_to):
             self._read_to = start + len(line)
-            if (
-                paid := parsed(line, ("prompt_tokens", "completion_tokens", "cost_usd"))
-            ) is not None:
-                self.spent.add(usage_of(paid))
+            bill = parsed(line, ("prompt_tokens", "completion_tokens", "cost_usd"))
+            if bill is not None:
+                self.spent.add(usage_of(bill))
 
     def _spend(self, usage: Usage) -> None:
         """Leave it to the ledger: whoever pays writes there, and everyone reads it."""
@@ -117,12 +115,13 @@ class Job:
         """
         objectives = [self.metric.name if name == SCORE else name for name in self.objectives]
         measured = ["accuracy", "f1"] if self.metric.default else [self.metric.name]
-        known = [*measured, *(name for name in DIRECTIONS if DIRECTIONS[name] == "minimize")]
+        names = [*measured, *(name for name in DIRECTIONS if DIRECTIONS[name] == "minimize")]
         for name in objectives:
-            if name not in known:
-                raise UserError(f"there is no objective {name!r}: choose among {', '.join(known)}")
-            if objectives.count(name) > 1:
-                raise UserError(f"the objective {name!r} is named twice: keep one of them")
+            if name not in names or objectives.count(name) > 1:
+                raise UserError(
+                    f"there is no objective {name!r}, or it stands twice: choose among "
+                    f"{', '.join(names)}"
+                )
         quality = [name for name in objectives if name in measured]
         if len(quality) != 1:
             raise UserError(f"the objectives need {' or '.join(measured)}, one of them: add it")
@@ -134,19 +133,15 @@ class Job:
             with from_extra("network", "the sampler gp"):
                 import_module("torch")  # with which Optuna models the space
         counts = {"trials": self.trials, "workers": workers, "concurrency": self.concurrency}
-        for what, number, least in [
-            *((what, n, 1) for what, n in counts.items()),
-            ("seed", self.seed, 0),
-        ]:
-            if isinstance(number, bool) or not isinstance(number, int) or number < least:
-                raise UserError(f"{what} is {number!r}: give a whole number from {least} up")
+        for what, number in counts.items():
+            checked_whole(what, number)
+        checked_whole("seed", self.seed, 0)
         for what, questions in (("training", self.train), ("validation", validation)):
             if not questions:
                 raise UserError(f"there are no {what} questions: name some")
             data.check_labelled(questions)
             data.check_contexts(questions)
             data.check_ids(questions)
-        for questions in (self.train, validation):
             check_metric(self.metric, questions)
         if not self.metric.default and self.space.trains:
             raise UserError(
@@ -165,38 +160,23 @@ class Job:
         _, default = self.space.default()
         lms_of(default, self.lm)
         small = self._countable([name for name in objectives if name not in quality])
-        check_networks(self.space, self.train)
-        if self.space.compiles and len(self.train) < FEWEST:
-            raise UserError(
-                f"a study that compiles prompts needs at least {FEWEST} training questions, half "
-                f"for the optimizer and half to score on, and there are {len(self.train)}: give "
-                f"more"
-            )
-        found = replace(self, objectives=[*quality, *small])
-        found._check_optuna(workers)
-        return found
+        check_learning(self.space, self.train)
+        ordered = replace(self, objectives=[*quality, *small])
+        ordered._check_optuna(workers)
+        return ordered
 
     def _check_optuna(self, workers: int) -> None:
-        """Raise UserError for a study, sampler, pruner or callbacks of the user's that cannot be
-        used.
+        """Raise UserError for a study of the user's with other directions or a second storage, and
+        for objects of Optuna's that worker processes cannot get.
         """
-        for what, passed, kind in (
-            ("pruner", self.pruner, BasePruner),
-            ("study", self.own, optuna.Study),
-        ):
-            if passed is not None and not isinstance(passed, kind):
-                raise UserError(f"the {what} is a {type(passed).__name__}: pass one of Optuna's")
-        for one in self.callbacks:
-            if not callable(one):
-                raise UserError(f"{one!r} is not a callback: pass functions of a study and a trial")
         if self.own is not None:
             wanted = [DIRECTIONS.get(name, "maximize") for name in self.objectives]
             has = [direction.name.lower() for direction in self.own.directions]
             if has != wanted:
                 raise UserError(
                     f"the study {self.study!r} is to {' and '.join(has)}, and "
-                    f"{', '.join(self.objectives)} "
-                    f"need directions={wanted}: pass a study with these, or other objectives"
+                    f"{', '.join(self.objectives)} need directions={wanted}: pass a study with "
+                    "these, or other objectives"
                 )
             if self.storage is not None:
                 raise UserError("the study has a storage of its own: leave out storage=")
@@ -205,8 +185,7 @@ class Job:
         ):
             raise UserError(
                 f"{workers} workers are processes, which get no objects of Optuna's: leave out "
-                f"workers=, or "
-                "pass study= and sampler= by name with a storage= and no pruner= and callbacks="
+                "workers=, or pass study= and sampler= by name, without pruner= and callbacks="
             )
 
     @property
@@ -264,14 +243,10 @@ class Job:
         open_account(held, engines_of(self.space, self.lm), totals(self.folder))
         return SharedAccount(held, folder=self.folder)
 
-    def open(self) -> optuna.Study:
-        """The study, made if it is not there. Raises UserError when there is another of its
-        name.
-        """
-        return self.opened()[0]
-
     def opened(self) -> tuple[optuna.Study, Crew]:
-        """The study as `open` gives it, and its workers."""
+        """The study, made if it is not there, and its workers. Raises UserError when there is
+        another study of its name.
+        """
         # For good: a filter that is taken back would also undo those that another thread sets
         # meanwhile.
         optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -287,29 +262,23 @@ class Job:
             directions=[DIRECTIONS.get(name, "maximize") for name in self.objectives],
             load_if_exists=True,
         )
-        known = study.user_attrs.get("identity")
-        mine = self.identity()
-        if known is None:
+        identity = self.identity()
+        is_new = "identity" not in study.user_attrs
+        if (
+            is_new or self.own is not None
+        ):  # a study of the user's outlives an earlier call's folder
             study.set_user_attr("home", self.home)
-            if self.own is None:
-                study.set_metric_names(self.objectives)  # which Optuna's plots show
-            study.set_user_attr("identity", mine)
-            known = mine
-        elif self.own is not None:  # a study outlives the folder of an earlier call
-            study.set_user_attr("home", self.home)
-        differs = next((name for name in mine if known.get(name) != mine[name]), None)
+        if is_new:
+            study.set_user_attr("identity", identity)
+        if is_new and self.own is None:
+            study.set_metric_names(self.objectives)  # which Optuna's plots show
+        earlier = study.user_attrs["identity"]
+        differs = next((name for name in identity if earlier.get(name) != identity[name]), None)
         if differs is not None:
             what = {"train": "training data", "lm": "LM"}.get(differs, differs)
-            if self.own is not None:
-                raise UserError(
-                    f"the study {self.study!r} has trials of another tuning (its {what} "
-                    f"differs): pass "
-                    "another"
-                )
             raise UserError(
-                f"{safe_url(self.storage)} holds another study {self.study!r} (its {what} "
-                f"differs): choose "
-                "another --study or --out"
+                f"the study {self.study!r} has trials of another tuning (its {what} differs): "
+                "choose another --study or --out"
             )
         return study, Crew(study, kept, self.folder / "workers", self.home)
 
@@ -347,7 +316,7 @@ def engines_of(space: TuneSpace, lm: Any) -> list[Any]:
 
 def _lm_name(lm: Any) -> Any:
     """An LM without its address, which may differ from machine to machine."""
-    known = lm_identity(lm)
-    if known is None:
+    identity = lm_identity(lm)
+    if identity is None:
         return getattr(lm, "model", None)
-    return as_json({key: known[key] for key in ("name", "profile", "settings")})
+    return as_json({key: identity[key] for key in ("name", "profile", "settings")})

@@ -21,7 +21,7 @@ from ..lms.named import lm_given
 from ..programs.resolve import parse_sets
 from ..programs.seats import EVERY, Seating, parse_prices
 from .job import Job
-from .network import most_turns
+from .learned import most_turns
 from .request import TuneRequest
 from .space import NOT_COMPILED, OPTIMIZER, PRESET, Recipe, TuneSpace
 from .storage import is_local, safe_url
@@ -88,22 +88,13 @@ class StudyPlan:
         return cost[0] * times, cost[1] * times
 
     def to_dict(self) -> dict[str, Any]:
-        known = (
-            "trials",
-            "sampler",
-            "seed",
-            "out",
-            "study",
-            "workers",
-            "budget",
-            "concurrency",
-            "cache",
-        )
+        names = ("trials", "sampler", "seed", "out", "study", "workers", "budget", "concurrency")
         training = {"most_training_calls": self.most_training} if self.job.space.trains else {}
         if self.job.space.compiles:
             training["most_compiling_calls"] = self.most_compiling
         return {
-            **{name: str(getattr(self.request, name)) for name in known},
+            **{name: str(getattr(self.request, name)) for name in names},
+            "cache": str(self.request.cache),
             "objectives": str(self.job.objectives),
             "storage": safe_url(self.job.storage),
             "most_calls": self.most_calls,
@@ -116,7 +107,7 @@ class StudyPlan:
         """The plan in words."""
         job, (scored, learnt) = self.job, self.job.questions
         estimated, shows = estimate_lines(self.estimate, None, is_rate=job.metric.rate is True)
-        found = [
+        lines = [
             f"{job.trials} trials by {job.sampler_name} for {', '.join(job.objectives)}; "
             f"{len(scored):,} "
             f"questions each, {len(self.validation):,} others for the winner and the default",
@@ -127,16 +118,16 @@ class StudyPlan:
         ]
         if job.space.trains:
             most = f"at most {self.most_training:,} calls per setting"
-            found.insert(1, f"{len(learnt):,} more to train networks on: {most}")
+            lines.insert(1, f"{len(learnt):,} more to train networks on: {most}")
         elif job.space.compiles:
             most = f"at most {self.most_compiling:,} calls per structure"
-            found.insert(1, f"{len(learnt):,} more to compile prompts on: {most}")
+            lines.insert(1, f"{len(learnt):,} more to compile prompts on: {most}")
         if self.request.budget:
             held = "" if is_local(job.storage) else "; machines that join have budgets of their own"
-            found.append(
+            lines.append(
                 f"budget: {self.request.budget}, a fifth of it kept for the validation{held}"
             )
-        return found
+        return lines
 
 
 def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:

@@ -26,7 +26,6 @@ from ...optimizers.structure.search import PLACE
 
 BEAT_SECONDS = 15
 GRACE_SECONDS = 90  # without a beat, after which a worker of another machine counts as dead
-ATTEMPTS = 10  # of a trial whose workers die one after the other
 
 
 def trials_tuned(study: optuna.Study) -> list[FrozenTrial]:
@@ -109,12 +108,12 @@ class Crew:
         say whether there was one.
 
         The setting stays as it was, if it was drawn whole. Nothing is queued for a trial that
-        failed by itself, nor after ATTEMPTS deaths in a row. Called with the lock of `asking`.
+        failed by itself. Called with the lock of `asking`.
         """
         for place, tried in sorted(places_of(self.study).items()):
             last = tried[-1]
             over = any(one.state != TrialState.FAIL for one in tried) or place >= trials
-            if over or "failed" in last.user_attrs or _deaths(tried) >= ATTEMPTS:
+            if over or "failed" in last.user_attrs:
                 continue
             self.queue(place, last.params if "setting" in last.user_attrs else {})
             return True
@@ -141,14 +140,6 @@ class Crew:
 
     def _lock(self, worker: str) -> Path:
         return self.folder / f"{worker}.alive"
-
-
-def _deaths(tried: list[FrozenTrial]) -> int:
-    """How many workers died one after the other, up to the last, with a trial of one place."""
-    deaths = 0
-    for trial in tried:
-        deaths = 0 if "stopped" in trial.user_attrs else deaths + 1
-    return deaths
 
 
 def _is_free(path: Path) -> bool:

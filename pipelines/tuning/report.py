@@ -22,15 +22,6 @@ from ..runs.summary import mean_score
 from .recovery import trials_tuned
 from .worker import scores_of
 
-STATES = {
-    TrialState.COMPLETE: "complete",
-    TrialState.PRUNED: "pruned",
-    TrialState.FAIL: "failed",
-    TrialState.RUNNING: "running",
-    TrialState.WAITING: "waiting",
-}
-
-
 SHOWN_TRIALS = 10
 
 
@@ -57,12 +48,12 @@ class TrialEntry(TypedDict, total=False):
 
 def entries(study: optuna.Study, objectives: Sequence[str]) -> list[TrialEntry]:
     """The trials in the order in which they were made."""
-    found = []
+    table = []
     for trial in trials_tuned(study):
         attrs = trial.user_attrs
-        state = "told" if "told_by" in attrs else STATES[trial.state]
-        if trial.state == TrialState.FAIL and "failed" not in attrs:
-            state = "given back"
+        state = "told" if "told_by" in attrs else trial.state.name.lower()
+        if trial.state == TrialState.FAIL:
+            state = "failed" if "failed" in attrs else "given back"
         entry = TrialEntry(
             trial=trial.number, state=state, place=attrs.get("place"), setting=attrs.get("setting")
         )
@@ -75,19 +66,19 @@ def entries(study: optuna.Study, objectives: Sequence[str]) -> list[TrialEntry]:
             entry["questions"] = attrs["questions"]
             entry["errors"] = sum(score is None for score in scores_of(trial))
             entry["scores"] = _scores(trial, objectives)
-        found.append(entry)
-    return found
+        table.append(entry)
+    return table
 
 
 def _scores(trial: FrozenTrial, objectives: Sequence[str]) -> dict[str, ScoreFields]:
     scores = [score or 0.0 for score in scores_of(trial)]
     n = len(scores)
     is_rate = objectives[0] != "f1" and set(scores) <= {0, 1}
-    found = {objectives[0]: mean_score(scores, is_rate=is_rate)}
-    for name, known in json.loads(trial.user_attrs["took"]).items():
-        ends = {end: known[end] for end in ("low", "high") if end in known}
-        found[name] = cast(ScoreFields, {"value": known[str(n)], **ends, "n": n})
-    return found
+    fields = {objectives[0]: mean_score(scores, is_rate=is_rate)}
+    for name, means in json.loads(trial.user_attrs["took"]).items():
+        ends = {end: means[end] for end in ("low", "high") if end in means}
+        fields[name] = cast(ScoreFields, {"value": means[str(n)], **ends, "n": n})
+    return fields
 
 
 def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry]:
@@ -105,18 +96,15 @@ def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry
             entry["trial"],
         ),
     )
-    known: dict[str, TrialEntry] = {}
+    by_setting: dict[str, TrialEntry] = {}
     for entry in front if len(study.directions) > 1 else front[:1]:
-        known.setdefault(key_of(entry["setting"] or {}), entry)
-    return list(known.values())
+        by_setting.setdefault(key_of(entry["setting"] or {}), entry)
+    return list(by_setting.values())
 
 
 def _best_trials(study: optuna.Study) -> list[FrozenTrial]:
     """Optuna's best trials, without regard to those that the user has made herself."""
-    tuned = trials_tuned(study)
-    if len(tuned) == len(study.get_trials(deepcopy=False)):
-        return study.best_trials
-    tuned = [one for one in tuned if one.state == TrialState.COMPLETE]
+    tuned = [one for one in trials_tuned(study) if one.state == TrialState.COMPLETE]
     apart = optuna.create_study(directions=study.directions)
     apart.add_trials(tuned)
     return [tuned[one.number] for one in apart.best_trials]
@@ -126,12 +114,9 @@ def counts(trials: Sequence[TrialEntry]) -> dict[str, int]:
     """How many trials ended how; `given back` were stopped or lost with their worker, and tried
     again.
     """
-    found = dict.fromkeys(
-        ("complete", "pruned", "told", "failed", "running", "waiting", "given back"), 0
-    )
-    for entry in trials:
-        found[entry["state"]] += 1
-    return found
+    states = ("complete", "pruned", "told", "failed", "running", "waiting", "given back")
+    number = Counter(entry["state"] for entry in trials)
+    return {state: number[state] for state in states}
 
 
 def calls_of(trials: Sequence[TrialEntry], made: int, training: int = 0) -> dict[str, int]:
@@ -156,30 +141,30 @@ def nothing_found(trials: Sequence[TrialEntry]) -> str:
     return f"no trial has finished: in {times:,} of {reasons.total():,}, {reason}"
 
 
-def conclusion(found: Mapping[str, Any] | None, objective: str) -> str:
+def conclusion(validation: Mapping[str, Any] | None, objective: str) -> str:
     """What the validation says of the winner, in a sentence."""
-    if found is None:
+    if validation is None:
         return (
             "the winner is not evaluated on validation questions here: its training score is "
             "optimistic"
         )
-    if found["same"]:
+    if validation["same"]:
         return "no setting was better than the default, which is the winner"
-    if found.get("unread"):
-        return f"{found['unread']}: whether the winner is better than the default is not known"
-    difference = found["difference"]
-    is_rate = found["winner"].get("rate", True)
-    said, low, high = (
+    if validation.get("unread"):
+        return f"{validation['unread']}: whether the winner is better than the default is not known"
+    difference = validation["difference"]
+    is_rate = validation["winner"].get("rate", True)
+    value, low, high = (
         difference_text(difference[end], is_rate) for end in ("value", "low", "high")
     )
-    points, ends = f"{said}{' points' if is_rate else ''}", f"[{low}, {high}]"
+    points, ends = f"{value}{' points' if is_rate else ''}", f"[{low}, {high}]"
     of = (
-        f"on {found['n']:,} questions that no trial saw: {objective} {points} {ends}, p = "
-        f"{found['p']:.3g}"
+        f"on {validation['n']:,} questions that no trial saw: {objective} {points} {ends}, "
+        f"p = {validation['p']:.3g}"
     )
-    if found["outcome"] == A:
+    if validation["outcome"] == A:
         return f"the winner is better than the default {of}"
-    if found["outcome"] == B:
+    if validation["outcome"] == B:
         return f"the winner is worse than the default {of}: keep the default"
     return f"no gain over the default could be shown {of}"
 
@@ -200,30 +185,30 @@ def importances(study: optuna.Study) -> dict[str, float]:
         return {}
 
 
-def study_lines(found: Mapping[str, Any]) -> dict[str, str]:
+def study_lines(report: Mapping[str, Any]) -> dict[str, str]:
     """What a report says, as far as it is worth a line each."""
-    best = found["best"]
+    best = report["best"]
     if best is None:
-        return {"result": found["verdict"]}
+        return {"result": report["verdict"]}
     lines = {"winner": _setting(best["setting"])}
-    if found["validation"]:
-        lines["on validation"] = percent(found["validation"]["winner"])
-        if not found["validation"]["same"]:
-            lines["the default there"] = percent(found["validation"]["default"])
-    lines["result"] = found["verdict"]
-    goal = found["objectives"][0]
+    if report["validation"]:
+        lines["on validation"] = percent(report["validation"]["winner"])
+        if not report["validation"]["same"]:
+            lines["the default there"] = percent(report["validation"]["default"])
+    lines["result"] = report["verdict"]
+    goal = report["objectives"][0]
     lines["in training"] = f"{percent(best['scores'][goal])} (optimistic: the best of many)"
-    if len(found["objectives"]) > 1:
-        for number, entry in enumerate(found["front"], 1):
+    if len(report["objectives"]) > 1:
+        for number, entry in enumerate(report["front"], 1):
             scores = ", ".join(
-                f"{name} {entry['scores'][name]['value']:.4g}" for name in found["objectives"]
+                f"{name} {entry['scores'][name]['value']:.4g}" for name in report["objectives"]
             )
             lines[f"front {number}"] = f"{scores}: {_setting(entry['setting'])}"
-    states = {**found["trials"], "replayed": found["trials"]["told"], "told": 0}
+    states = {**report["trials"], "replayed": report["trials"]["told"], "told": 0}
     lines["trials"] = ", ".join(f"{count} {state}" for state, count in states.items() if count)
-    calls = found["calls"]
+    calls = report["calls"]
     lines["calls"] = f"{calls['made']:,} made by trials, {calls['saved']:,} saved"
-    lines["paid in all"] = used(found["paid"])
+    lines["paid in all"] = used(report["paid"])
     return lines
 
 

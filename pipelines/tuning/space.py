@@ -126,6 +126,7 @@ class Branch:
         elif self.trains:
             program = made(self.spec, self.spec, parameters, TO_TRAIN)
         else:
+            # What the user gave herself may name code of hers, what a file says may not.
             theirs = {key: value for key, value in parameters.items() if key not in self.mine}
             mine = {key: value for key, value in parameters.items() if key in self.mine}
             spec = {PROGRAM: self.spec, **theirs}

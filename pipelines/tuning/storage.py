@@ -114,12 +114,10 @@ def _missing(problem: ImportError, url: str) -> UserError:
 def _why(problem: Exception, url: str) -> str:
     """The reason in a line, without the URL's secrets."""
     text = " ".join(str(problem.__cause__ or problem).split())
-    text = text.replace(url, safe_url(url))
     try:
-        secrets = [urlsplit(url).password, urlsplit(url).query]
+        secrets = [url, urlsplit(url).password, urlsplit(url).query]
     except ValueError:
         return type(problem).__name__
-    for secret in secrets:
-        if secret:
-            text = text.replace(secret, "***")
+    for secret in filter(None, secrets):
+        text = text.replace(secret, "***")
     return re.sub(r"//[^/@\s]+@", "//***@", text)[:200]

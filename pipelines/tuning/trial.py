@@ -5,8 +5,6 @@ question.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
@@ -46,9 +44,8 @@ from ..runs.books import open_books
 from ..runs.describe import lms_of, open_run
 from ..runs.manifest import MANIFEST, save_run
 from ..runs.rows import RESULTS, RowFile, read_rows
-from .compiled import largest, structure_of
 from .job import Job
-from .network import CALLS, Networks
+from .learned import CALLS, Networks, digest_name, largest, structure_of
 from .space import Branch, Recipe
 
 RUNS = "runs"
@@ -172,8 +169,7 @@ class Scorer:
         parameters, recipe = branch.parameters(own), branch.recipe(own)
         program = self._program(branch, parameters, lms, recipe)
         if isinstance(program, Ensemble) and program.weighs and program.weights is None:
-            replays = branch.protocol.replays if branch.protocol else None
-            assert replays is not None
+            replays: Any = branch.protocol and branch.protocol.replays
             recorded = self._program(branch, replays.record(parameters, {}), lms, recipe)
             program.fit_weights(self._rows(recorded, len(self.questions)))
         return program
@@ -214,9 +210,8 @@ class Scorer:
         return self._prompts.applied(program, structure, recipe)
 
     def _folder(self, program: Program) -> Path:
-        known = [hashes(program)["program_hash"], lms_of(program, self.job.lm)]
-        digest = hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
-        return self.job.folder / RUNS / digest[:16]
+        what = [hashes(program)["program_hash"], lms_of(program, self.job.lm)]
+        return self.job.folder / RUNS / digest_name(what)
 
     def _scored(self, setting: Setting, rows: Sequence[ResultRow]) -> Scored:
         f1 = self.job.metric.default and "f1" in self.objectives

@@ -33,10 +33,9 @@ from ..runs.describe import lms_of
 from ..runs.folder import MANIFEST, out_folder
 from ..runs.manifest import made_with, versions
 from ..tracking.context import ABOVE
-from ..tracking.live import Tracking
-from .compiled import compiling_calls
+from ..tracking.run import Tracking
 from .job import Job
-from .network import training_calls
+from .learned import learning_calls
 from .plan import StudyPlan, plan_study
 from .report import (
     TrialEntry,
@@ -245,7 +244,7 @@ def _finish(
     scorer, table = Scorer(job), entries(study, job.objectives)
     front = best_of(study, table)
     evaluations: list[Evaluation] = []
-    found: dict[str, Any] | None = None
+    validated: dict[str, Any] | None = None
     winner: Program | None = None
     if front and front[0]["setting"] is not None and go_on:
         with open_books(job.folder, cache=job.cache, account=job.account(1.0)):
@@ -253,14 +252,14 @@ def _finish(
                 winner = scorer.program(front[0]["setting"])
                 winner.save(job.folder / WINNER)
                 if study.user_attrs.get("home") in (None, job.home):  # once, not once a machine
-                    found, evaluations = _validated(job, scorer.default, winner, validation)
+                    validated, evaluations = _validated(job, scorer.default, winner, validation)
             except (BudgetSpent, Unanswered) as spent:
                 stopped = stopped or str(spent)
     made = totals(job.folder)
     held_out = [totals(place) for place in (job.folder / VALIDATION).glob("*/")]
     searched = made.calls - sum(usage.calls for usage in held_out)
     learns = job.space.trains or job.space.compiles
-    learning = training_calls(job.folder) + compiling_calls(job.folder) if learns else 0
+    learning = learning_calls(job.folder) if learns else 0
     report = {
         "study": job.study,
         "storage": safe_url(job.storage),
@@ -277,8 +276,8 @@ def _finish(
         "paid": made.to_dict(),
         "best": front[0] if front else None,
         "front": front,
-        "validation": found,
-        "verdict": conclusion(found, job.objectives[0]) if front else nothing_found(table),
+        "validation": validated,
+        "verdict": conclusion(validated, job.objectives[0]) if front else nothing_found(table),
         "stopped": stopped,
         "space": job.space.to_dict(),
         "settings": job.settings,
@@ -325,7 +324,7 @@ def _validated(
         evaluations.append(result)
     objective = job.objectives[0]
     scores = [result.summary.scores[objective] for result in evaluations]
-    found: dict[str, Any] = {
+    verdict: dict[str, Any] = {
         "same": same,
         "n": len(validation),
         "winner": scores[0],
@@ -338,7 +337,7 @@ def _validated(
         outcome = pair.outcome
         if difference is not pair:  # F1 has no test of its own: its interval decides
             outcome = A if difference.low > 0 else B if difference.high < 0 else UNDECIDED
-        found |= {
+        verdict |= {
             "difference": {
                 "value": difference.difference,
                 "low": difference.low,
@@ -348,7 +347,7 @@ def _validated(
             "outcome": outcome,
             "unread": pair.cause,
         }
-    return found, evaluations
+    return verdict, evaluations
 
 
 def _validation_folder(folder: Path, name: str, program: Program) -> Path:
@@ -372,12 +371,12 @@ def _held_out(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _progress(
     study: optuna.Study, table: Sequence[TrialEntry], job: Job, total: int
 ) -> StudyProgress:
-    found, best = counts(table), best_of(study, table)
+    states, best = counts(table), best_of(study, table)
     return StudyProgress(
         total=total,
-        done=found["complete"] + found["pruned"] + found["failed"],
-        pruned=found["pruned"],
-        replayed=found["told"],
+        done=states["complete"] + states["pruned"] + states["failed"],
+        pruned=states["pruned"],
+        replayed=states["told"],
         calls=totals(job.folder).calls,
         best=best[0]["scores"][job.objectives[0]]["value"] if best else None,
     )

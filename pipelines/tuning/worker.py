@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, NoReturn
+from typing import Any
 
 import optuna
 from optuna.exceptions import TrialPruned, UpdateFinishedTrialError
@@ -51,11 +51,8 @@ class StudyWorker:
         self.study, self._crew = job.opened()
         self.trials, self._planned = job.planned()
         self.scorer = Scorer(job)
-        self.home, self._own = job.home, job.own is not None
-        self._callbacks, self._prunes = (
-            job.callbacks,
-            job.pruner is not None and len(job.objectives) == 1,
-        )
+        self.home, self._own, self._callbacks = job.home, job.own is not None, job.callbacks
+        self._prunes = job.pruner is not None and len(job.objectives) == 1
         self._stops = False
         self._sampler = SeededSampler(job.sampler, job.seed)
         if job.own is None and job.pruner is not None:
@@ -222,7 +219,8 @@ class StudyWorker:
                         f"the LM does not say its {name}: take another objective, such as calls"
                     )
             if own.errors == number:
-                self._fail(trial, str(own.problem))
+                trial.set_user_attr("failed", str(own.problem))
+                raise _FailedTrialError
             if len(objectives) == 1:
                 trial.report(own.mean(objectives[0]), number)
             if number == planned[-1]:
@@ -248,14 +246,11 @@ class StudyWorker:
             name for name, value in zip(objectives, values, strict=True) if not math.isfinite(value)
         ]
         if unknown:
-            self._fail(trial, f"the {unknown[0]} of some calls is not known")
+            trial.set_user_attr("failed", f"the {unknown[0]} of some calls is not known")
+            raise _FailedTrialError
         _note(trial, own)
         trial.set_user_attr("tells", len(others))
         return values, others
-
-    def _fail(self, trial: Trial, why: str) -> NoReturn:
-        trial.set_user_attr("failed", why)
-        raise _FailedTrialError
 
     def _finished(self) -> list[FrozenTrial]:
         return [trial for trial in trials_tuned(self.study) if trial.state in DONE]

@@ -9,6 +9,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -61,15 +62,11 @@ def in_processes(
             process.join(END_SECONDS)
             process.kill()
         raise
-    return [ended for end in ends if (ended := _received(end)) is not None]
-
-
-def _received(end: Connection) -> Ended | None:
-    try:
-        found: Ended = end.recv()
-        return found
-    except EOFError:
-        return None
+    ended = []
+    for end in ends:
+        with suppress(EOFError):  # of a worker that died
+            ended.append(end.recv())
+    return ended
 
 
 def _child(there: Connection, work: Callable[[Any], None], job: Any) -> None:

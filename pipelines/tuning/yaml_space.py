@@ -269,12 +269,12 @@ def _values(where: str, protocol: Protocol, name: str, value: Any) -> Distributi
         )
     are_lists = [isinstance(item, list) for item in value] if isinstance(value, list) else []
     if isinstance(value, list) and (any(are_lists) or not takes_list(protocol, name)):
-        if not value:
-            raise UserError(f"{where} is an empty list: give the values to choose from")
-        if takes_list(protocol, name) and not all(are_lists):
-            raise UserError(f"{where} mixes lists and values: give a list of lists to choose from")
-        if any(value.count(item) > 1 for item in value):
-            raise UserError(f"{where} names a value twice: keep one of them")
+        mixed = takes_list(protocol, name) and not all(are_lists)
+        if not value or mixed or any(value.count(item) > 1 for item in value):
+            raise UserError(
+                f"{where} is {value!r}: give different values to choose from, of a parameter that "
+                "is a list itself a list of lists"
+            )
         return choice(*value)
     return choice(value) if declared is not None else None
 
@@ -298,25 +298,24 @@ def _lists(where: str, value: Mapping[str, Any], declared: Parameter | None) -> 
 
 
 def _range(where: str, **value: Any) -> Distribution:
-    for key, number in value.items():
-        is_number = (_whole(number) or isinstance(number, float)) and abs(number) < 1e300
-        if not is_number and not (key == "step" and number is None):
-            raise UserError(f"{where}: {key} is {number!r}: give a number")
     low, high, step = value["from"], value["to"], value.get("step")
-    if low > high or (step is not None and step <= 0):
+    whole = all(map(_whole, (low, high, step or 1)))
+    try:
+        with warnings.catch_warnings():  # Optuna warns where the last step is not the upper end
+            warnings.simplefilter("ignore")
+            values: IntDistribution | FloatDistribution = (
+                IntDistribution(low, high, step=1 if step is None else step)
+                if whole
+                else FloatDistribution(low, high, step=step)
+            )
+    except (TypeError, ValueError):
         raise UserError(
-            f"{where}: a range goes from the smaller to the larger number in steps above 0"
-        )
-    whole = all(map(_whole, (low, high))) and (step is None or _whole(step))
-    size = 1 if whole and step is None else step
-    steps = None if size is None else int((high - low) / size + 1e-9)
-    if steps is not None and steps >= MOST_VALUES:
+            f"{where}: a range goes from the smaller to the larger number in steps above 0, not "
+            f"{value!r}"
+        ) from None
+    if values.step and (values.high - values.low) / values.step >= MOST_VALUES:
         raise _too_many(where)
-    if whole and size is not None and steps is not None:
-        return IntDistribution(low, low + steps * size, step=size)
-    with warnings.catch_warnings():  # Optuna warns where the last step is not the upper end
-        warnings.simplefilter("ignore")
-        return FloatDistribution(float(low), float(high), step=size and float(size))
+    return values
 
 
 def _too_many(where: str) -> UserError:
@@ -348,13 +347,13 @@ def _lm_choices(where: str, given: Any) -> dict[str, tuple[Any, ...]]:
         )
     seats: dict[str, tuple[Any, ...]] = {}
     for seat, wanted in (given or {}).items():
-        choices = wanted if isinstance(wanted, list) else [wanted]
+        seats[str(seat)] = tuple(wanted if isinstance(wanted, list) else [wanted])
         named = [
-            isinstance(one, str) or (isinstance(one, Mapping) and "name" in one) for one in choices
+            isinstance(one, str) or (isinstance(one, Mapping) and "name" in one)
+            for one in seats[str(seat)]
         ]
-        if not choices or not all(named):
+        if not named or not all(named):
             raise UserError(
                 f"{where}: lms.{seat} is {wanted!r}: give LM names such as openai/gpt-4o-mini"
             )
-        seats[str(seat)] = tuple(choices)
     return seats

@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from folkmoot.modules.network.weights import (
-    accuracy,
     expected_votes,
     fit_conditional,
-    log_odds_weights,
     logit_weights,
 )
 from folkmoot.modules.reading import voting
@@ -65,16 +63,6 @@ def test_expected_votes_agree_with_the_vote(answers: Ints, data: st.DataObject) 
         ]
         assert chance == (top.count("0") / len(top) if top else 0)
         assert drawn == vote.tied
-
-
-def test_accuracy_and_log_odds() -> None:
-    correct = np.array([[True, False], [True, True], [True, False], [True, False]])
-    assert accuracy(correct).tolist() == [1, 0.25]
-    assert accuracy(correct[:0]).tolist() == [0.5, 0.5]
-    # Smoothed: 4.5 of 5 and 1.5 of 5, with five options.
-    assert log_odds_weights(correct, 5) == pytest.approx(
-        [math.log(4 * 4.5 / 0.5), math.log(4 * 1.5 / 3.5)]
-    )
 
 
 @settings(deadline=None)

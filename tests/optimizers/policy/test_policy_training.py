@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,6 @@ import pytest
 import torch
 
 from folkmoot.modules.base.errors import UserError
-from folkmoot.modules.network import state as network_state
 from folkmoot.modules.network.config import NetworkConfig
 from folkmoot.modules.network.state import NetworkState
 from folkmoot.modules.reading.voting import weighted_consensus
@@ -139,14 +137,15 @@ def test_supervised_learning_follows_the_consensus_and_not_the_agent() -> None:
         {"reward": "consensus_aware"},
         {"reward": "difference"},
         {"baseline": "mean"},
+        {"entropy": 2.0},
+        {"clip": 1e-3},
     ],
 )
 def test_every_option_learns_something_else(how: dict[str, Any]) -> None:
-    for full_information in (True, False) if "baseline" not in how else (False,):
-        plain, _ = trained(epochs=2, full_information=full_information)
-        other, log = trained(epochs=2, full_information=full_information, **how)
-        assert not same(plain, other)
-        assert all(np.isfinite(step["loss"]) for step in log.steps)
+    plain, _ = trained(epochs=2)
+    other, log = trained(epochs=2, **how)
+    assert not same(plain, other)
+    assert all(np.isfinite(step["loss"]) for step in log.steps)
 
 
 def test_gamma_lets_the_tracker_choose() -> None:
@@ -167,26 +166,6 @@ def test_epochs_are_chosen_on_held_out_questions() -> None:
     assert log.selection[log.epochs - 1] >= max(log.selection) - 0.005 > 0.8
     assert len(log.steps) == log.epochs * 5
     assert same(state, trained(full_information=True, epochs=log.epochs)[0])
-
-
-def test_learning_leaves_a_bonus_for_entropy_and_clips() -> None:
-    sharp, _ = trained(epochs=10)
-    blurred, log = trained(epochs=10, entropy=2.0)
-    assert log.steps[-1]["entropy"] > 0.5
-    assert reached(blurred) < reached(sharp)
-    assert not same(trained(epochs=1, clip=None)[0], trained(epochs=1, clip=1e-3)[0])
-
-
-def test_one_strategy_teaches_trust_alone() -> None:
-    right = lambda topic, i, s: i != 1  # noqa: E731
-    net = {"strategies": ("any",), "agents": 3}
-    state, log = trained(right, net=net, epochs=1)
-    fresh = NetworkState.fresh(config(**net), WIDTH)
-    assert torch.equal(
-        state.policies.agent(0)["linear.weight"], fresh.policies.agent(0)["linear.weight"]
-    )
-    assert state.trust[0, 2] > 0.9 > 0.2 > state.trust[0, 1]
-    assert [step["entropy"] for step in log.steps] == [0.0] * 5
 
 
 def test_the_graph_follows_trust_at_its_times() -> None:
@@ -231,15 +210,6 @@ def test_votes_are_weighed_by_what_was_learned(weight: str) -> None:
     assert weighted_consensus(["x", "y", "y"], weights).answer == "x"
 
 
-def test_conditional_weights_depend_on_the_question() -> None:
-    state, _ = trained(
-        lambda t, i, s: i == t, net={"strategies": ("any",), "weight": "conditional"}, epochs=1
-    )
-    for q, question in enumerate(questions(30, seed=6)):
-        weights = state.weights(question.vector, [0, 0, 0])
-        assert weights.argmax() == q % 3
-
-
 def test_copies_of_one_lm_share_the_weights_of_strategies() -> None:
     right = lambda topic, i, s: s == 2  # noqa: E731
     net = {"alike": True, "weight": "fitted", "distinct": True}
@@ -278,33 +248,6 @@ def test_live_answers_in_any_order_give_what_a_replay_gives() -> None:
         assert same(state, replayed)
         assert live == log
     assert len(asked) == 2 * len(set(asked))  # nobody is asked for the same twice
-
-
-def test_the_calls_of_a_batch_are_made_at_the_same_time() -> None:
-    now = most = 0
-
-    async def answer(q: int, i: int, s: int) -> Outcome:
-        nonlocal now, most
-        now += 1
-        most = max(most, now)
-        await asyncio.sleep(0.005)
-        now -= 1
-        return "x", True
-
-    train_policies(
-        NetworkState.fresh(config(), WIDTH), questions(8), answer, TrainingSettings(epochs=1)
-    )
-    assert most == 24
-
-
-def test_seeds_give_trainings_of_their_own_and_threads_come_back() -> None:
-    torch.set_num_threads(2)
-    try:
-        found = {trained(count=10, epochs=1, net={"seed": seed})[0].identity for seed in (0, 0, 1)}
-        assert len(found) == 2
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(1)
 
 
 class Stop(Exception):  # noqa: N818
@@ -361,71 +304,6 @@ def test_a_stopped_training_ends_as_if_it_never_was(
     assert list(kept.parent.iterdir()) == [kept]
 
 
-def test_chosen_epochs_are_not_chosen_again(kept: Path) -> None:
-    how = TrainingSettings(
-        full_information=True, epochs="auto", max_epochs=4, folds=2, checkpoint_every=1
-    )
-    whole = NetworkState.fresh(config(), WIDTH)
-    log = train_policies(whole, questions(20), answers_of(planted), how)
-
-    def stopping(line: dict[str, Any]) -> None:
-        if line["stage"] == "training":
-            raise Stop
-
-    state = NetworkState.fresh(config(), WIDTH)
-    with pytest.raises(Stop):
-        train_policies(
-            state,
-            questions(20),
-            answers_of(planted),
-            how,
-            checkpoint=kept,
-            progress=stopping,
-        )
-    state, stages = NetworkState.fresh(config(), WIDTH), []
-    again = train_policies(
-        state,
-        questions(20),
-        answers_of(planted),
-        how,
-        checkpoint=kept,
-        progress=lambda x: stages.append(x["stage"]),
-    )
-    assert again == log
-    assert same(state, whole)
-    assert set(stages) == {"training"}
-
-
-def test_a_stop_while_writing_leaves_the_checkpoint_before(
-    kept: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    how = TrainingSettings(lr=1e-2, epochs=1, batch=4, checkpoint_every=1)
-    whole = NetworkState.fresh(config(), WIDTH)
-    train_policies(whole, questions(20), answers_of(planted), how)
-    write, written = network_state.write_whole, 0
-
-    def failing(path: Path, content: bytes) -> None:
-        nonlocal written
-        written += 1
-        if written == 3:
-            raise Stop
-        write(path, content)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(network_state, "write_whole", failing)
-        with pytest.raises(Stop):
-            train_policies(
-                NetworkState.fresh(config(), WIDTH),
-                questions(20),
-                answers_of(planted),
-                how,
-                checkpoint=kept,
-            )
-    state = NetworkState.fresh(config(), WIDTH)
-    train_policies(state, questions(20), answers_of(planted), how, checkpoint=kept)
-    assert same(state, whole)
-
-
 def test_a_checkpoint_of_another_training_is_refused(kept: Path) -> None:
     how = TrainingSettings(epochs=1)
 
@@ -445,14 +323,6 @@ def test_a_checkpoint_of_another_training_is_refused(kept: Path) -> None:
     kept.write_bytes(b"no tensors")
     with pytest.raises(UserError, match="remove it to begin anew"):
         run({}, 10, how)
-
-
-def test_training_goes_on_with_more_questions() -> None:
-    state, _ = trained(count=20, epochs=1)
-    centre, before = state.centre.copy(), state.questions
-    train_policies(state, questions(10, seed=4), answers_of(planted), TrainingSettings(epochs=1))
-    assert state.questions == before + 10
-    assert (state.centre == centre).all()  # what policies see must not shift
 
 
 # What cannot be
@@ -476,28 +346,6 @@ def test_embeddings_that_do_not_fit_are_refused(vector: Any, said: str) -> None:
             answers_of(planted),
             TrainingSettings(epochs=1),
         )
-
-
-def test_a_failing_answer_goes_through_and_ends_the_others() -> None:
-    ended: list[int] = []
-
-    async def answer(q: int, i: int, s: int) -> Outcome:
-        if q == 0:
-            raise Stop
-        try:
-            await asyncio.sleep(5)
-        except asyncio.CancelledError:
-            ended.append(q)
-            raise
-        return "x", True
-
-    began = time.monotonic()
-    with pytest.raises(Stop):
-        train_policies(
-            NetworkState.fresh(config(), WIDTH), questions(8), answer, TrainingSettings(epochs=1)
-        )
-    assert time.monotonic() - began < 4
-    assert ended
 
 
 @pytest.mark.parametrize(
@@ -542,19 +390,10 @@ def test_presets_and_settings_by_name() -> None:
         pair = configured({}, name)
         assert NetworkConfig.from_dict(json.loads(json.dumps(pair[0].to_dict()))) == pair[0]
         assert TrainingSettings.from_dict(json.loads(json.dumps(pair[1].to_dict()))) == pair[1]
-    assert [configured({}, name)[0].gamma for name in ("paper", "gamma_0", "gamma_0.7")] == [
-        0.1,
-        0.0,
-        0.7,
-    ]
     paper, learning = configured({}, "paper")
     assert paper.policy(768).width == 768
-    assert (paper.features, paper.trust_edges, paper.centred, learning.clip) == (
-        "question",
-        False,
-        False,
-        None,
-    )
+    assert (paper.features, paper.trust_edges) == ("question", False)
+    assert (paper.centred, learning.clip) == (False, None)
     assert configured({}, "gamma_0")[0] == replace(paper, gamma=0.0)
     assert (NetworkConfig().agents, NetworkConfig().k) == (5, 2)
     with pytest.raises(UserError, match="no preset 'best'"):

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import random
 import re
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
-from cli_helpers import folkmoot
+from cli_helpers import child, evaluate, folkmoot, isolate
+from scripted_lm import scripted_lm
 
 import folkmoot as fm
 from folkmoot.modules.agents.exchange import Hear
@@ -20,7 +23,7 @@ from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.protocols.program import prediction_of
 from folkmoot.optimizers.statistics.controls import PARTS, expected_vote, gain_part, half_width
 from folkmoot.pipelines.testing.replies import filled, text_of
-from folkmoot.pipelines.testing.scripted_lm import scripted_lm
+from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
 from folkmoot.signatures.roles import Intuitive, Reasoner
 
 QUESTIONS = [
@@ -77,7 +80,8 @@ def test_parts_sum_to_the_gain_and_each_arm_is_told_its_own(tmp_path: Path) -> N
     assert levels["team"] == pytest.approx(run.score)
     asked, start = {}, before
     for name in ("isolated", "placebo", "stance"):
-        count = result["arms"][name]["usage"]["calls"]
+        arm = fm.load_run(tmp_path / "run/controls/arms" / name)
+        count = sum(row["usage"]["calls"] or 0 for row in arm.rows)
         asked[name] = [heard_in(prompt) for prompt in scripted.prompts[start : start + count]]
         start += count
     firsts = [[turn["answer"] for turn in row["transcript"][:3]] for row in run.rows]
@@ -111,7 +115,7 @@ def test_agents_who_spoke_in_turn_answer_afresh(tmp_path: Path) -> None:
     fresh = [heard for _, heard in map(heard_in, scripted.prompts[before : before + 36])]
     assert fresh == [[]] * 36
     assert set(found.arms) == {"isolated", "placebo", "best_member"}
-    assert found.parts["content"] is not None
+    assert "content" in found.parts
 
 
 def test_the_same_call_asks_nothing_twice_and_arms_can_be_chosen(tmp_path: Path) -> None:
@@ -213,7 +217,7 @@ def test_a_protocol_of_ones_own_declares_its_exchange(tmp_path: Path) -> None:
     before = scripted.calls
     found = controls(run, scripted, arms=["stance"])
     assert scripted.calls - before == 3 * 2 * len(QUESTIONS)
-    assert all(part is not None for part in found.parts.values())
+    assert list(found.parts) == list(PARTS)
 
 
 def test_reasoners_who_never_read_each_other_need_no_call_on_the_path(tmp_path: Path) -> None:
@@ -224,8 +228,90 @@ def test_reasoners_who_never_read_each_other_need_no_call_on_the_path(tmp_path: 
     found = controls(run, scripted, arms=["none"])
     assert scripted.calls == before
     assert found.parts["presence"] == found.parts["content"]
-    assert found.parts["content"] is not None
     assert found.parts["content"].value == 0
+
+
+def test_a_worker_hears_its_peers_through_the_suggestion_alone(tmp_path: Path) -> None:
+    """The supervisor sends the first worker back once; the arms send it back without its words."""
+    prompts: list[str] = []
+    judged: dict[str, int] = {}
+
+    def reply(body: dict[str, Any]) -> str:
+        text = text_of(body)
+        prompts.append(text)
+        number = re.search(r"flag (\d+)", text)[1]  # type: ignore[index]
+        fields = wanted_fields(body)
+        if "decision" in fields:
+            judged[number] = judged.get(number, 0) + 1
+            decision = "retry" if judged[number] == 1 else "accept"
+            told = {"decision": decision, "worker": "bold", "suggestion": f"look at {number}"}
+            return json.dumps({name: told.get(name, "because") for name in fields})
+        return json.dumps(dict.fromkeys(fields, "because") | {"action": "Finish[A]"})
+
+    lm = scripted_lm(reply)
+    team = fm.SupervisedTeam(
+        ["bold", "cautious"], fm.CorpusEnvironment([{"title": "Flags", "text": "Flags are red."}])
+    )
+    run = fm.evaluate(team, QUESTIONS[:3], lm=lm, out=tmp_path, tracking=False, progress=False)
+    before = len(prompts)
+    found = fm.controls(run, lm=lm, arms=["none"], tracking=False, progress=False)
+    isolated, placebo = prompts[before : before + 3], prompts[before + 3 : before + 6]
+    assert len(prompts) == before + 6
+    assert not any("look at" in prompt for prompt in isolated)
+    for prompt in placebo:
+        number, advised = re.search(r"flag (\d+)", prompt)[1], re.search(r"look at (\d+)", prompt)  # type: ignore[index]
+        assert advised is not None
+        assert advised[1] != number
+    assert list(found.parts) == list(PARTS)
+
+
+@pytest.mark.nightly
+def test_killed_on_the_command_line_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate(tmp_path, monkeypatch)
+    scripted = Scripted()
+    lines = [json.dumps(question.to_row()) for question in QUESTIONS]
+    (tmp_path / "questions.jsonl").write_text("\n".join(lines))
+
+    def slow(body: dict[str, Any]) -> str:
+        time.sleep(0.05)
+        return scripted.reply(body)
+
+    with ScriptedServer(slow) as server:
+        spec = "deliberation:intuitive,reasoner,critic:judge"
+        how = ("--set", "opening=blind", "--out", "run")
+        assert evaluate(server, "questions.jsonl", *how, program=spec).exit_code == 0
+        words = (
+            "controls",
+            "run",
+            "--api-base",
+            server.url,
+            "--arms",
+            "stance",
+            "--concurrency",
+            1,
+        )
+        plan = folkmoot(*words, "--dry-run", "--json")
+        assert plan.exit_code == 0
+        most = sum(json.loads(plan.stdout)["calls"].values())
+        before = scripted.calls
+        process = subprocess.Popen(child(*words), stderr=subprocess.DEVNULL)
+        while scripted.calls < before + 10 and process.poll() is None:
+            time.sleep(0.02)
+        process.kill()
+        process.wait()
+        done = folkmoot(*words, "--no-track", "--json")
+        assert done.exit_code == 0
+        assert json.loads(done.stdout)["questions"] == len(QUESTIONS)
+        assert 10 < scripted.calls - before <= most + 1  # one was under way
+        calls = scripted.calls
+        again = folkmoot(*words, "--no-track", "--json")
+        assert scripted.calls == calls
+        assert json.loads(again.stdout)["parts"] == json.loads(done.stdout)["parts"]
+        refused = folkmoot(*words, "--lm", "openai/other")
+        assert refused.exit_code == 2
+        assert "is not an LM of run" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -263,10 +349,10 @@ def test_ties_are_split_and_intervals_widen_where_few_questions_differ() -> None
     assert expected_vote(["A", "B", None], score) == 0.5
     assert expected_vote(["A", "B", "B"], score) == 0
     assert expected_vote([None, None], score) == 0
-    nothing = gain_part([0.0] * 200)
+    nothing = gain_part([0.0] * 200, [0.0] * 200)
     assert nothing.value == 0
     assert nothing.low < -0.005
     assert nothing.high == -nothing.low
-    assert gain_part([1.0]) == (1, -1, 1)
+    assert gain_part([0.0], [1.0]) == (1, -1, 1)
     assert half_width(200) == pytest.approx(0.05, abs=0.002)
     assert half_width(1_300) == pytest.approx(0.02, abs=0.001)

@@ -479,11 +479,11 @@ def test_another_run_is_refused_in_one_sentence(
         ("run.json", b"{", "run.json is damaged"),
         ("run.json", b"[1]", "run.json is damaged"),
         ("run.json", b"\xff", "run.json is damaged"),
-        ("results.jsonl", b'{"id": "q0"\n', "results.jsonl, line 1, is no result row"),
-        ("results.jsonl", b'"q0"\n', "results.jsonl, line 1, is no result row"),
-        ("results.jsonl", b'{"id": "q0"}\n', "results.jsonl, line 1, is no result row"),
-        ("results.jsonl", b"\xff\xfe\n", "results.jsonl, line 1, is no result row"),
-        ("results.jsonl", b"\x00" * 100 + b"\n", "results.jsonl, line 1, is no result row"),
+        ("results.jsonl", b'{"id": "q0"\n', "results.jsonl, line 1, is not a result row"),
+        ("results.jsonl", b'"q0"\n', "results.jsonl, line 1, is not a result row"),
+        ("results.jsonl", b'{"id": "q0"}\n', "results.jsonl, line 1, is not a result row"),
+        ("results.jsonl", b"\xff\xfe\n", "results.jsonl, line 1, is not a result row"),
+        ("results.jsonl", b"\x00" * 100 + b"\n", "results.jsonl, line 1, is not a result row"),
     ],
 )
 def test_damaged_files_are_named(

@@ -91,7 +91,7 @@ def test_agreement_with_people_is_measured_first(judged: Any, tmp_path: Path) ->
     [
         ({"judge_lm": None}, "needs an LM that grades"),
         ({"metric": "f1"}, "judge_lm is given, but the metric is f1"),
-        ({"judge_lm": 3}, "judge_lm is a int and no LM"),
+        ({"judge_lm": 3}, "judge_lm is a int, not an LM"),
         ({"judge_sample": [{"question": "Why?", "answer": "a", "verdict": True}]}, "column given"),
         (
             {"judge_sample": [{"question": "Why?", "answer": "a", "given": "b"}]},

@@ -11,9 +11,8 @@ from folkmoot.pipelines.training.scores import (
     Fixed,
     NetworkDraws,
     network_scores,
-    verdict_of,
+    network_use,
 )
-from folkmoot.pipelines.training.use import network_use
 
 # Four questions, one LM, three strategies: its answers, -1 for none.
 ANSWERS = np.array([[[0, 1, 0]], [[0, 0, 1]], [[0, 1, 2]], [[-1, 0, 0]]])
@@ -88,13 +87,6 @@ def test_without_strategies_the_choice_is_among_agents() -> None:
     assert found["best_fixed"]["value"] == 0.75
 
 
-def test_each_agent_has_a_best_strategy_of_its_own() -> None:
-    correct = np.array([[[1, 0], [0, 1]], [[1, 0], [0, 1]]], dtype=bool)
-    fixed = Fixed.of(correct, np.ones_like(correct), [None, "g"])
-    assert fixed == Fixed((0, 1), {"g": (0, 1)})
-    assert Fixed.from_dict(fixed.to_dict()) == fixed
-
-
 def test_what_is_best_is_told_by_the_answers_there_are() -> None:
     correct = np.array([[[1, 1]], [[0, 0]], [[0, 0]]], dtype=bool)
     given_ = np.array([[[1, 1]], [[1, 0]], [[1, 0]]], dtype=bool)
@@ -127,26 +119,6 @@ def test_no_figure_is_above_the_oracle_and_equal_weights_are_the_majority(
         assert 0 <= score["low"] <= score["value"] + 1e-9
         assert score["value"] <= min(found["oracle"]["value"], score["high"]) + 1e-9
     assert found["consensus"]["value"] == found["majority"]["value"]
-
-
-def test_one_dominant_agent_is_named() -> None:
-    # Agent 1 is always right and the others never: no weight and no vote does better than it alone.
-    answers = np.tile(np.array([[[1], [0], [2]]]), (40, 1, 1))
-    correct, given = answers == 0, np.ones(answers.shape, dtype=bool)
-    fixed = Fixed.of(correct, given, [None] * 40)
-    drawn = NetworkDraws(np.zeros((1, 40, 3), dtype=int), np.tile([0.1, 5.0, 0.1], (1, 40, 1)))
-    found = network_scores(answers, correct, given, [None] * 40, drawn, fixed)
-    agents = ["small", "large", "middle"]
-    assert verdict_of(found, fixed, agents, []) == [
-        "the group's vote beats a plain vote over the same answers: +66.7 points [+66.7, +66.7]",
-        "the group's vote does not beat the best single agent, large: +0.0 points [+0.0, +0.0]",
-    ]
-    even = NetworkDraws(drawn.picks, np.ones((1, 40, 3)))
-    plain = network_scores(answers, correct, given, [None] * 40, even, fixed)
-    assert verdict_of(plain, fixed, agents, [])[1:] == [
-        "the group's vote is worse than the best single agent, large: -66.7 points [-66.7, -66.7]",
-        "nothing that was learned helps on these questions: take the best single agent, large",
-    ]
 
 
 def test_use_and_calibration_by_hand() -> None:

@@ -164,14 +164,3 @@ def test_a_network_asks_the_modules_and_votes(lm: Any, tmp_path: Path) -> None:
     assert any(demos)
     with pytest.raises(fm.UserError, match="names 'tot', which the network does not choose"):
         fm.StrategyNetwork(selector, strategies={"tot": "cot"})
-
-
-def test_copies_of_one_lm_are_asked_for_samples_of_their_own(tmp_path: Path) -> None:
-    ways = {"cot": Argue(), "self_ask": "self_ask"}
-    network = fm.train(
-        outcomes(), embedding=words_of, settings={"strategies": ways, "agents": 3, **SHAPE, **SMALL}
-    )
-    with ScriptedServer(reply) as server:
-        with dspy.context(lm=fm.lm("openai/scripted", api_base=server.url)):
-            network(question=QUESTIONS[0].question, choices=QUESTIONS[0].choices)
-        assert [body["temperature"] for body in server.bodies] == [0.7] * 3

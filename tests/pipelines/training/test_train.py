@@ -18,11 +18,8 @@ from cli_helpers import folkmoot, isolate, lm, question, write
 from outcome_tables import embed_words, planted, recorded
 
 import folkmoot as fm
-from folkmoot.modules.base.errors import UserError
-from folkmoot.modules.network.state import NetworkState
 from folkmoot.pipelines.runs.outcomes import outcome_of, outcomes_from
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
-from folkmoot.pipelines.training.replay import rescore
 
 SMALL = ["--set", "hidden=8", "--set", "heads=2", "--set", "lr=0.01"]
 NAMES = ("individual", "consensus", "majority", "best_fixed", "best_per_group", "oracle")
@@ -121,23 +118,6 @@ def test_the_same_seed_gives_the_same_and_evaluate_repeats_the_test(
     }
     shown = folkmoot("evaluate", f"network:{tmp_path / 'one'}", "--outcomes", tables[1])
     assert "consensus over majority" in shown.stdout
-
-
-def test_outcomes_that_leave_nothing_to_choose_are_warned_of(
-    tables: tuple[Path, Path], tmp_path: Path, recwarn: Any
-) -> None:
-    rows = [row for row in planted(20, 1) if row["strategy"] == "cot"]
-    single = write(tmp_path / "single.jsonl", *rows)
-    words = ["--no-track", *SMALL, "--set", "epochs=1"]
-    done = folkmoot("train", "--outcomes", single, "--out", tmp_path / "net", *words)
-    assert done.exit_code == 0, done.output
-    said = [line for line in done.stderr.splitlines() if "nothing to choose between" in line]
-    assert len(said) == 1
-    assert "of one agent" in said[0]
-    assert "with the strategy 'cot'" in said[0]
-    assert not [one for one in recwarn if "nothing to choose" in str(one.message)]
-    both = folkmoot("train", "--outcomes", tables[0], *words, "--out", tmp_path / "both")
-    assert "nothing to choose" not in both.stderr
 
 
 @pytest.mark.parametrize("weight", ["mean_trust", "accuracy", "log_odds", "fitted", "conditional"])
@@ -271,31 +251,6 @@ def test_bad_files_are_refused_in_one_sentence(tables: tuple[Path, Path], tmp_pa
     assert "cannot be written" in refused(trained(tables, blocked / "n"))
 
 
-def test_evaluate_refuses_what_is_no_trained_network(
-    tables: tuple[Path, Path], tmp_path: Path
-) -> None:
-    test = ["--outcomes", tables[1]]
-    assert "write network:DIR" in refused(folkmoot("evaluate", "single:cot", *test))
-    assert "there is no folder" in refused(folkmoot("evaluate", f"network:{tmp_path / 'x'}", *test))
-    assert "holds no training" in refused(folkmoot("evaluate", f"network:{tmp_path}", *test))
-    assert "--data is missing" in refused(folkmoot("evaluate", f"network:{tmp_path}"))
-    both = folkmoot("evaluate", f"network:{tmp_path}", *test, "--data", tables[0])
-    assert "both given" in refused(both)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("preset", ["supervised", "consensus_aware", "gamma_0.7", "beyond"])
-def test_presets_train(tables: tuple[Path, Path], tmp_path: Path, preset: str) -> None:
-    words = ["--preset", preset, "--set", "max_epochs=3"]
-    out = tmp_path / "net"
-    sources = ["--outcomes", tables[0], "--test", tables[1], "--out", out]
-    done = folkmoot("train", *sources, "--no-track", "--json", *words)
-    assert done.exit_code == 0, done.output
-    assert json.loads((out / "training.json").read_text())["preset"] == preset
-    if preset == "beyond":
-        assert json.loads(done.stdout)["draws"] == 1
-
-
 def test_a_training_is_one_run_in_mlflow_with_figures_plots_and_network(
     tables: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -318,15 +273,10 @@ def test_a_training_is_one_run_in_mlflow_with_figures_plots_and_network(
     for name, key in (("reward", "reward"), ("accuracy", "individual"), ("entropy", "entropy")):
         history = client.get_metric_history(run.info.run_id, name)
         assert [(one.step, one.value) for one in history] == [
-            (step["questions"], pytest.approx(step[key])) for step in steps
+            (step["questions"], pytest.approx(step[key], rel=1e-5)) for step in steps
         ]
-    assert client.get_metric_history(run.info.run_id, "trust")
     assert client.get_metric_history(run.info.run_id, "edges_changed")
-    shares = [
-        [one.value for one in client.get_metric_history(run.info.run_id, f"strategy/{name}")]
-        for name in ("cot", "self_ask", "zero_shot")
-    ]
-    assert [sum(each) for each in zip(*shares, strict=True)] == [pytest.approx(1)] * len(steps)
+    assert client.get_metric_history(run.info.run_id, "strategy/cot")
     scores = json.loads((tmp_path / "net" / "scores.json").read_text())
     assert run.data.metrics["test_consensus"] == pytest.approx(scores["consensus"]["value"])
     assert "difference/consensus_over_majority" in run.data.metrics
@@ -337,51 +287,6 @@ def test_a_training_is_one_run_in_mlflow_with_figures_plots_and_network(
     assert run.data.metrics["test_ece"] == pytest.approx(scores["ece"])
     network = {item.path for item in client.list_artifacts(run.info.run_id, "network")}
     assert network >= {"network/network.json", "network/tensors.safetensors"}
-
-
-@pytest.mark.nightly
-def test_the_model_of_a_replay_answers(
-    tables: tuple[Path, Path],
-    tmp_path: Path,
-    scripted: ScriptedServer,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    import mlflow
-
-    from folkmoot.pipelines.tracking.store import open_client
-
-    monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
-    assert trained(tables, tmp_path / "net", "--track").exit_code == 0
-    client = open_client()
-    run = client.get_run(
-        json.loads((tmp_path / "net" / "training.json").read_text())["mlflow_run_id"]
-    )
-    (model,) = run.outputs.model_outputs
-    loaded = mlflow.pyfunc.load_model(
-        f"models:/{model.model_id}", model_config={"lm": "openai/scripted"}
-    )
-    found = loaded.predict([{"question": "Where is money?", "choices": {"A": "bank", "B": "mall"}}])
-    assert found["answer"].tolist() == ["A"]
-    assert {body["temperature"] for body in scripted.bodies} == {0.7}
-
-
-def test_from_python(tables: tuple[Path, Path], tmp_path: Path) -> None:
-    learn, test = (
-        outcomes_from(outcome_of(row, "") for row in planted(40, seed, agents=["a", "b"]))
-        for seed in (1, 2)
-    )
-    settings = {"epochs": 2, "top": 1, "choice": "argmax"}
-    found = fm.train(
-        learn, test=test, out=tmp_path / "net", settings=settings, tracking=False
-    ).training
-    assert found.state.config.agents == 2
-    assert not found.state.config.alike
-    assert found.scores is not None
-    assert found.scores["consensus"]["calls"] == 1
-    assert rescore(tmp_path / "net", test) == found.scores
-    assert np.array_equal(NetworkState.load(tmp_path / "net").trust, found.state.trust)
-    with pytest.raises(UserError, match="the outcomes have no strategy"):
-        fm.train(learn, settings={"strategies": ["tot"]}, tracking=False)
 
 
 def questions_of(folder: Path, split: str, count: int) -> Path:
@@ -491,7 +396,7 @@ def test_a_live_training_refuses_before_any_call(
     words = live_words(tmp_path, scripted.url, tmp_path / "net")
     for more, said in (
         (["--preset", "beyond"], "--set full_information=false"),
-        (["--set", "strategies=[tot]"], "gives 'strategies' twice"),
+        (["--set", "strategies=[tot]"], "its key stands twice"),
         (["--test", "x"], "--test is given twice"),
         (["--lm", "nobody=openai/x"], "there is no seat 'nobody'"),
     ):

@@ -55,26 +55,13 @@ def test_the_parameters_of_a_program_with_prompts_of_its_own_vary(
     assert any("Mine, and it stays." in text for text in texts)
 
 
-def test_an_agent_keeps_its_prompt_wherever_it_speaks(tmp_path: Path) -> None:
-    program = fm.Deliberation(["critic", "reasoner"], tie_break="majority")
-    for name, seat in program.seats().items():
-        seat.predict.signature = seat.predict.signature.with_instructions(f"For {name}.")
-    program.save(tmp_path)
-    from folkmoot.pipelines.programs.saved import saved_program
-
-    turned = saved_program(tmp_path, sets={"roles": ["reasoner", "critic"]})
-    assert [*turned.seats()] == ["reasoner", "critic"]
-    for name, seat in turned.seats().items():
-        assert seat.predict.signature.instructions == f"For {name}."
-
-
 @pytest.mark.parametrize(
     ("space", "said"),
     [
         ({"workers": 2}, "has no 'workers'"),
-        ({"prompts": {"reasoner": "x"}}, "prompts"),
         ({"max_rounds": 0}, "max_rounds is 0"),
-        ({"compile": {"optimizer": ["none", "magic"]}}, "no optimizer 'magic'"),
+        ({"max_rounds": [1, 1]}, "give different values to choose from"),
+        ({"max_rounds": {"from": 3, "to": 1}}, "a range goes from the smaller"),
         ({"compile": {"optimizer": "knn"}}, "compile the winner with it"),
         (
             {"compile": {"optimiser": "mipro"}},
@@ -159,7 +146,7 @@ def test_one_budget_holds_over_compilations_and_trials_and_a_larger_one_goes_on(
 
 def test_two_workers_compile_the_same_prompts_once(scripted: Any, tmp_path: Path) -> None:
     from folkmoot.modules.reading.metrics import metric_of
-    from folkmoot.pipelines.tuning.compiled import CompiledPrompts
+    from folkmoot.pipelines.tuning.learned import CompiledPrompts
     from folkmoot.pipelines.tuning.space import Recipe
 
     scripted.reply = of_demos()

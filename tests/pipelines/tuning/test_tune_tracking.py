@@ -4,7 +4,6 @@ that loads.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,7 @@ from typing import Any
 import mlflow
 import pytest
 from stores import new_store
-from tuned import ORDERS, critic_first, lm_at, questions, scripted_by, second_thoughts, study_at
-
-import folkmoot as fm
+from tuned import critic_first, scripted_by, study_at
 
 
 @pytest.fixture
@@ -59,15 +56,7 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
         if entry["state"] == "complete":
             run = by_number[str(entry["trial"])]
             assert run.data.metrics["accuracy"] == entry["scores"]["accuracy"]["value"]
-            assert run.data.metrics["accuracy_low"] <= run.data.metrics["accuracy"]
-            assert run.data.metrics["calls_per_question"] == entry["scores"]["calls"]["value"]
-            assert (
-                run.data.metrics["calls"] == entry["scores"]["calls"]["value"] * entry["questions"]
-            )
-            roles = ", ".join(entry["setting"]["roles"])
-            assert run.data.params["roles"] == roles
-            begin = f"{entry['scores']['accuracy']['value']:.0%} · trial {entry['place']} · "
-            assert run.info.run_name.startswith(begin)
+            assert run.data.params["roles"] == ", ".join(entry["setting"]["roles"])
     front = client.load_table(parent.info.experiment_id, "trials.json", [parent.info.run_id])
     assert list(front.dropna(subset=["front"])["trial"]) == [
         entry["trial"] for entry in study.report["front"]
@@ -78,10 +67,6 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
     assert parent.data.metrics["calls"] == study.report["paid"]["calls"]
     described = parent.data.tags["mlflow.note.content"]
     assert study.report["verdict"] in described
-    assert ", ".join(study.report["best"]["setting"]["roles"]) in described
-    assert f"{study.report['calls']['saved']:,} saved" in described
-    assert "| the front in training, the winner first | accuracy | calls |" in described
-    assert parent.data.params["settings.sampler"] == "tpe"
     artifacts = {item.path for item in client.list_artifacts(parent.info.run_id)}
     assert artifacts >= {
         "study.json",
@@ -98,60 +83,3 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
     study_at(scripted.url, tmp_path / "out", settings={"data": "bank"}, **options)
     assert len(runs(client)) == 1 + 5 + 2
     assert len(client.search_model_versions("name = 'panel'")) == 1
-
-
-@pytest.mark.nightly
-def test_replayed_trials_are_rows_of_the_table_and_a_spent_budget_is_a_tag(
-    scripted: Any, client: mlflow.MlflowClient, tmp_path: Path
-) -> None:
-    scripted.reply = scripted_by(second_thoughts)
-    space = {
-        "program": "deliberation",
-        "roles": ["critic", "reasoner"],
-        "max_rounds": {"from": 1, "to": 3},
-        "tie_break": ["majority", "strongest"],
-        "sampling": {"temperature": None},
-    }
-    options = {"trials": 1, "lm": lm_at(scripted.url), "settings": {"data": "bank"}}
-    study = fm.tune(space, questions(0, 20), questions(40, 44), out=tmp_path / "out", **options)
-    (parent,) = [run for run in runs(client) if "mlflow.parentRunId" not in run.data.tags]
-    assert parent.data.tags["folkmoot.stopped"] == "no"
-    table = json.loads(
-        Path(client.download_artifacts(parent.info.run_id, "trials.json")).read_text()
-    )
-    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
-    assert [row["trial"] for row in rows] == [entry["trial"] for entry in study.trials]
-    replayed = [row for row in rows if row["state"] == "told"]
-    assert len(replayed) == study.report["trials"]["told"] == 8
-    assert {row["replayed_from"] for row in replayed} == {0}
-    known = {
-        e["trial"]: e["scores"]["accuracy"]["value"] for e in study.trials if e["state"] == "told"
-    }
-    assert {row["trial"]: row["accuracy"] for row in replayed} == known
-    assert "trials.json" in parent.data.tags["mlflow.loggedArtifacts"]
-
-    short = study_at(
-        scripted.url, tmp_path / "short", budget="200 calls", tracking=True, study="short"
-    )
-    assert short.report["stopped"]
-    (run,) = [run for run in runs(client) if run.data.tags.get("folkmoot.study") == "short"]
-    assert run.info.status == "FINISHED"
-    assert run.data.tags["folkmoot.stopped"] == short.report["stopped"]
-
-
-def test_a_store_that_is_down_does_not_stop_a_study(
-    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:////dev/null/x.db")
-    scripted.reply = scripted_by(critic_first)
-    with pytest.warns(RuntimeWarning, match="the tracking store did not take"):
-        study = fm.tune(
-            ORDERS,
-            questions(0, 20),
-            questions(40, 50),
-            lm=lm_at(scripted.url),
-            trials=2,
-            out=tmp_path / "out",
-        )
-    assert study.best is not None
-    assert json.loads((tmp_path / "out" / "study.json").read_text())["best"]

@@ -1,0 +1,270 @@
+"""What a study learns before it scores: trained networks and compiled prompts, each made once, on
+questions that no trial is scored on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from ...modules.base.errors import UserError
+from ...modules.base.files import locked
+from ...modules.base.saved_file import FILE, read_document
+from ...modules.base.space import coded, key_of, options
+from ...modules.protocols.declaration import Replays
+from ...modules.protocols.foreign import STATE, Foreign
+from ...modules.protocols.program import Program
+from ...modules.protocols.saved import hashes
+from ...modules.protocols.strategy_network import StrategyNetwork
+from ...modules.reading.metrics import Metric
+from ...modules.reading.question import Question
+from ..base.budget import BudgetSpent
+from ..compilation.compile import compile_as_planned
+from ..compilation.outcome import PROGRAM, compilation_in
+from ..compilation.plan import CompilationPlan, plan_compilation
+from ..compilation.request import CompileRequest
+from ..data import load as data
+from ..data.embeddings import Embedder
+from ..lms.store import CallStore
+from ..programs.networks import Untrained
+from ..programs.saved import saved_program
+from ..runs.books import open_books
+from ..runs.describe import lms_of
+from ..tracking.context import ABOVE
+from ..training.live import CALLS as ASKED
+from ..training.live import live
+from .given import rebuilt
+from .space import Branch, Recipe, TuneSpace
+
+NETWORKS = "networks"
+CALLS = "calls"
+OF_TURNS = ("agents", "strategies", "samples", "top", "epochs")
+"""The settings that say how often a network asks."""
+FEWEST_TRAINED = 20
+"""Training questions of a study that trains networks: half of them teach, half of them score."""
+TRIED = 100
+"""Points of a space among which the longest program is found."""
+
+
+def halves(questions: Sequence[Question]) -> tuple[list[Question], list[Question]]:
+    """(questions to train networks on, questions to score trials on), each in the order given."""
+    middle = len(questions) // 2
+    return list(questions[:middle]), list(questions[middle:])
+
+
+def check_learning(space: TuneSpace, train: Sequence[Question]) -> None:
+    """Raise UserError for too few questions, and for an embedding model that cannot be loaded."""
+    least = FEWEST_TRAINED if space.trains else FEWEST_COMPILED if space.compiles else 0
+    if len(train) < least:
+        raise UserError(
+            "a study that trains networks or compiles prompts needs at least "
+            f"{least} training questions, half to learn from and half to score on, and there are "
+            f"{len(train)}: give more"
+        )
+    for branch in space.branches:
+        if branch.trains:
+            fixed = [branch.fixed["embedding"]] if "embedding" in branch.fixed else []
+            for model in fixed or branch.choices("embedding"):
+                _ = Embedder(model).width
+
+
+def digest_name(what: Any) -> str:
+    """The name of the folder that holds what is made from these values."""
+    text = json.dumps(what, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def most_turns(space: TuneSpace) -> tuple[int, int]:
+    """The most calls that a question can take, and that training a network can ask of one, among
+    points of the space drawn at random.
+    """
+    dice = random.Random(0)
+
+    def draw(_: str, values: Any) -> Any:
+        choices = options(values)
+        return coded(dice.choice(choices)) if choices else dice.uniform(values.low, values.high)
+
+    turns: dict[str, tuple[int, int]] = {}
+    for _ in range(TRIED):
+        setting = space.point(draw)
+        branch, own, _ = space.own(setting)
+        if branch.trains:  # building one takes long, and most settings do not change what it asks
+            own = {name: value for name, value in own.items() if name in OF_TURNS}
+        key = key_of({"": branch.label, **own})
+        if key not in turns:
+            program: Any = branch.build(branch.parameters(own), {}, space.make_lm)
+            training = program.training_turns() if branch.trains else 0
+            turns[key] = program.most_turns(), training
+    return max(most for most, _ in turns.values()), max(most for _, most in turns.values())
+
+
+def learning_calls(folder: Path) -> int:
+    """The calls that the trainings and compilations in a study's folder take, each on its own,
+    whoever paid for them.
+    """
+    calls = 0
+    for place in (*folder.glob(f"{NETWORKS}/*/{ASKED}"), *folder.glob(f"{COMPILED}/*/")):
+        with closing(CallStore(place, readonly=True)) as store:
+            calls += len(store)
+    return calls
+
+
+@dataclass
+class Networks:
+    """The networks of a study; one a process.
+
+    Args:
+        folder: of the study; every network has a folder of its own in it.
+        questions: what to train on.
+        lm: the LM of every seat without one of its own.
+        cache: whether calls that other runs made may answer.
+        tracking: whether trainings are shown below the study in the tracking store.
+    """
+
+    folder: Path
+    questions: Sequence[Question]
+    lm: Any
+    cache: bool
+    tracking: bool = False
+    _last: dict[str, StrategyNetwork] = field(default_factory=dict)
+
+    def trained(self, program: Program) -> Program:
+        """The network of these settings, trained if nobody has done so before.
+
+        Whoever else wants the same network waits; a training that was stopped goes on from its
+        checkpoint. Raises BudgetSpent, `Unanswered` for a question that no LM answers, and
+        UserError.
+        """
+        name = self.name_of(program)
+        if name not in self._last:
+            folder = self.folder / NETWORKS / name
+            self._last = {name: self._trained(cast(Untrained, program), folder)}
+        return self._last[name]
+
+    def name_of(self, program: Program) -> str:
+        """The name of the folder with the network of these settings."""
+        lms = lms_of(program, self.lm)
+        return digest_name([hashes(program)["program_hash"], lms, data.fingerprint(self.questions)])
+
+    def _trained(self, program: Untrained, folder: Path) -> StrategyNetwork:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with locked(folder.with_suffix(".lock")), open_books(records=[self.folder / CALLS]):
+            if not (folder / FILE).exists():  # the last file that a training writes
+                settings = program.describe()
+                live(
+                    program.fresh(),
+                    self.questions,
+                    program.learning,
+                    folder,
+                    lm=self.lm,
+                    options={name: value for name, value in settings.items() if name != "program"},
+                    cache=self.cache,
+                    tracking=self.tracking,
+                    parent=ABOVE,
+                )
+        lms = {name: seat.predict.lm for name, seat in program.seats().items()}
+        return cast(StrategyNetwork, saved_program(folder, lms=lms))
+
+
+COMPILED = "compiled"
+FEWEST_COMPILED = 8
+"""Training questions of a study that compiles: half of them for the optimizer, half to score."""
+
+
+def structure_of(branch: Branch, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of the program that is compiled for these: at the largest number of rounds,
+    and with the recorded run's ties where other ties are replayed.
+    """
+    replays = branch.protocol.replays if branch.protocol else None
+    if replays is None:
+        return dict(parameters)
+    most = largest(branch, replays)
+    if replays.tell([], parameters) is None:  # it takes calls of its own, such as a judge's
+        return {**parameters, **most}
+    return replays.record(parameters, most)
+
+
+def largest(branch: Branch, replays: Replays) -> dict[str, Any]:
+    """The largest number that each parameter can be that replays are free to change."""
+    most: dict[str, Any] = {}
+    for name in replays.free:
+        values = options(branch.space[name].values) if name in branch.space else None
+        if values and all(isinstance(value, int) for value in values):
+            most[name] = max(values)
+    return most
+
+
+@dataclass
+class CompiledPrompts:
+    """The compiled prompts of a study; one a process.
+
+    Args:
+        folder: of the study; every compilation has a folder of its own in it.
+        questions: what the optimizers learn from and select by.
+        lm: the LM of every seat without one of its own.
+        seed: of the optimizers' draws.
+        cache: whether calls that other runs made may answer.
+    """
+
+    folder: Path
+    questions: Sequence[Question]
+    metric: Metric
+    lm: Any
+    seed: int
+    concurrency: int
+    cache: bool
+
+    def plan(
+        self, structure: Program, recipe: Recipe, folder: Path | None = None
+    ) -> CompilationPlan:
+        """The compilation of a structure. Raises UserError for what cannot be compiled."""
+        return plan_compilation(
+            CompileRequest(
+                structure,
+                list(self.questions),
+                metric=self.metric,
+                lm=self.lm,
+                optimizer=recipe.optimizer,
+                preset=recipe.preset,
+                seed=self.seed,
+                concurrency=self.concurrency,
+                cache=self.cache,
+                out=folder,
+                tracking=False,
+                progress=False,
+            )
+        )
+
+    def applied(self, program: Program, structure: Program, recipe: Recipe) -> Program:
+        """The program with the prompts of its structure, compiled if nobody has done so before.
+
+        Whoever else wants the same prompts waits; a compilation that was stopped goes on. Raises
+        BudgetSpent, and UserError.
+        """
+        what: list[Any] = [hashes(structure)["program_hash"], lms_of(structure, self.lm), *recipe]
+        what += [self.seed, self.metric.identity(), data.fingerprint(self.questions)]
+        folder = self.folder / COMPILED / digest_name(what)
+        self._compile(structure, recipe, folder)
+        if isinstance(program, Foreign):
+            state = read_document(folder / PROGRAM, STATE)
+            program.module.load_state({k: one for k, one in state.items() if k != "metadata"})
+            return program
+        before, now = structure.describe(), program.describe()
+        changed = {name: now[name] for name in now if before.get(name) != now[name]}
+        return rebuilt(folder / PROGRAM, structure, changed)
+
+    def _compile(self, structure: Program, recipe: Recipe, folder: Path) -> None:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with locked(folder.with_suffix(".lock")), open_books(records=[self.folder / CALLS]):
+            earlier = compilation_in(folder)
+            if earlier is not None and earlier.stopped is None:
+                return
+            best: Any = compile_as_planned(self.plan(structure, recipe, folder))
+            if best.compilation.stopped is not None:
+                raise BudgetSpent(best.compilation.stopped)
