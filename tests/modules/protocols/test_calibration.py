@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scripted_lm import scripted_lm
 
 import folkmoot as fm
 from folkmoot.modules.protocols.calibration import sureness
 from folkmoot.modules.reading.handover import DriftWatch, fewest_kept, threshold_for
-from folkmoot.pipelines.testing.scripted_lm import scripted_lm
 
 N = 120
 TEAM = {"prompts": {"simple": "Answer for the team.", "cot": "Answer for the team."}}
