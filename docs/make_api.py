@@ -23,7 +23,7 @@ Every program returns a `dspy.Prediction` with the fields that [`fm.Program`](#f
 """
 
 HELD = {
-    "Calibration",
+    "RouterCalibration",
     "Comparison",
     "Compilation",
     "Controls",

@@ -39,7 +39,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-class Asked(_Strict):
+class AskedPart(_Strict):
     """A program by its hash, and the LM of each of its seats with what it is sent."""
 
     program: str
@@ -56,7 +56,7 @@ class Stage(_Strict):
     on other questions.
     """
 
-    asked: Asked
+    asked: AskedPart
     threshold: float | None
     questions: Count
     kept: Count
@@ -67,7 +67,7 @@ class Stage(_Strict):
     weights: dict[str, Share]
 
 
-class Calibration(_Strict):
+class RouterCalibration(_Strict):
     """The promise of a router, and what it was tested on.
 
     At most `max_error` of the answers that stand are wrong, with the `confidence`. `stages` goes by
@@ -85,7 +85,7 @@ class Calibration(_Strict):
     scores: list[Annotated[tuple[float, Count], Field(strict=False)]]
 
     @model_validator(mode="after")
-    def _one_score_each(self) -> Calibration:
+    def _one_score_each(self) -> RouterCalibration:
         if sum(times for _, times in self.scores) != self.questions:
             raise ValueError("there is not one score for each question")
         return self
@@ -144,7 +144,7 @@ class Calibration(_Strict):
 
 
 @dataclass(frozen=True)
-class Answered:
+class PartAnswer:
     """What a program made of a question."""
 
     answer: str | None
@@ -153,12 +153,12 @@ class Answered:
     usage: Usage
 
 
-def calibration_of(value: Any) -> Calibration | None:
+def calibration_of(value: Any) -> RouterCalibration | None:
     """A calibration from its JSON. Raises UserError for what is not one."""
-    if value is None or isinstance(value, Calibration):
+    if value is None or isinstance(value, RouterCalibration):
         return value
     try:
-        return Calibration.model_validate(value)
+        return RouterCalibration.model_validate(value)
     except ValidationError as problem:
         first = problem.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -168,7 +168,7 @@ def calibration_of(value: Any) -> Calibration | None:
         ) from None
 
 
-def asked_of(program: Program, lm: Any) -> Asked:
+def asked_of(program: Program, lm: Any) -> AskedPart:
     """Which program is asked, and with which LMs where its seats have none but this one."""
     lms = {name: seat.predict.lm or lm for name, seat in program.seats().items()}
     # Seeds change with repeats and say nothing of how good an answer is.
@@ -177,7 +177,7 @@ def asked_of(program: Program, lm: Any) -> Asked:
         for name, one in lms.items()
         if one is not None
     }
-    return Asked(
+    return AskedPart(
         program=hashes(program)["program_hash"],
         lms={
             name: f"{lms[name].model} {json.dumps(settings, sort_keys=True, default=str)}"
@@ -228,7 +228,7 @@ def calibrated(
     weights_from: Iterable[ResultRow] | None,
     recorded: Mapping[str, Iterable[ResultRow]],
     concurrency: int,
-) -> Calibration:
+) -> RouterCalibration:
     """Ask the parts in turn, each the questions that those before it leave, and find their
     thresholds.
     """
@@ -272,7 +272,7 @@ def calibrated(
         )
         if found is not None:
             left = [one for one, sure in zip(left, scores >= found.score, strict=True) if not sure]
-    return Calibration(
+    return RouterCalibration(
         max_error=max_error,
         confidence=confidence,
         rule=json.dumps(rule, sort_keys=True),
@@ -350,7 +350,7 @@ def _answers(
     questions: Sequence[Question],
     rows: Iterable[ResultRow] | None,
     concurrency: int,
-) -> list[Answered]:
+) -> list[PartAnswer]:
     """The program's answers to the questions, recorded or asked for now, in their order."""
     if rows is None:
         return run_sync(_ask, program, questions, concurrency)
@@ -367,19 +367,22 @@ def _answers(
         )
     own = [by_id[one.id] for one in questions]
     return [
-        Answered(row["answer"], bool(row["correct"]), row["transcript"], taken(row)) for row in own
+        PartAnswer(row["answer"], bool(row["correct"]), row["transcript"], taken(row))
+        for row in own
     ]
 
 
-async def _ask(program: Program, questions: Sequence[Question], concurrency: int) -> list[Answered]:
+async def _ask(
+    program: Program, questions: Sequence[Question], concurrency: int
+) -> list[PartAnswer]:
     room = asyncio.Semaphore(concurrency)
 
-    async def ask(question: Question) -> Answered:
+    async def ask(question: Question) -> PartAnswer:
         async with room:
             said = await program.answer(question)
         gold = str(question.answer)
         graded = score(said.answer, gold, question.kind, question.choices)
-        return Answered(said.answer, graded.correct, said.transcript, Usage.of(said.usage))
+        return PartAnswer(said.answer, graded.correct, said.transcript, Usage.of(said.usage))
 
     return await together(ask(question) for question in questions)
 

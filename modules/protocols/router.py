@@ -18,7 +18,7 @@ from ..reading.answers import answer_key
 from ..reading.handover import DriftWatch
 from ..reading.question import Question
 from ..reading.row import ResultRow, TurnFields
-from .calibration import Calibration, asked_of, calibrated, calibration_of, sureness
+from .calibration import RouterCalibration, asked_of, calibrated, calibration_of, sureness
 from .calibration import Rule as Rule
 from .declaration import Protocol
 from .program import Program, SeatTurns, solved_by
@@ -76,7 +76,7 @@ class Router(Program):
         *,
         prompt_layout: str | None = None,
         prompts: Mapping[str, str] | str | Path | None = None,
-        calibration: Calibration | Mapping[str, Any] | None = None,
+        calibration: RouterCalibration | Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.cheap = _program(cheap, CHEAP)
@@ -129,7 +129,7 @@ class Router(Program):
         weights_from: Iterable[ResultRow] | None = None,
         recorded: Mapping[str, Iterable[ResultRow]] | None = None,
         concurrency: int = 16,
-    ) -> Calibration:
+    ) -> RouterCalibration:
         """Set thresholds so that at most `max_error` of the answers that stand are wrong.
 
         Args:
@@ -185,7 +185,7 @@ class Router(Program):
             return False
         return asks_team(self.rule, signs_of(task, answer, transcript))
 
-    async def _surely(self, task: Task, calibration: Calibration) -> dspy.Prediction:
+    async def _surely(self, task: Task, calibration: RouterCalibration) -> dspy.Prediction:
         """The first answer that its part's threshold lets stand, or none, for a person."""
         asked: dict[str, dspy.Prediction] = {}
         watch = self._watch = self._watch or DriftWatch(calibration.watched())
