@@ -1,4 +1,4 @@
-"""`folkmoot compare`: which of several runs is better, how sure that is, and at what price."""
+"""`folkmoot compare`: which run is better, how sure that is, and at what price."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def compare(request: CompareRequest, view: CompareView) -> None:
         comparison = carry_out_comparison(plan)
         finish(view, comparison.to_dict(), lambda: show(comparison), code=code(comparison))
     else:
-        from .life import live  # brings DSPy, which comparing does without
+        from .life import live  # imports DSPy, which a comparison does not need
 
         live(request, view, plan, carry_out_comparison, show=show, code_of=code)
 
 
 def show_comparison(out: Console, comparison: Comparison, view: CompareView) -> None:
-    """The table and the sentences; with `--pairs` also every pair, with its test, and with `--show`
-    questions on which runs differ.
+    """Show the table and the sentences; with `--pairs` also every pair with its test, and with
+    `--show` questions on which runs differ.
     """
     for line in comparison.table():
         out.print(Text(line), soft_wrap=True)

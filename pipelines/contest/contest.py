@@ -81,7 +81,7 @@ Cancelling it keeps what is finished: the same call with the same `out` goes on 
 acontest = from_caller(awaitable(contest, _ASYNC))
 
 LOOKS = "last_looks"
-"""In `contest.json`, at how many questions the last look was taken, by all attempts."""
+"""Key in `contest.json`: the question counts at which all attempts took their last look."""
 
 
 def _looks_in(folder: Path) -> list[int]:
@@ -118,7 +118,7 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
                 race.run()
         except UserError:
             raise
-        except BaseException as ending:  # what there is is kept first
+        except BaseException as ending:  # keep the finished answers before raising
             problem = ending
         contest = _ended(plan, race, run)
         run.end(partial(show, contest) if show is not None and problem is None else None)
@@ -138,7 +138,9 @@ def _reporting(request: ContestRequest, tell: Callable[[Race], None]) -> Callabl
 
 
 def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
-    """The result of a race, confirmed where that is due, and written down with the winner."""
+    """Sum up a race: confirm the winner on unseen questions if planned, save it, and write the
+    result.
+    """
     verdict = race_verdict(race)
     entrants = {lane.entrant.name: lane.entrant for lane in race.lanes.values()}
     entrants = entrants or {one.name: one for one in plan.field}
@@ -174,7 +176,8 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     if race.ended == "questions" and race.planned not in looks:
         looks.append(race.planned)
     if len(looks) > 1:
-        # Each last look spends what is left of the 5%, and nobody can take one back.
+        # Each last look spends the rest of the 5% error rate, and a look cannot be undone, so a
+        # contest that is resumed after its last look has a higher error rate.
         verdict = replace(
             verdict,
             reason=f"{verdict.reason}; the answers had a last test at {looks[0]:,} questions, too, "
@@ -226,7 +229,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
 
 
 def _unmetered(race: Race) -> list[str]:
-    """For each program with questions on which it made no metered call, a sentence."""
+    """A sentence for each program that answered questions without a metered call."""
     silent = {name: unmetered_line(run.summary) for name, run in race.runs.items()}
     return [f"{name}: {line}." for name, line in silent.items() if line]
 
@@ -246,7 +249,7 @@ def _standings(race: Race) -> list[Place]:
 
 
 def ready(entrant: Entrant) -> Any:
-    """The program of an entrant with its LM in every seat, to be asked as it is."""
+    """The program of an entrant with its LM in every seat, ready to be asked."""
     if isinstance(entrant.program, Foreign) and not isinstance(entrant.program, Command):
         return entrant.program.module
     program: Program = entrant.program.deepcopy()
@@ -258,10 +261,10 @@ def ready(entrant: Entrant) -> Any:
 def save_winner(
     winner: Entrant, entrants: Sequence[Entrant] | Any, folder: Path
 ) -> tuple[Entrant, str]:
-    """Save the winner for `fm.load_program`; code that no file can hold gives way to the cheapest
-    program that can be saved, and then a note says so.
+    """Save the winner for `fm.load_program`; if it is code that no file can hold, save the cheapest
+    program that can be saved, and return a note.
 
-    The LM is saved along, unless it is behind an address of its own: addresses are never saved.
+    The LM is saved with it, unless it has an address of its own: addresses are never saved.
     """
     scratch = folder.with_name(f".{folder.name}")
     for one in [winner, *(other for other in entrants if other is not winner)]:

@@ -1,4 +1,4 @@
-"""Plans a contest: reads and checks all input, and says what it may cost and what it can show."""
+"""Plans a contest: reads and checks all input, and estimates its cost and what it can show."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ from .request import ContestRequest
 RUNS = Path("runs")
 FEWEST_QUESTIONS = 4
 CONFIRMED_FROM, CONFIRMED_SHARE, FEWEST_CONFIRMED = 300, 5, 60
-"""From so many questions on, one in five (at least 60) is kept for the confirmation."""
+"""With at least this many questions, one in five (at least 60) is kept for the confirmation."""
 
 MANY, MARGIN, NARROW = 600, 0.05, 0.02
-"""The margin is 5 points, and 2 from that many questions on."""
+"""The default margin is 5 points, or 2 points with at least this many questions."""
 
 
 @dataclass
@@ -76,7 +76,7 @@ class ContestPlan:
     source: str
     cluster: str | None = None
     guessed: str = ""
-    """What was guessed when the file was read."""
+    """Remarks about what the reader of the file guessed."""
 
     warnings: tuple[str, ...] = ()
 
@@ -118,7 +118,7 @@ class ContestPlan:
 
     @property
     def engines(self) -> list[Any]:
-        """What all LMs are billed as."""
+        """The engine names under which the LMs are billed."""
         return [engine for plan in self.plans.values() for engine in plan.engines]
 
     @property
@@ -133,15 +133,15 @@ class ContestPlan:
         return Budget.parse(budget) if isinstance(budget, str) else budget
 
     def account(self) -> Account | None:
-        """What earlier attempts left of the budget. Raises UserError for one that cannot be
-        held.
+        """The budget that earlier attempts left. Raises UserError for a budget that cannot be
+        enforced.
         """
         folders = () if self.out is None else (self.out,)
         return account_of(self.request.budget, self.engines, *folders)
 
     @cached_property
     def cost(self) -> tuple[float, float] | None:
-        """USD, from and to, if nobody leaves; None where a price is not known."""
+        """Lowest and highest cost in USD if no program leaves; None where a price is not known."""
         costs = [plan.estimate.cost_usd for plan in self.plans.values()]
         priced = [cost for cost in costs if cost is not None]
         if len(priced) < len(costs):
@@ -151,7 +151,9 @@ class ContestPlan:
         return (low, high) if most is None else (min(low, most), min(high, most))
 
     def lines(self) -> list[str]:
-        """The plan on one screen: how questions are read, the field, the cost, what can be seen."""
+        """The plan on one screen: how questions are read, the field, the cost, and what it can
+        show.
+        """
         sample = self.race[0]
         options = f" ({' / '.join(sample.choices.values())})" if sample.choices else ""
         example = f"{sample.question} {options} → {_gold(sample)}"
@@ -178,7 +180,9 @@ class ContestPlan:
         return "one prompt, as often as the dearest team costs" if entrant.fair else entrant.name
 
     def about(self) -> dict[str, Any]:
-        """What `contest.json` says of the contest: only the same one goes on in a folder."""
+        """The description in `contest.json`; a folder can only be resumed by a contest with the
+        same one.
+        """
         return {
             "field": {
                 one.name: {**hashes(one.program), "lms": lms_of(one.program, one.lm)}
@@ -198,7 +202,7 @@ class ContestPlan:
         }
 
     def _manifest(self) -> dict[str, Any]:
-        """The contest in the form of a run's manifest: the reference's program, all questions."""
+        """The manifest of the contest as of a run: the reference's program and all questions."""
         reference = self.field[0]
         settings = {
             "command": "contest",
@@ -238,7 +242,7 @@ class ContestPlan:
 def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPlan:
     """Read and check all input. Raises UserError before any LM is called.
 
-    `stored` gives a contest without a folder one under `runs/`.
+    With `stored`, a contest without a folder gets one under `runs/`.
     """
     check_concurrency(request.concurrency)
     questions, source, guessed = _questions(request)
@@ -277,14 +281,14 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     plan.out = plan.default_out() if stored and out is None else out
     if plan.out is not None:
         check_writable(plan.out)
-    plan.account()  # refused now rather than after a question
+    plan.account()  # refuse a bad budget now, before any question is paid for
     warnings = dict.fromkeys(w for one in plan.plans.values() for w in one.warnings)
     plan.warnings = (*warnings, *([guessed] if guessed else []))
     return plan
 
 
 def _without_lm(request: ContestRequest) -> ContestRequest:
-    """The request for making LMs one by one, since several of them have no seats."""
+    """The request with one LM at a time, since a list of LMs is not assigned to seats."""
     alone = replace(request, lm=None)
     alone.defaults = request.defaults
     return alone
@@ -301,7 +305,7 @@ def _lms(request: ContestRequest, seating: Seating) -> list[Any]:
 
 
 def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
-    """The questions, what they are called, and what was guessed when they were read."""
+    """The questions, their name, and remarks about what the reader guessed."""
     notes: list[str] = []
     handler = _Notes(notes)
     log = logging.getLogger("folkmoot")
@@ -322,7 +326,7 @@ def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
 
 
 class _Notes(logging.Handler):
-    """Keeps what the reader of a file says of its guesses."""
+    """A log handler that keeps the reader's remarks about its guesses."""
 
     def __init__(self, notes: list[str]) -> None:
         super().__init__()
@@ -335,9 +339,7 @@ class _Notes(logging.Handler):
 def _split(
     questions: Sequence[Question], request: ContestRequest
 ) -> tuple[list[Question], list[Question], list[Question]]:
-    """Examples, questions of the race and questions that are kept, in an order that the seed
-    draws.
-    """
+    """Examples, questions of the race, and unseen questions, in an order drawn by the seed."""
     order = list(questions)
     random.Random(request.seed).shuffle(order)
     demos = order[:DEMOS] if len(order) >= FEWEST_FOR_DEMOS else []
@@ -377,7 +379,7 @@ def _field(
 def _baseline(
     request: ContestRequest, entrants: list[Entrant], lm: Any, make_lm: MakeLM
 ) -> str | Entrant | None:
-    """The reference: a program of the field by its name, or another one."""
+    """The reference: the name of a program of the field, or a program from outside it."""
     baseline = request.baseline
     if baseline is None:
         return None

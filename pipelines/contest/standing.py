@@ -25,11 +25,12 @@ FREE_ALPHA = 0.05
 class Place:
     """One program in the standings.
 
-    `right` is its mean score over `n` questions with the ends of its 95% interval, `difference`
-    that to the reference on the questions of both, for new questions like these; its `listed` ends
-    are for the contest's own list, and meet when all of it was asked. `usd`, `tokens` and `calls`
-    are what a question takes, every call at its price, None where nobody knows, and `multiple` that
-    of the reference's price. A program that has left says why in `reason`. A `free` one was never
+    `right` is its mean score over `n` questions with the ends of its 95% interval. `difference` is
+    its difference to the reference on the questions of both, for new questions like these; the
+    `listed` ends are for the contest's own questions, and meet when all were asked. `usd`, `tokens`
+    and `calls` are its cost per question with every call at its price, None where unknown;
+    `multiple` is that cost divided by the reference's. A program that has left says why in
+    `reason`. A `free` one was never
     asked: its answers follow from those of others.
     """
 
@@ -167,7 +168,7 @@ def _rate(scores: Sequence[float]) -> tuple[float, float, float]:
 def _gap(
     watch: FieldWatch | None, reference: int, place: int, lane: Lane, other: Lane
 ) -> tuple[float, float, float]:
-    """The difference to the reference, with the interval that decides about it."""
+    """The difference to the reference, with the interval that decides."""
     if watch is None:
         both = lane.answers.keys() & other.answers.keys()
         gaps = [lane.answers[name].score - other.answers[name].score for name in both]
@@ -189,10 +190,10 @@ def table(standings: Sequence[Place]) -> list[str]:
 
 @dataclass(frozen=True)
 class RaceVerdict:
-    """What came out: the outcome, the program to take, and why.
+    """The verdict: the outcome, the program to take, and why.
 
-    `bound` says how much better the dearest team may be, `needed` and `needed_usd` predict how many
-    questions, and how many dollars more, would decide an undecided contest.
+    `bound` says how much better the dearest team may be. For an undecided contest, `needed` and
+    `needed_usd` predict how many more questions and dollars would decide it.
     """
 
     outcome: Outcome
@@ -253,7 +254,7 @@ def _cheaper(watch: FieldWatch, place: int) -> list[int]:
 
 
 def _bound(race: Race, watch: FieldWatch, lanes: Sequence[Lane], winner: int) -> str:
-    """How much better than the program to take the dearest team may be."""
+    """A bound on how much better the dearest team may be than the program to take."""
     teams = [p for p, lane in enumerate(lanes) if lane.entrant.team and p != winner]
     if not teams:
         return ""

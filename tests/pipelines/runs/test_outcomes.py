@@ -63,12 +63,12 @@ def test_a_table_becomes_arrays_in_the_order_of_its_rows(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("rows", "line", "said"),
     [
-        ([row(question=7)], 1, "'question' is missing, or cannot be used"),
+        ([row(question=7)], 1, "'question' is missing or not valid"),
         ([row(), row(agent=" ")], 2, "'agent' is missing"),
         ([row(group=["a"])], 1, "'group"),
         ([row(correct=1)], 1, "'correct' is missing"),
         ([row(repeat=-1)], 1, "'repeat"),
-        ([row(answer=None)], 1, "answer is null, and yet"),
+        ([row(answer=None)], 1, "answer is null, but"),
         ([row(), row(agent="bob", correct=False)], 2, "right in one row and wrong in another"),
         ([row(), row()], 2, "'ann' has answered 'q1' with 'cot' before"),
         ([row(), row(agent="bob", question="Other?")], 2, "text or group than at {path}, line 1"),

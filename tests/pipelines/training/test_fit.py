@@ -146,7 +146,7 @@ def test_a_program_of_ones_own_is_taught_and_stays_as_it_is(scripted: ScriptedSe
     ("options", "said"),
     [
         ({}, "either outcomes, or questions"),
-        ({"outcomes": []}, "no outcomes"),
+        ({"outcomes": []}, "not outcomes"),
         (
             {"outcomes": planted(4, 1), "embedding": lambda texts: [[1.0]]},
             "returned no vectors of",
