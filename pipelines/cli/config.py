@@ -155,7 +155,7 @@ def apply_defaults(
 
 
 def default_lines(request: Request) -> list[str]:
-    """The defaults that come from files or the environment, with their source, in at most one line."""
+    """The defaults from files or the environment, with their source, in at most one line."""
     lines = [
         f"{name.replace('_', '-')} = {', '.join(value) if isinstance(value, list) else value} "
         f"({place})"

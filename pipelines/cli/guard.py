@@ -66,9 +66,8 @@ def leave_quietly() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (
-            BrokenPipeError
-        ):  # otherwise Python flushes the rest once more at exit, and prints an error
+        except BrokenPipeError:
+            # Otherwise Python flushes the rest once more at exit, and prints an error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

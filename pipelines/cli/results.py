@@ -236,7 +236,7 @@ def _show_rows(out: Console, rows: list[ResultRow]) -> None:
 
 
 def _ending(row: ResultRow) -> Iterator[str]:
-    """Show what the dialogue lacks: the error, the text of an unreadable answer, the gold answer."""
+    """Show what a dialogue lacks: the error, an unreadable answer's text, the gold answer."""
     if row["error"]:
         yield f"failed: {row['error']}"
     elif row["answer"] is None:

@@ -152,7 +152,7 @@ def _calls(seen: Sequence[SeenCall], transcript: Sequence[TurnFields]) -> list[d
 
 
 def read_traces(path: Path, offset: int = 0) -> Iterator[tuple[Trace, int]]:
-    """The whole lines from an offset on, each with the offset after it; damaged lines are skipped."""
+    """Read the lines from an offset on, each with the offset after it; skip damaged lines."""
     for start, line in whole_lines(path, offset):
         if (record := parsed(line, Trace.__annotations__)) is not None:
             yield cast(Trace, record), start + len(line)
