@@ -58,13 +58,13 @@ FOLDER = RunFolder(
 def contest(request: ContestRequest) -> Contest:
     """Let programs answer the same questions in rounds until it is sure which one to take.
 
-    Without a field of your own, one prompt, step by step, one prompt with examples, one prompt
-    asked as often as the dearest team costs, a panel of three, and two who talk. The same call with
-    the same folder goes on after a stop; nothing is paid twice.
+    The default field is one prompt, step by step, one prompt with examples, one prompt asked as
+    often as the dearest team costs, a panel of three, and two who talk. The same call with the same
+    folder resumes after a stop; nothing is paid twice.
 
-    Raises: UserError: unusable questions, programs or settings, a budget that cannot be held, and a
-        program whose first answers all fail or cannot be read. KeyboardInterrupt: what is finished
-        is kept.
+    Raises: UserError: unusable questions, programs or settings, a budget that cannot be enforced,
+        and a program whose first answers all fail or cannot be read. KeyboardInterrupt: finished
+        work is kept.
     """
     plan = plan_contest(request)
     for warning in plan.warnings:

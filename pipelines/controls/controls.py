@@ -1,4 +1,4 @@
-"""Runs controls: asks each arm anew, and splits the gain of a recorded team into parts."""
+"""Runs controls: asks each arm, and splits the gain of a recorded team into parts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .plan import ControlsPlan, plan_controls
 from .request import ControlsRequest
 
 OWN_ROLLOUTS = 100
-"""Arms are samples of their own: their rollouts lie beyond those of so many repeats."""
+"""Arms use their own sample ids, beyond the rollout ids of this many repeats."""
 
 FOLDER = RunFolder(
     "set of controls",
@@ -38,14 +38,12 @@ FOLDER = RunFolder(
 
 @entry(ControlsRequest)
 def controls(request: ControlsRequest) -> Controls:
-    """Say where a recorded team's gain over one of its agents comes from.
-
-    Arms branch from the recorded first answers: agents who answer again alone, or shown what peers
-    said about another question. The same call with the same folder goes on after a stop.
+    """Find out where a recorded team's gain over one of its agents comes from. Arms branch from the
+    recorded first answers: agents answer again alone, or are shown what peers said about another
+    question. The same call with the same folder resumes after a stop.
 
     Raises: UserError: no run of two or more agents, other questions, another LM than the team's, an
-        arm that does not exist, and a budget that cannot be held. KeyboardInterrupt: what is
-        finished is kept.
+    unknown arm, and a budget that cannot be enforced. KeyboardInterrupt: finished work is kept.
     """
     plan = plan_controls(request)
     for warning in plan.warnings:
@@ -56,7 +54,7 @@ def controls(request: ControlsRequest) -> Controls:
 def carry_out_controls(
     plan: ControlsPlan, show: Callable[[Controls], None] | None = None
 ) -> Controls:
-    """Do what was planned. `show` gets the result before it is sent to the tracking store."""
+    """Carry out the plan. `show` gets the result before it is sent to the tracking store."""
     about, how = plan.about(), plan.request.named("cache", "budget")
     with (
         running(FOLDER, about, plan.out, engines=plan.engines, **how) as run,
@@ -104,7 +102,7 @@ def _asked(plan: ControlsPlan, controls: Controls) -> dict[str, Evaluation]:
                     controls.notes.append(f"{name}: {problem}.")
                     if plan.request.budget is not None and isinstance(problem, BudgetSpent):
                         controls.stopped = str(problem)
-        if name == FIRST and name in arms:  # the others go on from these
+        if name == FIRST and name in arms:  # the other arms go on from these first answers
             fresh = (row for row in arms[name].rows if row["error"] is None)
             plan.dialogues.first = {row["id"]: unpaid_turns(row) for row in fresh}
         if controls.stopped:

@@ -34,16 +34,16 @@ SHOWN = (2, 3, 5, 7, 10, 15, 20, 30)
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a vote of n agents gains over one of them, on average.
+    """The mean gain of a vote of n agents over one of them.
 
-    `effective` says how many independent agents the given ones are worth, `ceiling` on what share
-    of the questions any of them is right, and `accuracy` is their mean.
+    `effective` is the number of independent agents that these are worth, `ceiling` the share of
+    questions on which any of them is right, and `accuracy` their mean accuracy.
     """
 
     agents: tuple[str, ...]
     questions: int
     left_out: int
-    """Questions that not every agent has answered."""
+    """How many questions were left out, since not every agent has answered them."""
 
     vote: VoteForecast
 
@@ -83,7 +83,9 @@ class Forecast:
         }
 
     def lines(self) -> list[str]:
-        """The forecast in words: a line for some numbers of agents, then what they rest on."""
+        """The forecast in words: lines for a few numbers of agents, then the data that it is based
+        on.
+        """
         chosen = [row for row in self._rows() if row[0] in SHOWN] or self._rows()
         rows = [
             f"vote of {n}: {100 * value:+.1f} points, 90% interval {100 * low:+.1f} to "
@@ -109,10 +111,9 @@ class Forecast:
 
 @entry(ForecastRequest)
 def forecast(request: ForecastRequest) -> Forecast:
-    """Say what a vote of agents will gain, from a few of them on a few questions; no LM is asked.
-
+    """Forecast the gain of a vote of agents from a few agents on a few questions; no LM is asked.
     Raises UserError for fewer than 2 agents or 10 questions that all of them have answered, and for
-    files that are no runs or outcome tables.
+    files that are neither runs nor outcome tables.
     """
     sizes = sorted({int(size) for size in request.sizes})
     if not sizes or sizes[0] < 1:
@@ -131,7 +132,7 @@ def forecast(request: ForecastRequest) -> Forecast:
 
 
 def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
-    """The answers that a request names, as one table, and whether they are one LM's."""
+    """The answers that a request names, as one table, and whether they come from one LM."""
     answers: Any = request.answers
     if request.outcomes is not None:
         if answers:
@@ -163,7 +164,7 @@ def _table(answers: Any) -> tuple[Outcomes, bool]:
 
 
 def _names(runs: Sequence[Evaluation]) -> list[str]:
-    """A name for each run: its folder's, with a number where two are called alike."""
+    """A name for each run: its folder's name, with a number where two are equal."""
     names = [run.folder.name for run in runs]
     return [
         name if names.count(name) == 1 else f"{name} {place}" for place, name in enumerate(names, 1)
