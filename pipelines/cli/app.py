@@ -23,6 +23,7 @@ from ..distillation.request import DistilRequest
 from ..evaluation.request import EvaluateRequest
 from ..forecasting.request import ForecastRequest
 from ..reproduction.request import ReproduceRequest
+from ..serving.request import ServeRequest
 from ..training.request import TrainRequest
 from ..tuning.request import TuneRequest
 from . import options as of
@@ -47,6 +48,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "try": Command(ContestRequest, of.TryView, "spend"),
     "ask": Command(of.AskRequest, of.Quietly, "ask"),
+    "serve": Command(ServeRequest, of.View, "setup"),
     "evaluate": Command(EvaluateRequest, of.EvaluateView, "spend"),
     "compare": Command(CompareRequest, of.CompareView, "compare"),
     "forecast": Command(ForecastRequest, of.View, "results"),

@@ -1,4 +1,4 @@
-"""The commands that prepare and look around: data check, datasets, lms, ui."""
+"""The commands that prepare and look around: data check, datasets, lms; and servers: ui, serve."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from ..data.aliases import naming
 from ..data.load import DataError, DataReading, check_contexts, content_id, stands_at, understand
 from ..data.places import list_datasets
 from ..lms.weights import get_weights, list_weights
+from ..serving.request import ServeRequest
+from ..serving.serve import serve_program
 from ..tracking.store import store_uri
-from ..tracking.ui_server import newest_runs, serve
+from ..tracking.ui_server import newest_runs
+from ..tracking.ui_server import serve as serve_ui
 from ..tracking.values import masked
 from .guard import BAD_INPUT, results, say
 from .options import CheckRequest, DatasetsRequest, LmsRequest, UiRequest, View
@@ -69,7 +72,18 @@ def ui(request: UiRequest, view: View) -> None:
         ready(masked(uri))  # a server runs there already
     else:
         say("starting MLflow's UI, which takes some seconds")
-        serve(uri, request.host, request.port, ready)
+        serve_ui(uri, request.host, request.port, ready)
+
+
+def serve(request: ServeRequest, view: View) -> None:
+    def ready(address: str) -> None:
+        if view.as_json:
+            print_json({"url": address})
+        else:
+            say(f"answering at {address}/answer; Ctrl-C ends it")
+        results().flush()
+
+    serve_program(request, ready)
 
 
 # data check ---------------------------------------------------------------------------------------

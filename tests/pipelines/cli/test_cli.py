@@ -31,6 +31,7 @@ COMMANDS = [
         "controls",
         "show",
         "ask",
+        "serve",
         "evaluate",
         "compare",
         "compile",

@@ -791,7 +791,7 @@ def test_odd_input_is_refused_in_a_sentence(
 ) -> None:
     from folkmoot.pipelines.data import hub
 
-    monkeypatch.setattr(hub, "can_fetch", lambda spec: False)
+    monkeypatch.setattr(hub, "CONVERTERS", {})
     done = folkmoot("reproduce", *words, *lm(scripted), "--no-track", "--out", "out")
     assert done.exit_code == 2
     assert said in done.stderr
