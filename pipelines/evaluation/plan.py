@@ -307,6 +307,13 @@ def _with_demos(
     """The program with the requested demonstrations, and the remaining training questions:
     questions that agents are shown with their answers cannot be used to fit weights.
     """
+    for part in (part for _, part in program.parts(Program)):
+        worked = getattr(part, "demonstration", None)
+        text = worked["question"] if isinstance(worked, dict) else None
+        if text is not None and text in {question.question for question in questions}:
+            raise UserError(
+                f"the demonstration is a test question ({text[:60]!r}): work another question"
+            )
     if not request.demos:
         return program, train
     program = labelled_demos(program, train, request.demos, seed=request.demo_seed)
