@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .modules.environment import ReplayEnvironment as ReplayEnvironment
     from .modules.environment import WikipediaEnvironment as WikipediaEnvironment
     from .modules.network.config import NetworkConfig as NetworkConfig
+    from .modules.protocols.calibration import RouterCalibration as RouterCalibration
     from .modules.protocols.causal import CausalConsistency as CausalConsistency
     from .modules.protocols.deliberation import Deliberation as Deliberation
     from .modules.protocols.deliberation import replay as replay
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from .pipelines.comparison.pairs import Pair as Pair
     from .pipelines.compilation.compile import compile as compile
     from .pipelines.compilation.outcome import Compilation as Compilation
+    from .pipelines.compilation.worked import worked as worked
     from .pipelines.contest.contest import acontest as acontest
     from .pipelines.contest.contest import contest as contest
     from .pipelines.contest.outcome import Contest as Contest
@@ -99,6 +101,7 @@ _WHERE = {
     "RecordingEnvironment": ".modules.environment",
     "ReplayEnvironment": ".modules.environment",
     "Router": ".modules.protocols.router",
+    "RouterCalibration": ".modules.protocols.calibration",
     "Rows": ".pipelines.runs.rows",
     "STRATEGIES": ".modules.protocols.strategies",
     "SingleAgent": ".modules.protocols.single",
@@ -135,6 +138,7 @@ _WHERE = {
     "reproduce": ".pipelines.reproduction.reproduce",
     "train": ".pipelines.training.fit",
     "tune": ".pipelines.tuning.tune",
+    "worked": ".pipelines.compilation.worked",
 }
 
 __all__ = sorted(_WHERE)  # pyright: ignore[reportUnsupportedDunderAll]
