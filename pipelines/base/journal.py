@@ -76,12 +76,7 @@ def records(
 
 
 class Journal:
-<<<<<<< HEAD
     """An append-only file of JSON objects, one per line, each line in one write. Thread-safe.
-=======
-    """A file of JSON objects, one per line, that is only added to, each line in one write.
-    Thread-safe.
->>>>>>> main
 
     Several processes may append to one journal. A process that is killed while writing leaves at
     most one torn line, which is terminated before the next one and skipped by readers. A journal
