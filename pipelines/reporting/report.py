@@ -26,6 +26,7 @@ from ..runs.rows import RESULTS
 from ..runs.summary import score_words
 from ..tracking.store import add_to_runs, trace_pages
 from ..tracking.values import scrubbed
+from .contested import contest_result
 from .page import Folder, RunGroup, ShownRun, page_of, runs_of
 
 REPORT = "report.html"
@@ -65,9 +66,9 @@ def report(
     """Write one self-contained HTML page about runs: which is best, how sure that is, and at what
     price.
 
-    Args: runs: evaluations, or folders that `evaluate`, `compile`, `tune` or `import` wrote; at
-        least one. The first is what the others over the same data are measured against; runs over
-        other data are shown apart.
+    Args: runs: evaluations, or folders that `evaluate`, `try`, `compile`, `tune` or `import` wrote;
+        at least one. The first is what the others over the same data are measured against; runs
+        over other data are shown apart.
         out: the page's file; None writes `report.html` into the first folder.
         names: what to call the runs, one each; by default what they ran.
         tracking: also add the page to the runs' MLflow runs, where they have one, and link
@@ -84,10 +85,20 @@ def report(
     )
     if not given:
         raise UserError("a report needs a run: name a folder that an evaluation wrote")
-    evaluations, folders, notes = _opened(given)
+    contests: list[RunGroup] = []
+    others: list[Evaluation | str | Path] = []
+    for run in given:
+        group = _contest(run)
+        if group is None:
+            others.append(run)
+        else:
+            contests.append(group)
+    evaluations, folders, notes = _opened(others) if others else ([], [], [])
     titles, evaluations = with_matches(names_for(names, evaluations), evaluations)
     how = {"seed": seed, "exact": exact, "cluster": cluster, "panel": panel}
     groups, apart = _grouped(evaluations, titles, how)
+    groups = contests + groups
+    evaluations = [run for group in groups for run in group.runs]
     notes += apart + [note for group in groups for note in _warnings(group)]
     # By default in the folder that was named first: also of a compilation or a study, not of a run
     # within.
@@ -111,6 +122,15 @@ def report(
         "warnings": notes,
     }
     return Report(path, headline, scrubbed(figures))
+
+
+def _contest(run: Evaluation | str | Path) -> RunGroup | None:
+    """The runs of the contest in a folder; None for anything else."""
+    result = contest_result(Path(run).expanduser()) if isinstance(run, str | Path) else None
+    if result is None or not result.runs:
+        return None
+    runs = [earlier(folder) for folder in result.runs.values()]
+    return RunGroup(list(result.runs), runs, contest=result)
 
 
 def _opened(
@@ -238,7 +258,8 @@ def _headline(groups: Sequence[RunGroup], folders: Sequence[Folder], alone: bool
         return "; ".join(
             f"{one.name}: {one.verdict}" if several else one.verdict for one in folders
         )
-    headlines = [group.comparison.headline for group in groups if group.comparison is not None]
+    headlines = [group.contest.sentences[0] for group in groups if group.contest is not None]
+    headlines += [group.comparison.headline for group in groups if group.comparison is not None]
     if headlines:
         return " ".join(headlines)
     if not groups:
@@ -256,7 +277,7 @@ def _warnings(group: RunGroup) -> list[str]:
     notes = list(group.comparison.notes) if group.comparison is not None else []
     for name, run in zip(group.names, group.runs, strict=True):
         counts = run.summary.counts
-        if group.comparison is None:
+        if group.comparison is None and group.contest is None:
             notes += run_notes(name, counts, run.summary.finished)
         if counts["unreadable"]:
             notes.append(
@@ -266,7 +287,7 @@ def _warnings(group: RunGroup) -> list[str]:
             )
         if silent := unmetered_line(run.summary):
             notes.append(f"{name}: {silent}.")
-        if run.summary.stopped:
+        if run.summary.stopped and group.contest is None:
             notes.append(f"{name} was stopped: {run.summary.stopped}.")
     if group.comparison is not None:
         against = group.comparison.against
@@ -285,6 +306,12 @@ def _figures(
         "groups": [
             {
                 "comparison": group.comparison.to_dict() if group.comparison is not None else None,
+                "contest": group.contest
+                and {
+                    "sentences": group.contest.sentences,
+                    "winner": group.contest.winner,
+                    "course": group.contest.course,
+                },
                 "runs": [
                     {
                         "name": run.name,

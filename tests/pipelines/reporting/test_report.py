@@ -29,6 +29,7 @@ from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.pipelines.comparison.compared import Compared
 from folkmoot.pipelines.comparison.verdict import conclude, prices_of
+from folkmoot.pipelines.plots.protocols import drawings
 from folkmoot.pipelines.reporting.dialogues import LONGEST_TEXT, pick, shown
 from folkmoot.pipelines.reporting.plots import price_chart, ticks
 
@@ -188,6 +189,19 @@ def test_the_chart_has_round_ticks_and_a_line_along_the_front() -> None:
     at_no_price = price_chart(free, conclude(free, free, {}, prices_of(free, free), {}))
     assert at_no_price is not None
     assert at_no_price.across[0] == (at_no_price.points[0].x, "0")
+
+
+def test_who_agreed_with_whom_is_a_heat_map(tmp_path: Path) -> None:
+    """Of the members of a panel and of those who talked; of nobody else."""
+    shares = {"all": 0.5, "a-b": 0.9, "a-c-d": 0.6, "b-c-d": 0.7}
+    members = {"a": 0.5, "b": 0.5, "c-d": 0.5}
+    for program, field in (("ensemble", "member_accuracy"), ("deliberation", "role")):
+        figures = {field: members, "agreement": shares}
+        plot = drawings(program, figures)["agreement"]
+        assert plot.draw(figures, tmp_path / f"{program}.svg")
+        assert (tmp_path / f"{program}.svg").exists()
+        assert not plot.draw({**figures, field: {"a": 0.5}}, tmp_path / "none.svg")
+    assert drawings("single", {}) == {}
 
 
 # The page
