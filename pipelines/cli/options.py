@@ -147,6 +147,10 @@ class ReportRequest(Tested):
         Path | None,
         Option(metavar="FILE", help="The page. Default: report.html in the first folder."),
     ] = None
+    export: Annotated[
+        Path | None,
+        Option(metavar="DIR", help="Also write plots as SVG and tables as CSV into this folder."),
+    ] = None
     names: RunNames = field(default_factory=list)
     tracking: Annotated[bool, tracked("the page", "Add {} to the runs' MLflow runs.")] = True
 

@@ -60,6 +60,7 @@ def _show(view: ReproduceView, result: Reproduction, plan: ReproductionPlan | Re
     show_lines(f"{row}: {note}" for row, note in dict.fromkeys(notes) if note)
     show_lines(f"plot: {picture}" for picture in result.pictures)
     show_lines([f"runs: {result.out / plan.selection.paper.id}"])
+    show_lines(result.bibtex)
     if plan.request.tracking:
         show_lines(["look at it: folkmoot ui"])
 

@@ -64,10 +64,13 @@ def report(request: ReportRequest, view: Quietly) -> None:
         out=request.out,
         names=split_items(request.names),
         tracking=request.tracking,
+        export=request.export,
         **request.tested(),
     )
     notes = [f"Note: {note}" for note in page.figures["warnings"]]
     lines = [str(page.path)] if view.quiet else [page.headline, *notes, f"Report: {page.path}"]
+    if request.export and not view.quiet:
+        lines.append(f"Plots and tables: {request.export}")
     finish(view, page.figures, lambda: show_lines(lines))
 
 

@@ -81,9 +81,12 @@ class RunGroup:
     @cached_property
     def course(self) -> list[Picture]:
         """The course of the contest."""
-        if self.contest is None:
-            return []
-        return contest_plots(self.contest, rate=self.runs[0].summary.main.get("rate", True))
+        return contest_plots(self.contest, rate=self.is_rate) if self.contest else []
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether scores are shares of right answers."""
+        return bool(self.runs[0].summary.main.get("rate", True))
 
     def about(self, traces: Mapping[str, str]) -> dict[str, list[str | None]]:
         """What the page's script has to know of the runs: their names, and the address of their
@@ -229,9 +232,11 @@ def page_of(
     notes: Sequence[str],
     headline: str,
     traces: Mapping[str, str],
+    cited: Sequence[str],
 ) -> str:
     """The whole page: one script of its own, no request to anywhere, every text from outside
-    cleaned and escaped. `traces` has the address of the traces of MLflow runs.
+    cleaned and escaped. `traces` has the address of the traces of MLflow runs, `cited` papers as
+    BibTeX.
     """
     everything = [run for shown_runs in runs for run in shown_runs]
     return _template().render(
@@ -240,6 +245,7 @@ def page_of(
         script=_script(),
         table_of=table_of,
         traces=traces,
+        cited=cited,
         local_ui=any(address.startswith(LOCAL_UI) for address in traces.values()),
         price_chart=price_chart,
         chart_height=HEIGHT,

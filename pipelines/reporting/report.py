@@ -13,6 +13,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import write_whole
+from ...modules.protocols.papers import bibtex, protocols_in
 from ...modules.reading.grading import ACCURACY
 from ..base.wording import counted, run_failed, run_notes
 from ..comparison.compare import compare, names_for, names_of, shared_questions
@@ -27,6 +28,7 @@ from ..runs.summary import score_words
 from ..tracking.store import add_to_runs, trace_pages
 from ..tracking.values import scrubbed
 from .contested import contest_result
+from .export import export_report
 from .page import Folder, RunGroup, ShownRun, page_of, runs_of
 
 REPORT = "report.html"
@@ -62,6 +64,7 @@ def report(
     exact: bool = False,
     cluster: str | None = None,
     panel: int = MOST_MEMBERS,
+    export: str | Path | None = None,
 ) -> Report:
     """Write one self-contained HTML page about runs: which is best, how sure that is, and at what
     price.
@@ -74,6 +77,7 @@ def report(
         tracking: also add the page to the runs' MLflow runs, where they have one, and link
             questions to their traces. A store that is down gives a warning.
         seed, exact, cluster, panel: as in `compare`.
+        export: also write the plots as SVG files and the tables as CSV files into this folder.
 
     A baseline that `match_budget` made of one of the runs is shown beside it.
 
@@ -106,9 +110,11 @@ def report(
     path = (Path(home) / REPORT if out is None else Path(out)).expanduser()
     headline = _headline(groups, folders, len(folders) == len(given))
     shown = runs_of(groups)
+    cited = _cited(shown)
     tracked = [run.run_id for run in evaluations if run.run_id] if tracking else []
     traces = trace_pages(tracked) if tracked else {}
-    _write(path, page_of(groups, shown, folders, notes, headline, traces))
+    _write(path, page_of(groups, shown, folders, notes, headline, traces, cited))
+    exported = export_report(groups, shown, Path(export).expanduser()) if export else []
     if tracked and (problem := add_to_runs(tracked, path)):
         warnings.warn(
             f"MLflow did not take the report ({problem}): {path} has it",
@@ -118,6 +124,8 @@ def report(
     figures = {
         "out": str(path),
         "headline": headline,
+        "bibtex": cited,
+        "exported": [str(file) for file in exported],
         **_figures(groups, shown, folders),
         "warnings": notes,
     }
@@ -297,6 +305,12 @@ def _warnings(group: RunGroup) -> list[str]:
         for note in (note for pair in pairs for note in pair.notes):
             notes += [] if note in notes or note in causes else [note]
     return notes
+
+
+def _cited(shown: Sequence[Sequence[ShownRun]]) -> list[str]:
+    """The papers of the protocols that ran."""
+    programs = [run.evaluation.summary.run["program"] for runs in shown for run in runs]
+    return bibtex(protocols_in(programs))
 
 
 def _figures(

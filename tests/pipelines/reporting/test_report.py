@@ -19,6 +19,7 @@ from typing import Any
 
 import dspy
 import mlflow
+import pandas as pd
 import pytest
 from cli_helpers import folkmoot as command
 from planted import compiled, of_instructions
@@ -26,12 +27,14 @@ from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
+from folkmoot.modules.protocols.papers import bibtex
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.pipelines.comparison.compared import Compared
 from folkmoot.pipelines.comparison.verdict import conclude, prices_of
 from folkmoot.pipelines.plots.protocols import drawings
 from folkmoot.pipelines.reporting.dialogues import LONGEST_TEXT, pick, shown
 from folkmoot.pipelines.reporting.plots import price_chart, ticks
+from folkmoot.pipelines.reproduction.presets import PAPERS
 
 CHOICES = {"A": "yes it is", "B": "no it is not"}
 HOSTILE = (
@@ -706,6 +709,34 @@ def test_the_command(tmp_path: Path) -> None:
     refused = command("report", str(tmp_path / "nothing"))
     assert refused.exit_code == 2
     assert "there is no folder" in refused.stderr
+
+
+@pytest.mark.plots
+def test_plots_and_tables_can_be_had_as_files(tmp_path: Path) -> None:
+    runs = [run(5, 10, name="one"), talk(10), run(2, 10, asked=ask(10, start=50), name="apart")]
+    found = fm.report(runs, out=tmp_path / "r.html", export=tmp_path / "files")
+    names = {path.name for path in (tmp_path / "files").iterdir()}
+    assert {str(tmp_path / "files" / name) for name in names} == set(found.figures["exported"])
+    assert names >= {"1-runs.csv", "1-pairs.csv", "1-intervals.svg", "2-scores.csv"}
+    assert all("<svg" in path.read_text() for path in (tmp_path / "files").glob("*.svg"))
+    table = pd.read_csv(tmp_path / "files" / "1-pairs.csv")
+    (pair,) = found.figures["groups"][0]["comparison"]["pairs"]
+    assert list(table["difference"]) == pytest.approx([pair["difference"]])
+    with pytest.raises(fm.UserError, match="another --export"):
+        fm.report(runs, out=tmp_path / "r.html", export=tmp_path / "r.html")
+
+
+def test_papers_are_cited_by_the_protocols_that_ran(tmp_path: Path) -> None:
+    assert fm.report(run(5, 10), out=tmp_path / "r.html").figures["bibtex"] == []
+    one = run(5, 10, tmp_path / "one")
+    about = json.loads((tmp_path / "one" / "run.json").read_text())
+    about["program"] = {"program": "ensemble", "members": [{"program": "causal"}]}
+    (tmp_path / "one" / "run.json").write_text(json.dumps(about))
+    found = fm.report(one.folder, out=tmp_path / "r.html")
+    (entry,) = found.figures["bibtex"]
+    assert entry.startswith("@misc{causalgpt-caco-cot,\n  title = {Towards CausalGPT: ")
+    assert entry in page(found).text
+    assert len(bibtex(["deliberation", "causal", "network", "team"])) == len(bibtex(PAPERS)) == 4
 
 
 def test_settings_are_folded_by_seat_and_rounded(tmp_path: Path) -> None:
