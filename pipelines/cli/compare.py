@@ -13,9 +13,9 @@ from ..comparison.comparison import Comparison, Discordant
 from ..comparison.pairs import Pair
 from ..comparison.request import CompareRequest
 from ..comparison.verdict import check_fail_if
-from .guard import VERDICT_FAILED
+from .guard import VERDICT_FAILED, say
 from .options import CompareView
-from .show import answered, console, leave, present, say
+from .show import answered, console, leave, present
 
 LONGEST_QUESTION = 200  # characters of a question that are shown
 
