@@ -677,6 +677,27 @@ def test_the_page_is_an_artifact_of_every_run_it_is_about(
     assert {question[5][3] for question in questions} == {trace.info.trace_id for trace in traces}
 
 
+def test_a_comparison_is_left_in_mlflow_with_its_table_and_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
+    folders = [str(run(right, 100, tmp_path / f"r{right}").folder) for right in (50, 90)]
+    for _ in range(2):  # once more brings the same run up to date
+        done = command("compare", *folders, "--names", "one,two", "--track")
+        assert done.exit_code == 0, done.output
+    client = mlflow.MlflowClient()
+    experiments = [one.experiment_id for one in client.search_experiments()]
+    (left,) = client.search_runs(experiments)
+    assert left.info.run_name == "two beats one by 40 points"
+    assert left.data.metrics["difference"] == pytest.approx(0.4)
+    names = {artifact.path for artifact in client.list_artifacts(left.info.run_id)}
+    assert names == {"report.html", "programs.json", "comparison.json"}
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/r50/run.json/none.db")
+    done = command("compare", *folders, "--track")
+    assert done.exit_code == 0  # the comparison is there all the same
+    assert "MLflow did not take the comparison" in done.stderr
+
+
 def test_a_store_that_is_away_is_told_and_the_page_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -256,7 +256,7 @@ def test_the_artifacts_can_be_read_by_people_and_by_mlflow(
     folder = artifacts(here, run_id)
     assert {path.name for path in folder.iterdir()} == {
         *("results.jsonl", "summary.json", "run.json", "rows.json"),
-        *("details.json", "dialogues.html", "deliberation.png"),
+        *("details.json", "dialogues.html", "deliberation.png", "agreement.png"),
     }
     assert (folder / "results.jsonl").read_text() == (here / "out" / "results.jsonl").read_text()
     assert (folder / "deliberation.png").read_bytes().startswith(b"\x89PNG")
