@@ -13,6 +13,7 @@ from ..comparison.comparison import Comparison, Discordant
 from ..comparison.pairs import Pair
 from ..comparison.request import CompareRequest
 from ..comparison.verdict import check_fail_if
+from ..tracking.store import push_words
 from .guard import VERDICT_FAILED, say
 from .options import CompareView
 from .show import answered, console, leave, present
@@ -51,7 +52,6 @@ def compare(request: CompareRequest, view: CompareView) -> None:
 def _log(comparison: Comparison, request: CompareRequest) -> None:
     """Leave a comparison in MLflow."""
     from ..reporting.tracked import log_comparison  # brings DSPy and MLflow
-    from ..tracking.store import push_words
 
     say(push_words())
     if problem := log_comparison(comparison, request.tested()):
