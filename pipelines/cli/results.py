@@ -43,7 +43,7 @@ LONGEST_QUESTION = 60  # characters
 COLUMNS = ("folder", "kind", "program", "LM", "data", "score", "n", "calls", "cost", "when (UTC)")
 WIDE = 120  # columns of a terminal that has room for all of them
 NARROW = ("folder", "program", "score", "calls")
-WIDTHS = (30, 16, 14, 6)  # of these, at most
+WIDTHS = (28, 16, 14, 6)  # of these, at most
 LONGEST_LINE = 2000  # columns where no terminal folds them
 
 
@@ -165,7 +165,8 @@ def _show_runs(listed: list[ListedRun]) -> None:
             "cost": money(run.cost_usd),
             "when (UTC)": run.when[:16].replace("T", " "),
         }
-        state = f"{run.state}{f': {run.problem}' if run.problem else ''}"
+        why = f": {run.problem}" if run.problem and names is not NARROW else ""
+        state = f"{run.state}{why}"
         table.add_row(*(cells[name] for name in names), state)
     if listed:
         out.print(table)
