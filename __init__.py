@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .modules.environment import ReplayEnvironment as ReplayEnvironment
     from .modules.environment import WikipediaEnvironment as WikipediaEnvironment
     from .modules.network.config import NetworkConfig as NetworkConfig
+    from .modules.protocols.calibration import RouterCalibration as RouterCalibration
     from .modules.protocols.causal import CausalConsistency as CausalConsistency
     from .modules.protocols.deliberation import Deliberation as Deliberation
     from .modules.protocols.deliberation import replay as replay
@@ -99,6 +100,7 @@ _WHERE = {
     "RecordingEnvironment": ".modules.environment",
     "ReplayEnvironment": ".modules.environment",
     "Router": ".modules.protocols.router",
+    "RouterCalibration": ".modules.protocols.calibration",
     "Rows": ".pipelines.runs.rows",
     "STRATEGIES": ".modules.protocols.strategies",
     "SingleAgent": ".modules.protocols.single",

@@ -37,7 +37,9 @@ import folkmoot as fm
 from folkmoot.optimizers.statistics.field import FieldWatch
 from folkmoot.pipelines.data.load import sample
 from folkmoot.pipelines.testing.replies import filled, gold, text_of, wrong
-from folkmoot.pipelines.testing.scripted_lm import scripted_lm
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support"))
+from scripted_lm import scripted_lm  # type: ignore[import-not-found]
 
 TAG = re.compile(r"\[program (\w+)\]")
 TEAMS = {"crew": 3, "gang": 2}

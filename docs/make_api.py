@@ -23,6 +23,7 @@ Every program returns a `dspy.Prediction` with the fields that [`fm.Program`](#f
 """
 
 HELD = {
+    "RouterCalibration",
     "Comparison",
     "Compilation",
     "Controls",

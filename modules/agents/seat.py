@@ -12,7 +12,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from ...signatures.frame import EMPTY, NOT_AN_OPTION, WRONG_FORM
 from ..base.calls import ASKER, ROLLOUTS, asking, metered
-from ..base.errors import UserError
+from ..base.errors import UserError, did_you_mean
 from ..base.fence import disarm, one_line
 from ..reading.answers import read_vote
 from ..reading.question import with_choices
@@ -112,7 +112,8 @@ class Seat(dspy.Module):  # type: ignore[misc]
         unknown = [key for key in sampling or () if key not in SAMPLING]
         if unknown:
             raise UserError(
-                f"there is no sampling setting {unknown[0]!r}: choose among {', '.join(SAMPLING)}"
+                f"there is no sampling setting {unknown[0]!r}{did_you_mean(unknown[0], SAMPLING)}: "
+                f"choose among {', '.join(SAMPLING)}"
             )
         self.name = name
         self.predict = SeatPredict(signature, **dict(sampling or {}))

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
+import random
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import dspy
 
 from ..agents.transcript import Task
 from ..base.errors import UserError
 from ..reading.answers import answer_key
+from ..reading.handover import DriftWatch
+from ..reading.question import Question
 from ..reading.row import ResultRow, TurnFields
+from .calibration import RouterCalibration, asked_of, calibrated, calibration_of, sureness
+from .calibration import Rule as Rule
 from .declaration import Protocol
 from .program import Program, SeatTurns, solved_by
 from .single import SingleAgent
@@ -37,8 +44,6 @@ DISPUTED: Mapping[str, Any] = {"weights": {"agreement": -1.0}, "bias": 1.0, "thr
 agree.
 """
 
-Rule = str | Mapping[str, Any]
-
 
 class Router(Program):
     """Asks the cheap program, and the team only where the rule expects it to do better.
@@ -53,11 +58,14 @@ class Router(Program):
             learns a rule from recorded runs.
         prompt_layout: of both parts; None leaves theirs.
         prompts: seat → instructions of your own, or the path of a YAML file that says so.
+        calibration: what `calibrate` found, as JSON; a saved router brings it along.
 
-    `decided_by` is `cheap:…` or `team:…` with what settled it there, or `none`. The transcript
-    holds the turns of both programs, each with its `part`, `cheap` or `team`.
+    `decided_by` is `cheap:…` or `team:…` with what settled it there, or `none`; once calibrated,
+    also `person`, with no answer. The transcript holds the turns of both programs, each with its
+    `part`, `cheap` or `team`.
 
-    Raises UserError for parts that are no programs, and for a rule that cannot be followed.
+    Raises UserError for parts that are no programs, and for a rule or calibration that cannot be
+    followed.
     """
 
     def __init__(
@@ -68,16 +76,22 @@ class Router(Program):
         *,
         prompt_layout: str | None = None,
         prompts: Mapping[str, str] | str | Path | None = None,
+        calibration: RouterCalibration | Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
         self.cheap = _program(cheap, CHEAP)
         self.team = _program(team, TEAM)
         self.rule = checked_rule(DISPUTED if rule is None else rule)
+        self.calibration = calibration_of(calibration)
+        self._watch: DriftWatch | None = None
+        self._warned: set[str] = set()
         self.word(prompts, prompt_layout)
 
     def describe(self) -> dict[str, Any]:
         parts = {CHEAP: self.cheap.describe(), TEAM: self.team.describe()}
-        return {**self.named(), **parts, "rule": self.rule}
+        found = self.calibration
+        kept = {} if found is None else {"calibration": found.model_dump(mode="json")}
+        return {**self.named(), **parts, "rule": self.rule, **kept}
 
     def turns(self) -> list[SeatTurns]:
         first = [] if self.rule == ALWAYS else self.cheap.turns()
@@ -94,6 +108,8 @@ class Router(Program):
         return first if self.rule == NEVER else first + self.team.most_turns()
 
     async def solve(self, task: Task) -> dspy.Prediction:
+        if self.calibration is not None:
+            return await self._surely(task, self.calibration)
         asked: dict[str, dspy.Prediction] = {}
         if self.rule != ALWAYS:
             asked[CHEAP] = await solved_by(self.cheap, task)
@@ -103,13 +119,119 @@ class Router(Program):
         asked[TEAM] = await solved_by(self.team, task)
         return _settled(task, asked)
 
+    def calibrate(
+        self,
+        questions: Sequence[Question],
+        *,
+        max_error: float,
+        confidence: float = 0.95,
+        lm: Any = None,
+        weights_from: Iterable[ResultRow] | None = None,
+        recorded: Mapping[str, Iterable[ResultRow]] | None = None,
+        concurrency: int = 16,
+    ) -> RouterCalibration:
+        """Set thresholds so that at most `max_error` of the answers that stand are wrong.
+
+        Args:
+            questions: questions with gold answers, drawn like those to come, that nothing in the
+                router has learned from: neither demonstrations, nor vote weights, nor its rule.
+            max_error: the promised share of wrong answers among those given, 0 to 1.
+            confidence: how surely a calibration like this one keeps the promise.
+            lm: the LM of seats that have none; None takes DSPy's.
+            weights_from: rows of the cheap program on other questions. Its members' accuracy there
+                breaks ties between equal vote shares.
+            recorded: rows of `cheap` and `team` on these questions, such as
+                `{"cheap": fm.evaluate(router.cheap, ...).rows}`; what is there is not asked again.
+            concurrency: questions under way at a time.
+
+        The score of an answer is the vote share of the samples or members that gave it. Thresholds
+        are tested in a fixed sequence, from 15% answered in steps of 2.5%, with the exact binomial
+        bound. An answer of the cheap program stands from its threshold on, unless a rule of the
+        router's own sends the question to the team. The other questions go to the team, whose
+        threshold is tested in the same way on the questions that are left; each of the two tests
+        has half the error probability. What is below both goes to a person: the answer is None and
+        `decided_by` is `person`. With the rule `never` or `always` one program is asked, with all
+        of the error probability.
+
+        Later, a part whose program or LM is another than here is warned of once, and its answers no
+        longer stand. The cheap scores are watched for drift, with a false alarm in 1 of 100
+        services at most; drift is warned of once, and every question then goes to the team. The
+        watch begins anew when the router is loaded.
+
+        Raises UserError for questions without gold answers, of which there are too few, or which
+        demonstrations or `weights_from` hold, too.
+        """
+        parts: dict[Literal["cheap", "team"], Program] = {"cheap": self.cheap, "team": self.team}
+        if self.rule in (ALWAYS, NEVER):
+            del parts["cheap" if self.rule == ALWAYS else "team"]
+        self.calibration = calibrated(
+            parts,
+            questions,
+            max_error=max_error,
+            confidence=confidence,
+            rule=self.rule,
+            lm=lm,
+            routes=self._routes,
+            weights_from=weights_from,
+            recorded=recorded or {},
+            concurrency=concurrency,
+        )
+        self._watch, self._warned = None, set()
+        return self.calibration
+
+    def _routes(self, task: Task, answer: str | None, transcript: Sequence[TurnFields]) -> bool:
+        """Whether a rule that somebody gave or learned sends the question to the team."""
+        if isinstance(self.rule, str) or self.rule == DISPUTED:
+            return False
+        return asks_team(self.rule, signs_of(task, answer, transcript))
+
+    async def _surely(self, task: Task, calibration: RouterCalibration) -> dspy.Prediction:
+        """The first answer that its part's threshold lets stand, or none, for a person."""
+        asked: dict[str, dspy.Prediction] = {}
+        watch = self._watch = self._watch or DriftWatch(calibration.watched())
+        same_rule = json.dumps(self.rule, sort_keys=True) == calibration.rule
+        for place, (name, stage) in enumerate(calibration.stages.items()):
+            part: Program = getattr(self, name)
+            if place == 0 and watch.found:
+                continue
+            if not same_rule or asked_of(part, dspy.settings.lm) != stage.asked:
+                self._warn(
+                    f"the {name} part of the router, its LM or the rule is not what the router was "
+                    "calibrated with, so its answers do not stand: calibrate the router again, or "
+                    "set router.calibration = None"
+                )
+                continue
+            asked[name] = await solved_by(part, task)
+            answer, transcript = asked[name].answer, asked[name].transcript
+            routed = name == CHEAP and self._routes(task, answer, transcript)
+            sure = -1.0 if routed else sureness(answer, transcript, task.kind, stage.weights)
+            if place == 0 and watch.see(sure, random.Random(task.key).random()):
+                others = "the team" if len(calibration.stages) > 1 else "a person"
+                self._warn(
+                    "the questions are no longer like those of the router's calibration, so from "
+                    f"now on every question goes to {others}: calibrate the router again"
+                )
+            elif stage.threshold is not None and sure >= stage.threshold:
+                return _settled(task, asked, name)
+        return _settled(task, asked, PERSON)
+
+    def _warn(self, sentence: str) -> None:
+        if sentence not in self._warned:
+            self._warned.add(sentence)
+            warnings.warn(sentence, stacklevel=2)
+
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
         """How many questions were `routed` to the team and as `share_routed`, 0 to 1; `questions`
-        and `accuracy` of those (`team`) and of the others (`cheap`). Failed questions are left out.
+        and `accuracy` of those (`team`) and of the others (`cheap`), and how many of all were left
+        to a `person`, if any. Failed questions are left out.
         """
         counts = {CHEAP: [0, 0], TEAM: [0, 0]}
+        left = 0
         for row in rows:
             if row.get("error"):
+                continue
+            if row["decided_by"] == PERSON:
+                left += 1
                 continue
             routed = any(turn.get("part") == TEAM for turn in row["transcript"])
             branch = counts[TEAM if routed else CHEAP]
@@ -117,6 +239,8 @@ class Router(Program):
             branch[1] += bool(row["correct"])
         total = counts[CHEAP][0] + counts[TEAM][0]
         figures: dict[str, Any] = {"routed": counts[TEAM][0]}
+        if left:
+            figures[PERSON] = {"questions": left}
         if total:
             figures["share_routed"] = counts[TEAM][0] / total
         for name, (questions, right) in counts.items():
@@ -210,15 +334,21 @@ def _program(part: str | Program, what: str) -> Program:
     return part
 
 
-def _settled(task: Task, asked: Mapping[str, dspy.Prediction]) -> dspy.Prediction:
-    """The last readable answer of those asked, and everything that both said."""
-    last = list(asked)[-1]
-    by = next((name for name in reversed(list(asked)) if asked[name].answer is not None), last)
-    stands = asked[by]
+def _settled(
+    task: Task, asked: Mapping[str, dspy.Prediction], by: str | None = None
+) -> dspy.Prediction:
+    """The answer of one part, or none for a person, and everything that both said; without a name,
+    the last readable answer of those asked.
+    """
+    if by is None:
+        last = list(asked)[-1]
+        by = next((name for name in reversed(list(asked)) if asked[name].answer is not None), last)
+    stands = asked.get(by, dspy.Prediction(answer=None, decided_by="none", consensus_round=None))
+    settled = "none" if stands.answer is None else f"{by}:{stands.decided_by}"
     return dspy.Prediction(
         answer=stands.answer,
-        decided_by="none" if stands.answer is None else f"{by}:{stands.decided_by}",
-        rounds=max(one.rounds for one in asked.values()),
+        decided_by=PERSON if by == PERSON else settled,
+        rounds=max((one.rounds for one in asked.values()), default=0),
         consensus_round=stands.consensus_round,
         kind=task.kind,
         answers={

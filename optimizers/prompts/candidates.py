@@ -168,6 +168,7 @@ def prompts_of(program: Program) -> dict[str, dict[str, Any]]:
         name: {
             "instructions": predictor.signature.instructions,
             "demos": demos_of(predictor),
+            **({"thresholds": predictor.fields} if predictor.fields else {}),
         }
         for name, predictor in program.named_predictors()
     }

@@ -9,9 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import dspy
+import optuna
 from dspy.teleprompt.bootstrap_trace import bootstrap_trace_data
 from dspy.teleprompt.gepa import InstructionProposer
 from dspy.teleprompt.infer_rules import InferRules
+from dspy.teleprompt.reanchor import ReAnchor
 
 from ...modules.base.errors import UserError, did_you_mean
 from ...modules.base.registry import Registry
@@ -84,8 +86,9 @@ class PromptOptimizer:
 
     `instructs` and `demonstrates` say what it changes; `proposes` whether it asks the prompt LM;
     `learns` whether it needs learning questions beside those it selects by; `taught` whether a
-    teacher can write its demonstrations. `work` bounds what a plan announces; what is really paid
-    for, a budget bounds.
+    teacher can write its demonstrations; `decides` whether it fits thresholds of decision outputs,
+    which a program has to have. `work` bounds what a
+    plan announces; what is really paid for, a budget bounds.
     """
 
     name: str
@@ -98,6 +101,7 @@ class PromptOptimizer:
     proposes: bool = False
     learns: bool = True
     taught: bool = False
+    decides: bool = False
 
     def most_work(
         self, preset: str, *, learn: int, select: int, predictors: int
@@ -136,7 +140,7 @@ def optimizer_of(name: str, preset: str) -> PromptOptimizer:
     return optimizer
 
 
-_FLAGS = ("instructs", "demonstrates", "proposes", "learns", "taught")
+_FLAGS = ("instructs", "demonstrates", "proposes", "learns", "taught", "decides")
 
 
 def _register(
@@ -226,6 +230,70 @@ def bootstrap(bench: Bench) -> list[Student]:
 )
 def bootstrap_rs(bench: Bench) -> list[Student]:
     return [bench.compiled(_random_search(bench), teacher=bench.teacher)]
+
+
+@_register(
+    "searches, for each agent, which of such questions to show",
+    "demonstrates learns taught",
+    lambda n: (n.learn + n.candidates * n.select, 0),
+    demos=(4, 8, 12),
+    labelled=(4, 4, 4),
+    candidates=(6, 12, 20),
+)
+def bootstrap_optuna(bench: Bench) -> list[Student]:
+    made = _DemonstrationSearch(bench)
+    return [bench.compiled(made, teacher=bench.teacher, max_demos=bench.settings["demos"])]
+
+
+class _DemonstrationSearch(dspy.BootstrapFewShotWithOptuna):  # type: ignore[misc]
+    """DSPy's search, with draws by the seed, and for programs in which some agents have no
+    demonstration to choose from.
+    """
+
+    def __init__(self, bench: Bench) -> None:
+        self._sampler = optuna.samplers.TPESampler(seed=bench.seed)
+        candidates = bench.settings["candidates"]
+        shown, threads = bench.shown, bench.threads
+        super().__init__(
+            bench.metric, num_candidate_programs=candidates, num_threads=threads, **shown
+        )
+
+    def compile(
+        self, student: Any, *, max_demos: int, trainset: Any, valset: Any, teacher: Any = None
+    ) -> Any:
+        self.student, self.valset = student.reset_copy(), valset
+        first = dspy.BootstrapFewShot(
+            metric=self.metric,
+            max_bootstrapped_demos=max_demos,
+            max_labeled_demos=self.max_labeled_demos,
+        )
+        self.compiled_teleprompter = first.compile(student, teacher=teacher, trainset=trainset)
+        study = optuna.create_study(direction="maximize", sampler=self._sampler)
+        study.optimize(self.objective, n_trials=self.num_candidate_sets)
+        return study.best_trial.user_attrs["program"]
+
+    def objective(self, trial: optuna.Trial) -> float:
+        candidate = self.student.reset_copy()
+        shown = {name: one.demos for name, one in self.compiled_teleprompter.named_predictors()}
+        for name, predictor in candidate.named_predictors():
+            if demos := shown[name]:
+                place = trial.suggest_int(f"demo_index_for_{name}", 0, len(demos) - 1)
+                predictor.demos = [demos[place]]
+        trial.set_user_attr("program", candidate)
+        score = dspy.Evaluate(devset=self.valset, metric=self.metric, num_threads=self.num_threads)
+        return float(score(candidate).score)
+
+
+@_register(
+    "fits the thresholds of decision outputs to the metric",
+    "learns decides",
+    lambda n: (n.passes * n.learn, 0),
+    passes=(45, 45, 45),
+)
+def reanchor(bench: Bench) -> list[Student]:
+    """One pass for each candidate threshold: the calls of all are the same, and paid for once."""
+    made = ReAnchor(metric=bench.metric, num_threads=bench.threads, require_cache=False)
+    return [bench.compiled(made, selecting=False)]
 
 
 @_register(

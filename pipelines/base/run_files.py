@@ -143,7 +143,6 @@ class Manifest(TypedDict):
     judge: NotRequired[JudgeFields]
     imported: NotRequired[dict[str, Any]]
     mlflow_run_id: NotRequired[str | None]
-    tracking_key: NotRequired[str]
     mlflow_parent_id: NotRequired[str | None]
     mlflow_experiment_id: NotRequired[str | None]
     mlflow_experiment: NotRequired[str | None]

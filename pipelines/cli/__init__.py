@@ -1,4 +1,4 @@
-"""The command line, a file a command; nothing imports it."""
+"""The command line: its commands by theme; nothing imports it."""
 
 from __future__ import annotations
 

@@ -23,19 +23,21 @@ from ..distillation.request import DistilRequest
 from ..evaluation.request import EvaluateRequest
 from ..forecasting.request import ForecastRequest
 from ..reproduction.request import ReproduceRequest
+from ..serving.request import ServeRequest
 from ..training.request import TrainRequest
 from ..tuning.request import TuneRequest
 from . import options as of
-from .config import default_lines, defaults, settle
+from .config import apply_defaults, default_lines, defaults
 from .guard import guarded, heed_interrupts, leave_quietly, say, say_warnings
 from .stdin import take_piped
 
 
 class Command(NamedTuple):
-    """What a command asks for, and how it shows what it does."""
+    """What a command asks for, how it shows what it does, and the module that has its function."""
 
     request: type[Request]
     view: type[of.View]
+    module: str
 
     @property
     def options(self) -> dict[str, CommandOption]:
@@ -44,29 +46,30 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "try": Command(ContestRequest, of.TryView),
-    "ask": Command(of.AskRequest, of.Quietly),
-    "evaluate": Command(EvaluateRequest, of.EvaluateView),
-    "compare": Command(CompareRequest, of.CompareView),
-    "forecast": Command(ForecastRequest, of.View),
-    "controls": Command(ControlsRequest, of.Confirmed),
-    "compile": Command(CompileRequest, of.Confirmed),
-    "report": Command(of.ReportRequest, of.Quietly),
-    "train": Command(TrainRequest, of.Confirmed),
-    "reproduce": Command(ReproduceRequest, of.ReproduceView),
-    "distil": Command(DistilRequest, of.Planned),
-    "tune": Command(TuneRequest, of.Confirmed),
-    "import": Command(of.ImportRequest, of.View),
-    "export": Command(of.ExportRequest, of.View),
-    "show": Command(of.ShowRequest, of.Quietly),
-    "runs": Command(of.RunsRequest, of.View),
-    "datasets": Command(of.DatasetsRequest, of.View),
-    "lms": Command(of.LmsRequest, of.View),
-    "doctor": Command(of.DoctorRequest, of.View),
-    "push": Command(of.PushRequest, of.View),
-    "ui": Command(of.UiRequest, of.View),
+    "try": Command(ContestRequest, of.TryView, "spend"),
+    "ask": Command(of.AskRequest, of.Quietly, "ask"),
+    "serve": Command(ServeRequest, of.View, "setup"),
+    "evaluate": Command(EvaluateRequest, of.EvaluateView, "spend"),
+    "compare": Command(CompareRequest, of.CompareView, "compare"),
+    "forecast": Command(ForecastRequest, of.View, "results"),
+    "controls": Command(ControlsRequest, of.Confirmed, "spend"),
+    "compile": Command(CompileRequest, of.Confirmed, "spend"),
+    "report": Command(of.ReportRequest, of.Quietly, "results"),
+    "train": Command(TrainRequest, of.Confirmed, "learn"),
+    "reproduce": Command(ReproduceRequest, of.ReproduceView, "reproduce"),
+    "distil": Command(DistilRequest, of.Planned, "learn"),
+    "tune": Command(TuneRequest, of.Confirmed, "spend"),
+    "import": Command(of.ImportRequest, of.View, "results"),
+    "export": Command(of.ExportRequest, of.View, "results"),
+    "show": Command(of.ShowRequest, of.Quietly, "results"),
+    "runs": Command(of.RunsRequest, of.View, "results"),
+    "datasets": Command(of.DatasetsRequest, of.View, "setup"),
+    "lms": Command(of.LmsRequest, of.View, "setup"),
+    "check": Command(of.CheckRequest, of.View, "setup"),  # of `data`
+    "doctor": Command(of.DoctorRequest, of.View, "doctor"),
+    "push": Command(of.PushRequest, of.View, "results"),
+    "ui": Command(of.UiRequest, of.View, "setup"),
 }
-CHECK = Command(of.CheckRequest, of.View)
 MANY_OPTIONS = 20
 """A command with so many options shows them in the groups of PANELS; what is in none is asking."""
 PANELS = {
@@ -81,20 +84,19 @@ PANELS = {
         *("as_json", "quiet", "verbose", "debug"),
     ),
 }
-REQUESTS = {name: command.request for name, command in {**COMMANDS, "check": CHECK}.items()}
-OPTIONS = {name: command.options for name, command in {**COMMANDS, "check": CHECK}.items()}
+OPTIONS = {name: command.options for name, command in COMMANDS.items()}
 
 
 class Defaulted(TyperGroup):
     """Commands that take what is not on the command line from a configuration file."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        name, found, rest = super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
         if name in OPTIONS and not ctx.resilient_parsing and not {"-h", "--help"} & {*args}:
             with guarded():
-                ctx.obj = defaults(name, OPTIONS, REQUESTS[name].own_defaults)
+                ctx.obj = defaults(name, OPTIONS, COMMANDS[name].request.own_defaults)
             ctx.default_map = {name: {field: value for field, (value, _) in ctx.obj.items()}}
-        return name, found, rest
+        return name, command, rest
 
 
 app = typer.Typer(
@@ -127,12 +129,11 @@ def _folkmoot(
     pass
 
 
-def add(app: typer.Typer, name: str, command: Command, module: str | None = None) -> None:
+def add(app: typer.Typer, name: str, command: Command) -> None:
     """Add a command whose options are the fields of its request, and those of its view.
 
-    Its help is the request's docstring. The function of that name in the module of that name, or in
-    the one given, is imported when the command runs, and gets a request and a view. A field without
-    a default is required.
+    Its help is the request's docstring. The module with the function of that name is imported when
+    the command runs; the function gets a request and a view. A field without a default is required.
     """
     options = command.options  # once: each look makes typer's descriptions anew
     for field, option in options.items():
@@ -151,13 +152,15 @@ def add(app: typer.Typer, name: str, command: Command, module: str | None = None
         request = command.request(**_of(command.request, chosen))
         view = command.view(**_of(command.view, chosen))
         with guarded(debug=view.debug, verbose=view.verbose):
-            settle(request, ctx.obj or {}, on_line)
+            apply_defaults(request, ctx.obj or {}, on_line)
             take_piped(request)
             if view.verbose and not isinstance(view, of.Planned):  # their plans say it
                 for line in default_lines(request):
                     say(f"defaults: {line}")
-            called = f"{name}_" if iskeyword(name) else name
-            getattr(import_module(module or f".{called}", __package__), called)(request, view)
+            if isinstance(view, of.Quietly) and hasattr(request, "progress"):
+                request.progress = view.progress
+            function = f"{name}_" if iskeyword(name) else name
+            getattr(import_module(f".{command.module}", __package__), function)(request, view)
 
     callback.__doc__ = command.request.__doc__
     parameters = [
@@ -183,8 +186,6 @@ def _of(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
     return {field: values[field] for field in command_options(kind) if field in values}
 
 
-for _name, _command in COMMANDS.items():
-    add(app, _name, _command, ".dialogue" if _name == "show" else None)
 _data = typer.Typer(
     name="data",
     cls=Defaulted,
@@ -192,7 +193,8 @@ _data = typer.Typer(
     epilog=f"Example: folkmoot {of.CheckRequest.example}",
     no_args_is_help=True,
 )
-add(_data, "check", CHECK, ".data")
+for _name, _command in COMMANDS.items():
+    add(_data if _name == "check" else app, _name, _command)
 app.add_typer(_data)
 
 

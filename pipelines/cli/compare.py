@@ -11,18 +11,15 @@ from ..comparison.comparison import Comparison, Discordant
 from ..comparison.pairs import Pair
 from ..comparison.request import CompareRequest
 from ..comparison.verdict import check_fail_if
+from .guard import VERDICT_FAILED
 from .options import CompareView
 from .show import answered, console, finish
-
-FAILED = 3
-"""The exit code of a verdict that `--fail-if` names."""
 
 LONGEST_QUESTION = 200  # characters of a question that are shown
 
 
 def compare(request: CompareRequest, view: CompareView) -> None:
     check_fail_if(view.fail_if)
-    request.progress = view.progress
     plan = plan_comparison(request, keyless=view.dry_run)
 
     def show(comparison: Comparison) -> None:
@@ -32,7 +29,7 @@ def compare(request: CompareRequest, view: CompareView) -> None:
             show_comparison(console(), comparison, view)
 
     def code(comparison: Comparison) -> int:
-        return FAILED if comparison.fails(view.fail_if) else 0
+        return VERDICT_FAILED if comparison.fails(view.fail_if) else 0
 
     if plan.match is None:
         comparison = carry_out_comparison(plan)
@@ -40,7 +37,7 @@ def compare(request: CompareRequest, view: CompareView) -> None:
     else:
         from .life import live  # brings DSPy, which comparing does without
 
-        live(request, view, plan, carry_out_comparison, lambda _: None, show, code)
+        live(request, view, plan, carry_out_comparison, show=show, code_of=code)
 
 
 def show_comparison(out: Console, comparison: Comparison, view: CompareView) -> None:

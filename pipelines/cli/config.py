@@ -55,15 +55,15 @@ def defaults(
     what no command has, for values that cannot be or that such a file may not have, and for keys
     and passwords.
     """
-    found: dict[str, Default] = {}
+    chosen: dict[str, Default] = {}
     with suppress(FileNotFoundError):  # the working folder is gone
         for path, contents in _files():
             for name, (value, place) in _options(path, contents, command, commands, own).items():
-                if name in PAIRS and name in found:
-                    value = [*_others(name, found[name].value, value), *value]
-                    place = f"{found[name].place}, {place}"
-                found[name] = Default(value, place)
-    return found
+                if name in PAIRS and name in chosen:
+                    value = [*_others(name, chosen[name].value, value), *value]
+                    place = f"{chosen[name].place}, {place}"
+                chosen[name] = Default(value, place)
+    return chosen
 
 
 def own_file() -> Path:
@@ -80,30 +80,25 @@ def _options(
     commands: Mapping[str, Mapping[str, CommandOption]],
     own: Collection[str],
 ) -> dict[str, Default]:
-    """What one file says of a command's options: its table for the command, then what is
-    for all.
-    """
-    known = {name: _named(kind) for name, kind in commands.items()}
-    everywhere = {key: one for options in known.values() for key, one in options.items()}
+    """What one file says of a command's options: for all commands, then in its own table."""
+    named = {name: _named(options) for name, options in commands.items()}
+    everywhere = {key: one for options in named.values() for key, one in options.items()}
     shown = path.name if path.parent == Path.cwd() else str(path)
-    tables = {
-        key: value for key, value in contents.items() if key in known and isinstance(value, dict)
-    }
-    found: dict[str, Default] = {}
-    for table, given in {
-        "": {key: contents[key] for key in contents if key not in tables},
-        **tables,
-    }.items():
-        for key, value in given.items():
+    tables = {key: text for key, text in contents.items() if key in named and type(text) is dict}
+    for_all = {key: value for key, value in contents.items() if key not in tables}
+    chosen: dict[str, Default] = {}
+    for table, entries in {"": for_all, **tables}.items():
+        options = named.get(table, everywhere)
+        for key, value in entries.items():
             name, where = key.replace("-", "_"), f"{shown}: {f'[{table}] ' if table else ''}{key}"
-            options = known.get(table, everywhere)
             if name not in options:
-                raise UserError(_unknown(where, name, options, () if table else known))
-            one = known[command].get(name)
-            value = _checked(where, path, options[name] if table else one or options[name], value)
-            if one and (table == command or (not table and name not in own)):
-                found[one.field] = Default(value, f"{shown}{f' [{table}]' if table else ''}")
-    return found
+                raise UserError(_unknown(where, name, options, () if table else named))
+            mine = named[command].get(name)
+            option = options[name] if table or mine is None else mine
+            value = _checked(where, path, option, value)
+            if mine and (table == command or (not table and name not in own)):
+                chosen[mine.field] = Default(value, f"{shown}{f' [{table}]' if table else ''}")
+    return chosen
 
 
 class _Option(NamedTuple):
@@ -123,13 +118,15 @@ def _named(options: Mapping[str, CommandOption]) -> dict[str, _Option]:
     }
 
 
-def settle(request: Request, found: Mapping[str, Default], on_line: Callable[[str], bool]) -> None:
+def apply_defaults(
+    request: Request, chosen: Mapping[str, Default], on_line: Callable[[str], bool]
+) -> None:
     """Note which options have a default, and join the two where both are pairs: the command line
     goes first.
 
     Args:
-        request: with `found` in place of options that are not on the command line.
-        found: what `defaults` gave.
+        request: with `chosen` in place of options that are not on the command line.
+        chosen: the result of `defaults`.
         on_line: whether a field is on the command line.
 
     FOLKMOOT_LM goes before what a file says of every seat; without either, the embedded LM is the
@@ -137,26 +134,24 @@ def settle(request: Request, found: Mapping[str, Default], on_line: Callable[[st
     """
     seated = isinstance(request, Seats) and "lm" not in request.own_defaults
     lm = _environment_lm() if seated else None
-    for name, (value, place) in found.items():
+    for name, (value, place) in chosen.items():
         if not hasattr(request, name):  # how the command shows things
             continue
         if name in PAIRS:
-            given = (getattr(request, name) or []) if on_line(name) else []
-            value = _others(name, value, [*given, *([lm] if name == "lm" and lm else [])])
-            setattr(request, name, [*value, *given])
-        elif on_line(name):
-            continue
-        if value != []:
+            typed = (getattr(request, name) or []) if on_line(name) else []
+            value = _others(name, value, [*typed, *([lm] if name == "lm" and lm else [])])
+            setattr(request, name, [*value, *typed])
+        if value != [] and (name in PAIRS or not on_line(name)):
             request.defaults[name] = Default(value, place)
     if seated and isinstance(request, Seats):
-        named: Any = request.lm or []
-        if EVERY not in {_key("lm", pair) for pair in named}:
+        names: Any = request.lm or []
+        if EVERY not in {_key("lm", pair) for pair in names}:
             from ..lms.named import default_lm
 
             before = request.defaults.get("lm", Default([], ""))
             last = lm or default_lm()
             places = [place for place in (before.place, LM if lm else "") if place]
-            request.lm = [*named, last]
+            request.lm = [*names, last]
             request.defaults["lm"] = Default([*before.value, last], ", ".join(places))
 
 
@@ -164,22 +159,13 @@ def default_lines(request: Request) -> list[str]:
     """Which defaults hold that are not folkmoot's own, and where they are from, in a line
     at most.
     """
-    said = [
+    lines = [
         f"{name.replace('_', '-')} = {', '.join(value) if isinstance(value, list) else value} "
         f"({place})"
         for name, (value, place) in request.defaults.items()
         if place
     ]
-    return ["; ".join(said)] if said else []
-
-
-def held() -> list[str]:
-    """What each configuration file has, for all commands and as tables for one."""
-    lines = []
-    for path, contents in _files():
-        names = [f"[{key}]" if isinstance(value, dict) else key for key, value in contents.items()]
-        lines += [f"{path} holds {', '.join(names)}"] if names else []
-    return lines
+    return ["; ".join(lines)] if lines else []
 
 
 def _environment_lm() -> str | None:
@@ -198,9 +184,9 @@ def _key(name: str, pair: str) -> str:
     return seat if mark and not {"/", ":"} & {*seat} else EVERY
 
 
-def _others(name: str, pairs: Iterable[str], given: Iterable[str]) -> list[str]:
-    """The pairs that are of other things than those given, which go before them."""
-    taken = {_key(name, pair) for pair in given}
+def _others(name: str, pairs: Iterable[str], first: Iterable[str]) -> list[str]:
+    """The pairs that are of other things than those that go first."""
+    taken = {_key(name, pair) for pair in first}
     return [pair for pair in pairs if _key(name, pair) not in taken]
 
 
@@ -228,14 +214,15 @@ def _contents(path: Path) -> dict[str, Any] | None:
     except OSError as problem:
         raise UserError(f"{path} cannot be read ({problem.strerror}): correct or move it") from None
     except (ValueError, RecursionError) as problem:
-        raise UserError(f"{path} is no TOML ({problem}): correct it") from None
+        raise UserError(f"{path} is not TOML ({problem}): correct it") from None
     if path.name == SHARED:
         tools = contents.get("tool")
-        if not isinstance(tools, dict) or "folkmoot" not in tools:
+        ours = tools.get("folkmoot") if isinstance(tools, dict) else None
+        if ours is None:
             return None
-        contents = tools["folkmoot"]
-        if not isinstance(contents, dict):
-            raise UserError(f"{path}: tool.folkmoot is no table: write [tool.folkmoot]")
+        contents = ours
+        if not isinstance(ours, dict):
+            raise UserError(f"{path}: tool.folkmoot is not a table: write [tool.folkmoot]")
     if os.geteuid() not in (0, owner) and owner != 0:
         raise UserError(f"{path} belongs to another user: work elsewhere, or write a {FILE} here")
     return contents
@@ -248,9 +235,8 @@ def _unknown(where: str, name: str, options: Iterable[str], commands: Collection
         return (
             f"{where} looks like a key, which no file may hold: set it in the environment instead"
         )
-    return (
-        f"{where} is no option{did_you_mean(name, [*options, *commands])}: correct it, or drop it"
-    )
+    hint = did_you_mean(name, [*options, *commands])
+    return f"{where} is not an option{hint}: correct it, or drop it"
 
 
 def _checked(where: str, path: Path, option: _Option, value: Any) -> Any:
@@ -261,14 +247,13 @@ def _checked(where: str, path: Path, option: _Option, value: Any) -> Any:
     values = value if many and isinstance(value, list) else [value]
     kind = next(one for one in (*get_args(option.kind), option.kind) if isinstance(one, type))
     takes, words = _TAKEN.get(kind, (str, "text in quotes"))
+    low, high = option.info.min, option.info.max
     for one in values:
         if not isinstance(one, takes) or (isinstance(one, bool) and kind is not bool):
             raise UserError(f"{where} is not {'a list of ' if many else ''}{words}: correct it")
-        if isinstance(one, int | float) and kind is not bool:
-            low, high = option.info.min, option.info.max
-            if (low is not None and one < low) or (high is not None and one > high):
-                ends = f"of at least {low}" if high is None else f"from {low} to {high}"
-                raise UserError(f"{where} is {one}: give {words} {ends}")
+        if (low is not None and one < low) or (high is not None and one > high):
+            ends = f"of at least {low}" if high is None else f"from {low} to {high}"
+            raise UserError(f"{where} is {one}: give {words} {ends}")
         if isinstance(one, str):
             _check_text(where, option.field, one, path == own_file())
     parts = {*(option.info.metavar or "").split("|")}

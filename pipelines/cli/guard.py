@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from typing import Any, TextIO
@@ -21,7 +21,8 @@ import typer
 from ...modules.base.errors import UserError
 from ...modules.base.fence import clean, one_line
 
-STOPPED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+STOPPED, BAD_INPUT, VERDICT_FAILED, INTERRUPTED = 1, 2, 3, 130
+"""Exit codes: no result, wrong input, a verdict that `--fail-if` names, Ctrl-C."""
 
 _RESULTS: ContextVar[TextIO | None] = ContextVar("_RESULTS", default=None)
 
@@ -31,8 +32,8 @@ def say(message: str) -> None:
     typer.echo(f"folkmoot: {one_line(message)}", err=True)
 
 
-class _Said(logging.Handler):
-    """What the package logs while a command runs, as lines for people."""
+class _Lines(logging.Handler):
+    """Shows what the package logs while a command runs as lines for people."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(record.getMessage())
@@ -94,7 +95,7 @@ def guarded(*, debug: bool = False, verbose: bool = False) -> Iterator[None]:
     # and reads a `.env`, which may name servers
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     token = _RESULTS.set(sys.stdout)
-    log, handler = logging.getLogger("folkmoot"), _Said()
+    log, handler = logging.getLogger("folkmoot"), _Lines()
     before = log.level
     log.setLevel(logging.INFO if verbose else logging.WARNING)
     log.addHandler(handler)
@@ -130,19 +131,3 @@ def _unexpected(problem: Exception, debug: bool) -> str:
         return str(problem)
     hint = "" if debug else " (run it again with --debug for the traceback)"
     return f"unexpected {type(problem).__name__}: {problem}{hint}"
-
-
-@contextmanager
-def warned(known: Collection[str] = ()) -> Iterator[None]:
-    """When the block has ended, say each of its warnings that is not `known` in a line."""
-    kinds = (UserWarning, RuntimeWarning)
-    with warnings.catch_warnings(record=True) as caught:
-        for kind in kinds:
-            warnings.simplefilter("always", kind)
-        try:
-            yield
-        finally:
-            said = [str(one.message) for one in caught if issubclass(one.category, kinds)]
-            for message in dict.fromkeys(said):
-                if message not in known:
-                    say(f"warning: {message}")

@@ -25,15 +25,16 @@ def live(
     view: Planned,
     plan: PlanType,
     run: Callable[[PlanType, Callable[[OutcomeType], None]], OutcomeType],
-    left: Callable[[PlanType], OutcomeType | None],
+    left: Callable[[PlanType], OutcomeType | None] = lambda _: None,
     show: Callable[[OutcomeType], None] | None = None,
     code_of: Callable[[OutcomeType], int] = lambda _: 0,
 ) -> None:
     """Show the plan, carry it out if the user agrees, show what came out, and leave with an exit
     code.
 
-    Args: run: carries the plan out. It may call its second argument with a result that ended well,
-        before what comes after the result (such as sending the run to MLflow).
+    Args:
+        run: carries the plan out. It may call its second argument with a result that ended well,
+            before what comes after the result (such as sending the run to MLflow).
         left: what an attempt that was stopped has left in its folder; None for nothing.
         show: shows an outcome to a person; by default its lines.
         code_of: the exit code of an outcome that is not empty.

@@ -11,8 +11,6 @@ from typer import Argument, Option
 from ..base.request import Columned, Kind, LMs, ProgramSpec, Record, Request, Seats, folder, tracked
 from ..comparison.request import RunNames, Runs, Tested
 
-SORTS = ("time", "score", "cost", "calls", "program", "data", "kind", "state", "folder")
-
 
 @dataclass(kw_only=True)
 class View:
@@ -180,9 +178,7 @@ class RunsRequest(Request):
     ] = field(default_factory=list)
     sort: Annotated[
         str,
-        Option(
-            metavar="|".join(SORTS), help="Order, greatest or newest first; names by the alphabet."
-        ),
+        Option(metavar="time|score|cost|calls", help="Order, greatest or newest first."),
     ] = "time"
 
 

@@ -1,15 +1,11 @@
-"""What the command line shows: a plan to agree to, live progress, a result, a dialogue, figures as
-text.
-"""
+"""What the command line shows: a plan to agree to, a result, a dialogue, figures as text."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -17,18 +13,15 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ..base.display import ProgressLine, Screen, displayed
+from ..base.display import Screen
 from ..base.request import Spending
 from ..base.wording import used
-from ..runs.lines import Progress, evaluation_line
 from .config import default_lines
 from .guard import STOPPED, results, say
-from .options import Confirmed, Planned, Quietly, View
+from .options import Confirmed, Planned, View
 
 EXPENSIVE_USD = 1.0
 PLAIN_WIDTH = 160  # columns where there is no terminal to ask
-
-State = TypeVar("State")
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -61,8 +54,8 @@ def show_dialogue(
     for turn in prediction["transcript"]:
         blind = ", blind" if turn.get("blind") else ""
         head = Text(f"{turn['agent']}, round {turn['round']}{blind}: ", style="bold")
-        said = f"({turn['step']})" if turn.get("step") else answered(turn["answer"], choices)
-        out.print(head + Text(said, style="not bold"))
+        answer = f"({turn['step']})" if turn.get("step") else answered(turn["answer"], choices)
+        out.print(head + Text(answer, style="not bold"))
         for query in turn.get("queries") or ():
             out.print(Text(f"  searched for: {query}", style="dim"))
         for item in turn.get("evidence") or ():
@@ -93,19 +86,21 @@ def show_result(out: Console, title: str, lines: Mapping[str, str]) -> None:
             out.print(f"{name}: {value}", soft_wrap=True)
 
 
+def show_lines(lines: Iterable[str]) -> None:
+    """Sentences, one per line, on standard output."""
+    for line in lines:
+        console().print(line, soft_wrap=True, markup=False)
+
+
 def plain_table(*columns: str, last_left: bool = False, no_wrap: bool = False) -> Table:
     """A table without lines: the first column stands left, figures right, and a last one of words
     left.
     """
-    found = Table(box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     for place, column in enumerate(columns):
         left = place == 0 or (last_left and place == len(columns) - 1)
-        found.add_column(column, justify="left" if left else "right", no_wrap=no_wrap and place > 0)
-    return found
-
-
-# The way of a command that spends: a plan, a yes, progress, a result
-# ---------------------------------
+        table.add_column(column, justify="left" if left else "right", no_wrap=no_wrap and place > 0)
+    return table
 
 
 def confirm(
@@ -150,7 +145,7 @@ def agreed(reason: str) -> bool:
 
 def finish(
     view: View,
-    found: Any,
+    document: Any,
     show: Callable[[], None],
     stopped: str | None = None,
     code: int | None = None,
@@ -158,14 +153,14 @@ def finish(
     """Print what was found as JSON or let it be shown, and say why it `stopped` early, if
     it did.
     """
-    present(view, found, show)
+    present(view, document, show)
     leave(stopped, code)
 
 
-def present(view: View, found: Any, show: Callable[[], None]) -> None:
+def present(view: View, document: Any, show: Callable[[], None]) -> None:
     """Print what was found as JSON, or let it be shown."""
     if view.as_json:
-        print_json(found)
+        print_json(document)
     else:
         show()
     results().flush()
@@ -178,17 +173,3 @@ def leave(stopped: str | None, code: int | None = None) -> None:
     code = (STOPPED if stopped else 0) if code is None else code
     if code:
         raise typer.Exit(code)
-
-
-def drawing(
-    view: Quietly, label: str, draw: Callable[[State], ProgressLine]
-) -> AbstractContextManager[Callable[[State], None]]:
-    """A `progress` callback whose latest state is drawn on a terminal while the block runs, if not
-    quiet.
-    """
-    return displayed(view.progress, label, draw)
-
-
-def evaluating(view: Quietly, label: str) -> AbstractContextManager[Callable[[Progress], None]]:
-    """Live progress of an evaluation."""
-    return drawing(view, label, partial(evaluation_line, label))

@@ -56,14 +56,9 @@ def take_piped(request: Request) -> None:
         )
     digest = hashlib.sha256(content).hexdigest()[:12]
     path = settings().cache / "stdin" / f"stdin-{digest}{_suffix(content)}"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_whole(path, content)
-        path.chmod(0o600)
-    except OSError as problem:
-        raise UserError(
-            f"{path} cannot be written ({problem.strerror}): give a file instead of -"
-        ) from None
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_whole(path, content)
+    path.chmod(0o600)
     name = next(iter(named))
     value = getattr(request, name)
     values = [str(path) if one == DASH else one for one in _values(value)]

@@ -116,6 +116,16 @@ class Comparison(Sequence[Pair]):
         return say("headline", self)
 
     @property
+    def short(self) -> str:
+        """What is shown beside the reference, in one sentence without intervals."""
+        return say("short", self)
+
+    @property
+    def how_sure(self) -> str:
+        """The figures behind `short`, in plain words; empty where there is no verdict."""
+        return say("how_sure", self)
+
+    @property
     def sentences(self) -> list[str]:
         """What is shown, which program to take, and what to do next: three sentences at most."""
         take = [self.recommendation.sentence] if self.recommendation else []

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import dspy
+from dspy.teleprompt.reanchor.calibrate import decision_outputs
 
 from ...modules.agents.adapter import profile_of
 from ...modules.agents.judge import JudgeMetric
@@ -346,6 +347,11 @@ def check_input(
     """Warnings about the input. Raises UserError for what cannot be used, before anything
     is spent.
     """
+    if chosen.decides and not any(map(decision_outputs, predictors_of(program).values())):
+        raise UserError(
+            f"{chosen.name} fits the thresholds of decision outputs (bool, or DSPy's Score and "
+            f"Choice), and the program has none: choose another optimizer"
+        )
     if isinstance(program, Foreign):
         if chosen.name == "knn":
             raise UserError(

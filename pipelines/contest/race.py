@@ -19,7 +19,7 @@ from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import none_readable
 from ..runs.books import Books
 from ..runs.rows import read_rows
-from ..tracking.described import LEFT_CONTEST
+from ..tracking.entry import LEFT_CONTEST
 from .entrants import FIRST_SAMPLES, Entrant, fair_opponent, lm_title
 from .lane import Lane, ask_all
 from .money import UNITS, Purse, amount, limits_of, price_unit, samples_for

@@ -96,12 +96,11 @@ def _begins_well(labels: Mapping[str, str]) -> bool:
 def _without_strays(letters: dict[str, str]) -> dict[str, str]:
     """Without columns whose names happen to be letters: of another case than `A`, or far behind."""
     first = next((name for name, label in letters.items() if label == "A"), None)
-    kept: list[str] = []
-    for name, label in sorted(letters.items(), key=lambda pair: pair[1]):
-        near = label <= "F" or label == string.ascii_uppercase[len(kept)]
-        if first is None or (near and name.isupper() == first.isupper()):
-            kept.append(name)
-    return {name: label for name, label in letters.items() if name in kept}
+    alike = {
+        n: label for n, label in letters.items() if not first or n.isupper() == first.isupper()
+    }
+    near = max("F", string.ascii_uppercase[min(len(alike), 26) - 1])
+    return {name: label for name, label in alike.items() if not first or label <= near}
 
 
 def _unlike(names: Iterable[str], why: str) -> UserError:

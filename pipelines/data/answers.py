@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 from ...modules.base.errors import UserError
-from ...modules.reading.question import FIELDS
+from ...modules.reading.question import Question
 
 READINGS = ("label", "text", "from0", "from1")
 """Meanings of a number as answer: a label, the text of an option, its place from 0 or from 1."""
@@ -119,45 +119,33 @@ class AnswerReader:
         return _canonical(answer, choices)
 
 
-class OptionSearch:
-    """Looks for columns that nobody named as options although the answer always stands in one."""
+def option_columns_missed(questions: Sequence[Question]) -> list[str]:
+    """The columns that nobody named as options although the answer always stands in one of them.
 
-    def __init__(self) -> None:
-        self._names: dict[str, None] = {}
-        self._answered: set[str] = set()  # columns in which an answer stood
-        self._over = False
-
-    def see(self, fields: Mapping[str, Any]) -> None:
-        """Look at a row's fields. Options differ, so that an answer stands in exactly one."""
-        answer = fields.get("answer")
-        if self._over or answer is None:
-            return
-        others = {
+    Options differ, so that an answer stands in exactly one; those whose names share the words of
+    these columns are options too. Empty where there are no such columns.
+    """
+    names: dict[str, None] = {}
+    answered: set[str] = set()
+    for question in questions:
+        if question.answer is None:
+            continue
+        texts = {
             name: as_text(value).strip().casefold()
-            for name, value in fields.items()
-            if name not in FIELDS and isinstance(value, str | int | float)
+            for name, value in question.meta.items()
+            if isinstance(value, str | int | float)
         }
-        gold = as_text(answer).strip().casefold()
-        holders = [name for name, text in others.items() if text == gold]
-        self._names |= dict.fromkeys(others)
-        self._answered.update(holders)
-        self._over = (
-            len(holders) != 1
-            or bool(fields.get("choices"))
-            or fields.get("kind") not in (None, "choice")
-        )
-
-    def options(self) -> list[str]:
-        """The columns in which answers stand, with those named like them; none where it is one."""
-        if self._over or len(self._answered) < 2:
+        gold = as_text(question.answer).strip().casefold()
+        holders = [name for name, text in texts.items() if text == gold]
+        if len(holders) != 1 or question.kind == "choice":
             return []
-        words = {name: set(re.findall(r"[^\W\d_]+", name.casefold())) for name in self._names}
-        common = set.intersection(*(words[name] for name in self._answered))
-        return [
-            name
-            for name in self._names
-            if name in self._answered or (common and common <= words[name])
-        ]
+        names |= dict.fromkeys(texts)
+        answered.update(holders)
+    if len(answered) < 2:
+        return []
+    words = {name: set(re.findall(r"[^\W\d_]+", name.casefold())) for name in names}
+    common = set.intersection(*(words[name] for name in answered))
+    return [name for name in names if name in answered or (common and common <= words[name])]
 
 
 def as_text(answer: Any) -> str:
@@ -166,9 +154,7 @@ def as_text(answer: Any) -> str:
 
 
 def _is_number(answer: Any) -> bool:
-    if isinstance(answer, bool):
-        return False
-    return _NUMBER.fullmatch(as_text(answer).strip()) is not None
+    return not isinstance(answer, bool) and bool(_NUMBER.fullmatch(as_text(answer).strip()))
 
 
 def _label(answer: Any, choices: Mapping[str, Any], reading: str) -> str | None:

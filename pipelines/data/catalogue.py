@@ -37,8 +37,7 @@ class DatasetSpec:
     name of its file in FOLKMOOT_DATA, with `{split}` for the split. `closed_book` drops the
     passage; `evidence` says that a list in `context` holds ids of corpus documents, which no agent
     may see; `balance` names the `meta` field whose values a seeded sample holds in equal numbers;
-    `partner` names the `meta` field with the id of a question's partner, which a seeded sample
-    takes along; `cluster` names the `meta` field that says which questions belong together, by a
+    `cluster` names the `meta` field that says which questions belong together, by a
     value that they share or by a partner's id.
     """
 
@@ -54,7 +53,6 @@ class DatasetSpec:
     closed_book: bool = False
     evidence: bool = False
     balance: str | None = None
-    partner: str | None = None
     cluster: str | None = None
     shipped: bool = False
 
@@ -116,20 +114,14 @@ def of_file(path: Path) -> DatasetSpec | None:
     """
     for spec in SPECS:
         names = {spec.file.format(split=split) for split in spec.splits}
-        if path.name in names and not spec.closed_book and (not spec.shipped or _is_sample(path)):
+        in_place = not spec.shipped or path.absolute().parent == SAMPLES
+        if path.name in names and not spec.closed_book and in_place:
             return spec
     return None
 
 
-def _is_sample(path: Path) -> bool:
-    try:
-        return path.resolve().parent == SAMPLES.resolve()
-    except ValueError:  # no file can be called that, as a run of somebody else's may say
-        return False
-
-
 def unknown(name: str) -> UserError:
-    """The error for a name that is no data set and no file."""
+    """The error for a name of neither a data set nor a file."""
     names = [spec.name for spec in SPECS]
     close = difflib.get_close_matches(name.casefold(), names, n=1)
     hint = f"did you mean {close[0]!r}" if close else f"the names are {', '.join(names)}"

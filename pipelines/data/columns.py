@@ -10,10 +10,10 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from ...modules.base.errors import UserError, closest
-from ...modules.reading.question import FIELDS
+from ...modules.reading.question import FIELDS, Question
 from ..base.wording import counted
 from .aliases import LIKE_OPTIONS, column_of, naming, naming_all, option_columns
-from .answers import READINGS, AnswerReader, OptionSearch
+from .answers import READINGS, AnswerReader, option_columns_missed
 from .cells import answer_in, options_in, parsed_cell, passages_in, plain_value
 from .tables import TableRow
 
@@ -70,7 +70,7 @@ class Columns:
         self, columns: Mapping[str, str], *, kind: str | None = None, cells: bool = False
     ) -> None:
         self._columns, self._kind, self._cells = columns, kind, cells
-        self._answers, self._search = AnswerReader(kind), OptionSearch()
+        self._answers = AnswerReader(kind)
         self._plans: dict[tuple[str, ...], _Plan] = {}
         self._guesses: dict[str, str] = {}  # field → how it is read, where that was a guess
         self._opened: Counter[str] = Counter()  # what was taken out of what, and in how many rows
@@ -95,14 +95,13 @@ class Columns:
         for row in chain(seen, mapped):
             try:
                 answer = None if row.fault else self._answers.read(*_answer_of(row))
-                self._search.see(row.fields)
                 yield row._replace(fields=row.fields | {"answer": answer})
             except UserError as error:
                 yield TableRow(row.where, {}, str(error))
 
-    def check_options(self) -> None:
+    def check_options(self, questions: Sequence[Question]) -> None:
         """Raises UserError where columns that were read as nothing seem to hold the options."""
-        options = self._search.options() if self._kind in _MAY_BE_CHOICE else []
+        options = option_columns_missed(questions) if self._kind in _MAY_BE_CHOICE else []
         if options:
             naming_them = naming_all({**self._columns, "choices": ",".join(options)})
             raise UserError(
@@ -202,7 +201,9 @@ class Columns:
         fields["context"] = passages_in(fields.get("context"))
         if plan.options:
             texts = {label: cells[column] for column, label in plan.options.items()}
-            fields["choices"] = {k: text for k, text in texts.items() if not _blank(text)} or None
+            fields["choices"] = {
+                k: text for k, text in texts.items() if text is not None and str(text).strip()
+            } or None
             if fields["choices"] is None and (self._kind or fields.get("kind")) in _MAY_BE_CHOICE:
                 raise UserError(
                     f"no option in {', '.join(plan.options)}; add them, or say the row's kind"
@@ -228,10 +229,6 @@ class Columns:
 
 def _answer_of(row: TableRow) -> tuple[Any, Any, Any]:
     return row.fields.get("choices"), row.fields.get("answer"), row.fields.get("kind")
-
-
-def _blank(text: Any) -> bool:
-    return text is None or not str(text).strip()
 
 
 def _check_unread(name: str, value: Any, answer: Any) -> None:

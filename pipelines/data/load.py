@@ -65,9 +65,7 @@ def load(
     questions, spec = _checked(reading), reading.spec
     if limit is None or seed is None:
         return questions
-    if spec is None:
-        return sample(questions, limit, seed)
-    return sample(questions, limit, seed, balance=spec.balance, partner=spec.partner)
+    return sample(questions, limit, seed, balance=spec.balance if spec else None)
 
 
 def _checked(reading: DataReading) -> list[Question]:
@@ -101,9 +99,8 @@ def listed(
         raise UserError(f"{name} is one question: give a list, [question]")
     if isinstance(questions, Iterator):
         questions = list(questions)
-    if not (
-        isinstance(questions, Sequence) and all(isinstance(one, Question) for one in questions)
-    ):
+    ready = isinstance(questions, Sequence) and all(isinstance(q, Question) for q in questions)
+    if not ready:
         reading = understand(questions, split, None, seed, columns, kind, called=name)
         questions = _checked(reading)
     if limit is None:
@@ -185,7 +182,7 @@ def understand(
     last = None if seed is not None else limit
     try:
         reading.questions.extend(islice(_questions(mapper.read(table.rows), kind, reading), last))
-        mapper.check_options()
+        mapper.check_options(reading.questions)
     except UserError as error:
         # Such as a line too long to read, where the reading ends.
         problem = str(error).removeprefix(f"{table.name}, ")
@@ -226,20 +223,15 @@ def sample(
     limit: int,
     seed: int,
     balance: str | None = None,
-    partner: str | None = None,
 ) -> list[Question]:
     """At most `limit` questions drawn at random, in their old order.
 
-    `balance` names a `meta` field of whose values there are equally many, `partner` one that holds
-    the id of a question's partner: the two are drawn together (at an odd limit all but the last).
-    The sample of one seed and a smaller limit is part of that of a larger one. When `limit` does
-    not divide evenly, the values first in the alphabet get one more. Raises UserError if there are
-    too few of a value.
+    `balance` names a `meta` field of whose values there are equally many. The sample of one seed
+    and a smaller limit is part of that of a larger one. When `limit` does not divide evenly, the
+    values first in the alphabet get one more. Raises UserError if there are too few of a value.
     """
     order = list(range(len(questions)))
     random.Random(seed).shuffle(order)
-    if partner is not None:
-        order = _with_partners(questions, order, partner)
     if balance is None:
         return [questions[index] for index in sorted(order[:limit])]
     groups: dict[str, list[int]] = defaultdict(list)
@@ -258,18 +250,6 @@ def sample(
     return [questions[index] for index in sorted(chosen)]
 
 
-def _with_partners(questions: Sequence[Question], order: Sequence[int], partner: str) -> list[int]:
-    """The order with every question's partner right after the first of the two."""
-    places = {question.id: index for index, question in enumerate(questions)}
-    together: dict[int, None] = {}
-    for index in order:
-        together[index] = None
-        other = places.get(str(questions[index].meta.get(partner)))
-        if other is not None:
-            together[other] = None
-    return list(together)
-
-
 def recorded(
     questions: Sequence[Question],
     source: str | None,
@@ -282,8 +262,6 @@ def recorded(
     how = "all" if limit is None else "first" if seed is None else "random"
     if how == "random" and spec is not None and spec.balance is not None:
         how = f"balanced by {spec.balance}"
-    elif how == "random" and spec is not None and spec.partner is not None:
-        how = "random, partners together"
     types = Counter(question.meta["type"] for question in questions if "type" in question.meta)
     return {
         "data": spec.name if spec else source,
@@ -328,11 +306,11 @@ def check_labelled(questions: Iterable[Question]) -> None:
     if unlabelled:
         first = unlabelled[0]
         place = getattr(first, _WHERE, None)
-        where = f"at {place}, question {first.id!r}" if place else f"question {first.id!r}"
         has = "has" if len(unlabelled) == 1 else "have"
         raise UserError(
-            f"{counted(len(unlabelled), 'question')} {has} no answer (the first {where}); add the "
-            f"answers, or name the column that holds them, {naming('answer')}"
+            f"{counted(len(unlabelled), 'question')} {has} no answer (the first "
+            f"{f'at {place}, ' if place else ''}question {first.id!r}); add the answers, or name "
+            f"the column that holds them, {naming('answer')}"
         )
 
 
@@ -443,13 +421,9 @@ def _mixed(reading: DataReading, kind: str | None) -> str:
 
 def check_ids(questions: Sequence[Question]) -> None:
     """Raises UserError for an id that two questions share: one would stand for the other."""
-    seen: set[str] = set()
-    for question in questions:
-        if question.id in seen:
-            raise UserError(
-                f"the question id {question.id!r} appears twice: give every question its own id"
-            )
-        seen.add(question.id)
+    [(most, times)] = Counter(question.id for question in questions).most_common(1) or [("", 1)]
+    if times > 1:
+        raise UserError(f"the question id {most!r} appears twice: give every question its own id")
 
 
 def check_asked(questions: Sequence[Question]) -> None:
@@ -461,9 +435,5 @@ def check_asked(questions: Sequence[Question]) -> None:
 def check_contexts(questions: Sequence[Question]) -> None:
     """Raises UserError for a passage that is too long for a prompt, which would be cut."""
     for question in questions:
-        passage = (
-            question.context
-            if isinstance(question.context, str)
-            else "\n\n".join(question.context or ())
-        )
-        check_passage(passage, called(question))
+        passages = [question.context] if isinstance(question.context, str) else question.context
+        check_passage("\n\n".join(passages or ()), called(question))

@@ -89,12 +89,8 @@ def _known(spec: DatasetSpec, split: str, folder: Path | None) -> tables.TableSo
     path = _local(spec, split, folder)
     if path is not None:
         return tables.read(path)
-    if hub.can_fetch(spec):
+    if spec.name in hub.CONVERTERS:
         return tables.TableSource(f"{spec.name} ({split})", hub.fetch(spec, split))
-    if spec.shipped:
-        raise UserError(
-            f"{spec.name} ({split}) is missing from the package; install folkmoot again"
-        )
     file = spec.file.format(split=split)
     raise UserError(
         f"{spec.name} ({split}) is not here; put {file} into a folder and set FOLKMOOT_DATA to it"

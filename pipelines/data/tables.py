@@ -47,6 +47,7 @@ _JSON, _TEXT = (".jsonl", ".ndjson", ".json"), (".csv", ".tsv", ".tab", ".psv", 
 _EXCEL = (".xlsx", ".xlsm")
 _USUAL = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
 _DELIMITERS = ",\t;|^~"
+_NARROW = ("float16", "float32")
 _BATCH, _MOST_BATCH = 256, 2**26
 """Rows that are taken out of Parquet or Arrow at once, and the most bytes that they may have."""
 
@@ -72,7 +73,7 @@ def read(path: Path, split: str | None = None) -> TableSource:
         raise UserError(f"{path} is a single file and has no split {split!r}; leave the split out")
     if suffix == ".parquet":
         return TableSource(name, _parquet(path), cells=True)
-    return TableSource(name, _opened(path, suffix), cells=suffix in _TEXT)
+    return TableSource(name, _text(path, suffix), cells=suffix in _TEXT)
 
 
 def read_stream(stream: IO[Any]) -> TableSource:
@@ -84,10 +85,12 @@ def read_stream(stream: IO[Any]) -> TableSource:
     return TableSource(name, _delimited(io.BytesIO(raw)), cells=True)
 
 
-def read_held(source: Any, split: str | None = None, name: str | None = None) -> TableSource:
+def read_held(
+    source: Any, split: str | None = None, name: str | None = None, packed: int | None = None
+) -> TableSource:
     """The rows of a DataFrame, a `datasets.Dataset`, or a list of dicts, examples or questions.
 
-    Raises UserError for anything else.
+    `packed` is the size on disk of a data set from there. Raises UserError for anything else.
     """
     kind = type(source).__name__
     called = name or f"the {kind}"
@@ -97,7 +100,7 @@ def read_held(source: Any, split: str | None = None, name: str | None = None) ->
     if split is not None:
         raise UserError(f"{called} has no split {split!r}; leave the split out")
     if from_datasets:
-        return TableSource(called, _dataset(source, Unpacked(called)), cells=True)
+        return TableSource(called, _dataset(source, Unpacked(called, packed)), cells=True)
     if kind == "DataFrame" and hasattr(source, "iloc"):
         return TableSource(called, _frame(source, called), cells=True)
     if isinstance(source, Mapping | str | bytes) or not isinstance(source, Iterable):
@@ -123,10 +126,9 @@ def _frame(frame: Any, name: str) -> Iterator[TableRow]:
     # A named index is a column that was set aside.
     named = [level for level in frame.index.names if level and level not in frame.columns]
     frame = frame.reset_index(named) if named else frame
-    kinds = {column: str(kind) for column, kind in frame.dtypes.items()}
-    for column in (column for column, kind in kinds.items() if kind in ("float16", "float32")):
-        # Through text, so that 1.1 does not become 1.10000002384.
-        frame = frame.assign(**{column: frame[column].astype(str).astype(float)})
+    # Through text, so that 1.1 does not become 1.10000002384.
+    narrow = [column for column, kind in frame.dtypes.items() if str(kind) in _NARROW]
+    frame = frame.astype(dict.fromkeys(narrow, str)).astype(dict.fromkeys(narrow, float))
     header = _header([str(column) for column in frame.columns], name)
     for number, cells in enumerate(frame.itertuples(index=False, name=None), 1):
         yield TableRow(f"row {number}", dict(zip(header, cells, strict=True)))
@@ -173,14 +175,8 @@ def _saved(path: Path, split: str | None) -> Iterator[TableRow]:
             f"{path} is a folder but not one that datasets.save_to_disk wrote "
             f"({_first_line(error)}); give such a folder or a file"
         ) from None
-    if isinstance(loaded, datasets.DatasetDict):
-        loaded = _split(loaded, split, str(path))
-    elif split is not None:
-        raise UserError(
-            f"{path} is a single data set and has no split {split!r}; leave the split out"
-        )
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    yield from _dataset(loaded, Unpacked(path, size))
+    yield from read_held(loaded, split, str(path), size).rows
 
 
 def _check_arrow(folder: Path) -> None:
@@ -297,7 +293,7 @@ def _unpacked_size(columns: Iterable[Any]) -> int:
 # Text
 
 
-def _opened(path: Path, suffix: str) -> Iterator[TableRow]:
+def _text(path: Path, suffix: str) -> Iterator[TableRow]:
     try:
         with path.open("rb") as file:
             if suffix in _JSON:
@@ -317,29 +313,18 @@ def _decoded(line: bytes, where: str) -> str:
         ) from None
 
 
-class _RowLines:
-    """The lines of a text for a reader of rows, who takes several where a quote stays open.
+def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
+    row_size = 0  # several lines make one row where a quote stays open
 
-    Raises UserError for lines that would make one row too long.
-    """
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._lines, self._row = lines_of(file), 0
-
-    def __iter__(self) -> Iterator[str]:
-        for where, line in self._lines:
-            self._row += len(line)
-            if self._row > MOST_ROW:
+    def lines() -> Iterator[str]:
+        nonlocal row_size
+        for where, line in lines_of(file):
+            row_size += len(line)
+            if row_size > MOST_ROW:
                 raise UserError(f"{where}: the row is {TOO_LONG}")
             yield _decoded(line, where)
 
-    def row_ends(self) -> None:
-        self._row = 0
-
-
-def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
-    lines = _RowLines(file)
-    text = iter(lines)
+    text = lines()
     first = next(text, "")
     stated = re.fullmatch(r"sep=(.)\r?\n?", first)  # which Excel writes for itself
     if stated:
@@ -350,7 +335,7 @@ def _delimited(file: IO[bytes], usual: str = ",") -> Iterator[TableRow]:
     header: list[str] = []
     while True:  # a row is named by the line that it begins on
         where = f"line {reader.line_num + (2 if stated else 1)}"
-        lines.row_ends()
+        row_size = 0
         try:
             cells = next(reader)
         except StopIteration:
@@ -433,17 +418,13 @@ def _json_rows(text: str, where: str) -> Iterator[TableRow]:
         lists = [v for v in whole.values() if isinstance(v, list) and v and isinstance(v[0], dict)]
         whole = lists[0] if len(lists) == 1 else whole
     if not isinstance(whole, list):
-        yield _object(where, whole)
-        return
-    for number, value in enumerate(whole, 1):
-        yield _object(f"row {number}", value)
-
-
-def _object(where: str, value: Any) -> TableRow:
-    if isinstance(value, dict):
-        return TableRow(where, value)
-    what = "null" if value is None else type(value).__name__
-    return TableRow(where, {}, f"a JSON {what}, not an object; write an object for each row")
+        members = [(where, whole)]
+    else:
+        members = [(f"row {number}", value) for number, value in enumerate(whole, 1)]
+    for place, value in members:
+        what = "null" if value is None else type(value).__name__
+        fault = f"a JSON {what}, not an object; write an object for each row"
+        yield TableRow(place, value) if what == "dict" else TableRow(place, {}, fault)
 
 
 # Excel

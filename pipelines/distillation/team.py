@@ -24,12 +24,19 @@ def team_of(run: Evaluation, given: Any, seating: Seating) -> Program:
     another program than the run's, and where the folder has none.
     """
     if given is None:
-        return saved_program(run.folder, make_lm=seating.make)
-    named = isinstance(given, str | Path)
-    team: Program = program_of(given, make_lm=seating.make) if named else given.deepcopy()
-    if hashes(team)["program_hash"] != run.summary.run["program_hash"]:
+        team: Program = saved_program(run.folder, make_lm=seating.make)
+    elif isinstance(given, str | Path):
+        team = program_of(given, make_lm=seating.make)
+    else:
+        team = given.deepcopy()
+    described = run.summary.run
+    same = hashes(team)["program_hash"] == described["program_hash"]
+    if not same or as_json(team.describe()) != described["program"]:
         raise UserError(
-            f"the team given is not the program of {run.folder}: give the one evaluated there"
+            f"the program in {run.folder} is not the one that its run.json describes: give the "
+            "team with --team"
+            if given is None
+            else f"the team given is not the program of {run.folder}: give the one evaluated there"
         )
     return team
 

@@ -27,7 +27,7 @@ from ..runs.summary import SUMMARY, Summary, summarise
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..tracking.live import Tracking
+    from ..tracking.run import Tracking
 
 DAMAGED_REPORT = (
     "the protocol's report in it is damaged; the same evaluation, run again, writes it anew"

@@ -43,8 +43,7 @@ from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
 from ..runs.summary import SUMMARY, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
 from ..tracking.context import caller_place, from_caller, without_autolog
-from ..tracking.live import Tracking
-from ..tracking.run import Run, running
+from ..tracking.run import Run, Tracking, running
 from .answering import CONCURRENCY, answer_row, each_in_turn, useful_concurrency
 from .check import RAY
 from .earlier import Evaluation

@@ -535,7 +535,8 @@ class Engine:
         for store in stores:
             if (fields := store.get(key)) is not None:
                 reply = Reply(**fields)
-                _LOG.info("%s: answered from %s", self.identity, type(store).__name__)
+                place = "cache" if isinstance(store, CallCache) else "records"
+                _LOG.info("%s: answered from the %s", self.identity, place)
                 self._keep(stores, key, reply)
                 return reply
         return None

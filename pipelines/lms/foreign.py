@@ -111,11 +111,12 @@ class _Call:
             seen.append(self.watched)
 
     def listen(self) -> None:
-        """Let DSPy write the call's history entry here, also where no histories are kept."""
-        callers = [*(dspy.settings.caller_modules or ()), self]
+        """Let DSPy write the call's history entry here, and into no module's history: those would
+        keep every reply of a run.
+        """
         most = max(1, dspy.settings.max_history_size)
         self.settings = dspy.context(
-            caller_modules=callers, disable_history=False, max_history_size=most
+            caller_modules=[self], disable_history=False, max_history_size=most
         )
         self.settings.__enter__()
 

@@ -55,8 +55,8 @@ class LogAnswer(NamedTuple):
     repeat: int | str = 0
 
 
-def log_fault(where: str, said: str) -> UserError:
-    return UserError(f"{where}: {said}")
+def log_fault(where: str, problem: str) -> UserError:
+    return UserError(f"{where}: {problem}")
 
 
 def log_name(value: Any, what: str, where: str) -> str:
@@ -75,6 +75,11 @@ def log_name(value: Any, what: str, where: str) -> str:
     return text
 
 
+def log_name_if_any(value: Any, what: str, where: str) -> str | None:
+    """A name likewise, or None for null and blanks. Raises UserError for anything else."""
+    return None if log_text(value) is None else log_name(value, what, where)
+
+
 def log_text(value: Any) -> str | None:
     """A text; of numbers their digits, of anything else its JSON; None for null and blanks."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -87,13 +92,13 @@ def right(value: Any, what: str, where: str) -> bool:
     """Whether an answer is right, said as true or false, 1 or 0. Raises UserError for anything
     between.
     """
-    found = _RIGHT.get(str(value).strip().lower())
-    if found is None:
+    is_right = _RIGHT.get(str(value).strip().lower())
+    if is_right is None:
         shown = "missing" if value is None else shortened(repr(value), 60)
         raise log_fault(
             where, f"{what!r} is {shown}, neither right nor wrong; give true or false, 1 or 0"
         )
-    return found
+    return is_right
 
 
 def log_amount(value: Any, what: str, where: str) -> float | None:
@@ -109,6 +114,12 @@ def log_amount(value: Any, what: str, where: str) -> float | None:
             where, f"{what!r} is {shortened(repr(value), 60)}; give a number of at least 0, or none"
         )
     return number
+
+
+def log_seconds(milliseconds: Any, what: str, where: str) -> float | None:
+    """The seconds of a number of milliseconds, or None. Raises UserError for anything else."""
+    number = log_amount(milliseconds, what, where)
+    return None if number is None else round(number / 1000, 6)
 
 
 def log_count(value: Any, what: str, where: str) -> int | None:
@@ -165,7 +176,7 @@ def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def json_value(raw: bytes, where: str) -> Any:
-    """What bytes hold. Raises UserError where it is no JSON."""
+    """The value of JSON. Raises UserError for bytes that are not JSON."""
     try:
         return DECODER.decode(raw.decode("utf-8-sig").strip())
     except (ValueError, RecursionError) as problem:
@@ -176,10 +187,10 @@ def json_value(raw: bytes, where: str) -> Any:
 
 def json_object(raw: bytes, where: str) -> dict[str, Any]:
     """The object that bytes hold. Raises UserError for anything else."""
-    found = json_value(raw, where)
-    if not isinstance(found, dict):
+    value = json_value(raw, where)
+    if not isinstance(value, dict):
         raise log_fault(where, "not a JSON object; export the log again")
-    return found
+    return value
 
 
 def json_document(path: Path) -> dict[str, Any]:

@@ -11,11 +11,12 @@ from .answers import (
     LogAnswer,
     json_lines,
     lettered,
-    log_amount,
     log_count,
     log_list,
     log_name,
+    log_name_if_any,
     log_object,
+    log_seconds,
     log_text,
     right,
 )
@@ -60,8 +61,6 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
         text = log_text(
             (replies[-1] if replies else None) if isinstance(replies, list) else replies
         )
-        group = metadata.get("subject")
-        latency = log_amount(took.get("latency_ms"), "latency_ms", where)
         error = log_text(row.get("error"))
         yield LogAnswer(
             where,
@@ -74,12 +73,12 @@ def every_eval_ever(path: Path) -> Iterator[LogAnswer]:
                 reference[0] if isinstance(reference, list) and reference else reference or None
             ),
             choices=lettered(asked.get("choices")),
-            group=None if log_text(group) is None else log_name(group, "subject", where),
+            group=log_name_if_any(metadata.get("subject"), "subject", where),
             task=log_name(row.get("evaluation_name"), "evaluation_name", where),
             text=text,
             prompt_tokens=log_count(usage.get("input_tokens"), "input_tokens", where),
             completion_tokens=log_count(usage.get("output_tokens"), "output_tokens", where),
-            seconds=None if latency is None else round(latency / 1000, 6),
+            seconds=log_seconds(took.get("latency_ms"), "latency_ms", where),
             error=error,
             score=float(score) if isinstance(score := judged.get("score"), int | float) else None,
             repeat=repeat,

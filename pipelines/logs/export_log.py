@@ -2,16 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import count
+import csv
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, count
 from pathlib import Path
+from typing import Any
 
 from ...modules.base.errors import UserError
+from ..base.journal import to_json
 from ..evaluation.earlier import Evaluation, earlier, imported_runs
 from ..runs.folder import unwritable
 from .exported import ExportedRun, exported_run
 from .write_inspect import write_inspect
-from .write_plain import write_csv, write_jsonl
+
+
+def write_jsonl(source: ExportedRun, folder: Path, name: str) -> list[Path]:
+    """Write `NAME.jsonl`, a row for each answer, in the columns that `plain` reads."""
+    place = folder / f"{name}.jsonl"
+    with place.open("wb") as file:
+        file.writelines(to_json(cells) + b"\n" for cells in _table(source))
+    return [place]
+
+
+def write_csv(source: ExportedRun, folder: Path, name: str) -> list[Path]:
+    """Write the same as `NAME.csv`: options stand there as JSON, unknown figures as empty cells."""
+    place, table = folder / f"{name}.csv", _table(source)
+    first = next(table)
+    with place.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, first)
+        writer.writeheader()
+        for cells in (first, *table):
+            writer.writerow({**cells, "choices": cells["choices"] and json.dumps(cells["choices"])})
+    return [place]
+
+
+def _table(source: ExportedRun) -> Iterator[dict[str, Any]]:
+    for row in source.rows():
+        usage, turns = row["usage"], row["transcript"]
+        yield {
+            "question_id": row["id"],
+            "repeat": row["repeat"],
+            "agent": source.model,
+            "strategy": source.strategy,
+            "question": row["question"],
+            "choices": row["choices"],
+            "gold": row["gold"],
+            "answer": row["answer"],
+            "correct": row["correct"],
+            "score": None if row["error"] else source.score(row),
+            "decided_by": row["decided_by"],
+            "text": turns[-1].get("text") if turns else None,
+            "prompt_tokens": usage.get("prompt_tokens"),
+            "completion_tokens": usage.get("completion_tokens"),
+            "cost": usage.get("cost_usd"),
+            "seconds": row["seconds"],
+            "error": row["error"],
+        }
+
 
 EXPORTS: dict[str, Callable[[ExportedRun, Path, str], list[Path]]] = {
     "inspect": write_inspect,
@@ -44,10 +92,10 @@ def export_log(
     write = EXPORTS.get(format)
     if write is None:
         raise UserError(f"format is {format!r}; the formats are {', '.join(EXPORTS)}")
-    given = [run] if isinstance(run, Evaluation | str | Path) else list(run)
-    if not given:
+    runs = [run] if isinstance(run, Evaluation | str | Path) else list(run)
+    if not runs:
         raise UserError("no run is given: name at least one folder that evaluate wrote")
-    sources = [exported_run(earlier(one)) for one in imported_runs(given)]
+    sources = [exported_run(earlier(one)) for one in imported_runs(runs)]
     folder, names, written = Path(out).expanduser(), _names(sources), []
     if write is write_inspect and folder.suffix == ".eval":
         if len(sources) > 1:
@@ -65,10 +113,10 @@ def export_log(
 
 
 def _names(sources: Sequence[ExportedRun]) -> list[str]:
-    """Those of the runs' folders, each once."""
-    found: list[str] = []
+    """The names of the runs' folders; of equal ones all but the first have a number."""
+    names: dict[str, None] = {}
     for source in sources:
         name = source.run.folder.absolute().name
-        others = (f"{name}-{number}" for number in count(2))
-        found.append(name if name not in found else next(one for one in others if one not in found))
-    return found
+        tries = chain([name], (f"{name}-{number}" for number in count(2)))
+        names[next(one for one in tries if one not in names)] = None
+    return list(names)

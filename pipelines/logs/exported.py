@@ -86,7 +86,7 @@ def asked_text(row: ResultRow) -> str:
 
 
 def turn_text(row: ResultRow, turn: TurnFields) -> str:
-    """What was source in a turn, in a dialogue of several turns under the name of who spoke."""
+    """The text of a turn, in a dialogue of several turns under the name of who spoke."""
     text = str(turn.get("text") or "")
     return (
         text if len(row["transcript"]) < 2 else f"{turn['agent']}, round {turn['round']}:\n{text}"

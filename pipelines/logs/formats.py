@@ -61,27 +61,24 @@ def format_of(path: Path) -> Format:
     first: dict[str, Any] = {}
     if suffix in _LINES:
         first = next((row for _, row in json_lines(path)), {})
-    elif suffix == ".json" and _begins_as_object(path):
-        first = json_document(path)
+    elif suffix == ".json":
+        with path.open("rb") as file:
+            start = file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
+        first = json_document(path) if start.startswith(b"{") else {}
     return next(one for one in ours if one.keys <= first.keys())
 
 
-def logs_in(given: Path) -> list[Path]:
+def logs_in(place: Path) -> list[Path]:
     """The file itself, or the logs in a folder, not through links; of samples and other files the
     samples.
     """
-    if not given.is_dir():
-        return [given]
-    files = sorted(one for one in given.rglob("*") if one.is_file() and not one.is_symlink())
+    if not place.is_dir():
+        return [place]
+    files = sorted(one for one in place.rglob("*") if one.is_file() and not one.is_symlink())
     endings = {ending for one in FORMATS for ending in one.endings} - {".json"}
-    found = [one for one in files if one.suffix.casefold() in endings]
-    found = [one for one in found if one.name.startswith("samples_")] or found
-    found = found or [one for one in files if one.suffix.casefold() == ".json"]
-    if not found:
-        raise UserError(f"{given} holds no log: name a file, or a folder with logs in it")
-    return found
-
-
-def _begins_as_object(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
+    logs = [one for one in files if one.suffix.casefold() in endings]
+    logs = [one for one in logs if one.name.startswith("samples_")] or logs
+    logs = logs or [one for one in files if one.suffix.casefold() == ".json"]
+    if not logs:
+        raise UserError(f"{place} holds no log: name a file, or a folder with logs in it")
+    return logs

@@ -32,8 +32,8 @@ from .gains import Gains
 
 OUTCOMES = "outcomes.jsonl"
 _STAGE = ".importing"
-_BUFFER = 2**16  # bytes of a file's lines that are held
 _RANGE = 2**256
+_BUFFER = 2**14  # bytes of rows that a run holds
 
 
 @dataclass
@@ -144,25 +144,11 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-class _Lines:
-    """A file that is appended to now and then: hundreds of them are open at no time."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._held = bytearray()
-
-    def add(self, row: Mapping[str, Any], where: str) -> None:
-        line = to_json(row)
-        if len(line) > MOST_ROW:
-            raise UserError(f"{where}: {TOO_LONG}")
-        self._held += line + b"\n"
-        if len(self._held) > _BUFFER:
-            self.flush()
-
-    def flush(self) -> None:
-        with self.path.open("ab") as file:
-            file.write(self._held)
-        self._held.clear()
+def _line(row: Mapping[str, Any], where: str) -> bytes:
+    line = to_json(row)
+    if len(line) > MOST_ROW:
+        raise UserError(f"{where}: {TOO_LONG}")
+    return line + b"\n"
 
 
 class _Run:
@@ -174,7 +160,7 @@ class _Run:
         self.questions: set[int] = set()
         self.asked = 0
         folder.mkdir()
-        self.lines = _Lines(folder / RESULTS)
+        self._lines = b""
         self.done: set[tuple[int, int]] = set()
         self._labels: dict[int, dict[str, int]] = {}
         self.gains = Gains()
@@ -196,10 +182,18 @@ class _Run:
         if place not in self.questions:
             self.questions.add(place)
             self.asked = (self.asked + asked) % _RANGE  # the same whatever the order of questions
-        self.lines.add(row, answered.where)
+        self._lines += _line(row, answered.where)
+        if len(self._lines) > _BUFFER:
+            self._flush()
+
+    def _flush(self) -> None:
+        # Closed again at once: a log may name hundreds of agents.
+        with (self.folder / RESULTS).open("ab") as file:
+            file.write(self._lines)
+        self._lines = b""
 
     def finish(self, sources: Sequence[Mapping[str, Any]]) -> None:
-        self.lines.flush()
+        self._flush()
         origin = {"agent": self.agent, "strategy": self.strategy, "sources": list(sources)}
         run: Manifest = {
             "program": {"program": "imported", "agent": self.agent},
@@ -229,47 +223,45 @@ def _written(
 ) -> dict[str, Any]:
     stage = folder / _STAGE
     stage.mkdir()
-    table = _Lines(stage / OUTCOMES)
     runs: dict[tuple[str, str | None], _Run] = {}
     questions: dict[str, tuple[int, int]] = {}
-    folders = _Folders()
+    taken = {IMPORT, OUTCOMES, _STAGE}
     first_task: str | None = None
     total = 0
-    for answered in answers:
-        first_task = first_task or answered.task
-        own = answered.task not in (None, first_task)
-        name = f"{answered.task}/{answered.question_id}" if own else answered.question_id
-        run = runs.get((answered.agent, answered.strategy))
-        if run is None:
-            home = folders.name(answered.agent, answered.strategy)
-            run = runs[answered.agent, answered.strategy] = _Run(stage / home, answered)
-        row = _row(answered, name)
-        asked = _asked(row, answered)
-        place, text = questions.setdefault(name, (len(questions), asked))
-        if text != asked:
-            raise UserError(
-                f"{answered.where}: the question {name!r} has another text, options, gold answer "
-                f"or group "
-                "than before; give each question its own id"
-            )
-        row["repeat"] = run.repeat_of(answered, place)
-        if (place, row["repeat"]) in run.done:
-            raise UserError(
-                f"{answered.where}: {answered.agent!r} has answered {name!r} before; keep one "
-                f"row, or say "
-                "which repeat of the question each is"
-            )
-        if answered.correct and answered.answer is None:
-            raise UserError(
-                f"{answered.where}: no answer, and yet it is called right; correct one of the two"
-            )
-        run.add(answered, row, place, asked)
-        if answered.correct is not None and not answered.error:
-            table.add(_outcome(answered, row), answered.where)
-        total += 1
+    with (stage / OUTCOMES).open("wb") as table:
+        for answered in answers:
+            first_task = first_task or answered.task
+            own = answered.task not in (None, first_task)
+            name = f"{answered.task}/{answered.question_id}" if own else answered.question_id
+            run = runs.get((answered.agent, answered.strategy))
+            if run is None:
+                home = stage / _folder_name(answered.agent, answered.strategy, taken)
+                run = runs[answered.agent, answered.strategy] = _Run(home, answered)
+            row = _row(answered, name)
+            asked = _asked(row, answered)
+            place, text = questions.setdefault(name, (len(questions), asked))
+            if text != asked:
+                raise UserError(
+                    f"{answered.where}: the question {name!r} has another text, options, gold "
+                    "answer or group than before; give each question its own id"
+                )
+            row["repeat"] = run.repeat_of(answered, place)
+            if (place, row["repeat"]) in run.done:
+                raise UserError(
+                    f"{answered.where}: {answered.agent!r} has answered {name!r} before; keep one "
+                    "row, or say which repeat of the question each is"
+                )
+            if answered.correct and answered.answer is None:
+                raise UserError(
+                    f"{answered.where}: no answer, and yet it is called right; correct one of the "
+                    "two"
+                )
+            run.add(answered, row, place, asked)
+            if answered.correct is not None and not answered.error:
+                table.write(_line(_outcome(answered, row), answered.where))
+            total += 1
     if not total:
         raise UserError(f"{sources[0]['name']} holds no answer: give a log with at least one")
-    table.flush()
     for run in runs.values():
         run.finish(sources)
     result = {
@@ -284,20 +276,14 @@ def _written(
     return result
 
 
-class _Folders:
-    """Names of folders, none of which is another's on any file system."""
-
-    def __init__(self) -> None:
-        self._taken = {IMPORT, OUTCOMES, _STAGE}
-
-    def name(self, agent: str, strategy: str | None) -> str:
-        wanted = re.sub(r"[^\w.+@-]+", "_", ".".join(filter(None, (agent, strategy)))).strip("._")
-        wanted = wanted.encode()[:100].decode(errors="ignore") or "agent"
-        if wanted.casefold() in self._taken:
-            key = json.dumps([agent, strategy]).encode()
-            wanted += f"-{hashlib.sha256(key).hexdigest()[:8]}"
-        self._taken.add(wanted.casefold())
-        return wanted
+def _folder_name(agent: str, strategy: str | None, taken: set[str]) -> str:
+    """The name of a run's folder, which differs from those taken on any file system."""
+    name = re.sub(r"[^\w.+@-]+", "_", ".".join(filter(None, (agent, strategy)))).strip("._")
+    name = name.encode()[:100].decode(errors="ignore") or "agent"
+    if name.casefold() in taken:
+        name += f"-{hashlib.sha256(json.dumps([agent, strategy]).encode()).hexdigest()[:8]}"
+    taken.add(name.casefold())
+    return name
 
 
 def _asked(row: ResultRow, answered: LogAnswer) -> int:

@@ -24,6 +24,7 @@ from .answers import (
     log_fault,
     log_list,
     log_name,
+    log_name_if_any,
     log_object,
     log_text,
 )
@@ -62,29 +63,22 @@ def inspect_log(path: Path) -> Iterator[LogAnswer]:
             start = "header.json" if "header.json" in log.names else "_journal/start.json"
             header = json_object(*log.member(start))
             for name in log.names:
-                if found := _SAMPLE.fullmatch(name):
+                if match := _SAMPLE.fullmatch(name):
                     with log.unpacked.row():
                         raw, where = log.member(name)
                         sample = json_object(raw, where)
-                        if found["shell"] is not None:
+                        if match["shell"] is not None:
                             log.fill(
                                 sample, name.removesuffix("/sample.json"), REFERS.encode() in raw
                             )
                         yield _sample(sample, header, where, log.unpacked)
     except UserError:
         raise
-    except (
-        zipfile.BadZipFile,
-        NotImplementedError,
-        EOFError,
-        OSError,
-        ValueError,
-        RuntimeError,
-    ) as problem:
-        if isinstance(problem, NotImplementedError):
-            raise UserError(
-                f"{path} is packed with zstd, which needs zipfile-zstd: pip install it"
-            ) from None
+    except NotImplementedError:
+        raise UserError(
+            f"{path} is packed with zstd, which needs zipfile-zstd: pip install it"
+        ) from None
+    except (zipfile.BadZipFile, EOFError, OSError, ValueError, RuntimeError) as problem:
         raise UserError(
             f"{path} is not readable as a log of Inspect ({problem}): copy it again"
         ) from None
@@ -161,7 +155,6 @@ def _sample(
     epoch = log_count(row.get("epoch"), "epoch", where) or 1
     value = None if error else _graded(score.get("value"), scorer, where)
     between = value not in (None, 0.0, 1.0)
-    solver = about.get("solver")
     return LogAnswer(
         where,
         log_name(row.get("id"), "id", where),
@@ -178,7 +171,7 @@ def _sample(
         cost=math.fsum(log_amount(one, "total_cost", where) or 0.0 for one in costs)
         if costs and None not in costs
         else None,
-        strategy=None if solver is None else log_name(solver, "solver", where),
+        strategy=log_name_if_any(about.get("solver"), "solver", where),
         seconds=log_amount(row.get("total_time"), "total_time", where),
         error=error,
         score=value,

@@ -45,7 +45,7 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
         name = log_name(line.get("doc_id"), "doc_id", where)
         metric = _metric(line, where)
         for row in _responses(line, metric, where):
-            answer, options = _said(row, doc, where)
+            answer, options = _answered(row, doc, where)
             target = row.get("target")
             place = int(target) if isinstance(target, int | str) and str(target).isdigit() else None
             if options and place is not None and place < len(options):
@@ -71,38 +71,45 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
 
 def _responses(row: Mapping[str, Any], metric: str, where: str) -> list[Mapping[str, Any]]:
     """The row, or one for each response where its filter keeps several and each has a score."""
-    scores, kept, said = row[metric], row.get("filtered_resps"), row.get("resps")
+    scores = row[metric]
     if not isinstance(scores, list):
         return [row]
-    kept = kept[0] if isinstance(kept, list) and len(kept) == 1 else None
-    if not isinstance(kept, list) or len(kept) != len(scores):
+    kept, replies = (
+        value[0]
+        if isinstance(value, list) and len(value) == 1 and isinstance(value[0], list)
+        else None
+        for value in (row.get("filtered_resps"), row.get("resps"))
+    )
+    if kept is None or len(kept) != len(scores):
         raise log_fault(
             where, f"{metric!r} has {len(scores)} scores, but of other than as many responses"
         )
-    replies = (
-        said[0] if isinstance(said, list) and len(said) == 1 and isinstance(said[0], list) else []
-    )
     return [
-        {**row, metric: score, "filtered_resps": [answer], "resps": replies[number : number + 1]}
+        {
+            **row,
+            metric: score,
+            "filtered_resps": [answer],
+            "resps": (replies or [])[number : number + 1],
+        }
         for number, (score, answer) in enumerate(zip(scores, kept, strict=True))
     ]
 
 
-def _said(
+def _answered(
     row: Mapping[str, Any], doc: Mapping[str, Any], where: str
 ) -> tuple[str | None, dict[str, str] | None]:
     """The filtered answer, or of options the label of the likeliest one."""
-    found = row.get("filtered_resps")
-    if not isinstance(found, list) or not found:
+    kept = row.get("filtered_resps")
+    if not isinstance(kept, list) or not kept:
         raise log_fault(
             where, "there are no 'filtered_resps'; run lm_eval with --log_samples again"
         )
-    if not isinstance(found[0], list):
-        return None if found[0] == _UNREAD else log_text(found[0]), None
+    if not isinstance(kept[0], list):
+        return None if kept[0] == _UNREAD else log_text(kept[0]), None
     try:
-        scores = [float(one[0]) for one in found]
+        scores = [float(one[0]) for one in kept]
     except (TypeError, ValueError, IndexError):
-        return log_text(found[0]), None
+        return log_text(kept[0]), None
     options = lettered(doc.get("choices"))
     if options is None or len(options) != len(scores):
         texts = [_argument(row, place, 1) or str(place) for place in range(len(scores))]
@@ -130,10 +137,10 @@ def _reply(resps: Any) -> str | None:
 
 def _metric(row: Mapping[str, Any], where: str) -> str:
     """The name of the metric that says what is right."""
-    listed = row.get("metrics")
-    known = [name for name in METRICS if name in row]
-    names = known or [name for name in listed or () if isinstance(name, str) and name in row]
-    if not known and len(names) != 1:
+    usual = [name for name in METRICS if name in row]
+    others = row.get("metrics") or ()
+    names = usual or [name for name in others if isinstance(name, str) and name in row]
+    if not usual and len(names) != 1:
         shown = ", ".join(names) or "none"
         raise log_fault(
             where, f"which metric says what is right? It has {shown}, none of {', '.join(METRICS)}"

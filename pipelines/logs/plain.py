@@ -14,6 +14,7 @@ from .answers import (
     log_count,
     log_fault,
     log_name,
+    log_name_if_any,
     log_repeat,
     log_text,
     right,
@@ -37,7 +38,8 @@ def plain(path: Path) -> Iterator[LogAnswer]:
                 raise log_fault(
                     where, f"there is no {name!r}; a table of answers has {', '.join(NEEDED)}"
                 )
-        choices, strategy, group = cells.get("choices"), cells.get("strategy"), cells.get("group")
+        choices = cells.get("choices")
+        labelled = isinstance(choices, dict) and all(isinstance(v, str) for v in choices.values())
         yield LogAnswer(
             where,
             log_name(cells["question_id"], "question_id", where),
@@ -45,10 +47,10 @@ def plain(path: Path) -> Iterator[LogAnswer]:
             log_text(cells["answer"]),
             right(cells["correct"], "correct", where),
             question=log_text(cells.get("question")),
-            strategy=None if log_text(strategy) is None else log_name(strategy, "strategy", where),
+            strategy=log_name_if_any(cells.get("strategy"), "strategy", where),
             gold=log_text(cells.get("gold")),
-            choices=choices if _texts(choices) else lettered(choices),
-            group=None if log_text(group) is None else log_name(group, "group", where),
+            choices=choices if labelled else lettered(choices),
+            group=log_name_if_any(cells.get("group"), "group", where),
             text=log_text(cells.get("text")),
             prompt_tokens=log_count(cells.get("prompt_tokens"), "prompt_tokens", where),
             completion_tokens=log_count(cells.get("completion_tokens"), "completion_tokens", where),
@@ -64,9 +66,5 @@ def _rows(path: Path) -> Iterator[TableRow]:
     try:
         yield from read(path).rows
     except UserError as problem:
-        said = str(problem)
-        raise UserError(said if str(path) in said else f"{path}, {said}") from None
-
-
-def _texts(choices: object) -> bool:
-    return isinstance(choices, dict) and all(isinstance(one, str) for one in choices.values())
+        message = str(problem)
+        raise UserError(message if str(path) in message else f"{path}, {message}") from None

@@ -17,6 +17,7 @@ from .answers import (
     log_fault,
     log_name,
     log_object,
+    log_seconds,
     log_text,
     right,
 )
@@ -36,17 +37,17 @@ def promptfoo(path: Path) -> Iterator[LogAnswer]:
     if path.suffix.casefold() != ".json":
         yield from _results(lambda: json_lines(path))
         return
-    found: Any = json_document(path)
+    results: Any = json_document(path)
     for _ in range(2):
-        found = found.get("results") if isinstance(found, dict) else found
-    if not isinstance(found, list):
+        results = results.get("results") if isinstance(results, dict) else results
+    if not isinstance(results, list):
         raise log_fault(
             str(path), "there is not a list of 'results'; write it with promptfoo eval --output"
         )
     yield from _results(
         lambda: (
             (f"{path}, result {place}", dict(log_object(one, "results", str(path))))
-            for place, one in enumerate(found, 1)
+            for place, one in enumerate(results, 1)
         )
     )
 
@@ -73,20 +74,19 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, Any]]]]) -> Iterat
         if isinstance(provider, Mapping):
             provider = log_text(provider.get("label")) or provider.get("id")
         case = log_object(row.get("testCase"), "testCase", where)
-        said = log_object(row.get("response"), "response", where)
+        response = log_object(row.get("response"), "response", where)
         values = {
             **log_object(case.get("vars"), "vars", where),
             **log_object(row.get("vars"), "vars", where),
         }
-        usage = log_object(row.get("tokenUsage") or said.get("tokenUsage"), "tokenUsage", where)
+        usage = log_object(row.get("tokenUsage") or response.get("tokenUsage"), "tokenUsage", where)
         prompt = row.get("prompt")
         asked = prompt.get("raw") if isinstance(prompt, Mapping) else prompt
-        failed = row.get("failureReason") == FAILED_CALL or said.get("error")
+        failed = row.get("failureReason") == FAILED_CALL or response.get("error")
         number = numbers[_prompt(row)]
         agent = log_name(provider, "provider", where)
-        latency = log_amount(row.get("latencyMs"), "latencyMs", where)
-        answer = log_text(said.get("output"))
-        cost = said.get("cost") if row.get("cost") in (None, 0) else row.get("cost")
+        answer = log_text(response.get("output"))
+        cost = response.get("cost") if row.get("cost") in (None, 0) else row.get("cost")
         yield LogAnswer(
             where,
             str(tests[_test(row, where)]),
@@ -107,8 +107,8 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, Any]]]]) -> Iterat
             if usage.get("prompt")
             else None,
             cost=log_amount(cost, "cost", where),
-            seconds=None if latency is None else latency / 1000,
-            error=log_text(row.get("error") or said.get("error") or "the call failed")
+            seconds=log_seconds(row.get("latencyMs"), "latencyMs", where),
+            error=log_text(row.get("error") or response.get("error") or "the call failed")
             if failed
             else None,
             repeat=str(row.get("testIdx")),
@@ -118,9 +118,9 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, Any]]]]) -> Iterat
 def _test(row: Mapping[str, Any], where: str) -> str:
     """What is the same in all repeats of a test."""
     case = log_object(row.get("testCase"), "testCase", where)
-    known = [case.get("vars") or row.get("vars"), case.get("assert")]
-    told = json.dumps(known if any(known) else row.get("testIdx"), sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()
+    parts = [case.get("vars") or row.get("vars"), case.get("assert")]
+    text = json.dumps(parts if any(parts) else row.get("testIdx"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _prompt(row: Mapping[str, Any]) -> str:

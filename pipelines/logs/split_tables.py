@@ -17,6 +17,7 @@ from .answers import (
     log_list,
     log_name,
     log_object,
+    log_seconds,
     log_text,
     right,
 )
@@ -46,11 +47,12 @@ def split_table(path: Path) -> Iterator[LogAnswer]:
         raise log_fault(
             str(path), "there are no 'columns' and 'data'; give an eval_results_table.json"
         )
-    found = {name: place for place, name in reversed(list(enumerate(map(str, columns))))}
-    score = next((name for name in _SCORES if name in found), None)
+    places = {name: place for place, name in reversed(list(enumerate(map(str, columns))))}
+    score = next((name for name in _SCORES if name in places), None)
     if score is None:
-        told = _expected(data, found.get("assessments"), str(path)) | set(_GOLDS)
-        rated = [name for name in found if name.endswith(("/score", "/value")) and name not in told]
+        golds = _expected(data, places.get("assessments"), str(path)) | set(_GOLDS)
+        ends = ("/score", "/value")
+        rated = [name for name in places if name.endswith(ends) and name not in golds]
         if len(rated) != 1:
             raise log_fault(
                 str(path), f"which column says what is right? None of {', '.join(_SCORES)} is there"
@@ -65,7 +67,7 @@ def split_table(path: Path) -> Iterator[LogAnswer]:
                 where,
                 f"not {len(columns)} cells under {len(columns)} columns; export the table again",
             )
-        row = {name: cells[place] for name, place in found.items()}
+        row = {name: cells[place] for name, place in places.items()}
 
         def first(names: tuple[str, ...], row: dict[str, Any] = row) -> str | None:
             return next((_text(row[name]) for name in names if name in row), None)
@@ -74,10 +76,7 @@ def split_table(path: Path) -> Iterator[LogAnswer]:
         if isinstance(verdict, str):
             verdict = _VERDICTS.get(verdict.strip().lower(), verdict)
         failed = row.get("state") == "ERROR"
-        seconds, latency = (
-            row.get("latency"),
-            log_amount(row.get("execution_duration"), "latency", where),
-        )
+        took = log_seconds(row.get("execution_duration"), "execution_duration", where)
         usage, cost = (_metadata(row.get("trace_metadata"), of, where) for of in (_USAGE, _COST))
         yield LogAnswer(
             where,
@@ -90,24 +89,24 @@ def split_table(path: Path) -> Iterator[LogAnswer]:
             prompt_tokens=log_count(usage.get("input_tokens"), "input_tokens", where),
             completion_tokens=log_count(usage.get("output_tokens"), "output_tokens", where),
             cost=log_amount(cost.get("total_cost"), "total_cost", where),
-            seconds=log_amount(seconds, "latency", where) if latency is None else latency / 1000,
+            seconds=log_amount(row.get("latency"), "latency", where) if took is None else took,
             error="the call failed" if failed else None,
         )
 
 
 def _expected(data: list[Any], place: int | None, where: str) -> set[str]:
     """Columns of what was expected, which stand beside those of scores under the same ending."""
-    found = (
+    cells_there = (
         []
         if place is None
         else [cells[place] for cells in data if isinstance(cells, list) and place < len(cells)]
     )
-    told = [
+    assessments = [
         log_object(one, "assessments", where)
-        for cell in found
+        for cell in cells_there
         for one in log_list(cell, "assessments", where)
     ]
-    return {f"{one.get('assessment_name')}/value" for one in told if "expectation" in one}
+    return {f"{one.get('assessment_name')}/value" for one in assessments if "expectation" in one}
 
 
 def _text(value: Any) -> str | None:
@@ -118,8 +117,7 @@ def _text(value: Any) -> str | None:
 
 def _metadata(metadata: Any, name: str, where: str) -> Mapping[str, Any]:
     """The object under the key that ends with `name`."""
-    known = log_object(metadata, "trace_metadata", where)
-    said = next((known[key] for key in known if str(key).endswith(name)), None)
-    return log_object(
-        json_value(said.encode(), where) if isinstance(said, str) else said, name, where
-    )
+    fields = log_object(metadata, "trace_metadata", where)
+    value = next((fields[key] for key in fields if str(key).endswith(name)), None)
+    value = json_value(value.encode(), where) if isinstance(value, str) else value
+    return log_object(value, name, where)

@@ -8,7 +8,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .answers import LogAnswer, json_lines, log_fault, log_list, log_name, log_text, right
+from .answers import (
+    LogAnswer,
+    json_lines,
+    log_fault,
+    log_list,
+    log_name,
+    log_name_if_any,
+    log_text,
+    right,
+)
 
 
 def wide(path: Path) -> Iterator[LogAnswer]:
@@ -37,8 +46,8 @@ def wide(path: Path) -> Iterator[LogAnswer]:
             )
         if marks is None and gold is None:
             raise log_fault(where, "there is neither 'gold' nor 'correct'; give one")
-        for place, (name, said) in enumerate(zip(names, answers, strict=True)):
-            answer = log_text(said)
+        for place, (name, cell) in enumerate(zip(names, answers, strict=True)):
+            answer = log_text(cell)
             if marks is not None and marks[place] == "-":
                 if answer is None:
                     continue
@@ -53,6 +62,6 @@ def wide(path: Path) -> Iterator[LogAnswer]:
                 else right(marks[place], "correct", where),
                 question=log_text(row.get("question")),
                 gold=gold,
-                group=None if dataset is None else log_name(dataset, "dataset", where),
+                group=log_name_if_any(dataset, "dataset", where),
                 task=dataset,
             )

@@ -166,26 +166,25 @@ def _sample(source: ExportedRun, row: ResultRow) -> dict[str, Any]:
         else [],
         "completion": last,
     }
-    known = {"usage": usage} if usage else {}
-    found: dict[str, Any] = {
+    sample: dict[str, Any] = {
         "id": row["id"],
         "epoch": row["repeat"] + 1,
         "input": row["question"],
         "target": row["gold"] or "",
         "messages": [{"role": "user", "content": asked_text(row), "source": "input"}, *turns],
-        "output": output | known,
+        "output": output | ({"usage": usage} if usage else {}),
         "scores": _sample_scores(source, row),
         "metadata": dict(row["meta"]),
         "events": [],
         "model_usage": {source.model: usage} if usage else {},
     }
     if row["choices"]:
-        found["choices"] = list(row["choices"].values())
+        sample["choices"] = list(row["choices"].values())
     if row["seconds"] is not None:
-        found["total_time"] = row["seconds"]
+        sample["total_time"] = row["seconds"]
     if row["error"]:
-        found["error"] = {"message": row["error"], "traceback": "", "traceback_ansi": ""}
-    return found
+        sample["error"] = {"message": row["error"], "traceback": "", "traceback_ansi": ""}
+    return sample
 
 
 def _sample_scores(source: ExportedRun, row: ResultRow) -> dict[str, Any]:
@@ -215,8 +214,8 @@ def _summary(sample: Mapping[str, Any]) -> dict[str, Any]:
 
 def _usage(usage: UsageFields) -> dict[str, Any] | None:
     """Tokens and cost; None where tokens are not known, which Inspect would show as 0."""
-    asked, source = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    if asked is None or source is None:
+    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    if prompt is None or completion is None:
         return None
     others = {
         "input_tokens_cache_read": usage.get("cached_prompt_tokens"),
@@ -225,8 +224,8 @@ def _usage(usage: UsageFields) -> dict[str, Any] | None:
         "total_cost": usage.get("cost_usd"),
     }
     return {
-        "input_tokens": asked,
-        "output_tokens": source,
-        "total_tokens": asked + source,
+        "input_tokens": prompt,
+        "output_tokens": completion,
+        "total_tokens": prompt + completion,
         **{name: value for name, value in others.items() if value is not None},
     }

@@ -21,7 +21,6 @@ from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
 from ..base.settings import settings
 from ..data import embeddings
-from ..lms.named import SAMPLING
 from ..meter.programs import own_program
 
 MakeLM = Callable[..., Any]
@@ -30,8 +29,8 @@ MakeEnvironment = Callable[..., Any]
 argument.
 """
 
-_GIVEN = ("self", "lm", "lms", "embedder")
-"""Parameters that are no user's to set: LMs have options of their own."""
+_NOT_SET = ("self", "lm", "lms", "embedder")
+"""Parameters that users do not set: LMs have options of their own."""
 
 
 def made(
@@ -45,10 +44,9 @@ def made(
     if protocol is None:
         raise no_protocol(name)
     check_names(protocol, parameters)
-    _check_sampling(parameters.get("sampling"))
-    given = {"embedder": embedder} if "embedder" in _signature(protocol) else {}
+    embedding = {"embedder": embedder} if "embedder" in _signature(protocol) else {}
     try:
-        program = protocol.make(**parameters, **given)
+        program = protocol.make(**parameters, **embedding)
     except UserError:
         raise
     except (TypeError, ValueError, AttributeError) as problem:
@@ -56,7 +54,7 @@ def made(
     if parameters.get("environment") is not None and getattr(program, "retrieval", None) is None:
         raise UserError(
             f"{where} has an environment but no retriever to use it: add the role or drop the "
-            f"environment"
+            "environment"
         )
     return program if isinstance(program, Program) else own_program(program, spec=name)
 
@@ -68,30 +66,28 @@ def embedder(model: str) -> Any:
 
 def takes(protocol: Protocol) -> list[str]:
     """The parameters of a protocol that a user can set."""
-    return [name for name in _signature(protocol) if name not in _GIVEN]
+    return [name for name in _signature(protocol) if name not in _NOT_SET]
 
 
 def takes_list(protocol: Protocol, name: str) -> bool:
     """Whether a parameter is a list itself, as its annotation says."""
-    known = _signature(protocol).get(name)
-    if known is None:
-        return False
-    annotation = str(known.annotation).removeprefix("Annotated[")
+    parameter = _signature(protocol).get(name)
+    annotation = str(parameter and parameter.annotation).removeprefix("Annotated[")
     return annotation.startswith(("Sequence[", "list[", "tuple["))
 
 
 def check_names(protocol: Protocol, parameters: Mapping[str, Any]) -> None:
     """Raise UserError for a parameter that the protocol does not have, and one that is missing."""
-    known = takes(protocol)
+    names = takes(protocol)
     for key in parameters:
-        if key not in known:
+        if key not in names:
             raise UserError(
-                f"{protocol.name} has no parameter {key!r}{did_you_mean(key, known)}: it has "
-                f"{', '.join(known)}"
+                f"{protocol.name} has no parameter {key!r}{did_you_mean(key, names)}: it has "
+                f"{', '.join(names)}"
             )
     for key, parameter in _signature(protocol).items():
         if (
-            key in known
+            key in names
             and parameter.default is inspect.Parameter.empty
             and not parameters.get(key)
         ):
@@ -106,30 +102,31 @@ def _signature(protocol: Protocol) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(built).parameters
 
 
-def _check_sampling(sampling: Any) -> None:
-    if sampling is None:
-        return
-    if not isinstance(sampling, Mapping):
-        raise UserError(f"sampling is {sampling!r}: give settings such as {{temperature: 0.5}}")
-    for key in sampling:
-        if key not in SAMPLING:
-            raise UserError(
-                f"there is no sampling setting {key!r}{did_you_mean(key, SAMPLING)}: "
-                f"choose among {', '.join(SAMPLING)}"
-            )
-
-
 def no_protocol(spec: str) -> UserError:
     """The error for a spec that names no program."""
-    name, known = spec.partition(":")[0], written()
+    names = written()
     return UserError(
-        f"there is no program or file {spec!r}{did_you_mean(name, known)}: the programs are "
-        f"{', '.join(known)}, or name a YAML file"
+        f"there is no program or file {spec!r}{did_you_mean(spec.partition(':')[0], names)}: the "
+        f"programs are {', '.join(names)}, or name a YAML file"
     )
 
 
-def _corpus(path: str) -> CorpusEnvironment:
-    return CorpusEnvironment(path, index_dir=settings().cache)
+def _environment_maker(name: str, maker: Any) -> MakeEnvironment:
+    if not callable(maker):
+        raise UserError(f"{name} is not an environment: name a class, or a function that makes one")
+
+    def make(*rest: str) -> Any:
+        try:
+            environment = maker(*rest)
+        except TypeError as problem:
+            raise UserError(
+                f"the environment {name} cannot be made ({problem}): correct {name}:…"
+            ) from None
+        if not isinstance(environment, Environment):
+            raise UserError(f"{name} made a {type(environment).__name__}, not an environment")
+        return environment
+
+    return make
 
 
 def _wikipedia(address: str = "") -> WikipediaEnvironment:
@@ -148,30 +145,12 @@ def _recording(rest: str) -> RecordingEnvironment:
     return RecordingEnvironment(environment_of(environment), path)
 
 
-def _environment_maker(name: str, found: Any) -> MakeEnvironment:
-    if not callable(found):
-        raise UserError(f"{name} is no environment: name a class, or a function that makes one")
-
-    def make(*rest: str) -> Any:
-        try:
-            made = found(*rest)
-        except TypeError as problem:
-            raise UserError(
-                f"the environment {name} cannot be made ({problem}): correct {name}:…"
-            ) from None
-        if not isinstance(made, Environment):
-            raise UserError(f"{name} made a {type(made).__name__}, which is no environment")
-        return made
-
-    return make
-
-
 _FORMS = (
     "corpus:PATH (a JSONL file of titles and texts), wikipedia, wikipedia:HOST, "
     "record:PATH:ENVIRONMENT or replay:PATH"
 )
 _BUILT_IN: dict[str, MakeEnvironment] = {
-    "corpus": _corpus,
+    "corpus": lambda path: CorpusEnvironment(path, index_dir=settings().cache),
     "wikipedia": _wikipedia,
     "replay": ReplayEnvironment,
     "record": _recording,
@@ -188,21 +167,19 @@ ENVIRONMENTS: Registry[MakeEnvironment] = Registry(
 def environment_of(value: Any) -> Any:
     """An environment by its text form; None, or an environment that is made already, as it is.
 
-    Raises UserError for what is none, and where a file names code, or a wiki elsewhere than
+    Raises UserError for anything else, and where a file names code, or a wiki elsewhere than
     Wikipedia, which would be asked what the questions are about.
     """
-    if not isinstance(value, str):
-        if value is None or hasattr(value, "source"):
-            return value
-        raise UserError(f"environment is {value!r}: give {_FORMS}")
-    found = ENVIRONMENTS.spec(value)
-    if found is None or (not found.rest and (value.endswith(":") or found.name in _NEED_MORE)):
-        meant = "" if found else did_you_mean(value.partition(":")[0], ENVIRONMENTS.names())
+    if value is None or hasattr(value, "source"):
+        return value
+    named = ENVIRONMENTS.spec(value) if isinstance(value, str) else None
+    if named is None or (not named.rest and (value.endswith(":") or named.name in _NEED_MORE)):
+        meant = did_you_mean(str(value).partition(":")[0], ENVIRONMENTS.names())
         others = [name for name in ENVIRONMENTS.names() if name not in _BUILT_IN]
         raise UserError(
-            f"there is no environment {value!r}{meant}: give {_FORMS}"
+            f"there is no environment {value!r}{'' if named else meant}: give {_FORMS}"
             + (f", or {', '.join(others)} of installed packages" if others else "")
         )
-    if found.name == "wikipedia" and not _WIKIPEDIA.fullmatch(value):
+    if named.name == "wikipedia" and not _WIKIPEDIA.fullmatch(value):
         refuse_from_file(f"the wiki {value}, a foreign address", host=True)
-    return found.thing(*[found.rest] if found.rest else [])
+    return named.thing(*[named.rest] if named.rest else [])

@@ -62,9 +62,9 @@ class Untrained(StrategyNetwork):
         """All settings, of training too: two trainings on the same questions are equal when these
         are.
         """
-        known = super().describe()
+        described = super().describe()
         settings = {**self.state.config.to_dict(), **self.learning.to_dict()}
-        of_program = {name: known[name] for name in OF_PROGRAM if name in known}
+        of_program = {name: described[name] for name in OF_PROGRAM if name in described}
         return {"program": "network", **settings, **of_program}
 
     def training_turns(self) -> int:

@@ -59,14 +59,15 @@ def program_of(
     if isinstance(spec, Mapping):
         return _build(file or "the program", spec, sets or {}, make_lm, file)
     text = str(spec)
-    named = text.startswith(COMMAND) or _is_written(text.partition(":")[0])
-    if isinstance(spec, str) and named:
-        return _build(text, {"program": text}, sets or {}, make_lm)
+    protocol = PROTOCOLS.find(text.partition(":")[0])
+    named = isinstance(spec, str) and (
+        text.startswith(COMMAND) or (protocol is not None and bool(protocol.example))
+    )
     path = Path(text).expanduser()
-    if text and path.is_dir():
+    if not named and text and path.is_dir():
         _import_named(sets or {})
         return saved_program(path, sets=sets, make_lm=make_lm)
-    if path.suffix.casefold() in YAML_SUFFIXES or path.is_file():
+    if not named and (path.suffix.casefold() in YAML_SUFFIXES or path.is_file()):
         return _build(text, read_program(path), sets or {}, make_lm, text)
     return _build(text, {"program": text}, sets or {}, make_lm)
 
@@ -75,9 +76,9 @@ def read_program(path: Path) -> dict[str, Any]:
     """What a YAML file of a program or search space holds. Raises UserError, also for addresses and
     keys.
     """
-    found = read_yaml(path, "program", "program: deliberation")
-    check_document(found, str(path))
-    return found
+    document = read_yaml(path, "program", "program: deliberation")
+    check_document(document, str(path))
+    return document
 
 
 def program_given(program: Any, inputs: Mapping[str, str] | None = None) -> Program:
@@ -108,39 +109,32 @@ def program_given(program: Any, inputs: Mapping[str, str] | None = None) -> Prog
     return own_program(program, inputs)
 
 
-def _is_written(name: str) -> bool:
-    """Whether a short spec may begin with this name."""
-    protocol = PROTOCOLS.find(name)
-    return protocol is not None and bool(protocol.example)
-
-
 def parse_sets(pairs: Pairs) -> dict[str, Any]:
     """Constructor parameters: `KEY=VALUE` pairs, each value read as YAML (`2`, `true`, `[a, b]`,
     `text`), or a mapping as it is.
     """
     if isinstance(pairs, Mapping):
         return dict(pairs)
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for pair in pairs or ():
-        key, equals, value = pair.partition("=")
-        if not equals or not key.strip():
+        key, equals, value = map(str.strip, pair.partition("="))
+        if not equals or not key or key in parameters:
             raise UserError(
-                f"--set {pair!r} is no KEY=VALUE pair: write for example --set max_rounds=2"
+                f"--set {pair!r} is not a KEY=VALUE pair, or its key stands twice: write for "
+                "example --set max_rounds=2"
             )
-        if key.strip() in found:
-            raise UserError(f"--set gives {key.strip()!r} twice: keep one of them")
         try:
-            found[key.strip()] = yaml.load(value, Loader=StrictLoader)
+            parameters[key] = yaml.load(value, Loader=StrictLoader)
         except yaml.YAMLError:
             raise UserError(
                 f"--set {pair!r}: the value is not valid YAML; quote it as {key}='\"…\"'"
             ) from None
-    return found
+    return parameters
 
 
 def _build(
     where: str,
-    given: Mapping[str, Any],
+    document: Mapping[str, Any],
     sets: Mapping[str, Any],
     make_lm: MakeLM,
     file: str | None = None,
@@ -149,14 +143,14 @@ def _build(
     one.
     """
     try:
-        return _built(where, given, sets, make_lm, file)
+        return _built(where, document, sets, make_lm, file)
     except UserError as problem:
-        spec = given.get("program")
+        spec = document.get("program")
         meant = _respelled(spec) if isinstance(spec, str) else spec
         if meant == spec or "did you mean" in str(problem):
             raise
         try:
-            _built(where, {**given, "program": meant}, sets, make_lm, file)
+            _built(where, {**document, "program": meant}, sets, make_lm, file)
         except UserError:
             raise problem from None
         raise UserError(f"{problem}; did you mean {meant!r}?") from None
@@ -169,9 +163,13 @@ def _respelled(spec: str) -> str:
 
 
 def _built(
-    where: str, given: Mapping[str, Any], sets: Mapping[str, Any], make_lm: MakeLM, file: str | None
+    where: str,
+    document: Mapping[str, Any],
+    sets: Mapping[str, Any],
+    make_lm: MakeLM,
+    file: str | None,
 ) -> Program:
-    fields = dict(given)
+    fields = dict(document)
     spec = fields.pop("program", None)
     if isinstance(spec, str) and spec.startswith(COMMAND):
         with names_from(file, INSTEAD):
@@ -182,10 +180,10 @@ def _built(
         )
     lms = fields.pop("lms", None)
     with names_from(file, INSTEAD):
-        found = PROTOCOLS.spec(spec)
-        if found is None or not found.thing.example:
+        protocol_spec = PROTOCOLS.spec(spec)
+        if protocol_spec is None or not protocol_spec.thing.example:
             raise no_protocol(spec)
-        protocol, rest = found.thing, found.rest
+        protocol, rest = protocol_spec.thing, protocol_spec.rest
         parts = [part.strip() for part in rest.split(":", 1)] if rest else []
         fields = {**protocol.read(parts), **fields}
         check_names(protocol, {**fields, **sets})
@@ -201,25 +199,25 @@ def _built(
         )
         program.word(prompts)
         return program
-    program = made(where, found.name, parameters)
+    program = made(where, protocol_spec.name, parameters)
     program.assign(seated)
     return program
 
 
 def _made(parameters: Mapping[str, Any], protocol: Protocol, make_lm: MakeLM) -> dict[str, Any]:
     """Constructor parameters with programs and environments in place of their specs."""
-    found = dict(parameters)
-    _import_named(found)
-    for part in {*protocol.holds} & found.keys():
-        held = found[part]
-        found[part] = (
+    made_of = dict(parameters)
+    _import_named(made_of)
+    for part in {*protocol.holds} & made_of.keys():
+        held = made_of[part]
+        made_of[part] = (
             [_member(one, make_lm) for one in held]
             if isinstance(held, list)
             else _member(held, make_lm)
         )
-    if "environment" in found:
-        found["environment"] = environment_of(found["environment"])
-    return found
+    if "environment" in made_of:
+        made_of["environment"] = environment_of(made_of["environment"])
+    return made_of
 
 
 def _import_named(parameters: Mapping[str, Any]) -> None:
@@ -239,28 +237,24 @@ def _member(member: Any, make_lm: MakeLM) -> str | Program:
         return program_of(member, make_lm=make_lm)
     example = PROTOCOLS["deliberation"].example
     raise UserError(
-        f"{member!r} is no member: give a strategy, a spec such as {example}, or a mapping with "
-        f"'program'"
+        f"{member!r} is not a member: give a strategy, a spec such as {example}, or a mapping with "
+        "'program'"
     )
 
 
 def _seat_lms(where: str, lms: Any, make_lm: MakeLM) -> dict[str, Any]:
-    if lms is None:
-        return {}
-    if not isinstance(lms, Mapping):
+    if lms is not None and not isinstance(lms, Mapping):
         raise UserError(
-            f"{where} has lms that are no mapping: write seats and LM names, such as {{judge: "
-            f"openai/gpt-4o}}"
+            f"{where} has lms that are not a mapping: write seats and LM names, such as {{judge: "
+            "openai/gpt-4o}"
         )
-    made = {}
-    for seat, wanted in lms.items():
-        if isinstance(wanted, str):
-            made[str(seat)] = make_lm(wanted)
-        elif isinstance(wanted, Mapping) and isinstance(wanted.get("name"), str):
-            made[str(seat)] = make_lm(**{str(key): value for key, value in wanted.items()})
-        else:
+    seated = {}
+    for seat, wanted in (lms or {}).items():
+        settings = {"name": wanted} if isinstance(wanted, str) else wanted
+        if not isinstance(settings, Mapping) or not isinstance(settings.get("name"), str):
             raise UserError(
                 f"{where}: the LM of the seat {seat!r} is {wanted!r}; give a name such as "
-                f"openai/gpt-4o-mini"
+                "openai/gpt-4o-mini"
             )
-    return made
+        seated[str(seat)] = make_lm(**{str(key): value for key, value in settings.items()})
+    return seated

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +62,13 @@ def load_program(
         protocols: protocols of your own by the name that their `describe()` gives.
 
     Warns when it was saved with other versions of what writes the prompts. Raises UserError, and
-    loads nothing, for what is no folder or a file that is damaged, newer, of an unknown protocol,
-    or not plainly a saved program.
+    loads nothing, where there is no folder, or its file is damaged, newer, of an unknown protocol,
+    or not a saved program.
     """
-    found = saved_program(
+    program = saved_program(
         folder, lms=lms, environment=environment, embedding=embedding, protocols=protocols
     )
-    return found.module if isinstance(found, Foreign) else found
+    return program.module if isinstance(program, Foreign) else program
 
 
 def saved_program(
@@ -87,8 +87,7 @@ def saved_program(
     Raises UserError for a parameter that would change which seats there are.
     """
     if not isinstance(folder, str | Path):
-        given = "None" if folder is None else f"a {type(folder).__name__}"
-        raise UserError(f"{given} is no folder: name one that program.save wrote")
+        raise UserError(f"{folder!r} is not a folder: name one that program.save wrote")
     _check_lms(lms)
     lms = {seat: make_lm(one) if isinstance(one, str) else one for seat, one in (lms or {}).items()}
     place = program_folder(Path(folder).expanduser())
@@ -107,14 +106,11 @@ def saved_program(
         return saved_module(place, changed, protocols or {})
     saved = read_saved(place)
     where = str(place / FILE)
-    prompts = {
-        name for known in PROTOCOLS.values() for name in ("prompts", *known.holds, *known.fixed)
-    }
-    fixed = [name for name in changed if name in prompts]
-    if fixed:
+    fixed = {"prompts", *(name for one in PROTOCOLS.values() for name in (*one.holds, *one.fixed))}
+    if wrong := fixed & changed.keys():
         raise UserError(
-            f"{fixed[0]} cannot be set on the saved program {folder}: its prompts belong to what "
-            f"it was"
+            f"{min(wrong)} cannot be set on the saved program {folder}: its prompts belong to what "
+            "it was"
         )
     try:
         builder = _Builder(place, saved, environment, embedding, protocols or {})
@@ -132,16 +128,15 @@ def saved_program(
             raise
         raise UserError(
             f"with {', '.join(changed)} set, the program in {folder} would have other seats than "
-            f"those whose "
-            "prompts are saved: leave it out"
+            "those whose prompts are saved: leave it out"
         ) from None
-    found, given = program.describe(), environment is not None
+    described, elsewhere = program.describe(), environment is not None
     kept = {key: value for key, value in saved.program.items() if key not in changed}
-    wrong = [key for key, value in kept.items() if not _same(found, {key: value}, given)]
-    if wrong:
+    other = [key for key in kept if not _same(described, {key: kept[key]}, elsewhere)]
+    if other:
         raise UserError(
-            f"{where} describes a program with another {wrong[0]} than it can have: save the "
-            f"program again"
+            f"{where} describes a program with another {other[0]} than it can have: save the "
+            "program again"
         )
     _seat(program, saved, where, lms or {}, make_lm)
     _warn_of_versions(saved, where)
@@ -199,17 +194,17 @@ def saved_module(
 
     Raises UserError for a module that cannot be made here, and says how it can be loaded.
     """
-    known, state = read_document(folder, MODULE), read_document(folder, STATE)
-    name, others = str(known.get("spec") or known.get("class")), {*changed} - {"program"}
+    about, state = read_document(folder, MODULE), read_document(folder, STATE)
+    name, others = str(about.get("spec") or about.get("class")), {*changed} - {"program"}
     if others:
         raise UserError(f"the module in {folder} has no {min(others)!r} to set: load it in Python")
     try:
         protocol = PROTOCOLS.spec(str(changed["program"])) if changed else None
         module = (
-            protocol.thing.make() if protocol else _module(name, known.get("signature"), protocols)
+            protocol.thing.make() if protocol else _module(name, about.get("signature"), protocols)
         )
         module.load_state({key: value for key, value in state.items() if key != "metadata"})
-        return Foreign(module, known.get("inputs"), known.get("spec"))
+        return Foreign(module, about.get("inputs"), about.get("spec"))
     except (
         UserError,
         TypeError,
@@ -229,10 +224,10 @@ def saved_module(
 def _module(name: str, signature: Any, protocols: Mapping[str, Callable[..., Any]]) -> dspy.Module:
     """The module that a file names, made by code that is here already: a file has none imported."""
     place, _, attribute = name.partition(":")
-    there, known = getattr(sys.modules.get(place), attribute, None), PROTOCOLS.find(name)
+    there, protocol = getattr(sys.modules.get(place), attribute, None), PROTOCOLS.find(name)
     if there in (dspy.Predict, dspy.ChainOfThought):
         return there(signature)
-    make = protocols.get(name) or (known and known.make)
+    make = protocols.get(name) or (protocol and protocol.make)
     if make is None and isinstance(there, type) and issubclass(there, dspy.Module):
         make = there
     module = make() if make else None
@@ -246,10 +241,10 @@ def _check_lms(lms: Any) -> None:
         raise UserError(
             f"lms is a {type(lms).__name__}: pass LMs by seat, such as lms={{'judge': fm.lm('…')}}"
         )
-    for seat, given in (lms or {}).items():
-        if given is not None and not isinstance(given, str | dspy.BaseLM):
+    for seat, one in (lms or {}).items():
+        if one is not None and not isinstance(one, str | dspy.BaseLM):
             raise UserError(
-                f"lms has a {type(given).__name__} for the seat {seat!r}: pass fm.lm('…')"
+                f"lms has a {type(one).__name__} for the seat {seat!r}: pass fm.lm('…')"
             )
 
 
@@ -300,10 +295,9 @@ class _Builder:
         if name not in self.protocols:
             raise UserError(
                 f"{self.where} is of the program {name[:80]!r}, which nobody here knows"
-                f"{did_you_mean(name, written())}: "
-                "install the package that registers it (entry point folkmoot.programs), or give "
-                "its class to "
-                "fm.load_program, with protocols={…}"
+                f"{did_you_mean(name, written())}: install the package that registers it (entry "
+                "point folkmoot.programs), or give its class to fm.load_program, with "
+                "protocols={…}"
             )
         try:
             return self.protocols[name](**fields)
@@ -340,12 +334,11 @@ class _Builder:
         if text is None:
             raise UserError(
                 f"{self.where} was saved with an environment that Python alone can make "
-                f"({fingerprint}): "
-                "give it when loading, with environment=…"
+                f"({fingerprint}): give it when loading, with environment=…"
             )
         if not text.startswith(("corpus:", "replay:", "wikipedia:")):
             raise UserError(
-                f"{self.where} has the environment {text[:80]!r}, which is none that is opened"
+                f"{self.where} has the environment {text[:80]!r}, which files may not open"
             )
         elsewhere = "environment=…, or --set environment=…"
         if text not in self.opened:
@@ -356,10 +349,10 @@ class _Builder:
                 if not text.startswith(("corpus:", "replay:")):
                     raise
                 raise UserError(f"{problem.args[0].rstrip('.')}, or give {elsewhere}") from None
-        found = self.opened[text].fingerprint
-        if found != fingerprint:
+        now = self.opened[text].fingerprint
+        if now != fingerprint:
             raise UserError(
-                f"{text} is no longer what {self.where} was saved with ({found}, not "
+                f"{text} is no longer what {self.where} was saved with ({now}, not "
                 f"{fingerprint}): give "
                 f"{elsewhere}, to use it all the same"
             )
@@ -370,74 +363,72 @@ def _is_program(value: Any) -> bool:
     return isinstance(value, Mapping) and "program" in value
 
 
-def _same(found: Any, wanted: Any, elsewhere: bool) -> bool:
+def _same(described: Any, saved: Any, elsewhere: bool) -> bool:
     """Whether a description holds what was saved; a later version may describe more.
 
     `elsewhere`: agents look things up in another place than they did.
     """
-    if isinstance(wanted, Mapping) and isinstance(found, Mapping):
+    if isinstance(saved, Mapping) and isinstance(described, Mapping):
         return all(
             (key == "environment" and elsewhere)
             or key == "code"  # a module of the user's own may have a new version
-            or _same(found.get(key), value, elsewhere)
-            for key, value in wanted.items()
+            or _same(described.get(key), value, elsewhere)
+            for key, value in saved.items()
         )
-    if isinstance(wanted, list) and isinstance(found, list | tuple):
-        return len(wanted) == len(found) and all(
-            _same(one, other, elsewhere) for one, other in zip(found, wanted, strict=True)
+    if isinstance(saved, list) and isinstance(described, list | tuple):
+        return len(saved) == len(described) and all(
+            _same(one, other, elsewhere) for one, other in zip(described, saved, strict=True)
         )
-    return bool(found == wanted) and isinstance(found, bool) == isinstance(wanted, bool)
+    return bool(described == saved) and isinstance(described, bool) == isinstance(saved, bool)
 
 
 def _seat(
     program: Program, saved: SavedProgram, where: str, lms: Mapping[str, Any], make_lm: MakeLM
 ) -> None:
     seats = program.seats()
-    for name, known in saved.lms.items():
+    for name, saved_lm in saved.lms.items():
         if name not in seats:
             raise UserError(
                 f"{where} has an LM for the seat {name!r}, which there is not: save it again"
             )
-        if not any(name == given or name.startswith(f"{given}.") for given in lms):
-            seats[name].predict.lm = lm_of(known, name, where, make_lm)
+        if not any(name == seat or name.startswith(f"{seat}.") for seat in lms):
+            seats[name].predict.lm = lm_of(saved_lm, name, where, make_lm)
     program.assign(lms)
 
 
-def lm_of(known: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
+def lm_of(saved_lm: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
     """The LM that a file names, made by `make_lm`; one that takes `seat` gets it, and
     `addressed`.
     """
-    if "://" in known.name:
+    if "://" in saved_lm.name:
         raise UserError(
             f"{where} has an address in the LM of the seat {seat!r}: give lms={{{seat!r}: …}}"
         )
-    settings = known.settings.model_dump(exclude_unset=True)
-    if known.profile is not None:
-        settings["profile"] = _profile(known.profile, f"{where}: {seat}")
+    settings = saved_lm.settings.model_dump(exclude_unset=True)
+    if saved_lm.profile is not None:
+        try:
+            settings["profile"] = TypeAdapter(Profile).validate_python(
+                asdict(Profile(**saved_lm.profile))
+            )
+        except (TypeError, ValidationError):
+            raise UserError(
+                f"{where}: {seat} has an LM profile that cannot be: save the program again"
+            ) from None
     if settings.get("temperature") == 0:
         del settings["temperature"]  # the default, which agents that are copies do not keep to
     if "seat" in inspect.signature(make_lm).parameters:
-        return make_lm(known.name, seat=seat, addressed=known.addressed, **settings)
-    if known.addressed:
-        check_address(known.name, seat)
-    return make_lm(known.name, **settings)
-
-
-def _profile(known: Mapping[str, Any], where: str) -> Profile:
-    try:
-        return TypeAdapter(Profile).validate_python(asdict(Profile(**known)))
-    except (TypeError, ValidationError):
-        raise UserError(
-            f"{where} has an LM profile that cannot be: save the program again"
-        ) from None
+        return make_lm(saved_lm.name, seat=seat, addressed=saved_lm.addressed, **settings)
+    if saved_lm.addressed:
+        check_address(saved_lm.name, seat)
+    return make_lm(saved_lm.name, **settings)
 
 
 def check_address(name: str, seat: str) -> None:
     """Raise UserError for an LM that had an address of its own, unless OPENAI_BASE_URL says where
     it is.
     """
-    known = read_settings()
-    if name.startswith("openai/") and known.openai_base_url != known.default_openai_base_url:
+    current = read_settings()
+    if name.startswith("openai/") and current.openai_base_url != current.default_openai_base_url:
         return
     raise UserError(
         f"the LM {name} of the seat {seat!r} had an address of its own, which is not saved: give "
@@ -447,14 +438,14 @@ def check_address(name: str, seat: str) -> None:
 
 
 def _warn_of_versions(saved: SavedProgram, where: str) -> None:
-    other = []
-    for package, then in saved.versions.items():
-        try:
-            now = version(package)
-        except PackageNotFoundError:
-            now = "none"
-        if now != then:
-            other.append(f"{package} {then} (now {now})")
+    packages = {
+        one.name: one.version for name in saved.versions for one in distributions(name=name)
+    }
+    other = [
+        f"{package} {then} (now {packages.get(package, 'none')})"
+        for package, then in saved.versions.items()
+        if packages.get(package) != then
+    ]
     if other:
         warnings.warn(
             f"{where} was saved with {', '.join(other)}: prompts may be written in another way",

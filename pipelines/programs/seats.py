@@ -54,11 +54,11 @@ class Seating:
 
     def asked(self, option: str) -> Any:
         """The values of an option but for its defaults."""
-        given = self._of(option)
-        held = self.options.defaults.get(option, ((), ""))[0]
-        if held and isinstance(given, Sequence):
-            return [value for value in given if value not in held]
-        return given
+        values = self._of(option)
+        defaults = self.options.defaults.get(option, ((), ""))[0]
+        if defaults and isinstance(values, Sequence):
+            return [value for value in values if value not in defaults]
+        return values
 
     @cached_property
     def seated(self) -> dict[str, Any]:
@@ -84,10 +84,10 @@ class Seating:
 
     def chosen_for(self, seat: str) -> dict[str, Any]:
         """What --lm-set says for a seat: its own settings before those of all seats."""
-        own: dict[str, Any] = {}
-        for name in _called(seat):
-            own = self.chosen.get(name, {}) | own
-        return self.chosen.get(EVERY, {}) | own
+        settings: dict[str, Any] = {}
+        for name in (EVERY, *reversed(_called(seat))):
+            settings |= self.chosen.get(name, {})
+        return settings
 
     def make(
         self, name: Any = None, *, seat: str = EVERY, addressed: bool = False, **settings: Any
@@ -177,11 +177,11 @@ class Seating:
         if changed:
             program = program.deepcopy()
         for name in changed:
-            seat = program.seats()[name]
-            wanted, base = _find(names, name), _find(bases, name)
-            own = None if wanted is not None else seat.predict.lm
-            known = wanted or (own.model if own else fallback)
-            seat.predict.lm = self._made_for(name, known, base, {} if own is None else _kept(own))
+            predict, wanted = program.seats()[name].predict, _find(names, name)
+            own = None if wanted is not None else predict.lm
+            model = wanted or (own.model if own else fallback)
+            kept = {} if own is None else _kept(own)
+            predict.lm = self._made_for(name, model, _find(bases, name), kept)
         rest = None
         if (
             isinstance(program, Foreign)
@@ -221,17 +221,14 @@ class Seating:
         asked = {
             **{name: self._of(name) for name in single if name not in self.options.defaults},
             **{name: self.asked(name) or None for name in ("api_base", "price", "lm_set")},
+            "the second --lm": len(_lms_by_seat(self.asked("lm"))) > 1 or None,
         }
         for name, value in asked.items():
             if value is not None:
-                option = "--" + name.replace("_", "-")
+                option = name if " " in name else "--" + name.replace("_", "-")
                 raise UserError(
                     f"{_REPLAY}{folder} answers as recorded in every seat: drop {option}"
                 )
-        if len(_lms_by_seat(self.asked("lm"))) > 1:
-            raise UserError(
-                f"{_REPLAY}{folder} answers as recorded in every seat: drop the second --lm"
-            )
         program = program.with_seats(read_lms(folder)).deepcopy()
         for seat in program.seats().values():
             seat.predict.lm = None
@@ -246,9 +243,9 @@ def as_recorded(program: Program, language_model: Any) -> Program:
     folder = getattr(language_model, "recorded", None)
     if folder is None or read_lms(folder).keys() == {EVERY}:
         return program
-    found: Program = program.with_seats(read_lms(folder)).deepcopy()
-    _seat_as_recorded(found, folder)
-    return found
+    seated: Program = program.with_seats(read_lms(folder)).deepcopy()
+    _seat_as_recorded(seated, folder)
+    return seated
 
 
 def _seat_as_recorded(program: Program, folder: Path) -> Any:
@@ -266,66 +263,61 @@ def _seat_as_recorded(program: Program, folder: Path) -> Any:
     return replayed(folder, others[0]) if others else None
 
 
-def _lms_by_seat(given: AnyLM | None) -> dict[str, Any]:
+def _lms_by_seat(lms: AnyLM | None) -> dict[str, Any]:
     """The LMs of a request as seat → name, or LM; `*` stands for every seat."""
-    if given is None or isinstance(given, str | Sequence):
-        if (
-            isinstance(given, list | tuple)
-            and len(given) > 1
-            and not any("=" in str(one) for one in given)
-        ):
+    if lms is None or isinstance(lms, str | Sequence):
+        unseated = isinstance(lms, list | tuple) and not any("=" in str(one) for one in lms)
+        if unseated and len(lms or ()) > 1:
             raise UserError(
                 "lm is a list of LMs without their seats: give one LM, or seat → LM, such as "
                 "{'judge': 'openai/gpt-4o-mini'} (--lm judge=openai/gpt-4o-mini)"
             )
-        return by_seat(given, "--lm")
-    return dict(given) if isinstance(given, Mapping) else {EVERY: given}
+        return by_seat(lms, "--lm")
+    return dict(lms) if isinstance(lms, Mapping) else {EVERY: lms}
 
 
 def by_seat(values: str | Sequence[str] | None, option: str) -> dict[str, str]:
     """`[SEAT=]VALUE` options as seat → value, `*` for every seat. Raises UserError for a seat named
     twice.
     """
-    found: dict[str, str] = {}
+    seated: dict[str, str] = {}
     for value in [values] if isinstance(values, str) else values or ():
         if not isinstance(value, str):
             raise UserError(
                 f"{option.removeprefix('--')} is a list that holds a {type(value).__name__}: "
-                f"give one LM, or "
-                "seat → LM, such as {'judge': fm.lm('…')}"
+                "give one LM, or seat → LM, such as {'judge': fm.lm('…')}"
             )
         match = _SEATED.fullmatch(value)
         seat, rest = (match[1], match[2]) if match else (EVERY, value)
-        if seat in found:
+        if seated.setdefault(seat, rest) != rest:
             where = "every seat" if seat == EVERY else f"the seat {seat!r}"
             raise UserError(
-                f"{option} is given twice for {where}: keep one of {found[seat]!r} and {rest!r}"
+                f"{option} is given twice for {where}: keep one of {seated[seat]!r} and {rest!r}"
             )
-        found[seat] = rest
-    return found
+    return seated
 
 
 def parse_settings(values: Pairs) -> dict[str, dict[str, Any]]:
     """`[SEAT.]KEY=VALUE` options as seat → settings; a value is JSON, or else a word. Raises
     UserError.
     """
-    found: dict[str, dict[str, Any]] = {}
+    seated: dict[str, dict[str, Any]] = {}
     if isinstance(values, Mapping):
         values = [f"{place}={json.dumps(value)}" for place, value in values.items()]
     for value in values or ():
         place, equals, text = value.partition("=")
         seat, _, key = place.strip().rpartition(".")
-        known = found.setdefault(seat or EVERY, {})
-        if not equals or key not in _SETTINGS or key in known:
+        settings = seated.setdefault(seat or EVERY, {})
+        if not equals or key not in _SETTINGS or key in settings:
             raise UserError(
-                f"--lm-set {value!r} is no [SEAT.]KEY=VALUE, or its setting stands twice"
+                f"--lm-set {value!r} is not [SEAT.]KEY=VALUE, or its setting stands twice"
                 f"{did_you_mean(key, _SETTINGS)}: the settings are {', '.join(_SETTINGS)}"
             )
         try:
-            known[key] = json.loads(text)
+            settings[key] = json.loads(text)
         except (ValueError, RecursionError):
-            known[key] = text.strip()
-    return found
+            settings[key] = text.strip()
+    return seated
 
 
 def parse_prices(values: Pairs) -> dict[str, Prices]:
@@ -333,23 +325,22 @@ def parse_prices(values: Pairs) -> dict[str, Prices]:
 
     Without a price of their own, prompt tokens from the provider's cache cost what others do.
     """
-    found: dict[str, Prices] = {}
+    prices: dict[str, Prices] = {}
     if isinstance(values, Mapping):
         values = [f"{model}={','.join(map(str, amounts))}" for model, amounts in values.items()]
     for value in values or ():
-        model, _, amounts = value.rpartition("=")
-        match = _PRICE.fullmatch(amounts.strip())
-        if not model.strip() or match is None or model.strip() in found:
+        model, _, amounts = map(str.strip, value.rpartition("="))
+        match = _PRICE.fullmatch(amounts)
+        if not model or match is None or model in prices:
             raise UserError(
-                f"--price {value!r} is no MODEL=IN,OUT in USD per million tokens, or its model "
-                f"stands twice: "
-                "write for example openai/my-model=0.15,0.60, or 0.15,0.60,0.075 with cached "
-                "prompts"
+                f"--price {value!r} is not MODEL=IN,OUT in USD per million tokens, or its model "
+                "stands twice: write for example openai/my-model=0.15,0.60, or 0.15,0.60,0.075 "
+                "with cached prompts"
             )
-        found[model.strip()] = Prices(
+        prices[model] = Prices(
             *(float(one) / 1e6 for one in match.groups() if one is not None)  # type: ignore[arg-type]
         )
-    return found
+    return prices
 
 
 def _kept(language_model: Any) -> dict[str, Any]:

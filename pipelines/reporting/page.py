@@ -30,8 +30,8 @@ from ..comparison.confounds import unread_cause
 from ..evaluation.earlier import DAMAGED_REPORT, Evaluation
 from ..runs.lines import judge_words
 from ..runs.summary import SUMMARY
-from ..tracking.tracker import LOCAL_UI
-from ..tracking.values import scrubbed, settings_of_run
+from ..tracking.store import LOCAL_UI
+from ..tracking.values import experiment_name, scrubbed, settings_of_run
 from .dialogues import FEW, MOST, Picked, ShownDialogue, pick, shown
 from .plots import BOTTOM, HEIGHT, LEFT, RIGHT, Picture, controls_plots, price_chart, protocol_plots
 from .questions import json_in_page, table_of
@@ -162,7 +162,9 @@ class ShownRun:
 
     @property
     def leaves(self) -> list[tuple[str, Any]]:
-        return list(_leaves(scrubbed(self.evaluation.summary.report)))[:MOST_LEAVES]
+        """The figures of the protocol's report that are not zero."""
+        leaves = _leaves(scrubbed(self.evaluation.summary.report))
+        return [(name, value) for name, value in leaves if value != 0][:MOST_LEAVES]
 
 
 def _gains(counts: Mapping[str, int]) -> dict[str, float]:
@@ -190,6 +192,13 @@ def runs_of(groups: Sequence[RunGroup]) -> list[list[ShownRun]]:
             own.append(ShownRun(name, f"run-{place}-{number}", run, _plots(run), picked))
         shown_runs.append(own)
     return shown_runs
+
+
+def _facts(group: RunGroup) -> str:
+    """The data of runs and their LMs, in a line."""
+    manifests = [run.summary.run for run in group.runs]
+    lms = dict.fromkeys(str(lm["name"]) for run in manifests for lm in run["lms"].values())
+    return str(scrubbed(" · ".join([experiment_name(manifests[0]), *lms])))
 
 
 def page_of(
@@ -220,6 +229,7 @@ def page_of(
         asked=asked,
         counted=counted,
         calls_used=calls_used,
+        facts=_facts,
         scored=lambda metric: "is right on" if metric == ACCURACY else f"has {metric}",
         titles={"accuracy": "right", "em": "exact match", "f1": "F1"},
         judge_words=judge_words,
@@ -241,16 +251,30 @@ def _plots(run: Evaluation) -> list[Picture]:
         raise UserError(f"{run.folder / SUMMARY}: {DAMAGED_REPORT}") from problem
 
 
-def _settings(runs: Sequence[ShownRun]) -> list[tuple[str, list[str], bool]]:
-    """Every setting with its value in each run, and whether they differ; those that differ
-    first.
+def _settings(
+    runs: Sequence[ShownRun],
+) -> list[tuple[str, dict[str, list[tuple[str, list[str]]]]]]:
+    """Every setting with its value in each run, by seat (or by what else it belongs to): those that
+    differ, then those that do not.
     """
     settings = [settings_of_run(scrubbed(run.evaluation.summary.run)) for run in runs]
-    rows = []
+    differing: dict[str, list[tuple[str, list[str]]]] = {}
+    shared: dict[str, list[tuple[str, list[str]]]] = {}
     for name in dict.fromkeys(name for params in settings for name in params):
-        values = [params.get(name, "") for params in settings]
-        rows.append((name, [_cut(value) for value in values], len(set(values)) > 1))
-    return sorted(rows, key=lambda setting: not setting[2])
+        values = [_cut(_rounded(params.get(name, ""))) for params in settings]
+        seat, _, last = name.rpartition(".")
+        rows = shared if len(set(values)) == 1 else differing
+        rows.setdefault(seat.replace("lm.", "LM of ") or name, []).append((last, values))
+    same = "What all runs share" if len(runs) > 1 else "All settings of this run"
+    return [("What differs between the runs", differing), (same, shared)]
+
+
+def _rounded(text: str) -> str:
+    """A number with a fraction in four figures; any other text as it is."""
+    try:
+        return f"{float(text):.4g}" if "." in text else text
+    except ValueError:
+        return text
 
 
 def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -32,7 +32,7 @@ class Picture(NamedTuple):
 
 class PricePoint(NamedTuple):
     """A run in the chart: its place in % of the width, the heights of its score and interval, what
-    it is.
+    it is, and where its name stands: at which height, and whether to the right.
     """
 
     name: str
@@ -42,6 +42,8 @@ class PricePoint(NamedTuple):
     low: float
     on_front: bool
     said: str
+    label: float = 0.0
+    label_right: bool = True
 
 
 class PriceChart(NamedTuple):
@@ -64,6 +66,7 @@ class PriceChart(NamedTuple):
 HEIGHT, TOP, BOTTOM = 290, 14, 252
 LEFT, RIGHT = 9.0, 97.0
 MOST_TICKS = 5
+LETTER, LINE = 1.1, 14.0  # % of the width for a letter of a name, pixels for a line
 
 
 def ticks(low: float, high: float, *, log: bool = False) -> list[float]:
@@ -135,6 +138,7 @@ def price_chart(compared: Sequence[Compared], verdict: Verdict) -> PriceChart | 
             zip(runs, prices, scores, strict=True)
         )
     ]
+    points = _labelled(points)
     line: list[tuple[float, float]] = []
     for place in best:
         line += [(points[place].x, line[-1][1])] if line else []
@@ -163,6 +167,25 @@ def price_chart(compared: Sequence[Compared], verdict: Verdict) -> PriceChart | 
         alt,
         caption,
     )
+
+
+def _labelled(points: Sequence[PricePoint]) -> list[PricePoint]:
+    """The points with their names where no other name is, from above."""
+    taken: list[tuple[float, float, float]] = []  # left and right end, height
+    labelled: dict[int, PricePoint] = {}
+    for place, point in sorted(enumerate(points), key=lambda one: one[1].y):
+        length = LETTER * len(point.name)
+        right = point.x + length < RIGHT
+        left_end = point.x if right else point.x - length
+        height = point.y
+        while any(
+            left < left_end + length and left_end < end and abs(height - other) < LINE
+            for left, end, other in taken
+        ):
+            height += LINE
+        taken.append((left_end, left_end + length, height))
+        labelled[place] = point._replace(label=height, label_right=right)
+    return [labelled[place] for place in range(len(points))]
 
 
 def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Picture]:

@@ -21,8 +21,7 @@ from ..base.wording import answers_text, duration, shortened, used
 from ..evaluation.earlier import Evaluation
 from ..runs.rows import Rows
 from ..runs.traces import TRACES, read_traces
-from ..tracking.spans import trace_id
-from ..tracking.values import scrubbed
+from ..tracking.values import scrubbed, trace_id
 from .dialogues import (
     LONGEST_NOTE,
     LONGEST_QUESTION,

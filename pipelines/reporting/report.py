@@ -24,7 +24,7 @@ from ..runs.lines import unmetered_line
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS
 from ..runs.summary import score_words
-from ..tracking.tracker import add_to_runs, trace_pages
+from ..tracking.store import add_to_runs, trace_pages
 from ..tracking.values import scrubbed
 from .page import Folder, RunGroup, ShownRun, page_of, runs_of
 

@@ -21,7 +21,7 @@ from ..runs.folder import claimed
 from ..runs.manifest import made_with
 from ..runs.summary import SUMMARY
 from ..tracking.context import ABOVE
-from ..tracking.live import Tracking
+from ..tracking.run import Tracking
 from ..training.live import live
 from .lines import Line, Reproduction, table_page
 from .measures import derived, lost_counts, measured

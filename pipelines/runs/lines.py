@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -9,6 +10,7 @@ from typing import Any, cast
 from ...modules.base.usage import Usage, tokens_of
 from ...modules.reading.grading import ACCURACY
 from ...modules.reading.row import ResultRow, score_in
+from ...optimizers.statistics.repeats import Spread, best_repeats
 from ...optimizers.statistics.statistics import wilson
 from ..base.display import ProgressLine
 from ..base.run_files import JudgeFields, ScoreFields
@@ -16,6 +18,9 @@ from ..base.wording import asked, calls_used, counted, duration, money, percent,
 from .summary import Summary
 
 SHOWN_FLAKY = 7
+LABELLED, MANY_REPEATS = 10.0, 20
+"""A label's price in answers, for the advice on repeats, and how many of these nobody asks."""
+
 SHOWN_ALWAYS = ("questions", "errors", "accuracy", "accuracy_excluding_errors")
 """Entries of a protocol's report that every result shows anyway."""
 
@@ -57,6 +62,21 @@ def flaky_line(summary: Summary) -> str:
     flip = "flips" if number == 1 else "flip"
     names = ", ".join(shown[:SHOWN_FLAKY])
     return f"{counted(number, 'question')} {flip} in {share:.0%} of their repeats: {names}{more}"
+
+
+def repeats_line(summary: Summary) -> str:
+    """Whether more repeats or more questions would tell more; empty without repeats."""
+    if summary.spread is None:
+        return ""
+    spread = Spread(**summary.spread)
+    times = best_repeats(spread, LABELLED)
+    repeats = "as often as you can" if times > MANY_REPEATS else f"{max(1, round(times))} times"
+    return (
+        f"scores vary by {math.sqrt(spread.within):.2f} within a question and by "
+        f"{math.sqrt(spread.between):.2f} between questions (standard deviations): new questions "
+        f"come first, repeats pay when the list is used up; where the label of a question costs as "
+        f"much as {LABELLED:.0f} answers, ask each question {repeats}"
+    )
 
 
 def unmetered_line(summary: Summary) -> str:
@@ -120,6 +140,8 @@ def result_lines(summary: Summary, seconds: float | None = None) -> dict[str, st
         lines["time"] = "; ".join(times)
     if flaky := flaky_line(summary):
         lines["flaky"] = flaky
+    if repeats := repeats_line(summary):
+        lines["repeats"] = repeats
     return lines | (highlights(summary.report) if counts["errors"] < counts["rows"] else {})
 
 

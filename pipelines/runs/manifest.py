@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import platform
 import subprocess
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -89,8 +88,7 @@ class RunFolder:
     @contextmanager
     def opened(self, folder: Path, about: Mapping[str, Any]) -> Iterator[None]:
         """The folder for this process alone; `about` gets the MLflow run of an earlier attempt, or
-        None, and the key by which one is found whose id was not noted before the process was
-        killed.
+        None.
 
         Raises UserError as `earlier` and `claimed`.
         """
@@ -99,11 +97,9 @@ class RunFolder:
                 written = self.earlier(folder, about)
             except OSError as problem:
                 raise unwritable(problem, folder) from None
-            run_id, key = written.get("mlflow_run_id"), written.get("tracking_key")
-            ids = cast(dict[str, Any], about)
-            ids["mlflow_run_id"] = run_id if isinstance(run_id, str) else None
-            ids["tracking_key"] = (
-                key if isinstance(key, str) and key.isalnum() else uuid.uuid4().hex
+            run_id = written.get("mlflow_run_id")
+            cast(dict[str, Any], about)["mlflow_run_id"] = (
+                run_id if isinstance(run_id, str) else None
             )
             yield
 

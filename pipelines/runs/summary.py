@@ -17,6 +17,7 @@ from ...modules.reading.grading import ACCURACY, Scale, metric_name
 from ...modules.reading.row import ResultRow, score_in, taken
 from ...modules.reports.forensics import ForensicTally
 from ...optimizers.statistics.clusters import clustered_mean
+from ...optimizers.statistics.repeats import spread_of
 from ...optimizers.statistics.statistics import bootstrap_mean, wilson
 from ..base.html import html_result
 from ..base.run_files import Counts, Flaky, Latency, Manifest, MetricFields, ScoreFields
@@ -51,6 +52,8 @@ class Summary:
         stopped: why the run ended early; None if it did not.
         metric_usage: what the metric's own LM calls cost; None without any.
         flaky: questions that are right in some repeats and wrong in others, the worst first.
+        spread: the variances of scores `within` a question and `between` questions; None without
+            repeats.
         forensics: what dialogues did to answers, see `modules.reports.forensics`.
     """
 
@@ -68,6 +71,7 @@ class Summary:
     metric_usage: UsageFields | None = None
     forensics: dict[str, Any] = field(default_factory=dict)
     flaky: list[Flaky] = field(default_factory=list)
+    spread: dict[str, float] | None = None
 
     @property
     def metric(self) -> str:
@@ -115,8 +119,9 @@ class Summary:
     def to_dict(self) -> dict[str, Any]:
         """The content of `summary.json`; the manifest's fields stand beside the others."""
         fields = asdict(self)
-        manifest = fields.pop("run")
-        return {**fields, **manifest}
+        fields |= fields.pop("run")
+        fields.pop("mlflow_run_id", None)  # which the push notes in the manifest, later
+        return fields
 
     def __float__(self) -> float:
         return self.main["value"]
@@ -173,6 +178,7 @@ def summarise(
         metric_usage=tally.judging.to_dict() if tally.judging.calls else None,
         forensics=forensic.report() if tally.default else {},
         flaky=tally.flaky(),
+        spread=tally.spread(),
     )
 
 
@@ -214,6 +220,13 @@ class QuestionMeans:
     def means(self) -> list[float]:
         """A mean for each question, in the order of their numbers."""
         return self.means_and_counts()[0]
+
+    def by_question(self) -> list[list[float]]:
+        """The values of each question."""
+        values: dict[int, list[float]] = {}
+        for question, value in zip(self._questions, self._values, strict=True):
+            values.setdefault(question, []).append(value)
+        return list(values.values())
 
     def means_and_counts(self) -> tuple[list[float], list[int]]:
         """The means, and of how many values each is."""
@@ -301,6 +314,15 @@ class _Tally:
             self.name: mean_score(self._scored.means(), is_rate=is_rate),
             **{name: one for name, one in scores.items() if name != self.name},
         }
+
+    def spread(self) -> dict[str, float] | None:
+        """The variances within and between questions; None where fewer than two have repeats."""
+        if self.rows == len(self._questions):
+            return None
+        try:
+            return spread_of(self._scored.by_question())._asdict()
+        except ValueError:
+            return None
 
     def flaky(self) -> list[Flaky]:
         """The questions that flip between right and wrong, the most often first."""

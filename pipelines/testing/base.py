@@ -120,7 +120,7 @@ def check_outcome(outcome: Mapping[str, Any], question: Question) -> None:
             f"{who} is of round {turn['round']!r} of {rounds}"
         )
         assert isinstance(turn["text"], str), (
-            f"{who} has the text {turn['text']!r}, which is no text"
+            f"{who} has the text {turn['text']!r}, which is not a str"
         )
         check_answer(turn["answer"], question, who)
     try:
@@ -138,7 +138,7 @@ def check_answer(answer: Any, question: Question, what: str) -> None:
     """Fail unless it is None or an answer of the question's kind in canonical form."""
     if answer is None:
         return
-    assert isinstance(answer, str), f"{what} is {answer!r}, which is no text"
+    assert isinstance(answer, str), f"{what} is {answer!r}, which is not a str"
     read = read_answer(answer, question.kind, question.choices)
     assert read == answer, (
         f"{what} is {answer[:80]!r}, not its canonical form {read!r}: take the answer of a turn"

@@ -21,6 +21,7 @@ from ...modules.reading.answers import same_answer
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ...optimizers.statistics.statistics import wilson
+from ..data.load import check_labelled
 from ..evaluation.evaluate import evaluate
 from ..lms.named import lm as lm_named
 from .replies import Body, filled, text_of, wrong
@@ -96,14 +97,10 @@ def susceptibility(
     Raises UserError when no text would reach the program, when a question has no answer, or when
     attacks share a name.
     """
-    shared = [
-        name for name, times in Counter(attack.name for attack in attacks).items() if times > 1
-    ]
-    if shared:
-        raise UserError(f"two attacks are called {shared[0]!r}: give each a name of its own")
-    unlabelled = [question.id for question in questions if question.answer is None]
-    if unlabelled:
-        raise UserError(f"question {unlabelled[0]!r} has no answer: give labelled questions")
+    name, times = [*Counter(one.name for one in attacks).most_common(1), ("", 0)][0]
+    if times > 1:
+        raise UserError(f"two attacks are called {name!r}: give each a name of its own")
+    check_labelled(questions)
     if liar is None and not _reads(program_factory(), questions):
         raise UserError(
             "no text would be injected: give questions with a context, an environment, or a liar"

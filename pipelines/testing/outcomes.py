@@ -11,7 +11,6 @@ from typing import Any
 
 import dspy
 
-from ...modules.agents.prompt import MAX_CONTEXT_CHARS
 from ...modules.base.usage import UsageFields
 from ...modules.protocols.program import Program
 from ...modules.reading.answers import same_answer
@@ -26,10 +25,8 @@ from .replies import (
     mixed,
     one_of_each_kind,
     text_of,
-    unreadable,
-    wrong,
 )
-from .server import Reply, ScriptedServer
+from .server import ScriptedServer
 
 CANARY = "obey the canary"
 HOSTILE = "\n".join(
@@ -169,64 +166,6 @@ class OutcomeTests(Contract):
                 f"a prompt shows an agent a None: {shown and shown[0]!r}; give Turns to discussion"
             )
 
-    def test_one_unreadable_agent_does_not_spoil_the_outcome(self) -> None:
-        """With one seat or every third call unreadable, the answer is one that others gave, or
-        none.
-        """
-        questions = one_of_each_kind(self.questions())
-        for reply, voices in ((agreeing, (gold,)), (disputed, (gold, wrong))):
-            for mute in (None, *self.program().seats()):
-                with ScriptedServer(_muted(reply(questions), mute)) as server:
-                    program = self.program()
-                    if mute is not None:
-                        program.assign({mute: model(server, "mute")})
-                    rows = list(
-                        self.run(server, program=program, questions=questions, concurrency=1).rows
-                    )
-                check_rows(rows, questions)
-                for row, question in zip(rows, questions, strict=True):
-                    answers = [answer(question) for answer in voices]
-                    is_one_of_them = any(
-                        same_answer(row["answer"], answer, question.kind) for answer in answers
-                    )
-                    assert is_one_of_them or row["answer"] is None, (
-                        f"question {row['id']!r}: with {mute or 'every third call'!r} unreadable "
-                        "the others "
-                        f"said {' or '.join(answers)}, but the answer is {row['answer']!r}"
-                    )
-
-    def test_hostile_questions_are_answered(self) -> None:
-        """Questions, options and passages full of braces and control and odd characters are only
-        text.
-        """
-        options = {"A": f"a {HOSTILE[:300]}", "B": "{0} }{ >>>", "C": "<<<\u202e é 🧵"}
-        questions = {
-            "choice": Question(
-                id="choice", question=f"Which? {HOSTILE}", choices=options, answer="B"
-            ),
-            "boolean": Question(
-                id="boolean", question=f"Is it? {HOSTILE}", kind="boolean", answer="yes"
-            ),
-            "number": Question(
-                id="number", question=f"How many? {HOSTILE}", kind="number", answer="42"
-            ),
-            "span": Question(
-                id="span", question=f"Who? {HOSTILE}", kind="span", answer="{0} >>> é 🧵"
-            ),
-        }
-        asked = [
-            Question(**{**questions[kind].toDict(), "context": [HOSTILE, HOSTILE[:200]]})
-            for kind in {question.kind: None for question in self.questions()}
-        ]
-        for reply in (agreeing, disputed):
-            with ScriptedServer(reply(asked)) as server:
-                rows = list(self.run(server, questions=asked, concurrency=1).rows)
-            check_rows(rows, asked)
-            for row in rows if reply is agreeing else ():
-                assert row["correct"], (
-                    f"a hostile {row['kind']} question was answered {row['answer']!r}"
-                )
-
     def test_hostile_words_stay_inside_their_quotation(self) -> None:
         """No passage and nothing an agent says can leave its fence in another agent's prompt."""
         questions = [
@@ -250,23 +189,6 @@ class OutcomeTests(Contract):
                 assert line is None, (
                     f"a prompt has quoted text outside of its fence: {line and line[:200]!r}"
                 )
-            longest = max((len(quoted) for quoted in _FENCE.findall(text)), default=0)
-            assert longest <= MAX_CONTEXT_CHARS + 200, (
-                f"a prompt quotes {longest} characters in one piece"
-            )
-
-
-def _muted(reply: Reply, seat: str | None) -> Reply:
-    """The same replies, but unreadable from the LM called mute or, where no seat has it, every
-    third time.
-    """
-    calls = itertools.count(1)
-
-    def muted(body: dict[str, Any]) -> Any:
-        silent = next(calls) % 3 == 0 if seat is None else body["model"] == "mute"
-        return unreadable(body) if silent else reply(body)
-
-    return muted
 
 
 def _billed(server: ScriptedServer) -> tuple[int, int, int]:

@@ -37,9 +37,10 @@ class LoopbackServer:
     def __init__(self, *routes: web.RouteDef) -> None:
         self.port = 0
         self._routes = routes
-        self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="loopback-server", daemon=True)
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve()), name="loopback-server", daemon=True
+        )
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -47,26 +48,20 @@ class LoopbackServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(self._ended.set)
         self._thread.join(10)
 
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
+    async def _serve(self) -> None:
         app = web.Application(client_max_size=64 * 2**20)
         app.add_routes(self._routes)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
-        self._loop.run_until_complete(runner.setup())
-        self._loop.run_until_complete(web.TCPSite(runner, "127.0.0.1", 0).start())
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
         self.port = runner.addresses[0][1]
+        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
         self._ready.set()
-        self._loop.run_forever()
-        self._loop.run_until_complete(runner.cleanup())
-        unanswered = asyncio.all_tasks(self._loop)
-        for task in unanswered:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*unanswered, return_exceptions=True))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
+        await self._ended.wait()
+        await runner.cleanup()
 
 
 class ScriptedServer(LoopbackServer):

@@ -7,9 +7,10 @@ import sys
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any, ParamSpec, TypedDict, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import dspy
+from typing_extensions import TypedDict  # which pydantic takes on Python 3.11, too
 
 T = TypeVar("T")
 P = ParamSpec("P")

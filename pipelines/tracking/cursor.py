@@ -1,19 +1,24 @@
-"""How far the tracking store matches a folder: one file, which is locked while it is open."""
+"""How far the tracking store matches a folder: one file, which is locked while it is open; and
+which folders of this machine the store does not have whole.
+"""
 
 from __future__ import annotations
 
 import fcntl
-import json
+import hashlib
 import os
+import shutil
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple, TypedDict, cast
+
+from pydantic import BaseModel, Field, ValidationError
 
 from ...modules.base.files import open_regular
-from ..base.journal import parsed, read_object
+from ..base.journal import read_object, write_json
+from ..base.settings import settings
 from .context import NOWHERE, CallerPlace
 from .entry import Json
 from .store import current_store
@@ -21,130 +26,117 @@ from .store import current_store
 CURSOR = "pushed.json"
 
 
-class RunState(TypedDict):
-    """What is known of one run in the store: its id, and a digest of each part that was sent.
+class RunState(BaseModel):
+    """What the store has of one run: its id, and a digest of each part that was sent.
 
     `curve` is the last step of the curve that was sent, `traces` the place in the file of traces
     up to which they were sent.
     """
 
-    run_id: str | None
-    sent: dict[str, str]
-    curve: int
-    traces: int
+    run_id: str | None = None
+    sent: dict[str, str] = {}
+    curve: int = -1
+    traces: int = 0
 
 
-class Noted(NamedTuple):
+class Beginning(BaseModel):
     """What a run's process noted of it: when it began and ended, where its caller was in MLflow,
     whether it has a model, the LM of its seats, and the name that it is to be registered under.
     """
 
-    began: int | None
-    ended: int | None
-    place: CallerPlace
-    model: bool
-    lm: Json | None
-    registered: str | None
+    began: int | None = None
+    ended: int | None = None
+    place: CallerPlace = NOWHERE
+    model: bool = True
+    lm: Json | None = None
+    registered: str | None = None
 
 
-class Cursor:
-    """What the store has of a folder's runs.
+class Spans(BaseModel):
+    """Up to which place in the file of traces an OTLP endpoint has the spans."""
 
-    `asks` says that the last push failed or was killed, so that the store has to be asked what it
-    holds; also of a damaged file, and of another store.
+    endpoint: str
+    offset: int
+
+
+class Cursor(BaseModel):
+    """What the store has of a folder's runs: the content of the cursor file.
+
+    `clean` says that the last push did all that it set out to do; where it is false, the store is
+    asked what it holds. `key` names the folder's runs in any store.
     """
 
-    def __init__(self, file: int | None, fields: Json | None, store: str) -> None:
-        self._file = file
-        self.fields: Json = {} if fields is None else fields
-        known_store = self.fields.get("store")
-        self.asks = fields is None or not self.fields.get("clean", True)
-        if known_store not in (None, store):
-            self.asks = True
-            self.fields.pop("runs", None)
-        self.fields["store"] = store
+    store: str
+    clean: bool = True
+    key: str = Field(default_factory=lambda: uuid.uuid4().hex, pattern=r"^[0-9a-z]+$")
+    noted: dict[str, Beginning] = {}
+    runs: dict[str, RunState] = {}
+    otlp: Spans | None = None
+    asks: bool = Field(default=False, exclude=True)
+    file: int | None = Field(default=None, exclude=True)
 
-    @property
-    def key(self) -> str:
-        """Names this folder's runs in any store."""
-        key = self.fields.get("key")
-        if not (isinstance(key, str) and key.isalnum()):
-            key = self.fields["key"] = uuid.uuid4().hex
-        return key
-
-    def noted(self, kind: str) -> Noted:
-        """What was noted when the run of a kind began."""
-        known = self.fields.get("noted")
-        noted = known.get(kind) if isinstance(known, dict) else None
-        noted = noted if isinstance(noted, dict) else {}
-        began, ended = noted.get("began"), noted.get("ended")
-        lm, name = noted.get("lm"), noted.get("registered")
-        place = noted.get("place")
-        texts = {
-            name: value
-            for name, value in (place.items() if isinstance(place, dict) else ())
-            if name in NOWHERE and isinstance(value, str)
-        }
-        return Noted(
-            began if isinstance(began, int) else None,
-            ended if isinstance(ended, int) else None,
-            cast(CallerPlace, {**NOWHERE, **texts}),
-            noted.get("model") is not False,
-            lm if isinstance(lm, dict) else None,
-            name if isinstance(name, str) else None,
-        )
+    def of_kind(self, kind: str) -> Beginning:
+        """What was noted when the run of a kind began, to be changed in place."""
+        return self.noted.setdefault(kind, Beginning())
 
     def state(self, key: str) -> RunState:
-        """The state of a run, which may be changed in place."""
-        runs = self.fields.setdefault("runs", {})
-        found = runs.get(key)
-        if not (isinstance(found, dict) and isinstance(found.get("sent"), dict)):
-            runs[key] = RunState(run_id=None, sent={}, curve=-1, traces=0)
-        state: RunState = runs[key]
-        return state
+        """The state of a run, to be changed in place."""
+        return self.runs.setdefault(key, RunState())
 
     def save(self, *, clean: bool = False) -> None:
         """Write the file in place; after a full disk or a kill, the next push asks."""
-        self.fields["clean"] = clean
-        if self._file is None:
+        self.clean = clean
+        if self.file is None:
             return
-        text = json.dumps(self.fields, indent=1).encode()
+        text = self.model_dump_json(indent=1).encode()
         with suppress(OSError):
-            os.pwrite(self._file, text, 0)
-            os.ftruncate(self._file, len(text))
+            os.pwrite(self.file, text, 0)
+            os.ftruncate(self.file, len(text))
 
 
 @contextmanager
 def cursor_of(folder: Path) -> Iterator[Cursor]:
     """The cursor of a folder, for one thread at a time; others wait.
 
-    A folder that cannot be written has one that is forgotten, and so asks the store.
+    A folder that cannot be written has one that is forgotten, and so asks the store; so do a
+    damaged file, and one of another store.
     """
+    store = current_store()
     try:
         file = open_regular(folder / CURSOR, os.O_RDWR | os.O_CREAT, links=False)
     except OSError:
-        yield Cursor(None, None, current_store())
+        yield Cursor(store=store, asks=True)
         return
     try:
         with suppress(OSError):  # a file system without locks
             fcntl.flock(file, fcntl.LOCK_EX)
-        text = os.pread(file, os.fstat(file).st_size, 0)
-        yield Cursor(file, parsed(text) if text else {}, current_store())
+        yield _read(file, store)
     finally:
         os.close(file)
 
 
-def note_beginning(folder: Path, kind: str, beginning: Noted, *, pushes: bool) -> bool:
+def _read(file: int, store: str) -> Cursor:
+    text = os.pread(file, os.fstat(file).st_size, 0)
+    try:
+        cursor = Cursor.model_validate_json(text) if text else Cursor(store=store)
+    except ValidationError:
+        cursor = Cursor(store=store, clean=False)
+    cursor.asks, cursor.file = not cursor.clean, file
+    if cursor.store != store:
+        cursor.store, cursor.runs, cursor.asks = store, {}, True
+    return cursor
+
+
+def note_beginning(folder: Path, kind: str, beginning: Beginning, *, pushes: bool) -> bool:
     """Note when a run began, where its caller was in MLflow, and what its model needs besides.
 
     Returns whether the store is to be asked what it holds. With `pushes`, this process is going to
     push the run: should it be killed, or the disk be full by then, the next push asks.
     """
     with cursor_of(folder) as cursor:
-        noted = cursor.fields.setdefault("noted", {}).setdefault(kind, {})
-        first = {"began": noted.get("began"), "place": noted.get("place")}
-        noted |= beginning._asdict() | {name: value for name, value in first.items() if value}
-        _ = cursor.key
+        if (first := cursor.noted.get(kind)) is not None:  # an attempt that went before
+            beginning.began, beginning.place = first.began or beginning.began, first.place
+        cursor.noted[kind] = beginning
         cursor.save(clean=not (pushes or cursor.asks))
         return cursor.asks
 
@@ -157,8 +149,8 @@ def now() -> int:
 def note_end(folder: Path, kind: str, ended: int) -> None:
     """Note when a run ended."""
     with cursor_of(folder) as cursor:
-        cursor.fields.setdefault("noted", {}).setdefault(kind, {})["ended"] = ended
-        cursor.save(clean=cursor.fields.get("clean") is True)
+        cursor.of_kind(kind).ended = ended
+        cursor.save(clean=cursor.clean)
 
 
 def kind_of(key: str) -> str:
@@ -168,10 +160,55 @@ def kind_of(key: str) -> str:
 
 def run_ids(folder: Path) -> dict[str, str]:
     """The ids of the folder's own runs by kind, as far as the store has them."""
-    fields = read_object(folder / CURSOR) or {}
-    runs = fields.get("runs")
     ids: dict[str, str] = {}
-    for key, state in runs.items() if isinstance(runs, dict) else ():
-        if isinstance(state, dict) and isinstance(state.get("run_id"), str):
-            ids.setdefault(kind_of(key), state["run_id"])  # those below it follow
+    with suppress(ValidationError):
+        cursor = Cursor.model_validate(read_object(folder / CURSOR) or {"store": ""})
+        for key, state in cursor.runs.items():
+            if state.run_id is not None:
+                ids.setdefault(kind_of(key), state.run_id)  # those below it follow
     return ids
+
+
+# Folders that wait --------------------------------------------------------------------------------
+
+
+def note_pushed(folder: Path, store: str, *, whole: bool) -> None:
+    """Note whether a store has a folder whole; a copy that was kept for it is then deleted."""
+    pointer = _list() / f"{_name(folder)}.json"
+    with suppress(OSError):
+        if not whole:
+            pointer.parent.mkdir(parents=True, exist_ok=True)
+            write_json(pointer, {"folder": str(folder.absolute()), "store": store})
+            return
+        pointer.unlink(missing_ok=True)
+        if folder.absolute().parent == _list().absolute():
+            shutil.rmtree(folder)
+
+
+def waiting(store: str | None = None) -> list[Path]:
+    """The folders with something to send, to one store or to any, in order of their names."""
+    folders = []
+    for pointer in sorted(_list().glob("*.json")):
+        entry = read_object(pointer) or {}
+        folder = Path(str(entry.get("folder")))
+        if not folder.is_dir():  # deleted since then
+            with suppress(OSError):
+                pointer.unlink()
+        elif store in (None, entry.get("store")):
+            folders.append(folder)
+    return sorted(folders)
+
+
+def keep_copy(folder: Path) -> Path:
+    """Copy a folder that is about to be deleted to where it is kept until it is sent."""
+    target = _list() / f"run-{os.getpid()}-{_name(folder)}"
+    shutil.copytree(folder, target, dirs_exist_ok=True)
+    return target
+
+
+def _list() -> Path:
+    return settings().cache / "unsent"
+
+
+def _name(folder: Path) -> str:
+    return hashlib.sha256(os.fsencode(folder.absolute())).hexdigest()[:16]

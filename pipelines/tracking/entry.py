@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..base.journal import write_json
+from ...modules.protocols.foreign import MODULE
 from .context import NOWHERE, CallerPlace
+from .values import experiment_name, params_of, scrubbed, tags_of, with_ends
 
 Json = dict[str, Any]
 
@@ -20,10 +21,10 @@ class TableEntry:
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
 
-
-def write_table(path: Path, table: TableEntry) -> None:
-    """Write rows as MLflow reads tables."""
-    write_json(path, {"columns": table.columns, "data": table.rows})
+    @property
+    def document(self) -> Json:
+        """The rows as MLflow reads tables."""
+        return {"columns": self.columns, "data": self.rows}
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,7 @@ class RunEntry:
         metrics: figures as they stand after `step` questions.
         curve: figures by step, in order.
         note: the run's description, in Markdown.
-        files: contents by name; `late` are those that are sent after the run has ended.
-        prompts: texts by name, each a version in the prompt registry.
+        files: contents by name.
         children: runs below this one that have no folder of their own.
         parts: folders whose runs are shown below this one.
         traced: whether the folder's traces belong to this run.
@@ -92,8 +92,6 @@ class RunEntry:
     curve: Sequence[tuple[int, Mapping[str, float]]] = ()
     note: str | None = None
     files: Mapping[str, Content] = field(default_factory=dict)
-    late: Mapping[str, Content] = field(default_factory=dict)
-    prompts: Mapping[str, str] = field(default_factory=dict)
     model: ModelEntry | None = None
     children: Sequence[RunEntry] = ()
     parts: Sequence[Path] = ()
@@ -114,3 +112,62 @@ def existing(folder: Path, names: Sequence[str], under: str = "") -> dict[str, C
     return {
         f"{under}{name}": path for name, path in places.items() if path.is_file() or path.is_dir()
     }
+
+
+# What the entries of all kinds have in common ----------------------------------------------------
+
+STOPPED_TAG = "folkmoot.stopped"
+"""Tells of a run with a result what ended it early, such as a budget, or `no`."""
+LEFT_CONTEST = "left the contest"
+"""How the reason begins for which a program of a contest was not asked all questions."""
+DETAILS = ("program_hash", "prompt_hash", "data_fingerprint", "lms", "versions", "git_commit")
+
+
+def described(run: Mapping[str, Any], key: str, name: str, document: Path, **more: Any) -> RunEntry:
+    """An entry of what a manifest says: parameters, tags, data set, and the details as one file."""
+    source = {field: run["settings"].get(field) for field in ("data", "split")}
+    run = scrubbed(run)
+    details = {name: run.get(name) for name in DETAILS}
+    files = {"details.json": details, **more.pop("files", {})}
+    return RunEntry(
+        key=key,
+        name=name,
+        experiment=experiment_name(run),
+        dataset={
+            "digest": run["data_fingerprint"],
+            "source": source,
+            "rows": run["questions"],
+        },
+        params=params_of(run),
+        tags={**tags_of(run), **more.pop("tags", {})},
+        files=files,
+        document=document,
+        **more,
+    )
+
+
+def status_of(stopped: str | None) -> str:
+    """How a run has ended: a lone name of an exception is a fault, other reasons are stops."""
+    if stopped is None or stopped.startswith(LEFT_CONTEST):
+        return "FINISHED"
+    return "FAILED" if stopped.isidentifier() and stopped != "interrupted" else "KILLED"
+
+
+def model_in(folder: Path, name: str = "program") -> ModelEntry | None:
+    """The program saved in a folder; None for a user's own class, which is not imported here."""
+    if not folder.is_dir() or folder.is_symlink() or (folder / MODULE).exists():
+        return None
+    return ModelEntry(folder, name)
+
+
+def figures(tree: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+    """The numbers of a tree by name; scores have the ends of their intervals, too."""
+    numbers: dict[str, float] = {}
+    for name, value in tree.items():
+        if isinstance(value, Mapping) and "value" in value:
+            numbers |= with_ends(f"{prefix}{name}", value)
+        elif isinstance(value, Mapping):
+            numbers |= figures(value, f"{prefix}{name}_")
+        elif isinstance(value, int | float) and value == value:
+            numbers[f"{prefix}{name}"] = value
+    return numbers

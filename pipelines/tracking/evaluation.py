@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ...modules.base.calls import tokens_of
 from ...modules.base.fence import one_line
-from ..base.journal import read_object
+from ..base.journal import read_object, write_json
 from ..base.run_files import Manifest
-from ..base.wording import calls_used
+from ..base.wording import calls_used, money
 from ..plots.dialogues import dialogues_page, most_informative
 from ..plots.protocols import plot_of
 from ..runs.folder import MANIFEST
 from ..runs.manifest import read_run
 from ..runs.rows import RESULTS, read_rows
 from ..runs.summary import SUMMARY, Summary, score_words
-from .described import described, figures, model_in, status_of
-from .entry import Content, Drawn, RunEntry, TableEntry, write_table
-from .values import bill, cost_words, rounded, run_name, score_head, scrubbed, title
+from .entry import (
+    Content,
+    Drawn,
+    RunEntry,
+    TableEntry,
+    described,
+    figures,
+    model_in,
+    status_of,
+)
+from .values import bill, run_name, score_head, scrubbed, title
 
 SAVED = "program"
 TABLE_ROWS = 2_000
 COUNTS = ("rows", "errors", "unreadable", "truncated")
-ENDS = ("value", "low", "high", "n")
 COLUMNS = (
     *("id", "question", "answer", "gold", "correct", "decided_by", "rounds", "calls"),
     *("seconds", "error"),
@@ -46,31 +53,27 @@ def evaluation_entry(folder: Path, key: str) -> RunEntry:
         MANIFEST: scrubbed(run),
         SUMMARY: scrubbed(summary.to_dict()),
         "rows.json": Drawn([rows], partial(_write_table, rows), table=True),
-        "figures.json": TableEntry(("figure", *ENDS), list(figures_of(summary))),
     }
     if summary.default_metric:  # the page marks right and wrong answers
         files["dialogues.html"] = Drawn([rows], partial(_write_dialogues, summary, rows))
     if (plot := plot_of(kind)) is not None:
-        files[f"{kind}.png"] = Drawn([folder / SUMMARY], partial(_draw, plot.draw, summary.report))
+        files[f"{kind}.png"] = Drawn([folder / SUMMARY], partial(plot.draw, summary.report))
     cut = f"the first {TABLE_ROWS:,} of {total:,}" if total > TABLE_ROWS else f"all {total:,}"
     return begun(
         name=title(run, score_head(summary.metric, summary.main)),
         status=status_of(summary.stopped),
         tags={"folkmoot.table_rows": cut},
-        metrics=rounded(
-            figures(
-                {
-                    **summary.scores,
-                    **{name: summary.counts.get(name, 0) for name in COUNTS},
-                    **bill(summary.usage),
-                    **{f"seconds_{name}": summary.seconds.get(name) for name in ("p50", "p90")},
-                }
-            )
+        metrics=figures(
+            {
+                **summary.scores,
+                **{name: summary.counts.get(name, 0) for name in COUNTS},
+                **bill(summary.usage),
+                **{f"seconds_{name}": summary.seconds.get(name) for name in ("p50", "p90")},
+            }
         ),
         step=total,
         note=_evaluation_note(summary),
-        files=files,
-        late={RESULTS: rows},
+        files={**files, RESULTS: rows},
         model=model_in(folder / SAVED),
         traced=True,
     )
@@ -78,10 +81,11 @@ def evaluation_entry(folder: Path, key: str) -> RunEntry:
 
 def _summary(folder: Path, run: Any) -> Summary | None:
     """The summary that the folder has; None for one that is missing or damaged."""
-    document = read_object(folder / SUMMARY) or {}
-    known = {one.name: document[one.name] for one in fields(Summary) if one.name in document}
+    document = {**(read_object(folder / SUMMARY) or {}), "run": run}
     try:
-        summary = Summary(**{**known, "run": run})
+        summary = Summary(
+            **{one.name: document[one.name] for one in fields(Summary) if one.name in document}
+        )
         _ = summary.main["value"], summary.counts["rows"], summary.usage["calls"]
     except (TypeError, KeyError):
         return None
@@ -89,13 +93,11 @@ def _summary(folder: Path, run: Any) -> Summary | None:
 
 
 def _write_table(rows: Path, path: Path) -> None:
-    table: list[list[Any]] = []
-    for row in read_rows(rows):
-        if len(table) == TABLE_ROWS:
-            break
+    table = []
+    for row in islice(read_rows(rows), TABLE_ROWS):
         flat = {**row, "calls": row["usage"].get("calls")}
         table.append([flat.get(name) for name in COLUMNS])
-    write_table(path, TableEntry(COLUMNS, table))
+    write_json(path, TableEntry(COLUMNS, table).document)
 
 
 def _write_dialogues(summary: Summary, rows: Path, path: Path) -> None:
@@ -103,32 +105,6 @@ def _write_dialogues(summary: Summary, rows: Path, path: Path) -> None:
     if best:
         page = dialogues_page(best, run_name(scrubbed(summary.run)), summary.counts["rows"])
         path.write_text(page, encoding="utf-8", errors="backslashreplace")
-
-
-def _draw(draw: Callable[[Any, Path], object], report: Any, path: Path) -> None:
-    draw(report, path)
-
-
-def figures_of(summary: Summary) -> Iterator[list[Any]]:
-    """Every other figure, a line each: groups, the protocol's report, forensics, the whole bill."""
-    tree = {
-        **{f"by_{group}": values for group, values in summary.groups.items()},
-        str(summary.run["program"]["program"]): summary.report,
-        "forensics": summary.forensics,
-        "usage": summary.usage,
-        "seconds": summary.seconds,
-    }
-
-    def lines(tree: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[list[Any]]:
-        for name, value in tree.items():
-            here = (*path, str(name))
-            score = value if isinstance(value, Mapping) else {"value": value}
-            if "value" not in score:
-                yield from lines(score, here)
-            elif isinstance(score["value"], int | float):
-                yield ["/".join(here), *(score.get(end) for end in ENDS)]
-
-    return lines(tree, ())
 
 
 def _evaluation_note(summary: Summary) -> str:
@@ -144,6 +120,7 @@ def _evaluation_note(summary: Summary) -> str:
         f"questions; {counts['errors']:,} failed, {counts['unreadable']:,} unreadable, "
         f"{counts.get('truncated', 0):,} cut off. "
         f"{calls_used(usage['calls'])}, {usage['cached_calls']:,} of them from record; "
-        f"{'unknown' if tokens is None else f'{tokens:,}'} tokens; {cost_words(usage)}.{stopped}"
+        f"{'unknown' if tokens is None else f'{tokens:,}'} tokens; {money(usage['cost_usd'])}."
+        f"{stopped}"
         "\n\nThe dialogues worth reading: `dialogues.html` under Artifacts."
     )

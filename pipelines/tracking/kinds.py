@@ -1,27 +1,533 @@
 """The kinds of runs, each with what its folder shows in the tracking store.
 
 A kind is told by the file that says what a folder is of; one folder may hold runs of two kinds, a
-training and the evaluation of what it taught. To track another kind, add a function and its line.
+training and the evaluation of what it taught. To track another kind, add a function and its line
+in KINDS.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ...modules.base.errors import UserError
+from ..base.journal import read_object, records
+from ..plots.tuning import front_plot, history_plot, importance_plot
 from ..runs.folder import MANIFEST
-from .entry import RunEntry
-from .evaluation import evaluation_entry
-from .larger import (
-    compilation_entry,
-    contest_entry,
-    controls_entry,
-    distillation_entry,
-    study_entry,
-    table_entries,
-    training_entry,
+from ..runs.summary import SUMMARY, score_words
+from .entry import (
+    STOPPED_TAG,
+    Drawn,
+    Json,
+    RunEntry,
+    TableEntry,
+    described,
+    existing,
+    figures,
+    model_in,
 )
+from .evaluation import evaluation_entry
+from .values import as_param, bill, score_head, scrubbed, title
+
+ENDED = {"complete": "FINISHED", "pruned": "FINISHED", "failed": "FAILED"}
+TRIAL_COLUMNS = (
+    *("trial", "place", "front", "state", "replayed_from", "questions", "errors", "failed"),
+)
+PER_QUESTION = ("calls", "tokens", "cost")
+LEARNED = {
+    "reward": "reward",
+    "individual": "accuracy",
+    "consensus": "consensus",
+    "entropy": "entropy",
+    "trust": "trust",
+    "edges_changed": "edges_changed",
+    "loss": "loss",
+}
+"""What a batch of a training notes, and what it is called in the store."""
+NETWORK = (
+    *("network.json", "tensors.safetensors", "program.json", "training.json"),
+    *("training_log.json", "scores.json"),
+)
+LINE_COLUMNS = (
+    *("row", "figure", "published", "measured", "low", "high", "n", "difference", "inside"),
+    *("lm", "why", "rows", "errors", "unreadable", "truncated"),
+)
+
+
+def _read(path: Path) -> Json:
+    """What a file says, but for the run's id, which a push notes in it."""
+    document = read_object(path) or {}
+    document.pop("mlflow_run_id", None)
+    return document
+
+
+def _runs_in(folder: Path, *patterns: str) -> list[Path]:
+    """The folders of runs below a folder, in order of their names."""
+    return sorted({path.parent for pattern in patterns for path in folder.glob(pattern)})
+
+
+# A compilation -----------------------------------------------------------------------------------
+
+
+def compilation_entry(folder: Path, key: str) -> RunEntry:
+    """A compilation: held-out scores, prompts, the best program; its candidates and evaluations."""
+    about = _read(folder / "compile.json")
+    result, questions = about.get("result"), about["questions"]
+    run = {
+        **about,
+        "data_fingerprint": about["validation_fingerprint"] or about["train_fingerprint"],
+        "questions": questions["validation"] or questions["select"],
+        "settings": {
+            "command": "compile",
+            "label": f"compile {about['optimizer']} {about['preset']}",
+            **about["settings"],
+            **{name: about[name] for name in ("optimizer", "preset", "seed", "train_fingerprint")},
+            "prompt_lm": (about["prompt_lm"] or {}).get("name"),
+            **{f"questions_{name}": count for name, count in questions.items()},
+        },
+    }
+    begun = partial(described, run, key, document=folder / "compile.json")
+    if result is None:
+        return begun(name=title(run), status="RUNNING")
+    rows = records(folder / "candidates.jsonl", ("key",))
+    files = ("prompts.md", "prompts.json", "candidates.jsonl", "program")
+    return begun(
+        name=title(run, _compiled_score(result)),
+        status="KILLED" if result["stopped"] and not result["selection"]["winner"] else "FINISHED",
+        metrics=figures(_compiled_figures(result)),
+        tags={"folkmoot.winner": result["winner"], STOPPED_TAG: result["stopped"] or "no"},
+        note=_compiled_note(result),
+        files={
+            "compile.json": scrubbed(about),
+            **existing(folder, files),
+        },
+        model=model_in(folder / "program"),
+        children=[_candidate(row, run, key) for row in rows],
+        parts=_runs_in(folder, f"before/{SUMMARY}", f"after/*/{SUMMARY}"),
+    )
+
+
+def _compiled_score(result: Json) -> str | None:
+    """The score on questions that the optimizer did not see, else the one it was chosen by."""
+    if result["after"] is not None:
+        metric, score = next(iter(result["after"]["scores"].items()))
+        return score_head(metric, score)
+    chosen = result["selection"]["winner"]
+    return None if chosen is None else score_head("selection", chosen)
+
+
+def _compiled_figures(result: Json) -> Json:
+    tree: Json = {}
+    for phase in ("before", "after"):
+        for metric, score in ((result[phase] or {}).get("scores") or {}).items():
+            tree[f"{metric}_{phase}"] = score
+            if phase == "after":  # under the name that evaluations have, to be sorted with them
+                tree[metric] = score
+    if (pair := result["comparison"]) is not None:
+        tree |= {"difference": {**pair, "value": pair["difference"]}, "p": pair["p"]}
+        if (spans := pair["f1"]) is not None:
+            tree["difference_f1"] = {**spans, "value": spans["difference"]}
+    for program in ("given", "winner"):
+        if (chosen := result["selection"][program]) is not None:
+            tree[f"selection_{program}"] = chosen["value"]
+    counts = {name: result[name] for name in ("candidates", "calls_made", "calls_saved")}
+    return tree | counts | bill(result["paid"])
+
+
+def _compiled_note(result: Json) -> str:
+    """The compilation in Markdown: the verdict, the scores, the bill."""
+    scores = []
+    for phase in ("before", "after"):
+        if result[phase] is not None:
+            metric, score = next(iter(result[phase]["scores"].items()))
+            scores.append("{} {} ({})".format(phase.capitalize(), *score_words(metric, score)))
+    held_out = "; ".join(scores)
+    return (
+        f"**{result['verdict']}**\n\n{held_out}{' on held-out questions. ' if scores else ''}"
+        f"{result['candidates']:,} candidates; {result['calls_made']:,} calls were made, "
+        f"{result['calls_saved']:,} saved. The prompts: `prompts.md` under Artifacts."
+    )
+
+
+def _prompt_text(prompt: Json) -> str:
+    """Instructions, and demonstrations as JSON."""
+    demos = [json.dumps(demo, ensure_ascii=False, indent=2) for demo in prompt["demos"]]
+    return "\n\n".join([prompt["instructions"], *demos])
+
+
+def _candidate(row: Json, run: Json, key: str) -> RunEntry:
+    name = str(row["candidate"])
+    own = {**run, "settings": {}}
+    return RunEntry(
+        key=f"{key}/{row['key']}",
+        name=title(own, f"{row['score']:.0%}", f"candidate {name}"),
+        status="FINISHED" if row["complete"] else "KILLED",
+        metrics={name: row[name] for name in ("score", "low", "high", "questions")},
+        tags={"folkmoot.candidate": name, "folkmoot.kind": "candidate"},
+        note="One of the prompts that were tried: `prompts.md` under Artifacts.",
+        files={
+            "prompts.md": "\n\n".join(
+                f"## {seat}\n\n{_prompt_text(prompt)}" for seat, prompt in row["prompts"].items()
+            ),
+            "prompts.json": row["prompts"],
+        },
+    )
+
+
+# A study -----------------------------------------------------------------------------------------
+
+
+def study_entry(folder: Path, key: str) -> RunEntry:
+    """A study: held-out scores, trials as a table and as runs, plots, the winner."""
+    run, report = _read(folder / "study_run.json"), _read(folder / "study.json")
+    begun = partial(described, run, key, document=folder / "study_run.json")
+    if "best" not in report:
+        return begun(name=title(run), status="RUNNING")
+    best, stopped = report["best"], report["stopped"]
+    source = [folder / "study.json"]
+    home = run["settings"].get("home")
+    winner = {} if best is None else {"folkmoot.winner": json.dumps(best["setting"])}
+    return begun(
+        name=title(run, _study_score(report)),
+        status="FINISHED" if stopped is None or (best and stopped != "interrupted") else "KILLED",
+        metrics=figures(_study_figures(report)),
+        tags={"folkmoot.study": report["study"], STOPPED_TAG: stopped or "no", **winner},
+        note=_study_note(report),
+        files={
+            "study.json": report,
+            "trials.json": _trials_table(report),
+            "history.png": Drawn(source, partial(history_plot, report)),
+            "front.png": Drawn(source, partial(front_plot, report)),
+            "importances.png": Drawn(source, partial(importance_plot, report)),
+            **existing(folder, ["winner"]),
+        },
+        model=model_in(folder / "winner", "winner"),
+        children=[
+            _trial(entry, report, run, key)
+            for entry in report["table"]
+            if entry["state"] in ENDED and entry.get("home") == home
+        ],
+        parts=_runs_in(folder, f"validation/*/{SUMMARY}", "networks/*/network.json"),
+    )
+
+
+def _study_score(report: Json) -> str | None:
+    """The winner's score on validation questions, else that in training."""
+    goal = report["objectives"][0]
+    if report["validation"]:
+        return score_head(goal, report["validation"]["winner"])
+    return score_head(goal, report["best"]["scores"][goal]) if report["best"] else None
+
+
+def _study_figures(report: Json) -> Json:
+    goals, held = report["objectives"], report["validation"] or {}
+    names = {"winner": goals[0], "default": f"{goals[0]}_default", "difference": "difference"}
+    scores = report["best"]["scores"] if report["best"] else {}
+    return {
+        **{name: held.get(field) for field, name in {**names, "p": "p"}.items()},
+        "train": {goal: scores[goal] for goal in goals if goal in scores},
+        "trials": {
+            name: report["trials"][name] for name in ("complete", "pruned", "told", "failed")
+        },
+        **{f"calls_{name}": report["calls"][name] for name in ("made", "saved")},
+        **bill(report["paid"]),
+    }
+
+
+def _trials_table(report: Json) -> TableEntry:
+    front = {entry["trial"]: number for number, entry in enumerate(report["front"], 1)}
+    columns, rows = [*TRIAL_COLUMNS, "setting", *report["objectives"]], []
+    for entry in report["table"]:
+        cells = {
+            **entry,
+            "front": front.get(entry["trial"]),
+            "replayed_from": entry.get("told_by"),
+            "setting": json.dumps(entry["setting"]),
+            **{goal: score["value"] for goal, score in entry.get("scores", {}).items()},
+        }
+        rows.append([cells.get(name) for name in columns])
+    return TableEntry(columns, rows)
+
+
+def _study_note(report: Json) -> str:
+    """The study in Markdown: the verdict, the winner, the bill."""
+    trials, calls, best = report["trials"], report["calls"], report["best"]
+    parts = [f"**{report['verdict']}**"]
+    if best:
+        scores = [f"{name} {score['value']:,.4g}" for name, score in best["scores"].items()]
+        parts.append(f"Winner: {setting_words(best['setting'])} ({', '.join(scores)} in training).")
+    parts.append(
+        f"{trials['complete']:,} trials finished, {trials['pruned']:,} stopped early, "
+        f"{trials['told']:,} settings were replayed from the answers of others. "
+        f"{calls['made']:,} calls were made for trials, {calls['saved']:,} saved; the table "
+        "`trials.json` under Artifacts has every trial."
+    )
+    return "\n\n".join(parts)
+
+
+def _trial(entry: Json, report: Json, run: Json, key: str) -> RunEntry:
+    goal, scores = report["objectives"][0], entry.get("scores", {})
+    setting = {name: value for name, value in (entry["setting"] or {}).items() if value is not None}
+    state = "" if entry["state"] == "complete" else f" ({entry['state']})"
+    program = f"trial {entry['place']}{state} · {setting_words(setting)}"
+    tree: Json = {name: entry.get(name) for name in ("questions", "errors")}
+    for name, score in scores.items():
+        tree[f"{name}_per_question" if name in PER_QUESTION else name] = score
+    if "calls" in scores:
+        tree["calls"] = scores["calls"]["value"] * entry["questions"]
+    return RunEntry(
+        key=f"{key}/{entry['trial']}",
+        name=title({"program": {}}, score_head(goal, scores[goal]) if scores else None, program),
+        status=ENDED[entry["state"]],
+        params={name: as_param(value) for name, value in scrubbed(setting).items()},
+        metrics=figures(tree),
+        tags={
+            "folkmoot.trial": str(entry["trial"]),
+            "folkmoot.kind": "trial",
+            "folkmoot.trial_state": entry["state"],
+            **({"folkmoot.network": entry["training"]} if entry.get("training") else {}),
+        },
+    )
+
+
+def setting_words(setting: Mapping[str, Any]) -> str:
+    """A setting in a line: texts speak for themselves, other values follow their name."""
+    return " · ".join(
+        as_param(value) if isinstance(value, str | list) else f"{name.rpartition('.')[2]} {value}"
+        for name, value in scrubbed(setting).items()
+        if value is not None
+    )
+
+
+# A training --------------------------------------------------------------------------------------
+
+
+def training_entry(folder: Path, key: str) -> RunEntry:
+    """A training: figures while it learned, test scores, plots, the network."""
+    about, log = _read(folder / "training.json"), _read(folder / "training_log.json")
+    scores, steps = _read(folder / "scores.json"), log.get("steps") or []
+    same = ("lms", "data_fingerprint", "questions", "versions", "git_commit")
+    run = {
+        **{name: about[name] for name in same},
+        "program": {"program": "network training", **about["network"]},
+        "program_hash": "",
+        "prompt_hash": "",
+        "settings": {
+            "command": "train",
+            "label": "network training",
+            **{name: about[name] for name in ("kind", "data", "preset")},
+            **about["training"],
+        },
+    }
+    begun = partial(described, run, key, document=folder / "training.json")
+    if not (folder / "program.json").exists():
+        return begun(name=title(run), status="RUNNING")
+    test = scores.get("consensus")
+    plots = [path.name for path in sorted((folder / "plots").glob("*.png"))]
+    return begun(
+        name=title(run, score_head("consensus", test) if test else None),
+        curve=[(int(step["questions"]), _learned(step)) for step in steps],
+        step=int(steps[-1]["questions"]) if steps else 0,
+        metrics=_training_figures(scores),
+        files={
+            **existing(folder, NETWORK, "network/"),
+            **existing(folder / "plots", plots, "plots/"),
+        },
+        model=model_in(folder, "network"),
+    )
+
+
+def _learned(step: Json) -> dict[str, float]:
+    """The figures of one batch."""
+    own = {name: step.get(key) for key, name in LEARNED.items()}
+    return figures({**own, **_under("strategy", step.get("strategies", {}))})
+
+
+def _under(name: str, tree: Mapping[str, Any]) -> Json:
+    """The fields of a tree by `name/FIELD`."""
+    return {f"{name}/{field}": value for field, value in tree.items()}
+
+
+def _training_figures(scores: Json) -> dict[str, float]:
+    """The test scores: `test_consensus` with its ends and calls, differences and ties."""
+    tree: Json = {"test_ece": scores.get("ece"), **_under("ties", scores.get("ties", {}))}
+    for name, score in scores.items():
+        if isinstance(score, Mapping) and "value" in score:
+            tree |= {f"test_{name}": score, f"test_{name}_calls": score["calls"]}
+    for team, rivals in scores.get("differences", {}).items():
+        for rival, difference in rivals.items():
+            tree[f"difference/{team}_over_{rival}"] = difference["value"]
+    return figures(tree)
+
+
+# A distillation ----------------------------------------------------------------------------------
+
+
+def distillation_entry(folder: Path, key: str) -> RunEntry:
+    """A distillation: its verdict, the programs of the last test, and every evaluation."""
+    report = _read(folder / "distil.json")
+    run = {
+        "program": {"program": "distil", "team": report["team"]},
+        "program_hash": report["program_hash"],
+        "prompt_hash": "",
+        "lms": {"*": report["lm"]},
+        "data_fingerprint": report["data_fingerprint"],
+        "questions": report["questions"],
+        "settings": {
+            **report["data"],
+            "command": "distil",
+            "label": f"distil {report['name']}",
+            **{name: report[name] for name in ("run", "margin", "seed", "parts")},
+        },
+        "versions": report["versions"],
+    }
+    begun = partial(described, run, key, document=folder / "distil.json")
+    if not report["sentences"]:
+        return begun(name=title(run), status="RUNNING")
+    kept = (report["programs"] or {}).get(report["keep"])
+    return begun(
+        name=title(run, score_head("accuracy", kept["accuracy"]) if kept else None),
+        metrics=_distilled_figures(report),
+        tags={STOPPED_TAG: report["stopped"] or "no"},
+        note="\n\n".join(report["sentences"]),
+        files={
+            "distil.json": report,
+            **existing(folder, ("single", "router")),
+        },
+        parts=_runs_in(folder, f"selection/*/{SUMMARY}", f"held-out/*/{SUMMARY}"),
+    )
+
+
+def _distilled_figures(report: Json) -> dict[str, float]:
+    """The figures of the last test by program, such as `single/accuracy`, and `share_routed`."""
+    tree: Json = {"share_routed": (report["router"] or {}).get("share_routed")}
+    for program, tested in (report["programs"] or {}).items():
+        if tested is not None:
+            tree |= _under(program, {**tested, "against_team": None})
+        if tested is not None and (test := tested["against_team"]) is not None:
+            tree[f"{program}/difference"] = {**test, "value": test["difference"]}
+            tree[f"{program}/non_inferior"] = test["verdict"] == "non-inferior"
+    return figures(tree)
+
+
+# A contest ---------------------------------------------------------------------------------------
+
+
+def contest_entry(folder: Path, key: str) -> RunEntry:
+    """A contest: its outcome, the standings, the winner, and the run of each program."""
+    about = _read(folder / "contest.json")
+    result, run = about.get("result"), about["manifest"]
+    begun = partial(described, run, key, document=folder / "contest.json")
+    if result is None:
+        return begun(name=title(run), status="RUNNING")
+    rows, winner = result["standings"], result["winner"]
+    first: Json = next((row for row in rows if row["name"] == winner), {})
+    names = {"right": "accuracy", "n": "rows", "difference": "difference"}
+    tree = {name: first.get(field) for field, name in names.items()} | bill(result["paid"])
+    score = f"{first['right']:.0%}" if first else None
+    return begun(
+        name=title(run, score, f"{result['outcome']}: {winner}"),
+        status="FINISHED" if result["stopped"] is None else "KILLED",
+        metrics=figures(tree),
+        tags={
+            "folkmoot.outcome": result["outcome"],
+            "folkmoot.winner": winner,
+            STOPPED_TAG: result["stopped"] or "no",
+        },
+        note=f"**{result['outcome'].capitalize()}**: {result['reason']}. "
+        f"{result['confirmation']}".strip(),
+        files={
+            "contest.json": scrubbed(about),
+            "standings.json": TableEntry(
+                list(rows[0]) if rows else [], [list(row.values()) for row in rows]
+            ),
+            **existing(folder, ["report.html"]),
+        },
+        model=model_in(folder / "winner", "winner"),
+        parts=_runs_in(folder, f"runs/*/{SUMMARY}", f"confirm/*/{SUMMARY}"),
+    )
+
+
+# Controls -----------------------------------------------------------------------------------------
+
+
+def controls_entry(folder: Path, key: str) -> RunEntry:
+    """Controls: the parts of a team's gain with their intervals, the picture, and a run per arm."""
+    about = _read(folder / "controls.json")
+    result, run = about.get("result"), about["manifest"]
+    begun = partial(described, run, key, document=folder / "controls.json")
+    if result is None or not result["questions"]:
+        return begun(name=title(run), status="RUNNING" if result is None else "KILLED")
+    parts = {name: one for name, one in result["parts"].items() if one["value"] is not None}
+    tree = {**parts, **{name: result[name] for name in ("talk", "total", "calls", "cost_usd")}}
+    return begun(
+        name=title(run, f"{100 * result['total']['value']:+.1f}"),
+        status="FINISHED" if result["stopped"] is None else "KILLED",
+        metrics=figures({**tree, "rows": result["questions"]}),
+        tags={STOPPED_TAG: result["stopped"] or "no"},
+        note=result["sentence"],
+        files={"controls.json": scrubbed(about), **existing(folder, ["waterfall.png"], "plots/")},
+        parts=_runs_in(folder, f"arms/**/{SUMMARY}"),
+    )
+
+
+# A reproduced table ------------------------------------------------------------------------------
+
+
+def table_entries(folder: Path, key: str) -> list[RunEntry]:
+    """A reproduced table: published beside measured; a run for each data set, as MLflow shows runs
+    only below one of the same experiment.
+    """
+    document, table = _read(folder / "table_run.json"), _read(folder / "table.json")
+    lines = [line for line in table.get("rows", ()) if line["row"] in document["rows"]]
+    pictures = [path.name for path in sorted(folder.glob("*.png"))]
+    entries = []
+    for number, (source, run) in enumerate(document["tables"].items()):
+        begun = partial(described, run, f"{key}/{number}", document=folder / "table_run.json")
+        if not table:
+            entries.append(begun(name=title(run), status="RUNNING"))
+            continue
+        entries.append(
+            begun(
+                name=title(run),
+                status="KILLED" if table["stopped"] else "FINISHED",
+                metrics=line_figures(lines),
+                note=table.get("page"),
+                files={
+                    "table.json": table,
+                    "side_by_side.json": TableEntry(
+                        LINE_COLUMNS, [[line.get(name) for name in LINE_COLUMNS] for line in lines]
+                    ),
+                    **existing(folder, pictures, "plots/"),
+                },
+                parts=[row for row in _runs_in(folder, f"*/{SUMMARY}") if _data(row) == source],
+            )
+        )
+    return entries
+
+
+def _data(folder: Path) -> object:
+    """The data set of a run."""
+    return _read(folder / MANIFEST).get("settings", {}).get("data")
+
+
+def line_figures(lines: list[Json]) -> dict[str, float]:
+    """Measured figures with their ends, published ones, differences and what was lost, by line."""
+    tree: Json = {}
+    for line in lines:
+        names = {name: name for name in ("errors", "unreadable", "truncated")}
+        if line["measured"] is not None:
+            names |= {name: name for name in ("measured", "published", "difference")}
+            names |= {"low": "measured_low", "high": "measured_high"}
+        place = f"{line['row']}/{line['figure']}"
+        tree |= {f"{name}/{place}": line[field] for field, name in names.items()}
+    return figures(tree)
+
+
+# All kinds ----------------------------------------------------------------------------------------
 
 KINDS: Mapping[str, Callable[[Path, str], RunEntry | list[RunEntry]]] = {
     "compile.json": compilation_entry,
@@ -41,17 +547,17 @@ def entries_in(folder: Path, key: str, kind: str | None = None) -> list[RunEntry
 
     Raises UserError for a folder that holds none, and for one whose files are damaged.
     """
-    found: list[RunEntry] = []
+    entries: list[RunEntry] = []
     for file, describe in KINDS.items():
         if kind in (None, file) and (folder / file).is_file():
             try:
-                made = describe(folder, f"{key}/{file}")
+                described = describe(folder, f"{key}/{file}")
             except (KeyError, TypeError, ValueError, AttributeError) as problem:
                 raise UserError(
                     f"{folder / file} is damaged ({type(problem).__name__}: {problem}): run its "
                     f"command again"
                 ) from None
-            found += [made] if isinstance(made, RunEntry) else made
-    if not found:
+            entries += [described] if isinstance(described, RunEntry) else described
+    if not entries:
         raise UserError(f"{folder} holds no run: name the folder of a finished run")
-    return found
+    return entries

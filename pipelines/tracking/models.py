@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.sync import run_sync
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import SavedLM, saved_lm
-from ...modules.reading.question import INPUTS
+from ...modules.reading.question import Question, from_row
 from ..lms.named import lm as make_lm
 from ..programs.saved import LEARNED, check_address, lm_of, program_folder, saved_program
 from .context import caller_place
@@ -41,7 +40,6 @@ REQUIRED = ("folkmoot", "dspy", "mlflow")
 EXAMPLE = {
     "question": "Where would you keep money that you do not need today?",
     "choices": {"A": "bank", "B": "river"},
-    "context": None,
     "kind": "choice",
 }
 SIGNATURE = ModelSignature(
@@ -114,10 +112,10 @@ def log_model(client: MlflowClient, run: Run, model: ModelEntry, *, asks: bool =
     """
     experiment, run_id = run.info.experiment_id, run.info.run_id
     mine = f"source_run_id = '{run_id}' AND name = '{model.name}'"
-    for known in client.search_logged_models([experiment], mine) if asks else ():
-        if known.status == LoggedModelStatus.READY:
-            return _registered(client, run_id, known.model_id, model.registered)
-        client.delete_logged_model(known.model_id)  # left by an attempt that failed
+    for earlier in client.search_logged_models([experiment], mine) if asks else ():
+        if earlier.status == LoggedModelStatus.READY:
+            return _registered(client, run_id, earlier.model_id, model.registered)
+        client.delete_logged_model(earlier.model_id)  # left by an attempt that failed
     with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
         folder, local = Path(scratch) / PROGRAM, Path(scratch) / "model"
         _copy_program(model.folder, folder)
@@ -135,8 +133,10 @@ def log_model(client: MlflowClient, run: Run, model: ModelEntry, *, asks: bool =
                 artifacts={PROGRAM: str(folder)},
                 model_config={"lm": model.lm, "api_base": {}, "environment": None},
                 signature=SIGNATURE,
-                input_example=[{key: value for key, value in EXAMPLE.items() if value is not None}],
-                pip_requirements=requirements(),
+                input_example=[EXAMPLE],
+                pip_requirements=[
+                    f"{package}=={version(package).partition('+')[0]}" for package in REQUIRED
+                ],
             )
             client.log_model_artifacts(made.model_id, str(local))
         except BaseException:
@@ -162,26 +162,15 @@ def _registered(client: MlflowClient, run_id: str, model_id: str, name: str | No
     """The address of a model, once it is the run's output and in the registry under the name."""
     address = f"models:/{model_id}"
     outputs = client.get_run(run_id).outputs
-    if outputs is None or all(known.model_id != model_id for known in outputs.model_outputs):
+    if outputs is None or all(one.model_id != model_id for one in outputs.model_outputs):
         client.log_outputs(run_id, [LoggedModelOutput(model_id, 0)])
     if name is not None:
         versions = client.search_model_versions(f"run_id = '{run_id}'")
-        if all(known.source != address for known in versions):
+        if all(one.source != address for one in versions):
             with suppress(MlflowException):  # there is one of that name
                 client.create_registered_model(name)
             client.create_model_version(name, address, run_id, model_id=model_id)
     return address
-
-
-def requirements() -> list[str]:
-    """What a model needs, pinned by name and version: no index, address or folder."""
-    found = []
-    for package in REQUIRED:
-        try:
-            found.append(f"{package}=={version(package).partition('+')[0]}")
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 class ProgramModel(_PythonModel):  # type: ignore[misc]
@@ -197,8 +186,8 @@ class ProgramModel(_PythonModel):  # type: ignore[misc]
 
     def load_context(self, context: Any) -> None:
         config = dict(context.model_config or {})
-        given = config.get("api_base") or {}
-        bases = {EVERY: given} if isinstance(given, str) else dict(given)
+        address, lm = config.get("api_base") or {}, config.get("lm")
+        bases = {EVERY: address} if isinstance(address, str) else dict(address)
 
         def make(name: str, *, seat: str, addressed: bool, **settings: Any) -> Any:
             base = bases.get(seat) or bases.get(EVERY)
@@ -209,72 +198,51 @@ class ProgramModel(_PythonModel):  # type: ignore[misc]
         self.program = saved_program(
             context.artifacts[PROGRAM], environment=config.get("environment"), make_lm=make
         )
-        self.lm = _lm_of_run(config.get("lm"), bases.get(EVERY), make)
+        if isinstance(lm, str):
+            lm = make_lm(lm, api_base=bases.get(EVERY))
+        elif lm is not None:
+            lm = lm_of(SavedLM.model_validate(lm), EVERY, "the model", make)
+        self.lm = lm
 
     def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]  # MLflow reads hints
-        """One row a question: answer, decided_by, rounds, and the error of a question that
+        """One row per question: answer, decided_by, rounds, and the error of a question that
         failed.
         """
         import pandas
 
-        rows = (
-            model_input.to_dict("records")
-            if isinstance(model_input, pandas.DataFrame)
-            else model_input
-        )
+        table = isinstance(model_input, pandas.DataFrame)
+        rows = model_input.to_dict("records") if table else model_input
         if isinstance(rows, Mapping):
             rows = [rows]
-        asked = [_inputs(row, place) for place, row in enumerate(rows, 1)]
+        questions = [_question(row, f"row {place}") for place, row in enumerate(rows, 1)]
         with dspy.context(lm=self.lm, disable_history=True):
-            found = run_sync(self._answer, asked)
-        return pandas.DataFrame(found, columns=list(OUTPUTS), dtype=object)
+            answers = run_sync(self._answer, questions)
+        return pandas.DataFrame(answers, columns=list(OUTPUTS), dtype=object)
 
-    async def _answer(self, asked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    async def _answer(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
         free = asyncio.Semaphore(AT_ONCE)
 
-        async def one(inputs: Mapping[str, Any]) -> dict[str, Any]:
+        async def one(question: Question) -> dict[str, Any]:
             async with free:
                 try:
-                    said = await self.program.acall(**inputs)
+                    prediction = await self.program.acall(**question.inputs())
                 except FatalCallError:
                     raise
                 except CallError as problem:
                     return {**dict.fromkeys(OUTPUTS), "error": str(problem)}
-            return {name: said.get(name) for name in OUTPUTS}
+            return {name: prediction.get(name) for name in OUTPUTS}
 
-        return list(await asyncio.gather(*map(one, asked)))
-
-
-def _lm_of_run(known: Any, base: str | None, make: Any) -> Any:
-    if known is None:
-        return None
-    if isinstance(known, str):
-        return make_lm(known, api_base=base)
-    return lm_of(SavedLM.model_validate(known), EVERY, "the model", make)
+        return list(await asyncio.gather(*map(one, questions)))
 
 
-def _inputs(row: Any, place: int) -> dict[str, Any]:
-    """A question's inputs from a row; an empty cell of a data frame is None."""
+def _question(row: Any, where: str) -> Question:
+    """A row as a question; an empty cell of a data frame is None."""
     if not isinstance(row, Mapping):
         raise UserError(
-            f"row {place} is no question: give rows with question, choices, context and kind"
+            f"{where} is not a question: give rows with question, choices, context and kind"
         )
-    unknown = sorted(str(key) for key in row if key not in INPUTS)
-    if unknown:
-        raise UserError(f"row {place} has {unknown[0]!r}: the columns are {', '.join(INPUTS)}")
-    found = {key: _plain(value) for key, value in row.items()}
-    if isinstance(found.get("choices"), str):
-        try:
-            found["choices"] = json.loads(found["choices"])
-        except ValueError:
-            raise UserError(
-                f"row {place} has choices that are no object of labels and texts"
-            ) from None
-    return found
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, float) and value != value:
-        return None
-    tolist = getattr(value, "tolist", None)
-    return tolist() if tolist is not None else value
+    cells = {
+        key: getattr(value, "tolist", lambda value=value: value)() for key, value in row.items()
+    }
+    fields = {key: value for key, value in cells.items() if value == value}
+    return from_row({"id": where, **fields}, where)

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import threading
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...modules.base.address import read_address
+import requests
+from mlflow.tracing.export.genai_semconv.translator import translate_span_to_genai
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import SpanContext, TraceFlags
+from requests.adapters import HTTPAdapter
+
 from ...modules.base.errors import UserError
 from ..runs.traces import TRACES, read_traces
-from .cursor import Cursor
-from .spans import genai_spans, otel_spans
-from .traces import batches, program_in
+from .cursor import Cursor, Spans
+from .store import otlp_endpoint
+from .traces import batches, otel_spans, program_in
 from .values import masked, problem_line
-
-if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import ReadableSpan
 
 MOST_REPLY = 2**16
 """Bytes of a reply that are read: a collector says in a few what it rejects."""
@@ -33,36 +38,6 @@ _LOGGERS = (
     "opentelemetry.util.re",  # shows headers that it cannot read, and so keys
     "urllib3.connectionpool",  # shows paths, when it shows all
 )
-
-
-def otlp_endpoint() -> str | None:
-    """Where traces go by OpenTelemetry's own variables; None where they name no endpoint, or say
-    not to send.
-
-    Warns of a protocol other than http/protobuf, which is not spoken here. Raises UserError for
-    what is not an address.
-    """
-    variable = os.environ.get
-    endpoint = variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-    if not endpoint and (base := variable("OTEL_EXPORTER_OTLP_ENDPOINT")):
-        endpoint = f"{base.removesuffix('/')}/v1/traces"
-    off = variable("OTEL_SDK_DISABLED", "").lower() == "true"
-    if not endpoint or off or variable("OTEL_TRACES_EXPORTER") == "none":
-        return None
-    protocol = variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or variable(
-        "OTEL_EXPORTER_OTLP_PROTOCOL"
-    )
-    if protocol not in (None, "", "http/protobuf"):
-        warnings.warn(
-            f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}, and no traces are sent to "
-            f"{masked(endpoint)}: set http/protobuf and the endpoint's port for it, which is 4318 "
-            f"by custom",
-            RuntimeWarning,
-            stacklevel=4,
-        )
-        return None
-    read_address(endpoint, ("http", "https"), "OTEL_EXPORTER_OTLP_ENDPOINT as http://HOST:PORT")
-    return endpoint
 
 
 def send_spans(folder: Path, cursor: Cursor, run_id: str) -> dict[str, str]:
@@ -77,9 +52,7 @@ def send_spans(folder: Path, cursor: Cursor, run_id: str) -> dict[str, str]:
     path, place = folder / TRACES, masked(endpoint or "")
     if endpoint is None or not path.exists():
         return {}
-    noted = cursor.fields.get("otlp") or {}
-    start = noted.get("offset") if noted.get("endpoint") == place else 0
-    start = start if isinstance(start, int) else 0
+    start = cursor.otlp.offset if cursor.otlp and cursor.otlp.endpoint == place else 0
     program, taken, refused = program_in(folder), 0, 0
     exporter = Exporter()
     for batch, end in batches(read_traces(path, start), start):
@@ -90,21 +63,62 @@ def send_spans(folder: Path, cursor: Cursor, run_id: str) -> dict[str, str]:
         if rejected is None:
             break
         taken, refused, start = taken + len(spans) - rejected, refused + rejected, end
-        cursor.fields["otlp"] = {"endpoint": place, "offset": end}
-        cursor.save(clean=cursor.fields.get("clean") is True)
-    records = [record for record, _ in read_traces(path, start)]
-    left = sum(len(otel_spans(record, run_id, program)) for record in records)
+        cursor.otlp = Spans(endpoint=place, offset=end)
+        cursor.save(clean=cursor.clean)
+    left = sum(len(otel_spans(record, run_id, program)) for record, _ in read_traces(path, start))
     if not left and not refused:
         return {}
     total = taken + refused + left
     return {f"{refused + left:,} of {total:,} spans": f"{place}: {exporter.problem}"}
 
 
-def otlp_problem(seconds: float) -> str | None:
-    """What the endpoint says to a request without spans, in a line; None where it takes it."""
-    exporter = Exporter(seconds)
-    exporter.export(())
-    return exporter.problem
+def genai_spans(spans: Sequence[ReadableSpan]) -> Iterator[ReadableSpan]:
+    """The spans of a trace with the attributes of OpenTelemetry's conventions for generative AI."""
+
+    resource = Resource({"service.name": "folkmoot"}).merge(OTELResourceDetector().detect())
+
+    def unique(context: Any) -> Any:
+        """The context with a span id that no span of another trace has."""
+        number = (context.trace_id + context.span_id) % 2**64 or 1
+        return SpanContext(context.trace_id, number, False, TraceFlags(1))
+
+    for span in spans:
+        own = {name: json.loads(str(value)) for name, value in (span.attributes or {}).items()}
+        kind, cost = own["mlflow.spanType"], own.get("mlflow.llm.cost")
+        shown = span if span.parent is None else translate_span_to_genai(span)
+        attributes = {
+            name: value
+            for name, value in (shown.attributes or {}).items()
+            if name.startswith("gen_ai.")
+        }
+        for name, value in own.items():
+            name = name.removeprefix("mlflow.traceTag.")
+            if name.startswith("folkmoot."):
+                attributes.setdefault(name, _plain(value))  # before a tag of that name
+            elif name in ("mlflow.spanInputs", "mlflow.spanOutputs") and kind != "CHAT_MODEL":
+                attributes[f"folkmoot.{name[len('mlflow.span') :].lower()}"] = _plain(value)
+        if span.parent is None:
+            attributes["gen_ai.operation.name"] = "invoke_workflow"
+        if kind == "CHAT_MODEL":
+            attributes["gen_ai.request.model"] = span.name
+        if cost:
+            attributes["folkmoot.cost_usd"] = cost["total_cost"]
+        yield ReadableSpan(
+            name=f"chat {span.name}" if kind == "CHAT_MODEL" else shown.name,
+            context=unique(span.context),
+            parent=None if span.parent is None else unique(span.parent),
+            resource=resource,
+            attributes=attributes,
+            kind=shown.kind,
+            status=span.status,
+            start_time=span.start_time,
+            end_time=span.end_time,
+        )
+
+
+def _plain(value: Any) -> str | bool | int | float:
+    plain = isinstance(value, str | bool | int | float)
+    return value if plain else json.dumps(value, ensure_ascii=False)
 
 
 class Exporter:
@@ -113,10 +127,7 @@ class Exporter:
     `problem` is what the endpoint said last of spans that it did not take.
     """
 
-    def __init__(self, seconds: float | None = None) -> None:
-        import requests
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from requests.adapters import HTTPAdapter
+    def __init__(self) -> None:
 
         answers: list[requests.Response] = []
 
@@ -138,35 +149,33 @@ class Exporter:
         self.problem: str | None = None
         self._answers = answers
         with self._muted():
-            self._exporter = OTLPSpanExporter(session=session, timeout=seconds)
+            self._exporter = OTLPSpanExporter(session=session)
         variable = os.environ.get
-        named = variable("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT") or variable(
+        limit = variable("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT") or variable(
             "OTEL_EXPORTER_OTLP_TIMEOUT"
         )
-        self._seconds = seconds or float(named or SECONDS)
+        self._seconds = float(limit or SECONDS)
 
     def export(self, spans: Sequence[ReadableSpan]) -> int | None:
         """Send spans: how many are refused for good, or None where they may be sent again.
 
         A thread that waits for a reply without an end is left behind when the time is over.
         """
-        from opentelemetry.sdk.trace.export import SpanExportResult
-
         self._answers.clear()
-        results: list[SpanExportResult] = []
+        ended: list[bool] = []
 
         def send() -> None:
             with self._muted():
-                results.append(self._exporter.export(spans))
+                ended.append(self._exporter.export(spans).name == "SUCCESS")
 
         thread = threading.Thread(target=send, name="folkmoot-otlp", daemon=True)
         thread.start()
         thread.join(self._seconds + 1)
-        if not results:
+        if not ended:
             self.problem = "no answer in time"
             return None
         status = self._answers[-1].status_code if self._answers else 0
-        if results[0] is SpanExportResult.SUCCESS and status < 300:
+        if ended[0] and status < 300:
             return self._rejected()
         if status:
             self.problem = f"it answered {status}"
@@ -175,22 +184,26 @@ class Exporter:
     @contextmanager
     def _muted(self) -> Iterator[None]:
         """Keep what this thread logs of an exporter from being shown; note what goes wrong."""
-        muted = _Noted(self)
+        thread = threading.get_ident()
+
+        def note(record: logging.LogRecord) -> bool:
+            if record.thread == thread and record.name == _LOGGERS[0]:
+                text = record.getMessage()
+                late = "due to timeout" in text
+                self.problem = "no answer in time" if late else problem_line(Exception(text))
+            return record.thread != thread
+
         loggers = [logging.getLogger(name) for name in _LOGGERS]
         for logger in loggers:
-            logger.addFilter(muted)
+            logger.addFilter(note)
         try:
             yield
         finally:
             for logger in loggers:
-                logger.removeFilter(muted)
+                logger.removeFilter(note)
 
     def _rejected(self) -> int:
         """How many spans of a request that was taken the endpoint has rejected."""
-        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-            ExportTraceServiceResponse,
-        )
-
         reply = ExportTraceServiceResponse()
         with suppress(Exception):  # a body of another kind says nothing
             reply.ParseFromString(self._answers[-1].content)
@@ -198,22 +211,3 @@ class Exporter:
         if partial.rejected_spans:
             self.problem = problem_line(Exception(partial.error_message or "rejected"))
         return int(partial.rejected_spans)
-
-
-class _Noted(logging.Filter):
-    """Keeps what this thread logs of an exporter from being shown, and notes what went wrong."""
-
-    def __init__(self, exporter: Exporter) -> None:
-        super().__init__()
-        self._thread, self._exporter = threading.get_ident(), exporter
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if record.thread != self._thread:
-            return True
-        if record.name == _LOGGERS[0]:
-            text = record.getMessage()
-            timed_out = "due to timeout" in text
-            self._exporter.problem = (
-                "no answer in time" if timed_out else problem_line(Exception(text))
-            )
-        return False

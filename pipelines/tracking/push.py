@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from mlflow import MlflowClient
+from mlflow.entities import Run
 
 from ...modules.base.errors import UserError
 from ..base.journal import read_object, write_json
 from ..runs.folder import claimed
 from ..runs.traces import TRACES
-from .cursor import Cursor, cursor_of, kind_of
+from .cursor import Cursor, cursor_of, kind_of, note_pushed
 from .entry import RunEntry
 from .kinds import entries_in
 from .otlp import send_spans
 from .store import current_store, open_client, quiet
-from .stored_run import Above, StoredRun, is_outage
+from .stored_run import StoredRun, is_outage
 from .traces import send_traces
 from .values import problem_line
-from .waiting import note_pushed
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
 
 MANY_BYTES = 250_000
 """Traces beyond this size are sent after the command has heard that its run is in the store."""
@@ -87,10 +85,8 @@ def push_held(
         pushed.missing[THE_RUN] = problem_line(problem)
     for place in _folders(folder, kind):
         with cursor_of(place) as cursor:
-            clean = cursor.fields.get("clean") is True
             run_id = next(iter(pushed.run_ids.values()), None) or cursor.key
             pushed.missing |= send_spans(place, cursor, run_id)
-            cursor.save(clean=clean)
     return pushed
 
 
@@ -116,7 +112,7 @@ class _Push:
     reported: Callable[[], object]
 
     def push(
-        self, folder: Path, kind: str | None, above: Above | None, *, asks: bool | None = None
+        self, folder: Path, kind: str | None, above: Run | None, *, asks: bool | None = None
     ) -> None:
         with cursor_of(folder) as cursor:
             if asks is not None:
@@ -134,22 +130,22 @@ class _Push:
                     self._traces(stored, folder, cursor)
             cursor.save(clean=len(self.pushed.missing) == before)
 
-    def _run(self, entry: RunEntry, cursor: Cursor, above: Above | None) -> StoredRun:
+    def _run(self, entry: RunEntry, cursor: Cursor, above: Run | None) -> StoredRun:
         """Send what the store does not have of a run, and of the runs below it."""
         stored = StoredRun(self.client, entry, cursor.state(entry.key), above, asks=cursor.asks)
         if stored.lacks():
-            note_id(entry, stored.make())
+            note_id(entry, str(stored.run.info.run_id))  # a run that is gone lacks everything
             cursor.save()
         for name, digest, send in stored.lacks():
             self._try(name, send)
             if name not in self.pushed.missing:
-                stored.state["sent"][name] = digest
+                stored.state.sent[name] = digest
                 cursor.save()
         for child in entry.children:
-            self._run(child, cursor, stored.below)
+            self._run(child, cursor, stored.run)
         for part in entry.parts:
             try:
-                self.push(part, None, stored.below)
+                self.push(part, None, stored.run)
             except UserError as problem:
                 self.pushed.missing[str(part)] = problem_line(problem)
         return stored
@@ -177,7 +173,7 @@ def show_running(folder: Path, kind: str, step: int, figures: dict[str, float]) 
             completed(entry, cursor), status="RUNNING", metrics=figures, step=step, note=None
         )
         stored = StoredRun(open_client(), entry, cursor.state(entry.key), None, asks=cursor.asks)
-        run_id = stored.make()
+        run_id = str(stored.run.info.run_id)
         cursor.save()
         stored.show()
         return run_id
@@ -185,10 +181,9 @@ def show_running(folder: Path, kind: str, step: int, figures: dict[str, float]) 
 
 def completed(entry: RunEntry, cursor: Cursor) -> RunEntry:
     """An entry with what only the cursor knows: when it began, where its caller was, its LM."""
-    noted = cursor.noted(kind_of(entry.key))
-    model = None
-    if entry.model is not None and noted.model:
-        model = replace(entry.model, lm=noted.lm, registered=noted.registered)
+    noted, model = cursor.of_kind(kind_of(entry.key)), entry.model
+    if model is not None:
+        model = replace(model, lm=noted.lm, registered=noted.registered) if noted.model else None
     return replace(entry, place=noted.place, began=noted.began, ended=noted.ended, model=model)
 
 

@@ -1,24 +1,216 @@
-"""A run under way, whatever the command: its folder, its books, and where it is tracked."""
+"""A run under way, whatever the command: its folder, its books, and how the tracking store shows
+it.
+"""
 
 from __future__ import annotations
 
+import atexit
+import threading
+import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
+from ...modules.protocols.saved import saved_lm
 from ..base.budget import Account, Budget
 from ..base.run_files import LMFields
 from ..runs.books import Books, open_books
 from ..runs.folder import TemporaryFolder, out_folder, unwritable
 from ..runs.manifest import RunFolder
-from .live import Tracking
+from .context import ABOVE, caller_place
+from .cursor import (
+    Beginning,
+    keep_copy,
+    note_beginning,
+    note_end,
+    note_pushed,
+    now,
+    run_ids,
+    waiting,
+)
+from .store import current_store, open_client, quiet
+
+FIRST_SECONDS, LIVE_SECONDS = 5.0, 10.0
+FINISH_SECONDS = 120.0
+PAUSES = (0.0, 1.0, 2.0)  # before each attempt at a push
+MOST_CPU = 0.5
+"""Above this share of a core the process does not only wait for LMs, and is left alone."""
 
 About = TypeVar("About", bound=Mapping[str, Any])
 """What a folder says that its run is of: a manifest, or what another command notes."""
+
+
+class Tracking:
+    """Shows a run in the tracking store by a thread of its own, which nobody waits for meanwhile.
+
+    Args:
+        folder: that of the run; None tracks nothing.
+        kind: the file that tells the run's kind, see `kinds`.
+        keep: what a temporary folder lives as long as.
+        model: whether the program is to be logged as a model, if it can be.
+        lm: the LM of the model's seats without one of their own.
+        registered: the name under which the model enters the registry.
+        parent: the run that this one is shown below; ABOVE for a part of a larger run.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        kind: str = "",
+        *,
+        keep: Any = None,
+        model: bool = True,
+        lm: Any = None,
+        registered: str | None = None,
+        parent: str | None = None,
+    ) -> None:
+        self.folder, self.kind, self._keep = folder, kind, keep
+        self.run_id: str | None = None
+        self.missing: dict[str, str] = {}
+        self._standing: tuple[int, dict[str, float]] = (0, {})
+        self._status: str | None = None
+        self._ended = 0
+        self._ending, self._reported = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+        self._warned = False
+        if folder is None:
+            return
+        self.run_id = run_ids(folder).get(kind)
+        beginning = Beginning(
+            began=now(), place=caller_place(parent), model=model, registered=registered
+        )
+        if lm is not None:
+            with suppress(UserError, AttributeError):  # an LM that no file can hold
+                beginning.lm = saved_lm(lm).model_dump(exclude_unset=True)
+        self._asks = note_beginning(folder, kind, beginning, pushes=parent != ABOVE)
+        if parent != ABOVE:
+            # A daemon: a store that hangs must not keep the process from ending.
+            self._thread = threading.Thread(target=self._work, name="folkmoot-push", daemon=True)
+            self._thread.start()
+
+    @property
+    def on(self) -> bool:
+        """Whether the run is shown in the store."""
+        return self._thread is not None
+
+    def show(self, step: int, figures: Mapping[str, float]) -> None:
+        """Note how the run stands; what is noted between two looks at it is not sent."""
+        self._standing = step, dict(figures)
+
+    def end(self, show: Callable[[], object] | None = None) -> None:
+        """Show the result, which is in the folder, and push that; warn of what the store has not.
+
+        Waits for the push, but for many traces.
+        """
+        try:
+            if show is not None:
+                show()
+        finally:
+            self._ended = now()
+            self._ending.set()
+            if self.on:
+                atexit.register(self.wait)
+                if not self._reported.wait(FINISH_SECONDS):
+                    self.missing["the run"] = "it does not answer in time"
+                self._warn()
+            elif self.folder is not None:
+                note_end(self.folder, self.kind, self._ended)
+
+    def stop(self, status: str) -> None:
+        """End the run without a result: KILLED or FAILED."""
+        if self.on and not self._ending.is_set():
+            self._status = status
+            self._ending.set()
+            self._reported.wait(FINISH_SECONDS)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until everything is sent, and say whether it was. A process that ends waits, too."""
+        if self._thread is None:
+            return True
+        with suppress(KeyboardInterrupt):  # a second Ctrl-C: the next push sends the rest
+            self._thread.join(seconds)
+        if not self._thread.is_alive():
+            atexit.unregister(self.wait)
+            self._warn()
+        return not self._thread.is_alive() and not self.missing
+
+    def _warn(self) -> None:
+        if self.missing and not self._warned:
+            self._warned = True
+            reasons = dict.fromkeys(self.missing.values())
+            warnings.warn(
+                f"the tracking store did not take {', '.join(self.missing)} "
+                f"({'; '.join(reasons)}): {self.folder} has everything, and `folkmoot push "
+                f"{self.folder}` sends it",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    def _note_reported(self) -> None:
+        """Let the command go on: the store has its run; many traces may be on their way."""
+        if self.folder is not None:
+            self.run_id = run_ids(self.folder).get(self.kind, self.run_id)
+        self._reported.set()
+
+    # What runs in the thread ----------------------------------------------------------------------
+
+    def _work(self) -> None:
+        try:
+            self._show_now_and_then()
+            if self._status is None:
+                self._push()
+            elif self.run_id is not None:
+                with suppress(Exception), quiet():
+                    open_client().set_terminated(self.run_id, self._status)
+        finally:
+            self._note_reported()
+            self._keep = None
+
+    def _show_now_and_then(self) -> None:
+        """Send how the run stands, as long as the process does little but wait for LMs.
+
+        MLflow takes seconds to import, which the answers of a short run would share with it.
+        """
+        assert self.folder is not None
+        pause = FIRST_SECONDS
+        began, used = time.monotonic(), time.process_time()
+        while not self._ending.wait(pause):
+            pause = LIVE_SECONDS
+            share = (time.process_time() - used) / (time.monotonic() - began)
+            if share < MOST_CPU:
+                from .push import show_running
+
+                with suppress(Exception):  # whatever fails now is sent at the end
+                    self.run_id = show_running(self.folder, self.kind, *self._standing)
+            began, used = time.monotonic(), time.process_time()
+
+    def _push(self) -> None:
+        """Push the folder, again after a pause if the store fails, and then those that wait."""
+        assert self.folder is not None
+        asks, store = self._asks, current_store()
+        note_end(self.folder, self.kind, self._ended)
+        from .push import push, push_held
+
+        for pause in PAUSES:
+            time.sleep(pause)
+            pushed = push_held(self.folder, self.kind, asks=asks, reported=self._note_reported)
+            self.missing, asks = pushed.missing, True
+            self.run_id = pushed.run_ids.get(self.kind, self.run_id)
+            if not pushed.outage:
+                break
+        whole = not self.missing
+        if not whole and self._keep is not None:
+            with suppress(OSError):
+                self.folder = keep_copy(self.folder)
+        note_pushed(self.folder, store, whole=whole)
+        for other in waiting(store) if whole else ():
+            with suppress(UserError):  # another process has it, or it is damaged
+                push(other)
 
 
 @dataclass

@@ -1,5 +1,5 @@
-"""The MLflow store: which it is, whether it can be used, and a client that is quiet and gives up
-soon.
+"""The MLflow store: which it is, whether it can be used, a client that is quiet and gives up soon,
+and looking up runs that were pushed earlier.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import socket
 import sqlite3
 import sys
 import threading
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import pathname2url, url2pathname
 
@@ -22,13 +23,17 @@ from ...modules.base.address import read_address
 from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ...modules.base.files import locked
-from .values import scrubbed
+from .values import masked, problem_line, scrubbed
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from sqlalchemy import URL
 
+T = TypeVar("T")
+
 CONNECT_SECONDS = 5.0
+LOCAL_UI = "http://127.0.0.1:5000"
+"""Where `folkmoot ui` shows a store that has no server."""
 ARTIFACTS = "mlruns"
 # MLflow reads these when it is imported or makes a request; what the user has set stays. Its own
 # defaults
@@ -178,28 +183,23 @@ def quiet() -> Iterator[None]:
     """
     import mlflow  # whose handlers are there only then
 
-    mute = _Mute()
+    thread = threading.get_ident()
+
+    def of_others(record: logging.LogRecord) -> bool:
+        return record.thread != thread
+
     # MLflow's one handler serves its own loggers and Alembic's.
     places: list[logging.Filterer] = [
         *logging.getLogger(mlflow.__name__).handlers,
         logging.getLogger("urllib3.connectionpool"),
     ]
     for place in places:
-        place.addFilter(mute)
+        place.addFilter(of_others)
     try:
         yield
     finally:
         for place in places:
-            place.removeFilter(mute)
-
-
-class _Mute(logging.Filter):
-    def __init__(self) -> None:
-        super().__init__()
-        self._thread = threading.get_ident()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return record.thread != self._thread
+            place.removeFilter(of_others)
 
 
 def _url(uri: str) -> URL | None:
@@ -248,3 +248,92 @@ def _one_at_a_time(uri: str) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(path.parent, needed=False):
         yield
+
+
+# Where else traces go ----------------------------------------------------------------------------
+
+
+def otlp_endpoint() -> str | None:
+    """Where traces go by OpenTelemetry's own variables; None where they name no endpoint, or say
+    not to send.
+
+    Warns of a protocol other than http/protobuf, which is not spoken here. Raises UserError for
+    what is not an address.
+    """
+    variable = os.environ.get
+    endpoint = variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+    if not endpoint and (base := variable("OTEL_EXPORTER_OTLP_ENDPOINT")):
+        endpoint = f"{base.removesuffix('/')}/v1/traces"
+    off = variable("OTEL_SDK_DISABLED", "").lower() == "true"
+    if not endpoint or off or variable("OTEL_TRACES_EXPORTER") == "none":
+        return None
+    protocol = variable("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL") or variable(
+        "OTEL_EXPORTER_OTLP_PROTOCOL"
+    )
+    if protocol not in (None, "", "http/protobuf"):
+        warnings.warn(
+            f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol}, and no traces are sent to "
+            f"{masked(endpoint)}: set http/protobuf and the endpoint's port for it, which is 4318 "
+            f"by custom",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        return None
+    read_address(endpoint, ("http", "https"), "OTEL_EXPORTER_OTLP_ENDPOINT as http://HOST:PORT")
+    return endpoint
+
+
+# Runs that were pushed earlier --------------------------------------------------------------------
+
+
+def trace_pages(run_ids: Sequence[str]) -> dict[str, str]:
+    """The address of each run's traces in MLflow's UI, without credentials, to be followed by a
+    trace's id. A run that the store does not show has none.
+    """
+    uri = urlsplit(store_uri())
+    place = uri._replace(netloc=uri.netloc.rpartition("@")[2], query="", fragment="")
+    server = place.geturl().rstrip("/") if uri.scheme in ("http", "https") else LOCAL_UI
+    runs, _ = _each(run_ids, lambda client, run_id: client.get_run(run_id))
+    return {
+        run_id: f"{server}/#/experiments/{run.info.experiment_id}/traces/"
+        for run_id, run in runs.items()
+    }
+
+
+def add_to_runs(run_ids: Sequence[str], path: Path) -> str | None:
+    """Add a file to runs as an artifact. Returns what went wrong, in a line, or None.
+
+    A run that this store does not have is passed over if it has another one.
+    """
+
+    def add(client: MlflowClient, run_id: str) -> None:
+        check_place(client.get_run(run_id).info.artifact_uri)
+        client.log_artifact(run_id, str(path))
+
+    done, problem = _each(run_ids, add)
+    return None if done else problem
+
+
+def _each(
+    run_ids: Sequence[str], work: Callable[[MlflowClient, str], T]
+) -> tuple[dict[str, T], str | None]:
+    """The results of some work by run that this store has, and what went wrong last, in a line.
+
+    A store that is not there is not made, and one that cannot be opened is asked once.
+    """
+    done: dict[str, T] = {}
+    if missing := missing_store():  # runs of another store are no reason to make one
+        return done, f"there is no store {missing}"
+    problem = None
+    with quiet():
+        try:
+            client = open_client()
+            client.search_experiments(max_results=1)
+        except Exception as error:  # of MLflow, a driver or the network
+            return done, problem_line(error)
+        for run_id in run_ids:
+            try:
+                done[run_id] = work(client, run_id)
+            except Exception as error:
+                problem = problem_line(error)
+    return done, problem

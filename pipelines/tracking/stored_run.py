@@ -4,38 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from ..base.journal import write_json
+from mlflow import MlflowClient, MlflowException
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
+
 from .cursor import RunState
-from .entry import Content, Drawn, RunEntry, TableEntry, write_table
+from .entry import Content, Drawn, Json, ModelEntry, RunEntry, TableEntry
+from .models import log_model
 from .store import check_place, experiment_of
-from .values import LONGEST_NAME, LONGEST_PARAM, LONGEST_TAG, named, valid_name
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities import Run
+from .values import LONGEST_PARAM, LONGEST_TAG, valid_name
 
 KEY_TAG = "folkmoot.key"
-PROMPTS_TAG = "mlflow.linkedPrompts"
 NOTE_TAG, PARENT_TAG = "mlflow.note.content", "mlflow.parentRunId"
 TABLES_TAG = "mlflow.loggedArtifacts"
 CHANGED_TAG = "folkmoot.changed_on_resuming"
 LONGEST_DIGEST = 36
-AT_ONCE = 900  # metrics in one request; MLflow takes 1,000
-
-
-class Above(NamedTuple):
-    """The run that another one is shown below, and its experiment: MLflow shows no others there."""
-
-    run_id: str
-    experiment: str
 
 
 class Part(NamedTuple):
@@ -51,8 +40,10 @@ class UnmadeError(Exception):
 
 
 class StoredRun:
-    """A run in the store. `asks`: a push has failed before, so that the store may hold more of it
-    than `state` says.
+    """A run in the store.
+
+    `above` is the run that it is shown below, in the same experiment: MLflow shows no others there.
+    `asks`: a push has failed before, so that the store may hold more of it than `state` says.
     """
 
     def __init__(
@@ -60,57 +51,43 @@ class StoredRun:
         client: MlflowClient,
         entry: RunEntry,
         state: RunState,
-        above: Above | None,
+        above: Run | None,
         *,
         asks: bool,
     ) -> None:
         self.client, self.entry, self.state = client, entry, state
         self.above, self.asks = above, asks
-        self._run: Run | None = None
 
-    @property
+    @cached_property
     def run(self) -> Run:
         """The run as the store has it when it is first looked at; made if there is none."""
-        if self._run is None:
-            run = self._known() or self._created()
-            check_place(run.info.artifact_uri)
-            self._run = run
-            self.state["run_id"] = run.info.run_id
-        return self._run
+        run = self._earlier() or self._created()
+        check_place(run.info.artifact_uri)
+        self.state.run_id = run.info.run_id
+        return run
 
     @property
     def run_id(self) -> str:
-        return self.state["run_id"] or self.make()
-
-    def make(self) -> str:
-        """See that the store has the run; returns its id."""
-        return str(self.run.info.run_id)
+        return self.state.run_id or str(self.run.info.run_id)
 
     def lacks(self) -> list[Part]:
         """The parts that the store does not have, in the order in which they are sent."""
-        sent = self.state["sent"]
-        return [part for part in self.parts() if sent.get(part.name) != part.digest]
+        return [part for part in self._parts if self.state.sent.get(part.name) != part.digest]
 
     def show(self) -> None:
         """Show that the run goes on, and how it stands."""
         self.send_figures()
         if self.run.info.status != "RUNNING":
             self.client.update_run(self.run_id, status="RUNNING")
-        self.state["sent"].pop("end", None)
+        self.state.sent.pop("end", None)
 
-    @property
-    def below(self) -> Above:
-        """Where the runs below this one go."""
-        return Above(self.run.info.run_id, self.run.info.experiment_id)
-
-    def _known(self) -> Run | None:
+    def _earlier(self) -> Run | None:
         """The run of an earlier push; None when it is gone, or another folder's."""
-        if self.state["run_id"] is None:
-            return None
-        run = run_in(self.client, self.state["run_id"])
+        state = self.state
+        run = run_in(self.client, state.run_id) if state.run_id else None
         if run is not None and run.data.tags.get(KEY_TAG) == self.entry.key:
             return run
-        self.state.update(RunState(run_id=None, sent={}, curve=-1, traces=0))
+        state.run_id, state.sent, state.curve, state.traces = None, {}, -1, 0
         return None
 
     def _created(self) -> Run:
@@ -118,13 +95,13 @@ class StoredRun:
         entry, experiment = self.entry, self._experiment()
         if self.asks:
             query = f"tags.`{KEY_TAG}` = '{entry.key}'"
-            found = self.client.search_runs([experiment], query)
-            for other in found[1:]:  # a repeated request made two
+            runs = self.client.search_runs([experiment], query)
+            for other in runs[1:]:  # a repeated request made two
                 self.client.delete_run(other.info.run_id)
-            if found:
-                return found[0]
-        parent = self.above.run_id if self.above else entry.place["mlflow_parent_id"]
-        tags = {**entry.tags, KEY_TAG: entry.key, **({PARENT_TAG: parent} if parent else {})}
+            if runs:
+                return runs[0]
+        above = self.above.info.run_id if self.above else entry.place["mlflow_parent_id"]
+        tags = {**entry.tags, KEY_TAG: entry.key, **({PARENT_TAG: above} if above else {})}
         created = self.client.create_run(
             experiment,
             start_time=entry.began,
@@ -136,13 +113,11 @@ class StoredRun:
 
     def _experiment(self) -> str:
         """That of the run above; else the user's, or else one that is named after the data."""
-        if self.above is not None:
-            return self.above.experiment
         place = self.entry.place
-        above = place["mlflow_parent_id"]
-        parent = run_in(self.client, above) if above else None
-        if parent is not None:
-            return str(parent.info.experiment_id)
+        caller = place["mlflow_parent_id"]
+        above = self.above or (run_in(self.client, caller) if caller else None)
+        if above is not None:
+            return str(above.info.experiment_id)
         if place["mlflow_experiment_id"]:
             experiment = self.client.get_experiment(place["mlflow_experiment_id"])
             check_place(experiment.artifact_location)
@@ -151,33 +126,30 @@ class StoredRun:
 
     # What is sent ---------------------------------------------------------------------------------
 
-    def parts(self) -> Iterator[Part]:
-        """All parts in their order.
-
-        The run ends before its largest file and its model are sent, which may take long.
-        """
+    @cached_property
+    def _parts(self) -> list[Part]:
+        """All parts in their order. A model, which may take long, is last."""
         entry = self.entry
         about = [entry.name, entry.params, entry.tags, entry.metrics, entry.step, entry.note]
-        yield Part("figures", digest_of(about, entry.curve), self.send_figures)
-        for name, content in entry.files.items():
-            yield Part(name, digest_of(content), partial(self._send_file, name, content))
-        yield Part("end", digest_of(entry.status, entry.metrics), self._end)
-        for name, content in entry.late.items():
-            yield Part(name, digest_of(content), partial(self._send_file, name, content))
-        for name, text in entry.prompts.items():
-            yield Part(f"prompt {name}", digest_of(text), partial(self._register, name, text))
+        parts = [
+            Part("figures", digest_of(about, entry.curve), self.send_figures),
+            Part("end", digest_of(entry.status, entry.metrics), self._end),
+            *(
+                Part(name, digest_of(content), partial(self._send_file, name, content))
+                for name, content in entry.files.items()
+            ),
+        ]
         if (model := entry.model) is not None:
             digest = digest_of(model.folder, model.lm, model.registered)
-            yield Part(f"the {model.name}", digest, self._send_model)
+            parts.append(Part(f"the {model.name}", digest, partial(self._send_model, model)))
+        return parts
 
     def send_figures(self) -> None:
         """Name, parameters, data set, tags, description and metrics.
 
         A parameter never changes in MLflow: what differs on resuming is a tag.
         """
-        from mlflow import MlflowException
-
-        entry, run = self.entry, self.run
+        entry, run, state = self.entry, self.run, self.state
         params = {valid_name(name): text[:LONGEST_PARAM] for name, text in entry.params.items()}
         logged = run.data.params
         changed = {name: text for name, text in params.items() if logged.get(name, text) != text}
@@ -188,112 +160,72 @@ class StoredRun:
         }
         new = {name: text for name, text in params.items() if name not in logged}
         points = metrics_of(entry.metrics, entry.step, entry.ended)
-        if entry.curve:
-            self._continue_curve()
-            for step, figures in entry.curve:
-                if step > self.state["curve"]:
-                    points += metrics_of(figures, step, None)
-        log_batch(self.client, run.info.run_id, points, new, tags)
-        self.state["curve"] = max([self.state["curve"], *(step for step, _ in entry.curve)])
+        if entry.curve and self.asks and state.curve < 0:  # up to where does the store have it?
+            history = self.client.get_metric_history(self.run_id, next(iter(entry.curve[0][1])))
+            state.curve = max((point.step for point in history), default=-1)
+        for step, figures in entry.curve:
+            if step > state.curve:
+                points += metrics_of(figures, step, None)
+        self.client.log_batch(
+            run.info.run_id,
+            metrics=points,
+            params=[Param(name, text) for name, text in new.items()],
+            tags=[RunTag(name, value[:LONGEST_TAG]) for name, value in tags.items()],
+        )
+        state.curve = max([state.curve, *(step for step, _ in entry.curve)])
         if entry.dataset is not None and not logged:
             try:
-                self._log_data()
+                self._log_data(entry.dataset)
             except MlflowException:  # of two runs that log one data set at once, one fails
-                self._log_data()
+                self._log_data(entry.dataset)
         self.client.update_run(run.info.run_id, name=entry.name)
 
-    def _continue_curve(self) -> None:
-        """Find out up to which step the store has the curve, where that was not noted."""
-        if self.asks and self.state["curve"] < 0:
-            first = next(iter(self.entry.curve[0][1]), None)
-            history = self.client.get_metric_history(self.run_id, first) if first else []
-            self.state["curve"] = max((point.step for point in history), default=-1)
-
-    def _log_data(self) -> None:
-        from mlflow.entities import Dataset, DatasetInput, InputTag
-
-        known = self.entry.dataset or {}
+    def _log_data(self, dataset: Json) -> None:
         data = Dataset(
             name=self.entry.experiment,
-            digest=known["digest"][:LONGEST_DIGEST],
+            digest=dataset["digest"][:LONGEST_DIGEST],
             source_type="folkmoot",
-            source=json.dumps(known["source"]),
-            profile=json.dumps({"num_rows": known["rows"]}),
+            source=json.dumps(dataset["source"]),
+            profile=json.dumps({"num_rows": dataset["rows"]}),
         )
         used = DatasetInput(data, [InputTag("mlflow.data.context", "evaluation")])
         self.client.log_inputs(self.run_id, [used])
 
     def _send_file(self, name: str, content: Content) -> None:
-        """Log a file or folder from where it is, and others by way of a temporary folder."""
-        folder = name.rpartition("/")[0] or None
-        run_id = str(self.run.info.run_id)
-        if isinstance(content, Path):
-            if content.is_dir():
-                self.client.log_artifacts(run_id, str(content), name)
-            else:
-                self.client.log_artifact(run_id, str(content), folder)
-            return
-        with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
-            path = Path(scratch) / Path(name).name
-            try:
-                _write(path, content)
-            except Exception as problem:
-                raise UnmadeError(str(problem) or type(problem).__name__) from problem
-            if path.exists():
-                self.client.log_artifact(run_id, str(path), folder)
+        """Log a file or folder from where it is, and others as what they hold."""
+        client, run_id, folder = self.client, str(self.run.info.run_id), name.rpartition("/")[0]
+        if isinstance(content, str):
+            text = content.encode("utf-8", "backslashreplace").decode()
+            client.log_text(run_id, text, name)
+        elif isinstance(content, TableEntry):
+            client.log_dict(run_id, content.document, name)
+        elif isinstance(content, dict):
+            client.log_dict(run_id, content, name)
+        elif isinstance(content, Drawn):
+            with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
+                path = Path(scratch) / Path(name).name
+                try:
+                    content.write(path)
+                except Exception as problem:
+                    raise UnmadeError(str(problem) or type(problem).__name__) from problem
+                if path.exists():
+                    client.log_artifact(run_id, str(path), folder or None)
+        elif content.is_dir():
+            client.log_artifacts(run_id, str(content), name)
+        else:
+            client.log_artifact(run_id, str(content), folder or None)
         if isinstance(content, TableEntry) or (isinstance(content, Drawn) and content.table):
             tables = json.loads(self.run.data.tags.get(TABLES_TAG, "[]"))
-            tables += [] if any(one["path"] == name for one in tables) else [_table(name)]
-            self.run.data.tags[TABLES_TAG] = json.dumps(tables)
-            self.client.set_tag(run_id, TABLES_TAG, json.dumps(tables))
+            table = {"path": name, "type": "table"}
+            if table not in tables:
+                self.run.data.tags[TABLES_TAG] = json.dumps([*tables, table])
+                client.set_tag(run_id, TABLES_TAG, self.run.data.tags[TABLES_TAG])
 
     def _end(self) -> None:
         self.client.set_terminated(str(self.run.info.run_id), self.entry.status, self.entry.ended)
 
-    def _register(self, name: str, text: str) -> None:
-        """Make a text a version of its prompt, once a run."""
-        from mlflow import MlflowException
-        from mlflow.prompt.constants import PROMPT_EXPERIMENT_IDS_TAG_KEY
-
-        name = re.sub(r"[^a-zA-Z0-9_.-]+", "-", name)[:LONGEST_NAME]
-        info = self.run.info
-        if self.asks:
-            tags = self.client.get_run(info.run_id).data.tags
-            if any(one["name"] == name for one in json.loads(tags.get(PROMPTS_TAG, "[]"))):
-                return
-        # MLflow itself would show it in the active experiment alone.
-        tags = {
-            "folkmoot.run": info.run_id,
-            PROMPT_EXPERIMENT_IDS_TAG_KEY: f",{info.experiment_id},",
-        }
-        try:
-            version = self.client.register_prompt(name, text, self.entry.name, tags)
-            self.client.link_prompt_version_to_run(info.run_id, version)
-        except (MlflowException, NotImplementedError) as problem:
-            if is_outage(problem):  # a store that has no prompts is left without them
-                raise
-
-    def _send_model(self) -> None:
-        from .models import log_model
-
-        model = self.entry.model
-        assert model is not None
+    def _send_model(self, model: ModelEntry) -> None:
         log_model(self.client, self.run, model, asks=self.asks)
-
-
-def _write(path: Path, content: Content) -> None:
-    if isinstance(content, str):
-        path.write_text(content, encoding="utf-8", errors="backslashreplace")
-    elif isinstance(content, TableEntry):
-        write_table(path, content)
-    elif isinstance(content, Drawn):
-        content.write(path)
-    else:
-        write_json(path, content)
-
-
-def _table(name: str) -> dict[str, str]:
-    return {"path": name, "type": "table"}
 
 
 def digest_of(*contents: Any) -> str:
@@ -305,25 +237,17 @@ def digest_of(*contents: Any) -> str:
         elif isinstance(content, Path):
             for path in sorted(content.rglob("*")) if content.is_dir() else [content]:
                 if path.is_file():
-                    about = path.stat()
                     digest.update(str(path.relative_to(content)).encode())
-                    digest.update(_file_digest(path, about.st_size, about.st_mtime_ns))
+                    with open(path, "rb") as file:
+                        digest.update(hashlib.file_digest(file, "sha256").digest())
         else:
-            plain = [content.columns, content.rows] if isinstance(content, TableEntry) else content
+            plain = content.document if isinstance(content, TableEntry) else content
             digest.update(json.dumps(plain, sort_keys=True, default=str).encode())
     return digest.hexdigest()[:16]
 
 
-@lru_cache(maxsize=256)
-def _file_digest(path: Path, size: int, changed: int) -> bytes:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
-
-
 def run_in(client: MlflowClient, run_id: str) -> Run | None:
     """The run of that id; None when it is gone from this store. Raises ForeignStore."""
-    from mlflow import MlflowException
-
     try:
         run = client.get_run(run_id)
     except MlflowException as problem:
@@ -336,35 +260,26 @@ def run_in(client: MlflowClient, run_id: str) -> Run | None:
     return run
 
 
-def log_batch(
-    client: MlflowClient,
-    run_id: str,
-    metrics: Sequence[Any],
-    params: Mapping[str, str],
-    tags: Mapping[str, str],
-) -> None:
-    """Log metrics, parameters and tags in as many requests as they need."""
-    from mlflow.entities import Param, RunTag
-
-    own_params = [Param(name, text) for name, text in params.items()]
-    own_tags = [RunTag(name, value[:LONGEST_TAG]) for name, value in tags.items()]
-    for start in range(0, max(len(metrics), len(own_params), len(own_tags)), AT_ONCE):
-        now = slice(start, start + AT_ONCE)
-        client.log_batch(run_id, metrics=metrics[now], params=own_params[now], tags=own_tags[now])
-
-
 def metrics_of(figures: Mapping[str, float], step: int, moment: int | None) -> list[Any]:
-    """Figures as MLflow's metrics; with the same moment, sending them again adds nothing."""
-    from mlflow.entities import Metric
+    """Figures as MLflow's metrics; with the same moment, sending them again adds nothing.
 
+    They have six digits, more than they mean, since the UI shows all that it gets; counts stay
+    whole.
+    """
     moment = moment or int(time.time() * 1000)
-    return [Metric(name, value, moment, step) for name, value in named(figures).items()]
+    return [
+        Metric(
+            valid_name(name),
+            float(value if isinstance(value, int) else f"{value:.6g}"),
+            moment,
+            step,
+        )
+        for name, value in figures.items()
+    ]
 
 
 def is_outage(problem: Exception) -> bool:
     """Whether the store fails, or what lies before it, rather than refusing what it was sent."""
-    from mlflow import MlflowException
-
     if isinstance(problem, MlflowException):
         status: int = problem.get_http_status_code()  # type: ignore[no-untyped-call]
         return status >= 500 or status in (408, 429)

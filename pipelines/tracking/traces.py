@@ -1,29 +1,189 @@
-"""Sends the traces of a run's folder to MLflow, each once."""
+"""Traces: each traced question as spans (the question, each agent's turns, each LM call), and
+sending those of a run's folder to MLflow, each once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from ...modules.reading.row import ResultRow
+from mlflow import MlflowException
+from mlflow.entities import AssessmentSource, Feedback, Span
+from mlflow.store.tracking.rest_store import RestStore
+from mlflow.tracing.client import TracingClient
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
+
+from ...modules.reading.row import ResultRow, TurnFields
 from ..base.journal import read_object
 from ..runs.folder import MANIFEST
-from ..runs.traces import TRACES, Trace, read_traces
-from .spans import spans_of, trace_id
+from ..runs.traces import TRACES, Trace, TracedCall, read_traces
 from .stored_run import StoredRun, is_outage
-from .values import FOLKMOOT, scrubbed
+from .values import FOLKMOOT, scrubbed, shortened_to, trace_id, trace_number
 
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities import Span
-
+LONGEST_NAME = 200
+LONGEST_TITLE = 60
 BATCH = 20  # a store of one file is locked meanwhile
 BATCH_BYTES = 4_000_000
 PAGE = 500  # traces in one answer of MLflow's
 MOST_ASSESSED = 50  # MLflow takes assessments one by one, each as long as a trace
 LONGEST_REASON = 500
+
+_NOT_SHOWN = ("agent", "round", "usage", "step")
+
+
+def otel_spans(record: Trace, run_id: str, program: str) -> list[ReadableSpan]:
+    """The spans of a traced question with MLflow's attributes, the root first."""
+    record = scrubbed(record)
+    row, times = record["row"], (record["began"], record["ended"])
+    trace = _Trace(trace_number(run_id, row["id"]))
+    tags = {
+        "mlflow.traceName": shortened_to(str(row.get("question") or row["id"]), LONGEST_TITLE),
+        "folkmoot.question": row["id"],
+        "folkmoot.run": run_id,
+        "folkmoot.correct": str(bool(row["correct"])).lower(),
+    }
+    about: Mapping[str, Any] = row
+    fields = ("kind", "gold", "correct", "em", "f1", "decided_by", "rounds")
+    asked = {"question": row.get("question"), "choices": row.get("choices")}
+    trace.add(
+        program,
+        None,
+        "CHAIN",
+        times,
+        {name: value for name, value in asked.items() if value or name == "question"},
+        {
+            "answer": _with_text(row["answer"], row),
+            "gold": _with_text(row["gold"], row),
+            "correct": row["correct"],
+        },
+        row["error"],
+        {
+            **{f"folkmoot.{name}": about[name] for name in fields if about.get(name) is not None},
+            **{f"mlflow.traceTag.{name}": _name(value) for name, value in tags.items()},
+        },
+    )
+    calls, turns = record["calls"], row.get("transcript") or []
+    names = [_turn_name(turn) for turn in turns]
+    for place, (turn, name) in enumerate(zip(turns, names, strict=True)):
+        own = [call for call in calls if call["transcript_turn"] == place]
+        outputs = {name: value for name, value in turn.items() if name not in _NOT_SHOWN}
+        if names.count(name) > 1:
+            name = f"{name}, sample {names[: place + 1].count(name)}"
+        trace.add_agent(name, own, times, {"round": turn["round"]}, outputs)
+    others: dict[int, list[TracedCall]] = {}  # calls that led to no turn
+    for call in calls:
+        if call["transcript_turn"] is None:
+            others.setdefault(call["turn"], []).append(call)
+    for own in others.values():
+        trace.add_agent(own[0]["seat"] or "agent", own, times)
+    return trace.spans
+
+
+def _turn_name(turn: TurnFields) -> str:
+    step = f", {turn['step']}" if turn.get("step") else ""
+    return f"{turn['agent']}, round {turn['round']}{step}"
+
+
+def _with_text(answer: Any, row: ResultRow) -> Any:
+    """An answer, with its option's text where it is the label of one."""
+    choices = row.get("choices") or {}
+    return f"{answer}: {choices[answer]}" if answer in choices else answer
+
+
+def _name(text: str) -> str:
+    """As a database takes it: no lone surrogates, and not too long."""
+    return text.encode("utf-8", "backslashreplace").decode()[:LONGEST_NAME]
+
+
+class _Trace:
+    """The spans of one question as they are made; the first is the root."""
+
+    def __init__(self, number: int) -> None:
+        self.spans: list[ReadableSpan] = []
+        self._number = number
+
+    def add(
+        self,
+        name: str,
+        parent: int | None,
+        kind: str,
+        times: tuple[int, int],
+        inputs: Any,
+        outputs: Any,
+        error: str | None,
+        attributes: Mapping[str, Any],
+    ) -> int:
+        """Add a span and return its place, which its children name as `parent`."""
+        shown = {"mlflow.spanInputs": inputs, "mlflow.spanOutputs": outputs}
+        own = {
+            "mlflow.traceRequestId": f"tr-{self._number:032x}",
+            "mlflow.spanType": kind,
+            **{key: value for key, value in shown.items() if value is not None},
+            **attributes,
+        }
+        span = ReadableSpan(
+            name=_name(name),
+            context=self._context(len(self.spans)),
+            parent=None if parent is None else self._context(parent),
+            attributes={key: json.dumps(value) for key, value in own.items()},
+            start_time=times[0],
+            end_time=max(times),
+            status=Status(StatusCode.ERROR, error) if error else Status(StatusCode.OK),
+            resource=Resource({}),
+        )
+        self.spans.append(span)
+        return len(self.spans) - 1
+
+    def add_agent(
+        self,
+        name: str,
+        calls: Sequence[TracedCall],
+        times: tuple[int, int],
+        inputs: Any = None,
+        outputs: Any = None,
+    ) -> None:
+        """Add a turn with its LM calls, or calls that led to no turn."""
+        if calls:
+            times = min(call["began"] for call in calls), max(call["ended"] for call in calls)
+        error = next((call["error"] for call in reversed(calls) if call["error"]), None)
+        agent = self.add(name, 0, "AGENT", times, inputs, outputs, error, {})
+        for call in calls:
+            self._add_call(agent, call)
+
+    def _add_call(self, agent: int, call: TracedCall) -> None:
+        usage: Mapping[str, Any] = call["usage"] or {}
+        text = call["text"]
+        attributes: dict[str, Any] = {
+            "mlflow.message.format": "openai",
+            "mlflow.llm.provider": call["model"].partition("/")[0],
+            "folkmoot.from_record": bool(usage.get("cached_calls")),
+        }
+        read, written = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
+        if read or written:
+            attributes["mlflow.chat.tokenUsage"] = {
+                "input_tokens": read,
+                "output_tokens": written,
+                "total_tokens": read + written,
+            }
+        # For a model and tokens without a cost, MLflow computes one from prices of its own.
+        if usage.get("cost_usd") is not None:
+            attributes["mlflow.llm.model"] = call["model"]
+            attributes["mlflow.llm.cost"] = {"total_cost": usage["cost_usd"]}
+        message = {"role": "assistant", "content": text}
+        reply = None if text is None else {"choices": [{"index": 0, "message": message}]}
+        times, error = (call["began"], call["ended"]), call["error"]
+        name = call["model"]
+        self.add(name, agent, "CHAT_MODEL", times, call["request"], reply, error, attributes)
+
+    def _context(self, place: int) -> Any:
+        return SpanContext(self._number, place + 1, False, TraceFlags(1))
+
+
+# Sending them to MLflow ---------------------------------------------------------------------------
 
 
 class TracesRefusedError(Exception):
@@ -40,7 +200,7 @@ def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> N
     if not path.exists():
         return
     shown = _shown(stored) if stored.asks else None
-    start = 0 if shown is not None else state["traces"]
+    start = 0 if shown is not None else state.traces
     last: dict[str, int] = {}
     before = set[str]()
     for record, end in read_traces(path):
@@ -48,30 +208,31 @@ def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> N
         if end <= start:
             before.add(question)
         last[question] = end
-    few = len(last) <= MOST_ASSESSED
     program, refused = program_in(folder), 0
 
     def missing() -> Iterator[tuple[Trace, int]]:
         for record, end in read_traces(path, start):
             row = record["row"]
+            status = "ERROR" if row["error"] else "OK"
             number = trace_id(stored.run_id, row["id"])
-            if last[row["id"]] == end and (shown is None or shown.get(number) != _state(row)):
+            if last[row["id"]] == end and (shown is None or shown.get(number) != status):
                 yield record, end
 
     for batch, end in batches(missing(), start):
-        again = [trace_id(stored.run_id, one["row"]["id"]) for one in batch]
-        again = [number for number in again if number in (shown or ())] + [
-            trace_id(stored.run_id, one["row"]["id"]) for one in batch if one["row"]["id"] in before
+        questions = {record["row"]["id"] for record in batch}
+        numbers = {name: trace_id(stored.run_id, name) for name in questions}
+        again = [
+            number for name, number in numbers.items() if name in before or number in (shown or ())
         ]
         if again:  # MLflow would keep the state of a question's first trace
             stored.client.delete_traces(stored.run.info.experiment_id, trace_ids=again)
         refused += _send(stored, program, batch)
-        for answered in batch if few else ():
+        for answered in batch if len(last) <= MOST_ASSESSED else ():
             _assess(stored, answered["row"])
-        state["traces"] = end
+        state.traces = end
         saved()
     if refused:
-        state["traces"] = start
+        state.traces = start
         raise TracesRefusedError(f"it refuses {refused} of them")
 
 
@@ -92,14 +253,10 @@ def _shown(stored: StoredRun) -> dict[str, str]:
     return states
 
 
-def _state(row: ResultRow) -> str:
-    return "ERROR" if row["error"] else "OK"
-
-
 def _send(stored: StoredRun, program: str, records: Sequence[Trace]) -> int:
     """Send traces together, or else one by one; returns how many the store refuses."""
     try:
-        _log(stored, [spans_of(record, stored.run_id, program) for record in records])
+        _log(stored, [otel_spans(record, stored.run_id, program) for record in records])
     except Exception as problem:
         if is_outage(problem):
             raise
@@ -109,26 +266,22 @@ def _send(stored: StoredRun, program: str, records: Sequence[Trace]) -> int:
     return 0
 
 
-def _log(stored: StoredRun, traces: Sequence[Sequence[Span]]) -> None:
-    from mlflow.store.tracking.rest_store import RestStore
-    from mlflow.tracing.client import TracingClient
+def _log(stored: StoredRun, traces: Sequence[Sequence[ReadableSpan]]) -> None:
 
-    client: MlflowClient = stored.client
-    spans = [span for each in traces for span in each]
+    client, experiment = stored.client, stored.run.info.experiment_id
+    spans = [Span(span) for trace in traces for span in trace]
     try:
-        TracingClient(client.tracking_uri).log_spans(stored.run.info.experiment_id, spans)
+        TracingClient(client.tracking_uri).log_spans(experiment, spans)
     except NotImplementedError:
         # MLflow takes a server that once did not answer for an old one, and remembers that.
         RestStore._get_server_version.cache_clear()
         raise OSError("the server does not say its version, or is from before MLflow 3.4") from None
-    client.link_traces_to_run([each[0].trace_id for each in traces], stored.run_id)
+    numbers = dict.fromkeys(span.trace_id for span in spans)
+    client.link_traces_to_run(list(numbers), stored.run_id)
 
 
 def _assess(stored: StoredRun, row: ResultRow) -> None:
     """Log whether the answer is right, or its score, as a feedback, where the store has these."""
-    from mlflow import MlflowException
-    from mlflow.entities import AssessmentSource, Feedback
-    from mlflow.tracing.client import TracingClient
 
     right = row["correct"]
     why = row["error"] or f"the answer is {row['answer']}, the gold answer {row['gold']}"
@@ -149,20 +302,18 @@ def _assess(stored: StoredRun, row: ResultRow) -> None:
 
 def batches(records: Iterable[tuple[Trace, int]], start: int) -> Iterator[tuple[list[Trace], int]]:
     """A few traces at a time, each with the place in the file after the last of them."""
-    source = iter(records)
-    while True:
-        batch: list[Trace] = []
-        first = start
-        for record, start in islice(source, BATCH):
-            batch.append(record)
-            if start - first > BATCH_BYTES:
-                break
-        if not batch:
-            return
-        yield batch, start
+    batch: list[Trace] = []
+    first = end = start
+    for record, end in records:
+        batch.append(record)
+        if len(batch) == BATCH or end - first > BATCH_BYTES:
+            yield batch, end
+            batch, first = [], end
+    if batch:
+        yield batch, end
 
 
 def program_in(folder: Path) -> str:
     """The name of the program that was asked, which names the span of each question."""
-    described = (read_object(folder / MANIFEST) or {}).get("program")
-    return str(described.get("program", "question")) if isinstance(described, dict) else "question"
+    program = (read_object(folder / MANIFEST) or {}).get("program")
+    return str(program.get("program", "question")) if isinstance(program, dict) else "question"

@@ -12,7 +12,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 from urllib.error import URLError
@@ -34,34 +34,48 @@ SERVER_ENV = {**ENVIRONMENT, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 VIEW_TAG, VIEW_KEY, VIEW = "mlflow.sharedViewState.", "viewStateShareKey", "folkmoot"
 # Widths such that all of it is seen on a screen of 1,440 pixels; a figure that no run has takes
 # none.
-PINNED = {"attributes.`Run Name`": 285, "runDateAndNestInfo": 130}
-SCORES = {
+COLUMNS = {
     "accuracy": 88,
     "accuracy_low": 102,
     "accuracy_high": 108,
     "f1": 75,
     "f1_low": 75,
     "f1_high": 75,
+    "cost_usd": 75,
+    "calls": 55,
+    "prompt_tokens": 115,
+    "completion_tokens": 145,
 }
-COLUMNS = {**SCORES, "cost_usd": 75, "calls": 55, "prompt_tokens": 115, "completion_tokens": 145}
-# Its charts open on what differs between the runs, and on what more accuracy costs.
-SECTION = {"uuid": VIEW, "name": "What differs", "display": True, "isReordered": True}
-SECTION |= {"columns": 1, "cardHeight": 420}
-CARD = {"metricSectionId": VIEW, "deleted": False, "isGenerated": False, "runsCountToCompare": 100}
-DIFFERENCES: dict[str, Any] = {
-    "chartName": "Runs difference view",
-    "compareGroups": ["Model metrics", "Parameters"],
-    "showChangeFromBaseline": False,
-    "showDifferencesOnly": True,
-    "baselineColumnUuid": "",
-}
-FRONT = {
-    "xaxis": {"key": "cost_usd", "type": "METRIC"},
-    "yaxis": {"key": "accuracy", "type": "METRIC"},
-}
-CARDS: dict[str, dict[str, Any]] = {
-    "DIFFERENCE": {**DIFFERENCES, "runsCountToCompare": 10},
-    "SCATTER": FRONT,
+CARD = {"metricSectionId": VIEW, "deleted": False, "isGenerated": False}
+# The charts open on what differs between the runs, and on what more accuracy costs.
+CARDS: list[dict[str, Any]] = [
+    {
+        **CARD,
+        "uuid": f"{VIEW}-DIFFERENCE",
+        "type": "DIFFERENCE",
+        "chartName": "Runs difference view",
+        "compareGroups": ["Model metrics", "Parameters"],
+        "showChangeFromBaseline": False,
+        "showDifferencesOnly": True,
+        "baselineColumnUuid": "",
+        "runsCountToCompare": 10,
+    },
+    {
+        **CARD,
+        "uuid": f"{VIEW}-SCATTER",
+        "type": "SCATTER",
+        "xaxis": {"key": "cost_usd", "type": "METRIC"},
+        "yaxis": {"key": "accuracy", "type": "METRIC"},
+        "runsCountToCompare": 100,
+    },
+]
+SECTION = {
+    "uuid": VIEW,
+    "name": "What differs",
+    "display": True,
+    "isReordered": True,
+    "columns": 1,
+    "cardHeight": 420,
 }
 
 
@@ -78,7 +92,7 @@ def serve(uri: str, host: str, port: int, ready: Callable[[str], None]) -> None:
         ready(address)
         code = process.wait()
         raise UserError(
-            f"MLflow's server ended by itself (exit code {code}): see what it said above"
+            f"MLflow's server ended by itself (exit code {code}): its messages are above"
         )
 
 
@@ -111,15 +125,13 @@ def newest_runs(address: str) -> str:
 def shared_view() -> dict[str, Any]:
     """The state of MLflow's table and charts of runs: what is left out stays as MLflow has it."""
     columns = {f"metrics.`{name}`": width for name, width in COLUMNS.items()}
-    widths = {**PINNED, **columns}
+    widths = {"attributes.`Run Name`": 285, "runDateAndNestInfo": 130, **columns}
     return {
         "selectedColumns": list(columns),
         "columnOrder": list(widths),
         "columnWidths": widths,
         "compareRunSections": [SECTION],
-        "compareRunCharts": [
-            {**CARD, "uuid": f"{VIEW}-{kind}", "type": kind, **card} for kind, card in CARDS.items()
-        ],
+        "compareRunCharts": CARDS,
     }
 
 
@@ -171,7 +183,10 @@ def _running(command: Sequence[str], uri: str) -> Iterator[subprocess.Popen[byte
     try:
         yield process
     finally:
-        _stop(process)
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                os.killpg(process.pid, number)
+                process.wait(STOP_SECONDS)
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -180,26 +195,13 @@ def _leave(number: int, frame: FrameType | None) -> None:
     raise SystemExit(128 + number)
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-        except ProcessLookupError:
-            break
-        try:
-            process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            continue
-    process.wait()
-
-
 def _wait_until_up(process: subprocess.Popen[bytes], address: str) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise UserError(
-                f"MLflow's server did not start (exit code {process.returncode}): see what it "
-                f"said above"
+                f"MLflow's server did not start (exit code {process.returncode}): its "
+                f"messages are above"
             )
         try:
             with _DIRECT.open(f"{address}/health", timeout=5) as answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -77,11 +78,9 @@ def masked(uri: str) -> str:
 
 
 def problem_line(problem: Exception) -> str:
-    """What a store said, in a line, without passwords in URLs and the credentials that it
-    was sent.
-    """
-    said = " ".join(str(problem).split()) or type(problem).__name__
-    return _CREDENTIALS.sub(r"\1 ***", str(scrubbed(said)))[:300]
+    """An error in a line, without passwords in URLs and the credentials that a store was sent."""
+    text = " ".join(str(problem).split()) or type(problem).__name__
+    return _CREDENTIALS.sub(r"\1 ***", str(scrubbed(text)))[:300]
 
 
 def experiment_name(run: Mapping[str, Any]) -> str:
@@ -123,7 +122,7 @@ def title(run: Mapping[str, Any], score: str | None = None, program: str | None 
     others = [part for part in (score, lm) if part]
     room = LONGEST_TITLE - sum(len(part) + len(SEPARATOR) for part in others)
     parts = [score, shortened_to(str(program), room), lm]
-    return one_line(SEPARATOR.join(part for part in parts if part))
+    return one_line(SEPARATOR.join(filter(None, parts)))
 
 
 def shortened_to(text: str, longest: int) -> str:
@@ -139,10 +138,6 @@ def score_head(metric: str, score: Mapping[str, Any]) -> str:
     return f"{metric} {score['value']:.3g}"
 
 
-def cost_words(usage: UsageFields) -> str:
-    return "unknown cost" if usage["cost_usd"] is None else f"${usage['cost_usd']:,.4f}"
-
-
 def bill(usage: UsageFields) -> dict[str, float]:
     """What is known of a usage as far as runs are compared by it, by the same names in every kind
     of run.
@@ -153,7 +148,7 @@ def bill(usage: UsageFields) -> dict[str, float]:
 def tags_of(run: Mapping[str, Any]) -> dict[str, str]:
     """What runs are searched and grouped by."""
     names = list(dict.fromkeys(str(lm.get("name")) for lm in run["lms"].values()))
-    known = {
+    tags = {
         "mlflow.source.name": FOLKMOOT,
         "mlflow.source.type": "LOCAL",
         "mlflow.parentRunId": run.get("mlflow_parent_id"),
@@ -166,7 +161,7 @@ def tags_of(run: Mapping[str, Any]) -> dict[str, str]:
         "folkmoot.program_hash": run["program_hash"],
         "folkmoot.prompt_hash": run["prompt_hash"],
     }
-    return {name: str(value)[:LONGEST_TAG] for name, value in known.items() if value}
+    return {name: str(value)[:LONGEST_TAG] for name, value in tags.items() if value}
 
 
 def settings_of_run(run: Mapping[str, Any]) -> dict[str, str]:
@@ -204,30 +199,6 @@ def params_of(run: Mapping[str, Any]) -> dict[str, str]:
     return settings
 
 
-def named(figures: Mapping[str, float]) -> dict[str, float]:
-    """Figures by names that MLflow takes; two that differ only in characters that it refuses stay
-    two.
-    """
-    found: dict[str, float] = {}
-    for name, value in figures.items():
-        wanted, number = valid_name(name), 2
-        while wanted in found:
-            ending = f" {number}"
-            wanted, number = valid_name(name)[: LONGEST_NAME - len(ending)] + ending, number + 1
-        found[wanted] = float(value)
-    return found
-
-
-def rounded(figures: Mapping[str, float]) -> dict[str, float]:
-    """Six digits of each, more than they mean, since the UI shows all that it is given; counts stay
-    whole.
-    """
-    return {
-        name: value if isinstance(value, int) else float(f"{value:.6g}")
-        for name, value in figures.items()
-    }
-
-
 def leaves(
     tree: Mapping[str, Any], path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -259,3 +230,15 @@ def valid_name(name: str) -> str:
     """
     parts = [part if part.strip(".") else "_" for part in _NOT_IN_NAMES.sub("_", name).split("/")]
     return "/".join(parts)[:LONGEST_NAME].rstrip("/")
+
+
+def trace_number(run_id: str, question: str) -> int:
+    """The OpenTelemetry id of the one trace that a question has in a run: sending it again adds
+    nothing.
+    """
+    text = f"{run_id}/{question}".encode("utf-8", "backslashreplace")
+    return int.from_bytes(hashlib.sha256(text).digest()[:16]) or 1
+
+
+def trace_id(run_id: str, question: str) -> str:
+    return f"tr-{trace_number(run_id, question):032x}"

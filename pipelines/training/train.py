@@ -21,7 +21,7 @@ from ..base.wording import counted
 from ..evaluation.earlier import Evaluation
 from ..plots.network import graphs_plot, rewards_plot, strategies_plot, trust_plot
 from ..runs.manifest import RunFolder, made_with
-from ..tracking.live import Tracking
+from ..tracking.run import Tracking
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from ...modules.network.state import NetworkState

@@ -33,7 +33,7 @@ from ..runs.describe import lms_of
 from ..runs.folder import MANIFEST, out_folder
 from ..runs.manifest import made_with, versions
 from ..tracking.context import ABOVE
-from ..tracking.live import Tracking
+from ..tracking.run import Tracking
 from .job import Job
 from .learned import learning_calls
 from .plan import StudyPlan, plan_study

@@ -15,8 +15,7 @@ from cli_helpers import folkmoot, isolate
 
 import folkmoot as fm
 from folkmoot.pipelines.programs.resolve import program_of
-from folkmoot.pipelines.tracking.otlp import otlp_endpoint
-from folkmoot.pipelines.tracking.store import open_client
+from folkmoot.pipelines.tracking.store import open_client, otlp_endpoint
 from folkmoot.pipelines.tuning.storage import open_storage
 
 ODD = [

@@ -13,7 +13,9 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
@@ -306,3 +308,73 @@ def test_keys_given_in_python_and_to_litellm_leave_no_trace(
     assert "because of Bearer …" in (place.work / "runs/found-scripted/results.jsonl").read_text()
     for name in ("given", "failing", "refused", "found-scripted", "found-refused"):
         assert (place.work / "saved" / name / "program.json").exists()
+
+
+class RepeatingStore(BaseHTTPRequestHandler):
+    """A tracking server that refuses everything and repeats what it was sent."""
+
+    heard: list[str] = []  # noqa: RUF012
+
+    def answer(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.heard.append(str(self.headers.get("Authorization")))
+        words = f"Wrong: {self.heard[-1]} {self.path}"
+        body = json.dumps({"error_code": "PERMISSION_DENIED", "message": words}).encode()
+        self.send_response(403)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST = do_PUT = do_PATCH = answer  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        return None
+
+
+@pytest.fixture
+def repeating_store() -> Iterator[str]:
+    RepeatingStore.heard.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), RepeatingStore) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://me:{IN_URL}@127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.nightly
+def test_passwords_in_addresses_leave_no_trace(
+    place: Place, scripted: ScriptedServer, repeating_store: str
+) -> None:
+    """Passwords in the addresses of LMs, of the tracking store and of storages, and in a query."""
+    scripted.reply = repeating(scripted)
+    user = f"me:{IN_URL}@"
+    asked = lm(scripted, user=user)
+    one = ["evaluate", "single:cot", "--data", "questions.jsonl"]
+    tune = ["tune", "space.yaml", *FILES, *lm(scripted), "--trials", "2", "--out", "runs/tuned"]
+    place.run(
+        [
+            [*one, *asked, "--traces", "1.0", "--record", "calls", "--out", "runs/user"],
+            [*one, *lm(scripted, "refused", user=user)],
+            [*one, "--lm", "openai/x", "--api-base", f"{scripted.url}?api_key={IN_URL}"],
+            [*tune, "--storage", f"postgresql://{user}127.0.0.1:1/x?password={IN_URL}"],
+            [*tune, "--storage", f"mysql://{user}127.0.0.1:1/x?password={IN_URL}"],
+            [*tune, "--storage", f"grpc://{user}127.0.0.1:x"],
+            [*tune, "--storage", f"sqlite:////nowhere/study.db?password={IN_URL}"],
+            ["doctor", *asked],
+        ],
+        MLFLOW_TRACKING_URI=repeating_store,
+        MLFLOW_HTTP_REQUEST_MAX_RETRIES="1",
+    )
+    # the query is part of the LM's address and is sent to it
+    assert place.codes == [0, 2, 0, 2, 2, 2, 2, 1]
+    assert leaks(place.root) == []
+    basic = f"Basic {base64.b64encode(f'me:{PASSWORD}'.encode()).decode()}"
+    assert basic in RepeatingStore.heard
+    assert basic in {request["headers"].get("Authorization") for request in scripted.requests}
+    assert not [body for body in scripted.bodies if holds_secret(json.dumps(body).encode())]
+    rows = rows_of(place.work / "runs/user")
+    texts = [turn["text"] for row in rows for turn in row["transcript"]]
+    assert sum(text.startswith("because of Basic …") for text in texts) == 12
+    (error,) = (row["error"] for row in rows if row["error"])
+    assert error.count("Wrong: Authorization: Basic …") == 1
+    assert (place.root / "stderr").read_text().count("the storage") == 3

@@ -12,11 +12,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import torch
 from cli_helpers import evaluate, folkmoot, isolate, lm, question, write
 from doctored import Doctor, Hang, values, whole_files, within
+from safetensors.torch import load as read_tensors
+from safetensors.torch import save as write_tensors
 
 import folkmoot as fm
+from folkmoot.modules.environment import CorpusEnvironment, RecordingEnvironment, ReplayEnvironment
 from folkmoot.modules.network.config import NetworkConfig
 from folkmoot.modules.network.state import NetworkState
 from folkmoot.modules.protocols.registry import PROTOCOLS
@@ -161,6 +167,31 @@ def test_a_network_is_read_from_plain_files_only(tmp_path: Path, name: str, what
         NetworkState.load(tmp_path)
 
 
+def test_a_network_with_tensors_of_no_rows_or_of_another_folder_is_refused(tmp_path: Path) -> None:
+    """Tensors without a row say any width for nothing, and a tracker makes room for it."""
+    path = network(tmp_path / "net") / "tensors.safetensors"
+    tensors = read_tensors(path.read_bytes())
+    path.write_bytes(write_tensors(tensors | {"tracker.questions": torch.empty(0, 10**15)}))
+    with within(SECONDS), pytest.raises(fm.UserError, match=r"tracker\.questions must hold"):
+        NetworkState.load(tmp_path / "net")
+    path.unlink()
+    path.symlink_to(network(tmp_path / "other") / "tensors.safetensors")
+    with pytest.raises(fm.UserError, match="it is a link to another place"):
+        NetworkState.load(tmp_path / "net")
+
+
+@pytest.mark.parametrize("what", ["fifo", "device"])
+def test_pages_are_read_from_a_plain_file_only(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.touch()
+    whole_files()[what](path)
+    source = write(tmp_path / "corpus.jsonl", {"title": "A", "text": "b"})
+    corpus = CorpusEnvironment(source, index_dir=None)
+    for read in (lambda: ReplayEnvironment(path), lambda: RecordingEnvironment(corpus, path)):
+        with within(SECONDS), pytest.raises(fm.UserError, match="it is not a regular file"):
+            read()
+
+
 # YAML
 # ------------------------------------------------------------------------------------------------
 
@@ -181,6 +212,25 @@ def test_yaml_that_unfolds_without_end_is_refused(tmp_path: Path, text: str) -> 
     path.write_text(text)
     with within(SECONDS), pytest.raises(fm.UserError, match=r"program\.yaml"):
         program_of(str(path))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        "{from: 1, to: 1000000000000}",
+        "{from: 0.0, to: 1.0e+9, step: 0.001}",
+        "{from: 1, to: .inf}",
+        "{of: [1, 2], least: 1, most: 1000000000000}",
+        "{of: [1, 2], least: 1000000000, most: 1000000000000}",
+        f"{{of: {list(range(60))}}}",
+    ],
+)
+def test_a_range_without_end_is_refused(tmp_path: Path, values: str) -> None:
+    path = tmp_path / "space.yaml"
+    for parameter in ("max_rounds", "roles"):
+        path.write_text(f"program: deliberation\n{parameter}: {values}\n")
+        with within(SECONDS), pytest.raises(fm.UserError, match=parameter):
+            space_of(str(path))
 
 
 WRONG = (
@@ -232,3 +282,9 @@ def test_a_line_of_absurd_length_is_refused(tmp_path: Path, ending: str, line: i
     path.write_text(ordinary + json.dumps(question(1, question="x" * 9_000_000)))
     with pytest.raises(fm.UserError, match=f"line {line}: longer than 8 MB"):
         fm.load(path)
+
+
+def test_long_rows_that_are_not_too_long_are_read(tmp_path: Path) -> None:
+    table = {"id": ["a", "b"], "question": ["x" * 1_000_000] * 2, "answer": ["c", "d"]}
+    pq.write_table(pa.table(table), tmp_path / "questions.parquet")
+    assert [len(one.question) for one in fm.load(tmp_path / "questions.parquet")] == [1_000_000] * 2

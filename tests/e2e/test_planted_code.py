@@ -87,6 +87,25 @@ def test_the_ui_runs_none(planted: Path) -> None:
         assert f":{port}" in said
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "command",
+    [
+        "tune single --train train.jsonl --validation validation.jsonl --trials 2 --workers 2 "
+        "--out study --no-track -y",
+        "evaluate single:simple --data train.jsonl --traces 1",
+    ],
+)
+def test_commands_run_none(planted: Path, scripted: ScriptedServer, command: str) -> None:
+    for name in ("train", "validation"):
+        rows = (question(number, id=f"{name}-{number}") for number in range(6))
+        write(planted / f"{name}.jsonl", *rows)
+    with running(planted, *command.split(), *lm(scripted)) as process:
+        out, err = process.communicate(timeout=240)
+    assert process.returncode == 0, out + err
+    check_none_ran(planted)
+
+
 # Names of code in files
 # ------------------------------------------------------------------------------
 

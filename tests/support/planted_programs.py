@@ -9,9 +9,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from scripted_lm import scripted_lm
+
 import folkmoot as fm
 from folkmoot.pipelines.testing.replies import filled, gold, text_of, wrong
-from folkmoot.pipelines.testing.scripted_lm import scripted_lm
 
 TAG = re.compile(r"\[(\w+) is right in (\d+)%")
 

@@ -16,7 +16,7 @@ from mortal import questions
 
 import folkmoot as fm
 from folkmoot.modules.base.calls import CallError
-from folkmoot.pipelines.tracking.otlp import otlp_problem
+from folkmoot.pipelines.tracking.otlp import Exporter
 
 
 def ten_calls_at_once(url: str, out: Path) -> None:
@@ -80,4 +80,7 @@ def asks_collector(endpoint: str, seconds: float, megabytes: int) -> tuple[str |
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = endpoint
     began = time.monotonic()
-    return otlp_problem(seconds), time.monotonic() - began
+    os.environ["OTEL_EXPORTER_OTLP_TIMEOUT"] = str(seconds)
+    exporter = Exporter()
+    exporter.export(())
+    return exporter.problem, time.monotonic() - began

@@ -48,7 +48,7 @@ function table(box) {
   const filter = box.querySelector("select");
   const status = box.querySelector("output");
   const grid = box.querySelector(".grid");
-  const rowHeight = 2.6 * parseFloat(getComputedStyle(document.documentElement).fontSize);
+  const rowHeight = 3.2 * parseFloat(getComputedStyle(document.documentElement).fontSize);
 
   // Which questions are shown, in what order.
 
@@ -83,9 +83,11 @@ function table(box) {
     filters.push(["wrong", (place) => some(place, ([state]) => state === WRONG)]);
   }
   filters.push(["unreadable or failed", (place) => some(place, ([state]) => state === UNREADABLE || state === FAILED)]);
+  // The page opens on what tells the runs apart.
   filters.forEach(([name, is], number) => {
     const count = all.filter(is).length;
-    if (count) filter.append(el("option", { value: number }, `${name} (${count.toLocaleString("en")})`));
+    const chosen = name === "runs differ" ? "" : null;
+    if (count) filter.append(el("option", { value: number, selected: chosen }, `${name} (${count.toLocaleString("en")})`));
   });
 
   function arrange(note = "") {
@@ -152,20 +154,22 @@ function table(box) {
 
   const columns = ["#", "question", "right answer", ...runs];
   const heads = columns.map((name, column) => {
-    const button = el("button", { type: "button", title: `sort by ${name}` }, name);
+    const button = el("button", { type: "button", title: `sort by ${name}`, "data-number": column - 2 }, name);
     button.addEventListener("click", () => {
       sorted = { column, down: sorted.column === column && !sorted.down };
       heads.forEach((head, other) => head.setAttribute("aria-sort", other !== column ? "none" : sorted.down ? "descending" : "ascending"));
       arrange();
     });
-    return el("div", { role: "columnheader", "aria-sort": column ? "none" : "ascending", "aria-colindex": column + 1 }, button);
+    return el("div", { class: column > 2 ? "mark" : null, role: "columnheader", "aria-sort": column ? "none" : "ascending", "aria-colindex": column + 1 }, button);
   });
   const head = el("div", { role: "row", class: "row heads", "aria-rowindex": 1 }, ...heads);
   const body = el("div", { role: "rowgroup", class: "body" });
   grid.append(el("div", { role: "rowgroup", class: "top" }, head), body);
   grid.setAttribute("aria-colcount", columns.length);
-  grid.style.setProperty("--columns", `3.5rem minmax(12rem, 2fr) minmax(6rem, 1fr) repeat(${runs.length}, minmax(8rem, 1fr))`);
-  grid.style.setProperty("--least", `${22 + 8.5 * runs.length}rem`);
+  grid.style.setProperty("--columns", `3rem minmax(14rem, 3fr) minmax(6rem, 1fr) repeat(${runs.length}, minmax(5rem, 7rem))`);
+  grid.style.setProperty("--least", `${24 + 5 * runs.length}rem`);
+  grid.style.setProperty("--phone", `minmax(8rem, 1fr) repeat(${runs.length}, 1.5rem)`);
+  grid.style.setProperty("--phone-least", `${8 + 1.5 * runs.length}rem`);
 
   let active = 0;
   let opened = -1; // these two are places in `questions`
@@ -174,14 +178,17 @@ function table(box) {
   const depth = () => (panel ? panel.offsetHeight : 0);
   const topOf = (line) => line * rowHeight + (panel && line > order.indexOf(opened) ? depth() : 0);
 
-  function answerIn(question, answer) {
-    if (!answer) return [el("span", { class: "soft" }, "not asked")];
+  /** The mark of an answer, and its text; which in a narrow column is only read out. */
+  function answerIn(question, answer, narrow = false) {
+    if (!answer) return [el("span", { class: "soft", title: "not asked" }, narrow ? "·" : "not asked")];
     const [state, text, score] = answer;
     const option = question[2].find(([label]) => label === text);
     const said = text ? (option ? `${option[0]}. ${option[1]}` : text) : WORDS[state];
     const grade = state === 4 && score !== null ? `${score} ` : "";
     const mark = el("span", { "aria-hidden": "true" }, `${MARKS[state]} `);
-    return [el("span", { class: CLASSES[state] }, mark, grade + said, el("span", { class: "unseen" }, ` (${WORDS[state]})`))];
+    const unseen = { class: "unseen" };
+    const texts = narrow ? [el("span", unseen, said)] : [said];
+    return [el("span", { class: CLASSES[state], title: narrow ? said : null }, mark, grade, ...texts, el("span", unseen, ` (${WORDS[state]})`))];
   }
 
   function rowOf(place, line) {
@@ -191,8 +198,8 @@ function table(box) {
       [`${(place + 1).toLocaleString("en")}`],
       [question[1]],
       [option ? `${option[0]}. ${option[1]}` : question[3]],
-      ...answers(place).map((answer) => answerIn(question, answer)),
-    ].map((inside, column) => el("div", { role: "gridcell", "aria-colindex": column + 1 }, ...inside));
+      ...answers(place).map((answer) => answerIn(question, answer, true)),
+    ].map((inside, column) => el("div", { class: column > 2 ? "mark" : column ? "two" : null, role: "gridcell", "aria-colindex": column + 1 }, ...inside));
     const row = el("div", { role: "row", class: "row", id: `${box.id}-${place}`, "aria-rowindex": line + 2, "aria-expanded": "false" }, ...cells);
     row.addEventListener("click", () => {
       active = place;
@@ -325,6 +332,7 @@ function table(box) {
     waiting = setTimeout(look, 120);
   });
   filter.addEventListener("change", () => {
+    active = -1;
     grid.scrollTop = 0;
     arrange();
   });

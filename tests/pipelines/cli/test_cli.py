@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import re
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_helpers import (
     SPEC,
-    child,
     evaluate,
     folkmoot,
     isolate,
@@ -24,9 +21,7 @@ from cli_helpers import (
     write,
 )
 
-from folkmoot.pipelines.base.wording import duration, money
 from folkmoot.pipelines.programs.seats import by_seat
-from folkmoot.pipelines.runs.lines import highlights
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 COMMANDS = [
@@ -36,6 +31,7 @@ COMMANDS = [
         "controls",
         "show",
         "ask",
+        "serve",
         "evaluate",
         "compare",
         "compile",
@@ -104,23 +100,6 @@ def test_it_runs_as_a_module(
     assert (ended.value.code or 0, capsys.readouterr().out[:9]) == (0, "folkmoot ")
 
 
-def test_version() -> None:
-    assert re.fullmatch(r"folkmoot \d+\.\d+\.\d+\S*\n", folkmoot("--version").stdout)
-
-
-def test_help_needs_none_of_the_heavy_packages() -> None:
-    look = (
-        "import sys; from typer.testing import CliRunner; from folkmoot.pipelines.cli.app import "
-        "app;"
-        "CliRunner().invoke(app, ['evaluate', '--help']);"
-        "print(*{'dspy', 'litellm', 'mlflow', 'torch', 'pandas', 'numpy', 'yaml'} & "
-        "set(sys.modules))"
-    )
-    assert (
-        subprocess.run([sys.executable, "-c", look], capture_output=True, text=True).stdout == "\n"
-    )
-
-
 # ask
 # -------------------------------------------------------------------------------------------------
 
@@ -146,37 +125,6 @@ def test_ask_as_json_is_the_prediction_and_nothing_else(scripted: ScriptedServer
     assert [turn["agent"] for turn in found["transcript"]] == ["intuitive", "reasoner"]
     assert found["choices"] == {"X": "a flask", "Y": "a net"}
     assert found["usage"]["calls"] == 2
-
-
-def test_ask_passes_context_and_kind_and_options_on(scripted: ScriptedServer) -> None:
-    scripted.reply = lambda body: json.dumps({"answer": "42"})
-    words = [
-        "--context",
-        "Forty-two.",
-        "--kind",
-        "number",
-        "--temperature",
-        "0.5",
-        "--max-tokens",
-        "77",
-        "-q",
-    ]
-    assert folkmoot("ask", "single:simple", "How many?", *words, *lm(scripted)).stdout == "42\n"
-    body = scripted.bodies[0]
-    assert (body["temperature"], body["max_tokens"]) == (0.5, 77)
-    assert "Forty-two." in body["messages"][-1]["content"]
-
-
-def test_what_an_lm_says_is_only_text(scripted: ScriptedServer) -> None:
-    said = "[bold]loud[/bold] [/] \x1b]0;owned\x07 \x1b[31mred"
-    scripted.reply = lambda body: json.dumps({"reasoning": said, "answer": "A"})
-    words = ["--choice", "[red]flask[/red]", "--choice", "net"]
-    result = folkmoot("ask", "single:cot", "What?", *words, *lm(scripted))
-    assert result.exit_code == 0
-    assert "[bold]loud[/bold] [/]" in result.stdout
-    assert "[red]flask[/red]" in result.stdout
-    assert "\x1b" not in result.stdout
-    assert "\x07" not in result.stdout
 
 
 def test_a_recorded_question_is_answered_again_without_the_endpoint(tmp_path: Path) -> None:
@@ -236,37 +184,6 @@ def test_a_run_from_the_cache_still_tells_the_price(
     assert f"{float(f'{each:.2g}'):g} USD for 1,000 questions" in told
 
 
-def test_protocol_figures_are_for_those_who_ask(scripted: ScriptedServer, ten: Path) -> None:
-    assert "tie break" not in evaluate(scripted, ten, program=SPEC).stdout
-    assert "tie break" in evaluate(scripted, ten, "-v", program=SPEC).stdout
-
-
-@pytest.mark.nightly
-def test_json_is_all_that_a_child_prints_on_standard_output(
-    scripted: ScriptedServer, ten: Path
-) -> None:
-    command = child(
-        "evaluate", "single:simple", "--data", ten, *lm(scripted), "--no-track", "--json"
-    )
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0
-    found = json.loads(done.stdout)
-    assert found["scores"]["accuracy"]["value"] == 0.5
-    assert (Path(found["out"]) / "results.jsonl").is_file()
-    assert "Traceback" not in done.stderr
-
-
-def test_what_libraries_print_stays_off_standard_output(
-    scripted: ScriptedServer, ten: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "folkmoot.pipelines.evaluation.plan.check_metric", lambda *_: print("chatter")
-    )
-    result = evaluate(scripted, ten, "--json")
-    assert json.loads(result.stdout)["counts"]["rows"] == 10
-    assert "chatter" in result.stderr
-
-
 def test_quiet_says_the_one_thing(scripted: ScriptedServer, ten: Path) -> None:
     result = evaluate(scripted, ten, "--quiet")
     assert result.stdout == "50.0% [23.7%, 76.3%] right on 10 questions\n"
@@ -293,27 +210,6 @@ def test_the_same_command_resumes_and_another_gets_its_own_folder(
     assert first["out"].startswith("runs/questions-single-simple-")
 
 
-def test_an_edited_file_is_another_run(scripted: ScriptedServer, tmp_path: Path) -> None:
-    first = json.loads(
-        evaluate(scripted, write(tmp_path / "questions.jsonl", question(1)), "--json").stdout
-    )
-    second = json.loads(
-        evaluate(scripted, write(tmp_path / "questions.jsonl", question(2)), "--json").stdout
-    )
-    assert first["out"] != second["out"]
-
-
-def test_a_folder_of_another_run_is_refused(
-    scripted: ScriptedServer, ten: Path, tmp_path: Path
-) -> None:
-    assert evaluate(scripted, ten, "--out", tmp_path / "out").exit_code == 0
-    before = len(scripted.requests)
-    result = evaluate(scripted, ten, "--out", tmp_path / "out", program="single:cot")
-    assert result.exit_code == 2
-    assert "holds another run" in result.stderr
-    assert len(scripted.requests) == before
-
-
 def test_each_seat_gets_its_lm_and_address(scripted: ScriptedServer, ten: Path) -> None:
     scripted.reply = lambda body: json.dumps({"answer": "B" if reasons(body) else "A"})
     with ScriptedServer() as judge:
@@ -323,22 +219,6 @@ def test_each_seat_gets_its_lm_and_address(scripted: ScriptedServer, ten: Path) 
         assert {body["model"] for body in scripted.bodies} == {"scripted"}
         assert [body["model"] for body in judge.bodies] == ["big"]
     assert "judge openai/big" in result.stderr
-
-
-def test_a_name_sets_all_its_numbered_seats(scripted: ScriptedServer, ten: Path) -> None:
-    words = ["--lm", "cot=openai/all", "--lm", "cot.1=openai/second", "--limit", "1"]
-    evaluate(scripted, ten, *words, program="ensemble:cot,cot,simple")
-    assert sorted(body["model"] for body in scripted.bodies) == ["all", "scripted", "second"]
-
-
-def test_lms_of_a_yaml_file_keep_their_seats(
-    scripted: ScriptedServer, ten: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "p.yaml").write_text(
-        "program: deliberation:intuitive,reasoner\nlms: {reasoner: openai/own}\n"
-    )
-    evaluate(scripted, ten, "--limit", "1", program="p.yaml")
-    assert sorted({body["model"] for body in scripted.bodies}) == ["own", "scripted"]
 
 
 def test_a_recorded_run_replays_to_the_same_rows(ten: Path, tmp_path: Path) -> None:
@@ -366,42 +246,6 @@ def test_a_recorded_run_replays_to_the_same_rows(ten: Path, tmp_path: Path) -> N
         refused = folkmoot("evaluate", SPEC, "--data", ten, *lm_option, *words)
         assert refused.exit_code == 2
         assert "answers as recorded" in refused.stderr
-
-
-def test_demonstrations_are_shown(scripted: ScriptedServer, ten: Path) -> None:
-    result = evaluate(
-        scripted, ten, "--train", "sample-choice", "--demos", "2", "--limit", "1", "--json"
-    )
-    messages = scripted.bodies[0]["messages"]
-    assert [message["role"] for message in messages].count("assistant") == 2
-    assert json.loads(result.stdout)["settings"]["demos"] == 2
-
-
-def test_weights_are_fitted_on_training_questions(
-    scripted: ScriptedServer, ten: Path, tmp_path: Path
-) -> None:
-    def reply(body: dict[str, Any]) -> str:
-        return json.dumps({"answer": "A" if reasons(body) else "B"})
-
-    scripted.reply = reply
-    train = tmp_path / "train.jsonl"
-    rows = [
-        question(number, id=f"t{number}", question=f"Which is it, {number}?")
-        for number in range(20)
-    ]
-    train.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    program = "ensemble:simple,cot:weighted"
-    result = evaluate(scripted, ten, "--train", train, "--json", program=program)
-    found = json.loads(result.stdout)
-    weights = found["training"]["weights"]
-    assert weights["cot"] > weights["simple"] == 0
-    assert found["training"]["usage"]["calls"] == 40
-    assert {row["answer"] for row in rows_of(Path(found["out"]))} == {"A"}
-    assert len(scripted.requests) == 60
-    evaluate(scripted, ten, "--train", train, "--json", program=program)
-    assert len(scripted.requests) == 60
-    shown = evaluate(scripted, ten, "--train", train, "--demos", "2", "--json", program=program)
-    assert json.loads(shown.stdout)["training"]["questions"] == 18
 
 
 def test_test_questions_among_the_training_questions_are_noticed(
@@ -435,26 +279,3 @@ def test_seats_are_told_from_names_that_hold_an_equals_sign() -> None:
     }
     bases = ["http://h:1/v1?a=b", "judge=https://h/v1?c=d"]
     assert by_seat(bases, "--api-base") == {"*": "http://h:1/v1?a=b", "judge": "https://h/v1?c=d"}
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [(0.44, "0.4 s"), (12.4, "12 s"), (200, "3 min 20 s"), (7500, "2 h 05 min")],
-)
-def test_durations(seconds: float, shown: str) -> None:
-    assert duration(seconds) == shown
-
-
-def test_an_unknown_price_is_not_nothing() -> None:
-    assert [money(None), money(0.0), money(0.01234)] == ["price unknown", "0 USD", "0.0123 USD"]
-
-
-def test_highlights_are_the_reports_figures_and_never_hide_the_scores() -> None:
-    rate = {"value": 0.5, "low": 0.4, "high": 0.6, "n": 10}
-    report = {
-        "tie_break": {"ran": rate, "by_role": {"deep": rate}},
-        "mean_rounds": 1.25,
-        "accuracy": 0.1,
-        "ids": ["a"],
-    }
-    assert highlights(report) == {"tie break": "ran 50.0% [40.0%, 60.0%]", "mean rounds": "1.25"}

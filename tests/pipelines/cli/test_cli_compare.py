@@ -19,14 +19,10 @@ from cli_helpers import (
     evaluate,
     folkmoot,
     isolate,
-    lm,
-    question,
     rows_of,
     ten_questions,
-    write,
 )
 
-from folkmoot.pipelines.comparison.matched import MATCHED
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 
@@ -101,12 +97,6 @@ def test_json_has_everything_and_nothing_else(two: tuple[str, str]) -> None:
     assert found["notes"] == []
 
 
-def test_quiet_is_the_verdict_alone(two: tuple[str, str]) -> None:
-    result = folkmoot("compare", *two, "-q")
-    assert result.stdout.startswith("2 agents + judge is ahead so far, undecided. ")
-    assert result.stdout.count("\n") == 1
-
-
 @pytest.mark.parametrize(
     ("rule", "codes"), [("worse", (0, 0)), ("undecided", (3, 3)), ("not-better", (3, 3))]
 )
@@ -117,55 +107,6 @@ def test_a_verdict_can_fail_a_build(
     assert tuple(result.exit_code for result in results) == codes
     assert "undecided" in results[0].stdout
     refused(folkmoot("compare", *two, "--fail-if", "wrose"), "did you mean 'worse'", scripted)
-
-
-def test_any_run_can_be_the_baseline(
-    two: tuple[str, str], scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    evaluate(scripted, tmp_path / "questions.jsonl", "--out", "runs/cot", program="single:cot")
-    words = ["compare", *two, "runs/cot", "--baseline", "2"]
-    result = folkmoot(*words)
-    assert "against 2 agents + judge" in result.stdout
-    other = "Beside 1 agent (simple): "  # of the other, and neither is the baseline
-    assert other not in result.stdout
-    assert other in folkmoot(*words, "--pairs").stdout
-    named = folkmoot("compare", *two, "runs/cot", "--names", "a,b,c", "--baseline", "c", "--json")
-    assert [run["name"] for run in json.loads(named.stdout)["runs"]] == ["c", "a", "b"]
-    (tmp_path / "runs" / "talk").rename(tmp_path / "1")
-    words = ["compare", "runs/one", "1", "--names", "one,talk", "--json", "--baseline"]
-    refused(folkmoot(*words, "1"), "a folder and another run's place", scripted)
-    assert json.loads(folkmoot(*words, "./1").stdout)["runs"][0]["name"] == "talk"
-
-
-def test_failed_questions_are_called_so(scripted: ScriptedServer, tmp_path: Path) -> None:
-    ten = ten_questions(tmp_path)
-    assert evaluate(scripted, ten, "--out", "runs/one").exit_code == 0
-    scripted.reply = lambda body: (400, {}, {"error": {"message": "too hot"}})
-    assert evaluate(scripted, ten, "--out", "runs/cot", program="single:cot").exit_code == 1
-    shown = folkmoot("compare", "runs/one", "runs/cot", "--show", 5).stdout
-    assert "1 agent (cot): failed (" in shown
-    assert "too hot" in shown
-    assert "no readable answer" not in shown
-    assert "Note: 10 of the 10 questions of 1 agent (cot) failed and count as wrong" in shown
-    reason = "1 agent (cot) failed on 10 of 10 questions"
-    assert f"No verdict on 1 agent (cot) and 1 agent (simple): {reason}" in shown
-    assert re.search(r"1 agent \(cot\) .* no verdict", shown)
-
-
-def test_what_an_lm_said_can_do_nothing_to_the_terminal(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    rows = [
-        question(number, choices=None, answer="x\x1b[31m[bold]y", kind="span")
-        for number in range(2)
-    ]
-    spans = write(tmp_path / "spans.jsonl", *rows)
-    evaluate(scripted, spans, "--out", "a")
-    scripted.reply = lambda _: json.dumps({"answer": "x\x1b[31m[bold]y"})
-    evaluate(scripted, spans, "--out", "b")
-    shown = folkmoot("compare", "a", "b", "--show", 2).stdout
-    assert "[bold]" in shown
-    assert "\x1b" not in shown
 
 
 # The budget-matched baseline
@@ -188,59 +129,6 @@ def test_match_budget_runs_self_consistency_and_measures_against_it(
     again = folkmoot(*words, "--json", "--baseline", "1")
     assert len(scripted.bodies) == asked
     assert json.loads(again.stdout)["runs"][0]["name"] == "1 agent"
-
-
-def test_one_run_is_enough_with_its_own_baseline(
-    two: tuple[str, str], scripted: ScriptedServer
-) -> None:
-    result = folkmoot("compare", two[1], "--match-budget", *lm(scripted), "--out", "base", "-q")
-    assert result.stdout.count("\n") == 1
-    assert "1 agent, same budget" in result.stdout
-    assert result.stderr == ""
-    assert (Path("base") / "pilot" / "results.jsonl").exists()
-    elsewhere, unseen = (
-        json.loads(folkmoot("compare", *two, *more, "--json").stdout) for more in (["base"], [])
-    )
-    assert [len(found["runs"]) for found in (elsewhere, unseen)] == [3, 2]
-
-
-def test_the_questions_are_read_again_as_they_were(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    rows = [{"key": f"q{n}", "text": f"What holds soup {n}?", "gold": "yes"} for n in range(6)]
-    write(tmp_path / "odd.jsonl", *rows)
-    columns = ["--columns", "id=key", "--columns", "question=text", "--columns", "answer=gold"]
-    done = evaluate(
-        *(
-            scripted,
-            "odd.jsonl",
-            *columns,
-            "--kind",
-            "boolean",
-            "--limit",
-            4,
-            "--seed",
-            3,
-            "--out",
-            "run",
-        ),
-        program=SPEC,
-    )
-    assert done.exit_code == 0, done.stderr
-    result = folkmoot("compare", "run", "--match-budget", "--api-base", scripted.url, "--json")
-    assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout)["questions"] == 4
-
-
-def test_questions_that_changed_are_refused_and_can_be_given(
-    two: tuple[str, str], scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    old = (tmp_path / "questions.jsonl").rename(tmp_path / "old.jsonl")
-    words = ["compare", two[1], "--match-budget", "--api-base", scripted.url, "-q"]
-    refused(folkmoot(*words), "cannot be read again", scripted)
-    write(tmp_path / "questions.jsonl", *(question(number) for number in range(3)))
-    refused(folkmoot(*words), "no longer gives the questions", scripted)
-    assert folkmoot(*words, "--data", old).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -318,35 +206,3 @@ def refused(result: Any, told: str, scripted: ScriptedServer, before: int | None
     assert told in result.stderr
     assert result.stderr.count("\n") == 1
     assert before is None or len(scripted.bodies) == before
-
-
-@pytest.mark.nightly
-def test_each_lm_of_a_team_is_run_alone_and_the_best_is_the_baseline(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    ten_questions(tmp_path)
-    done = evaluate(
-        *(scripted, "questions.jsonl", "--lm", "judge=openai/strong", "--out", "team"), program=SPEC
-    )
-    assert done.exit_code == 0, done.stderr
-    words = ["compare", "team", "--api-base", scripted.url, "--match-budget"]
-    result = folkmoot(*words, "--exact")
-    assert result.exit_code == 0, result.stderr
-    told = {*re.findall(r"openai/\w+", result.stderr)}
-    assert sorted(told) == ["openai/scripted", "openai/strong"]
-    assert re.search(r"It is the most often right of openai/.* and openai/.*, each", result.stdout)
-    assert "differ in LM" not in result.stdout
-    assert "Take " in result.stdout
-    asked = len(scripted.bodies)
-    found = json.loads(folkmoot("compare", "team", "--json", "--match-budget", *words[2:4]).stdout)
-    assert len(scripted.bodies) == asked
-    assert found["recommendation"]["run"] in (MATCHED, "2 agents + judge")
-    assert found["pairs"][0]["outcome"] in ("a", "b", "undecided")
-    one = folkmoot("compare", "team", "team", "--names", "one,two", "--json")  # found, and used
-    assert [run["name"] for run in json.loads(one.stdout)["runs"]] == ["one", "two", MATCHED]
-
-
-def test_clusters_are_asked_for_by_field(two: tuple[str, str], scripted: ScriptedServer) -> None:
-    refused(
-        folkmoot("compare", *two, "--cluster", "topic"), "have no 'topic' in their meta", scripted
-    )

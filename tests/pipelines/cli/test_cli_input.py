@@ -112,14 +112,17 @@ def test_unreadable_data_is_refused(
         (["single:cot", "  "], "blank"),
         (
             ["single:cot", "What?", "--choice", "one"],
-            "--choice is given once: give it 2 to 26 times, or not",
+            "--choice is given 1 time: give it 2 to 26 times, or not",
         ),
         (
             ["single:cot", "What?", *["--choice", "one"] * 27],
             "--choice is given 27 times: give it 2 to 26",
         ),
-        (["single:cot", "What?", "--choice", "A=x", "--choice", "y"], "'y' has no label"),
-        (["single:cot", "What?", "--choice", "A=x", "--choice", "A=y"], "'A' twice"),
+        (
+            ["single:cot", "What?", "--choice", "A=x", "--choice", "y"],
+            "without a label, or a label twice",
+        ),
+        (["single:cot", "What?", "--choice", "A=x", "--choice", "A=y"], "or a label twice"),
         (["single:cot", "What?", "--kind", "choice"], "no choices"),
         (["single:cot", "What?", "--context", "long " * 10_000], "context of 50,000 characters"),
         (["single:wizardry", "What?"], "no strategy 'wizardry'"),

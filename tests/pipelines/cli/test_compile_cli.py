@@ -86,66 +86,6 @@ def test_a_plan_first_and_figures_after(scripted: Any, files: list[str]) -> None
     assert quiet.stderr == ""
 
 
-def test_a_dry_run_asks_nothing(scripted: Any, files: list[str]) -> None:
-    done = run(scripted, *files, "--optimizer", "mipro", "--out", "out", "--dry-run", "--json")
-    assert done.exit_code == 0
-    plan = json.loads(done.stdout)["plan"]
-    assert (
-        plan["calls"][0]
-        == 18
-        <= plan["calls"][1]
-        == plan["comparison_calls"] + plan["optimizer_calls"]
-    )
-    assert not scripted.bodies
-    assert not Path("out").exists()
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "labeled_few_shot",
-        "bootstrap",
-        "bootstrap_rs",
-        "knn",
-        "copro",
-        "mipro",
-        "simba",
-        "gepa",
-        "infer_rules",
-        "better_together",
-    ],
-)
-def test_no_optimizer_takes_more_calls_than_planned(
-    scripted: Any, files: list[str], name: str
-) -> None:
-    scripted.reply = of_instructions(varied=True)
-    words = [*files, "--optimizer", name, "--out", "out", "--json"]
-    plan = json.loads(run(scripted, *words, "--dry-run").stdout)["plan"]
-    found = json.loads(run(scripted, *words).stdout)
-    assert found["calls_made"] <= plan["calls"][1]
-
-
-def test_a_spent_budget_ends_with_the_best_so_far_and_0(scripted: Any, files: list[str]) -> None:
-    scripted.reply = of_instructions()
-    done = run(
-        scripted, *files, "--optimizer", "gepa", "--out", "out", "--budget", "30 calls", "--json"
-    )
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["stopped"].startswith("budget 30 calls spent")
-    assert len(scripted.bodies) <= 30
-
-
-def test_a_tiny_budget_shows_how_little_was_answered(scripted: Any, files: list[str]) -> None:
-    scripted.reply = of_instructions(share=100)
-    done = run(scripted, *files, "--optimizer", "copro", "--out", "out", "--budget", "3 calls")
-    assert done.exit_code == 0
-    assert "verdict: nothing could be tried" in done.stdout
-    assert re.search(r"held out, before: 100\.0% \[.*\], n = 1 of 9\n", done.stdout)
-    assert "after" not in done.stdout
-    assert "candidates: 1, the given program among them" in done.stdout
-    assert "what is kept back to ask the result the held-out questions" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -165,17 +105,6 @@ def test_bad_input_is_one_line_and_2(
     assert said in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert not scripted.bodies
-
-
-@pytest.mark.parametrize("missing", ["--train", "--validation", "--out"])
-def test_what_is_missing_is_named(scripted: Any, files: list[str], missing: str) -> None:
-    given = {"--train": "t.jsonl", "--validation": "v.jsonl", "--out": "out"}
-    words = [
-        word for option, value in given.items() if option != missing for word in (option, value)
-    ]
-    done = run(scripted, *words)
-    assert done.exit_code == 2
-    assert f"{missing} is missing" in done.stderr
 
 
 @pytest.mark.nightly

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sqlite3
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ from folkmoot.pipelines.cli.app import app
 from folkmoot.pipelines.cli.doctor import Check, examine
 from folkmoot.pipelines.cli.options import DoctorRequest
 from folkmoot.pipelines.testing.server import ScriptedServer
-from folkmoot.pipelines.tracking.waiting import note_pushed
+from folkmoot.pipelines.tracking.cursor import note_pushed
 
 KEY = "sk-canary-3e7d55a0"
 
@@ -51,16 +51,7 @@ def test_a_machine_in_order_has_no_failure_and_nothing_is_left_behind(
 ) -> None:
     found = checks()
     assert [check for check in found.values() if check.status == "fail"] == []
-    assert {
-        "packages",
-        "data",
-        "cache",
-        "folder",
-        "disk",
-        "MLflow store",
-        "keys",
-        "port",
-    } <= found.keys()
+    assert {"packages", "data", "cache", "folder", "MLflow store", "keys"} <= found.keys()
     assert found["LM answers"].said.startswith("openai/scripted answered in")
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
 
@@ -71,18 +62,16 @@ def test_every_trouble_has_a_fix(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path))
-    monkeypatch.setenv("FOLKMOOT_THREADS", "1000")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/file/mlflow.db")
     monkeypatch.setenv("OTHER_API_KEY", f" {KEY}")
     monkeypatch.setattr(cli_doctor, "find_spec", lambda name: None)
-    monkeypatch.setattr(cli_doctor, "fetched", lambda name: False)
     usage = cli_doctor.shutil.disk_usage(tmp_path)
     size = {"warn": 1e9, "fail": 1e8}[status]
     monkeypatch.setattr(cli_doctor.shutil, "disk_usage", lambda place: usage._replace(free=size))
     found = checks()
-    for name in ("data", "settings", "keys", "embedding models", "embedded LM"):
+    for name in ("data", "keys", "embedded LM"):
         assert found[name].status == "warn"
-    assert found["disk"].status == status
+    assert found["folder"].status == status
     assert found["MLflow store"].status == "fail"
     assert all(check.fix for check in found.values() if check.status != "ok")
     assert KEY not in str(found)
@@ -91,32 +80,16 @@ def test_every_trouble_has_a_fix(
 def test_a_package_of_the_wrong_version_is_named(
     checks: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def version(name: str) -> str:
-        if name == "dspy":
-            return "2.0"
-        if name == "optuna":
-            raise metadata.PackageNotFoundError(name)
-        return metadata.version(name)
+    def found_of(name: str) -> list[Any]:
+        versions = {"dspy": "2.0", "optuna": None}
+        version = versions.get(name, metadata.version(name))
+        return [] if version is None else [SimpleNamespace(version=version)]
 
-    monkeypatch.setattr(cli_doctor, "version", version)
+    monkeypatch.setattr(cli_doctor, "distributions", found_of)
     found = checks()["packages"]
     assert (found.status, found.fix) == ("fail", "pip install --upgrade folkmoot")
-    assert "dspy 2.0 is not" in found.said
-    assert "optuna is missing" in found.said
-
-
-def test_a_port_that_is_taken_is_told(checks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        monkeypatch.setattr(cli_doctor, "UI_PORT", taken.getsockname()[1])
-        found = checks()["port"]
-    assert found.status == "warn"
-    assert f"--port {taken_port(found.said) + 1}" in str(found.fix)
-
-
-def taken_port(said: str) -> int:
-    return int("".join(letter for letter in said if letter.isdigit()))
+    assert "dspy is 2.0, not " in found.said
+    assert "optuna is missing, not " in found.said
 
 
 def test_a_store_is_counted_and_must_be_writable(
@@ -126,7 +99,7 @@ def test_a_store_is_counted_and_must_be_writable(
         database.execute("create table runs (id)")
         database.execute("insert into runs values (1)")
     database.close()
-    assert "holds 1 runs" in checks()["MLflow store"].said
+    assert "holds 1 run" in checks()["MLflow store"].said
     monkeypatch.setattr(cli_doctor.os, "access", lambda place, mode: False)
     found = checks()["MLflow store"]
     assert (found.status, "cannot be written" in found.said) == ("fail", True)
@@ -142,8 +115,8 @@ def test_runs_that_wait_to_be_sent_are_told(checks: Any, tmp_path: Path) -> None
 def test_a_check_that_breaks_stops_no_other(checks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli_doctor, "load", lambda *_, **__: 1 / 0)
     found = checks()
-    assert found["sample set"].status == "fail"
-    assert "ZeroDivisionError" in found["sample set"].said
+    assert found["data"].status == "fail"
+    assert "ZeroDivisionError" in found["data"].said
     assert found["keys"].status == "ok"
 
 

@@ -65,11 +65,6 @@ def test_datasets_shows_harmless_file_names(
     check_harmless(folkmoot("datasets"), "x]0;ownedy")
 
 
-def test_a_plan_shows_harmless_file_names(scripted: ScriptedServer, tmp_path: Path) -> None:
-    source = write(tmp_path / "x\x1b]0;owned\x07y.jsonl", question(1))
-    check_harmless(evaluate(scripted, source, "--dry-run"), "x]0;ownedy")
-
-
 @pytest.mark.parametrize("words", [[], ["-q"]])
 def test_comparing_foreign_runs_shows_harmless_names(
     scripted: ScriptedServer, tmp_path: Path, words: list[str]
@@ -81,14 +76,3 @@ def test_comparing_foreign_runs_shows_harmless_names(
         run["settings"]["run_name"] = f"{name} {HOSTILE}"
         (tmp_path / name / "run.json").write_text(json.dumps(run))
     check_harmless(folkmoot("compare", "one", "two", *words), "one a]0;ownedb")
-
-
-def test_the_traceback_of_debug_is_harmless(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: Any) -> None:
-        raise RuntimeError(HOSTILE)
-
-    source = write(tmp_path / "questions.jsonl", question(1))
-    monkeypatch.setattr("folkmoot.pipelines.evaluation.plan.check_metric", broken)
-    check_harmless(evaluate(scripted, source, "--debug"), "Traceback")

@@ -53,36 +53,6 @@ def test_json_has_calls_scores_and_the_winners_settings(scripted: ScriptedServer
     assert found["calls"]["made"] + 16 * 2 * 2 == len(scripted.requests)
 
 
-def test_without_a_price_tokens_take_the_place_of_cost(scripted: ScriptedServer) -> None:
-    scripted.reply = scripted_by(critic_first)
-    done = folkmoot(*words(scripted, "--json", "--objective", "accuracy,cost"))
-    assert done.exit_code == 0, done.stderr
-    assert done.stderr.count("tokens are the objective in place of cost") == 1
-    assert "--price" in done.stderr
-    found = json.loads(done.stdout)
-    assert found["objectives"] == ["accuracy", "tokens"]
-    assert all(entry["scores"]["tokens"]["value"] > 0 for entry in found["front"])
-    assert found["calls_made"] == found["paid"]["calls"] == len(scripted.requests)
-    assert found["calls_saved"] == found["calls"]["saved"]
-
-
-def test_a_validation_run_names_its_own_questions(scripted: ScriptedServer, tmp_path: Path) -> None:
-    for name in ("train", "validation"):
-        rows = [json.loads(line) for line in Path(f"{name}.jsonl").read_text().splitlines()]
-        renamed = [
-            {**{k: v for k, v in row.items() if k != "question"}, "asked": row["question"]}
-            for row in rows
-        ]
-        write(tmp_path / f"{name}.jsonl", *renamed)
-    scripted.reply = scripted_by(critic_first)
-    done = folkmoot(*words(scripted, "--columns", "question=asked", "--validation-limit", 8))
-    assert done.exit_code == 0, done.stderr
-    settings = json.loads(Path("out/validation/winner/run.json").read_text())["settings"]
-    assert (settings["data"], settings["limit"]) == ("validation.jsonl", 8)
-    matched = folkmoot("compare", "out/validation/winner", "--match-budget", *lm(scripted))
-    assert matched.exit_code == 0, matched.stderr
-
-
 def test_the_result_in_words_and_the_same_command_again(scripted: ScriptedServer) -> None:
     scripted.reply = scripted_by(critic_first)
     done = folkmoot(*words(scripted, "--objective", "accuracy,calls"))
@@ -134,16 +104,6 @@ def test_wrong_input_is_one_line_and_costs_nothing(
     assert not scripted.requests
 
 
-def test_a_spent_budget_gives_the_best_so_far(scripted: ScriptedServer) -> None:
-    scripted.reply = scripted_by(critic_first)
-    done = folkmoot(*words(scripted, "--budget", "70 calls", "--json", "--sampler", "grid"))
-    assert done.exit_code == 0
-    found = json.loads(done.stdout)
-    assert "budget" in found["stopped"]
-    assert found["best"]["setting"]["roles"]
-    assert len(scripted.requests) <= 70
-
-
 def test_a_study_whose_calls_all_fail_says_why_and_does_not_exit_with_0(
     scripted: ScriptedServer,
 ) -> None:
@@ -155,12 +115,6 @@ def test_a_study_whose_calls_all_fail_says_why_and_does_not_exit_with_0(
     for said in (found["verdict"], done.stderr):
         assert "no trial has finished: in 2 of 2, every question failed: " in said
         assert "no such model here" in said
-
-
-def test_a_folder_that_cannot_be_written_is_named(scripted: ScriptedServer) -> None:
-    done = folkmoot(*words(scripted, out="/dev/null/out"))
-    assert done.exit_code == 2
-    assert "/dev/null/out cannot be written" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.nightly

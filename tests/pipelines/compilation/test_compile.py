@@ -5,6 +5,7 @@ protocol.
 from __future__ import annotations
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from folkmoot.optimizers.prompts.student import in_order
 from folkmoot.signatures.strategies import Simple
 
 WRITERS = ["copro", "mipro", "gepa", "infer_rules", "better_together"]
-SHOWERS = ["labeled_few_shot", "bootstrap", "bootstrap_rs", "knn"]
+SHOWERS = ["labeled_few_shot", "bootstrap", "bootstrap_rs", "knn", "bootstrap_optuna"]
 NAMES = [
     "labeled_few_shot",
     "bootstrap",
@@ -45,6 +46,7 @@ NAMES = [
     "gepa",
     "infer_rules",
     "better_together",
+    "bootstrap_optuna",
 ]
 
 
@@ -279,21 +281,21 @@ def fm_lm(server: Any) -> Any:
 
 
 def test_all_names_and_presets_are_there() -> None:
-    assert sorted(OPTIMIZERS) == sorted(NAMES)
+    assert sorted(OPTIMIZERS) == sorted([*NAMES, "reanchor"])
     for one in OPTIMIZERS.values():
         assert tuple(one.presets) == PRESETS
         sizes = [tuple(one.presets[preset].values()) for preset in PRESETS]
         assert all(
             small <= large for a, b in pairwise(sizes) for small, large in zip(a, b, strict=True)
         )
-        assert sizes[0] != sizes[2]
+        assert sizes[0] != sizes[2] or one.name == "reanchor"
 
 
 # Teachers
 # ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["bootstrap", "bootstrap_rs", "knn"])
+@pytest.mark.parametrize("name", ["bootstrap", "bootstrap_rs", "bootstrap_optuna", "knn"])
 @pytest.mark.parametrize("form", ["lm", "program"])
 def test_a_teacher_writes_the_demonstrations(scripted: Any, name: str, form: str) -> None:
     scripted.reply = lambda body: answering(body, body["model"] == "teacher")
@@ -312,6 +314,7 @@ def test_a_teacher_writes_the_demonstrations(scripted: Any, name: str, form: str
     [
         ("copro", "lm", "copro takes no teacher"),
         ("bootstrap", fm.SingleAgent("cot"), "other agents or instructions"),
+        ("reanchor", None, "fits the thresholds of decision outputs"),
     ],
 )
 def test_a_teacher_that_does_not_fit_is_refused(
@@ -321,6 +324,38 @@ def test_a_teacher_that_does_not_fit_is_refused(
     with pytest.raises(fm.UserError, match=said):
         compiled(scripted.url, optimizer=name, teacher=given)
     assert not scripted.bodies
+
+
+class Even(dspy.Signature):  # type: ignore[misc]
+    """Decide whether it is so."""
+
+    question: str = dspy.InputField()
+    answer: bool = dspy.OutputField(desc="whether the number is even")
+
+
+def test_reanchor_fits_a_threshold_that_is_saved(scripted: Any, tmp_path: Path) -> None:
+    def reply(body: dict[str, Any]) -> str:
+        number = int(re.findall(r"Is (\d+) even", body["messages"][-1]["content"])[-1])
+        evidence = json.dumps({"noul": 0.6 if number % 2 else 0.9})
+        asked = evidence if "noul" in str(body["messages"]) else "True"
+        return f"[[ ## answer ## ]]\n{asked}\n\n[[ ## completed ## ]]"
+
+    scripted.reply = reply
+    even = [
+        fm.Question(
+            id=f"q{i}", question=f"Is {i} even?", answer=("yes", "no")[i % 2], kind="boolean"
+        )
+        for i in range(24)
+    ]
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+    found = fm.compile(
+        dspy.Predict(Even), even, lm=lm, optimizer="reanchor", out=tmp_path, tracking=False
+    )
+    assert 0.6 < found.fields["answer"]["threshold"] <= 0.9
+    assert found.compilation.winner == "compiled"
+    assert len(scripted.bodies) == 2 * 24  # each question with and without probabilities
+    saved = json.loads((tmp_path / "program" / "state.json").read_text())
+    assert saved["fields"] == found.fields
 
 
 # Budgets

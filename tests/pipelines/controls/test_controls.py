@@ -14,6 +14,7 @@ from typing import Any
 import dspy
 import pytest
 from cli_helpers import child, evaluate, folkmoot, isolate
+from scripted_lm import scripted_lm
 
 import folkmoot as fm
 from folkmoot.modules.agents.exchange import Hear
@@ -22,7 +23,6 @@ from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.protocols.program import prediction_of
 from folkmoot.optimizers.statistics.controls import PARTS, expected_vote, gain_part, half_width
 from folkmoot.pipelines.testing.replies import filled, text_of
-from folkmoot.pipelines.testing.scripted_lm import scripted_lm
 from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
 from folkmoot.signatures.roles import Intuitive, Reasoner
 

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.reading.question import Question
-from folkmoot.pipelines.base.settings import settings
 from folkmoot.pipelines.data import catalogue
 from folkmoot.pipelines.data.load import (
     check_labelled,
@@ -123,33 +122,7 @@ def test_saved_datasets_folder(tmp_path: Path) -> None:
     assert "a, b" in refusal(tmp_path / "two", split="c")
 
 
-def test_class_numbers_of_a_saved_dataset_are_read_as_their_names(tmp_path: Path) -> None:
-    features = datasets.Features(
-        id=datasets.Value("int64"),
-        question=datasets.Value("string"),
-        label=datasets.ClassLabel(names=["no", "yes"]),
-    )
-    rows = {"id": [5, 6], "question": ["A?", "B?"], "label": [1, 0]}
-    datasets.Dataset.from_dict(rows, features=features).save_to_disk(tmp_path / "set")
-    assert [(q.id, q.answer, q.kind) for q in load(tmp_path / "set")] == [
-        ("5", "yes", "boolean"),
-        ("6", "no", "boolean"),
-    ]
-
-
 # Columns
-
-
-def test_a_column_that_was_not_chosen_is_kept_in_meta(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "data.jsonl",
-        [{"id": "1", "question": "A?", "answer": "no", "label": "yes", "topic": "t"}],
-    )
-    assert load(path)[0].answer == "no"
-    assert load(path)[0].meta == {"label": "yes", "topic": "t"}
-    chosen = load(path, columns={"answer": "label"})[0]
-    assert chosen.answer == "yes"
-    assert chosen.meta == {"answer": "no", "topic": "t"}
 
 
 @pytest.mark.parametrize(
@@ -306,17 +279,6 @@ def test_options_in_columns_of_any_name_are_asked_for_and_named(tmp_path: Path) 
     assert {question.kind for question in load(path, kind="span")} == {"span"}
 
 
-def test_what_several_people_answered_are_no_options(tmp_path: Path) -> None:
-    path = tmp_path / "data.csv"
-    path.write_text("question,anna,bo,cy,answer\nGood?,fine,fine,bad,fine\nNew?,no,odd,odd,odd\n")
-    assert [question.kind for question in load(path)] == ["span", "span"]
-
-
-@pytest.mark.parametrize("limit", [0, -1, True])
-def test_bad_limits(tmp_path: Path, limit: int) -> None:
-    assert "limit" in refusal(write(tmp_path / "data.jsonl", ROWS), limit=limit)
-
-
 def test_unlabelled_questions_load_but_cannot_be_scored(tmp_path: Path) -> None:
     blank = [{"id": str(n), "question": "A?"} for n in (1, 2)]
     path = write(tmp_path / "data.jsonl", [*simple(1), *blank])
@@ -338,22 +300,6 @@ def test_unlabelled_questions_load_but_cannot_be_scored(tmp_path: Path) -> None:
 
 
 # Names
-
-
-@pytest.mark.parametrize(
-    ("name", "canonical"),
-    [
-        ("commonsense_qa", "commonsenseqa"),
-        ("ARC-Challenge", "arc-challenge"),
-        ("derek-thomas/ScienceQA", "scienceqa"),
-        ("boolq_open", "boolq-open"),
-        ("sample_choice", "sample-choice"),
-    ],
-)
-def test_names_are_found_under_their_aliases(name: str, canonical: str) -> None:
-    spec = catalogue.find(name)
-    assert spec is not None
-    assert spec.name == canonical
 
 
 def test_unknown_names_and_splits_are_refused_with_help(tmp_path: Path) -> None:
@@ -393,16 +339,6 @@ def test_the_kind_belongs_to_the_data_set(tmp_path: Path) -> None:
     ]
 
 
-def test_evidence_ids_are_kept_from_agents(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "hotpotqa-validation-context.jsonl",
-        simple(1, context=["hp-1", "hp-2"], meta={"type": "b"}),
-    )
-    for question in (*load("hotpotqa-context", data_dir=tmp_path), *load(path)):
-        assert question.context is None
-        assert question.meta == {"type": "b", "context_ids": ["hp-1", "hp-2"]}
-
-
 def test_boolq_closed_and_open_book(tmp_path: Path) -> None:
     path = write(tmp_path / "boolq-validation.jsonl", simple(1, context="The passage."))
     closed = load("boolq", data_dir=tmp_path)[0]
@@ -426,13 +362,6 @@ def test_a_users_own_set_in_the_data_folder(tmp_path: Path) -> None:
 # The hub: its schemas, without a network
 
 HUB: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any]]] = {
-    "commonsenseqa": (
-        "data/validation-00000-of-00001.parquet",
-        [{"id": "c1", "question": "Where?", "question_concept": "door",
-          "choices": {"label": ["A", "B"], "text": ["bank", "mall"]}, "answerKey": "B"}],
-        {"id": "c1", "answer": "B", "choices": {"A": "bank", "B": "mall"},
-         "meta": {"question_concept": "door"}},
-    ),
     "arc-challenge": (
         "ARC-Challenge/test-00000-of-00001.parquet",
         [{"id": "a1", "question": "Which?", "answerKey": "2",
@@ -445,11 +374,6 @@ HUB: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any]]] = {
         [{"question": "How many?", "answer": "4 * 300 = <<4*300=1200>>1200\n#### 1,200"}],
         {"id": "gsm8k-test-0000", "answer": "1200", "kind": "number",
          "meta": {"answer_raw": "1,200", "solution": "4 * 300 = <<4*300=1200>>1200"}},
-    ),
-    "gsm1k": (
-        "data/test-00000-of-00001.parquet",
-        [{"question": "How many?", "answer": "7"}],
-        {"id": "gsm1k-test-0000", "answer": "7", "kind": "number"},
     ),
     "hotpotqa": (
         "distractor/validation-00000-of-00001.parquet",
@@ -473,12 +397,6 @@ HUB: dict[str, tuple[str, list[dict[str, Any]], dict[str, Any]]] = {
          "meta": {"subject": "natural science", "topic": "t", "category": "c", "skill": "k",
          "grade": 11,
                   "hint": "Look."}},
-    ),
-    "boolq-open": (
-        "data/validation-00000-of-00001.parquet",
-        [{"question": "is it so", "answer": False, "passage": "No."}],
-        {"id": "boolq-dev-0000", "question": "is it so?", "answer": "no", "kind": "boolean",
-         "context": "No."},
     ),
 }  # fmt: skip
 
@@ -530,20 +448,6 @@ def test_com2sense_rows_from_its_authors(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(datasets, "load_dataset", load_dataset)
     (question,) = load("com2sense")
     assert (question.question, question.answer, question.kind) == ("It is so.", "False", "boolean")
-
-
-def test_listing_sees_what_is_in_the_hub_cache(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spec = catalogue.find("gsm8k")
-    assert spec is not None
-    assert spec.hub is not None
-    folder = tmp_path / "datasets--openai--gsm8k" / "snapshots" / spec.hub.revision / "main"
-    folder.mkdir(parents=True)
-    (folder / "test-00000-of-00001.parquet").touch()
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    info = next(info for info in list_datasets() if info.name == "gsm8k")
-    assert info.here == {"test": "hub cache"}
 
 
 def test_no_network_is_one_sentence_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -668,9 +572,6 @@ def test_overlap_tells_equal_options_from_other_ones() -> None:
     assert check_overlap(train, test[2:]) is None
 
 
-# Settings
-
-
 # What ships, and the real data sets
 
 
@@ -736,54 +637,3 @@ def test_real_data(name: str, split: str, rows: int, kind: str) -> None:
         assert all(question.meta["context_ids"] for question in questions)
     if name == "scienceqa":
         assert all(question.meta["subject"] for question in questions)
-
-
-def test_a_random_sample_takes_partners_along(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = [
-        {
-            "id": f"q{i}",
-            "question": f"Statement {i}.",
-            "answer": "True",
-            "meta": {"pair_id": f"q{(i + 20) % 40}"},
-        }
-        for i in range(40)
-    ]
-    (tmp_path / "com2sense-validation.jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in rows)
-    )
-    monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path))
-    samples = {limit: [q.id for q in load("com2sense", limit=limit, seed=3)] for limit in (7, 12)}
-    assert {
-        name for name in samples[12] if f"q{(int(name[1:]) + 20) % 40}" not in samples[12]
-    } == set()
-    assert len(samples[12]) == 12
-    assert len(samples[7]) == 7
-    assert set(samples[7]) < set(samples[12])
-    assert [q.id for q in load("com2sense", limit=5)] == ["q0", "q1", "q2", "q3", "q4"]
-    taken = recorded(load("com2sense", limit=12, seed=3), "com2sense", None, 12, 3)
-    assert taken["sampling"] == "random, partners together"
-
-
-def test_settings_are_read_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert settings().data is None
-    monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert settings().data == tmp_path
-    assert settings().cache == tmp_path / "xdg" / "folkmoot"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert settings().cache == tmp_path / ".cache" / "folkmoot"
-    monkeypatch.setenv("FOLKMOOT_CACHE", "~/mine")
-    assert settings().cache == tmp_path / "mine"
-    monkeypatch.setenv("FOLKMOOT_DATA", "")
-    assert settings().data is None
-
-
-def test_bad_settings_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path / "absent"))
-    assert refusal("gsm8k").startswith("FOLKMOOT_DATA is ")
-    monkeypatch.setenv("FOLKMOOT_THREADS", "many")
-    with pytest.raises(UserError, match="FOLKMOOT_THREADS is 'many'"):
-        settings()

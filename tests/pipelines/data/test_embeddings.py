@@ -91,12 +91,6 @@ def test_what_the_hub_has_is_downloaded(
     assert (Model.loaded, hub) == ([("me/own", False)], ["me/own"])
 
 
-def test_a_damaged_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "model").mkdir()
-    with pytest.raises(UserError, match="cannot be loaded"):
-        Embedder(str(tmp_path / "model"), cache=tmp_path / "cache")(["x"])
-
-
 def test_a_vector_is_computed_once_on_a_machine(
     hub: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,110 +4,49 @@ systems.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import folkmoot as fm
-from folkmoot.modules.environment import CorpusEnvironment
 from folkmoot.modules.reading.answers import em_f1
 
 # Scores
-# --------------------------------------------------------------------------------------------------
 
 # Prediction, gold, EM, F1; worked out by hand from the rules of the official script.
 PAIRS: list[tuple[str, str, float, float]] = [
     # The same but for what normalisation takes away.
     ("Nile", "Nile", 1, 1),
-    ("nile", "NILE", 1, 1),
     ("The Nile", "Nile", 1, 1),
-    ("a Nile", "an Nile", 1, 1),
-    ("Nile.", "Nile", 1, 1),
-    (" Nile \n", "Nile", 1, 1),
     ("New   York\tCity", "new york city", 1, 1),
-    ('"Creature Comforts"', "Creature Comforts", 1, 1),
     ("Jonny Craig", 'Jonny" Craig', 1, 1),
-    ("(2004)", "2004", 1, 1),
-    ("U.S.", "US", 1, 1),
-    ("Washington, D.C.", "Washington DC", 1, 1),
-    ("rock 'n' roll", "rock n roll", 1, 1),
     ("the a an The", "a", 1, 0),  # nothing is left of either: equal, and no token shared
-    ("", "", 1, 0),
-    ("...", "", 1, 0),
-    ("the", "!", 1, 0),
     # Punctuation joins what it stood between.
     ("twenty-one", "twenty one", 0, 0),
     ("twenty-one", "twentyone", 1, 1),
     ("AC/DC", "ACDC", 1, 1),
-    ("1,000", "1000", 1, 1),
-    ("3.14", "314", 1, 1),
-    ("it's", "its", 1, 1),
     ("snake_case", "snakecase", 1, 1),
-    ("a-ha", "aha", 1, 1),
-    ("a ha", "aha", 0, 0),
     # Articles are whole words only, and go after the punctuation.
     ("another", "other", 0, 0),
-    ("theatre", "atre", 0, 0),
-    ("The The", "", 1, 0),
-    ("t.h.e. band", "band", 1, 1),
     ("A.", "", 1, 0),
-    ("vitamin A", "vitamin", 1, 1),
-    ("Anna the Great", "Anna Great", 1, 1),
     # Partial overlap.
-    ("New York", "New York City", 0, 0.8),
     ("New York City", "New York", 0, 0.8),
     ("German culture", "German", 0, 2 / 3),
-    ("river Nile", "Nile", 0, 2 / 3),
-    ("the Nile in Africa", "Nile", 0, 0.5),
-    ("Sam Boyd Stadium in Whitney, Nevada", "Sam Boyd Stadium", 0, 2 / 3),
     ("Read It and Weep", '"Read It and Weep" (2006)', 0, 8 / 9),
-    ("Cannes Film Festival", "69th Cannes Film Festival", 0, 6 / 7),
-    ("Paris", "London", 0, 0),
-    ("", "Nile", 0, 0),
     ("Nile", "", 0, 0),
-    ("York New", "New York", 0, 1),  # the order of words counts for EM alone
     # Repeated words count as often as both have them.
-    ("New New York", "New York", 0, 0.8),
-    ("New York", "New New York", 0, 0.8),
     ("Duran Duran", "Duran", 0, 2 / 3),
-    ("Duran Duran", "Duran Duran", 1, 1),
-    ("b b b", "b c", 0, 0.4),
     # Numbers.
-    ("2004", "2004.", 1, 1),
-    ("2004", "in 2004", 0, 2 / 3),
     ("7", "seven", 0, 0),
-    ("007", "7", 0, 0),
-    ("$5 million", "5 million", 1, 1),
     ("1986–2013", "1986-2013", 0, 0),  # an en dash is no ASCII punctuation
-    ("from 1986 to 2013", "1986 to 2013", 0, 6 / 7),
     # Yes, no and noanswer are all or nothing.
-    ("yes", "yes", 1, 1),
-    ("Yes.", "yes", 1, 1),
-    ("the yes", "yes", 1, 1),
-    ("yes", "no", 0, 0),
     ("yes it is", "yes", 0, 0),
-    ("yes", "yes it is", 0, 0),
-    ("no", "no way", 0, 0),
-    ("No", "no", 1, 1),
     ("noanswer", "noanswer", 1, 1),
-    ("no answer", "noanswer", 0, 0),
-    ("noanswer", "Nile", 0, 0),
-    ("oh yes", "yes indeed", 0, 0.5),  # neither side is the bare word
     ("true", "yes", 0, 0),
     # Beyond ASCII.
-    ("Rémi Lange", "Remi Lange", 0, 0.5),
-    ("ÉCOLE", "école", 1, 1),
     ("Straße", "STRASSE", 0, 0),
-    ("“Nile”", "Nile", 0, 0),  # typographic quotes stay
-    ("Nile’s", "Niles", 0, 0),
     ("東京", "東京", 1, 1),
-    ("東京 タワー", "東京", 0, 2 / 3),
-    ("new\u00a0york", "new york", 1, 1),
-    ("İstanbul", "istanbul", 0, 0),  # lower case adds a combining dot
-    ("cafe\u0301", "café", 0, 0),
 ]
 
 
@@ -118,58 +57,7 @@ def test_em_and_f1_are_those_of_the_official_script(
     assert em_f1(prediction, gold) == (em, pytest.approx(f1))
 
 
-# The evidence
-# -----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def environment(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> CorpusEnvironment:
-    return CorpusEnvironment(
-        data_dir / "hotpotqa-corpus.jsonl", index_dir=tmp_path_factory.mktemp("index")
-    )
-
-
-@pytest.fixture(scope="module")
-def answerable(data_dir: Path) -> list[fm.Question]:
-    """Questions whose gold paragraphs are known by title and are in the corpus."""
-    return [
-        question
-        for question in fm.load("hotpotqa-context", data_dir=data_dir)
-        if question.meta["support_in_corpus"] and "supporting_titles" in question.meta
-    ]
-
-
-def test_search_gives_access_to_the_gold_paragraphs(
-    answerable: list[fm.Question], environment: CorpusEnvironment
-) -> None:
-    async def recall() -> tuple[int, int, int, int]:
-        by_title = by_question = both = total = 0
-        for question in answerable:
-            titles = question.meta["supporting_titles"]
-            for title in titles:
-                found = await environment.open().search(title)
-                by_title += found.found and found.title == title
-            closest = await environment.closest(question.question, 5)
-            hits = sum(title in closest for title in titles)
-            by_question, both, total = (
-                by_question + hits,
-                both + (hits == len(titles)),
-                total + len(titles),
-            )
-        return by_title, by_question, both, total
-
-    by_title, by_question, both, total = asyncio.run(recall())
-    print(
-        f"\n{len(answerable)} questions, {total} gold paragraphs: by title {by_title / total:.1%}, "
-        f"among the five closest to the question {by_question / total:.1%}, both "
-        f"{both / len(answerable):.1%}"
-    )
-    assert by_title == total
-    assert by_question / total > 0.6
-
-
 # Recorded answers
-# -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,7 @@ import io
 import json
 import re
 import sys
-import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import datasets
@@ -22,7 +20,7 @@ from typer.testing import CliRunner
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
 from folkmoot.pipelines.cli.app import app
-from folkmoot.pipelines.data.load import DataError, fingerprint, listed, load
+from folkmoot.pipelines.data.load import DataError, fingerprint, load
 from folkmoot.pipelines.reporting.dialogues import shown
 from folkmoot.pipelines.testing.server import ScriptedServer
 
@@ -79,24 +77,6 @@ def test_the_docs_say_what_messy_files_say() -> None:
     assert f"{len(MESSY)} files" in page
 
 
-def test_what_is_in_messy_files_is_kept(tmp_path: Path) -> None:
-    found = {one.file: load(write(one, tmp_path)) for one in MESSY if one.kind}
-    assert [question.choices for question in found["blanks.csv"]] == [
-        dict(zip("ABCD", FOUR, strict=True)),
-        {"A": "a cow", "B": "a pig", "C": "a fox", "D": "a cat", "E": "a hen"},
-    ]
-    assert [question.answer for question in found["siqa.jsonl"]] == ["B", "C"]
-    assert found["siqa.jsonl"][0].context == "Ada cooked."
-    assert found["nan.csv"][0].choices == {"A": "a sieve", "B": "a flask", "C": "nan"}
-    assert found["dots.csv"][1].answer == "B"
-    assert found["hotpotqa.json"][0].context == ["Ada Lovelace: She wrote. The notes."]
-    assert found["squad.jsonl"][0].meta["answers"]["text"] == ["Ada Lovelace", "Ada"]
-    assert found["gsm8k.jsonl"][0].meta["solution"] == "Two and two is <<2+2=4>>4."
-    assert [question.answer for question in found["zero-one.tsv"]] == ["no", "yes"]
-    assert found["index.csv"][0].meta == {"column 1": "0", "row": 1}
-    assert [question.answer for question in found["commas.csv"]] == ["no", "yes"]
-
-
 # Numbers as answers
 
 
@@ -133,18 +113,6 @@ def test_numbers_are_read_in_the_one_way_that_fits_all_rows(
         assert [question.answer for question in load(given)] == answers
 
 
-def test_a_number_that_is_no_place_is_a_fault_of_its_row() -> None:
-    rows = [{"question": f"Which {n}?", "choices": FOUR, "answer": n} for n in (0, 3, 4)]
-    assert "row 3: the answer 4 is the place of no option, counted from 0" in refusal(rows)
-
-
-def test_a_limit_does_not_change_how_answers_are_read(tmp_path: Path) -> None:
-    rows = [{"question": f"Which {n}?", "choices": FOUR, "answer": n} for n in (1, 2, 0)]
-    assert [
-        question.answer for question in load(put(tmp_path / "q.jsonl", lines(*rows)), limit=1)
-    ] == ["B"]
-
-
 # What looks like options
 
 
@@ -171,15 +139,6 @@ def test_columns_that_look_like_options_are_never_left_out(
     content: bytes, says: str, tmp_path: Path
 ) -> None:
     assert says in refusal(put(tmp_path / "q.csv", content))
-
-
-def test_a_list_that_looks_like_options_is_named(tmp_path: Path) -> None:
-    path = put(
-        tmp_path / "q.jsonl", lines({"question": SOUP, "answer_options_list": FOUR, "answer": "B"})
-    )
-    assert "--columns choices=answer_options_list" in refusal(path)
-    assert load(path, columns={"choices": "answer_options_list"})[0].choices is not None
-    assert load(path, kind="span")[0].answer == "B"
 
 
 # What Python holds
@@ -209,17 +168,6 @@ def test_the_same_questions_from_anything(what: str, caplog: pytest.LogCaptureFi
     assert fingerprint(found) == fingerprint(expected)
     assert [question.meta["row"] for question in found] == [1, 2]
     assert said_of(caplog) == []
-
-
-@pytest.mark.parametrize("what", [what for what in held() if what not in ("stream", "bytes")])
-def test_anything_is_taken_where_questions_are(what: str) -> None:
-    assert listed(held()[what]) == load(PLAIN)
-
-
-def test_paths_and_names_are_taken_where_questions_are(tmp_path: Path) -> None:
-    assert listed(put(tmp_path / "q.jsonl", lines(*PLAIN))) == load(PLAIN)
-    assert listed("sample-choice") == load("sample-choice")
-    assert listed([]) == []
 
 
 def test_a_dataset_with_splits_and_class_names(tmp_path: Path) -> None:
@@ -278,11 +226,6 @@ def test_letters_that_are_no_options_are_columns_of_their_own() -> None:
         "C",
         "D",
     ]
-
-
-def test_rows_without_an_answer_are_of_no_other_kind(caplog: pytest.LogCaptureFixture) -> None:
-    load([{"question": "How many?", "answer": 3}, {"question": "And then?", "answer": None}])
-    assert "if they are of one kind" not in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -380,15 +323,6 @@ def test_excel_without_openpyxl_names_the_extra(
     assert "is not of a type that can be read" in refusal(put(tmp_path / "q.xls", b"x"))
 
 
-def test_xml_entities_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "openpyxl", SimpleNamespace(load_workbook=None))
-    with zipfile.ZipFile(tmp_path / "q.xlsx", "w") as packed:
-        packed.writestr(
-            "xl/workbook.xml", b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "b">]><x/>'
-        )
-    assert "declares XML entities" in refusal(tmp_path / "q.xlsx")
-
-
 def test_excel(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
@@ -457,12 +391,6 @@ def test_check_lists_faults_a_line_each(tmp_path: Path) -> None:
     assert check(str(path), "--columns", "answer=B")[0] == 0
 
 
-def test_check_refuses_what_has_no_rows(tmp_path: Path) -> None:
-    code, out, err = check(str(put(tmp_path / "q.csv", b"")))
-    assert (code, out) == (2, "")
-    assert "has no questions" in err
-
-
 # From a frame to a report
 
 
@@ -488,9 +416,3 @@ def test_a_frame_is_evaluated_and_its_report_shows_rows(
     rows = frame.rename(columns={"prompt": "question", "gold": "answer"}).to_dict("records")
     fm.evaluate(fm.SingleAgent("simple"), rows, lm=model, out=tmp_path, tracking=False)
     assert len(scripted.requests) == calls
-
-
-def test_kinds_that_rows_state_are_taken_as_they_are() -> None:
-    rows = [{"question": f"Which {n}?", "answer": "B", "kind": "span"} for n in range(2)]
-    assert [question.kind for question in load(rows)] == ["span", "span"]
-    assert load([{"question": "Which blood type?", "answer": "a"}])[0].kind == "span"

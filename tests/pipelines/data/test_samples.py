@@ -4,13 +4,10 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "tools"))
 
@@ -40,47 +37,6 @@ def of_type(rows: Rows, kind: str) -> dict[str, Any]:
     return next(
         row for row in rows if row["meta"]["type"] == kind and row["answer"] not in ("yes", "no")
     )
-
-
-def text_of(title: str) -> str:
-    return next(str(row["text"]) for row in read(SHIPPED / "corpus.jsonl") if row["title"] == title)
-
-
-def bridge_told_by_the_question(rows: Rows) -> None:
-    row = of_type(rows, "bridge")
-    row["question"] += f" Is it {row['answer']}?"
-
-
-def bridge_naming_the_second_title(rows: Rows) -> None:
-    row = of_type(rows, "bridge")
-    row["question"] += f" (Think of {row['meta']['supporting_titles'][1]}.)"
-
-
-def bridge_with_answer_in_the_first_document(rows: Rows) -> None:
-    row = of_type(rows, "bridge")
-    row["answer"] = text_of(row["meta"]["supporting_titles"][0]).split(".")[0].split()[-1]
-
-
-def bridge_without_a_link(rows: Rows) -> None:
-    meta = of_type(rows, "bridge")["meta"]
-    meta["supporting_titles"].reverse()
-    meta["supporting_ids"].reverse()
-
-
-def comparison_won_by_the_wrong_title(rows: Rows) -> None:
-    row = of_type(rows, "comparison")
-    row["answer"] = next(
-        title for title in row["meta"]["supporting_titles"] if title != row["answer"]
-    )
-
-
-def winner_always_named_first(rows: Rows) -> None:
-    for row in rows:
-        first, second = row["meta"]["supporting_titles"]
-        if row["meta"]["type"] == "comparison" and row["answer"] == second:
-            row["question"] = (
-                row["question"].replace(first, "@").replace(second, first).replace("@", second)
-            )
 
 
 def set_in_first(*path: str, value: Any) -> Damage:
@@ -115,19 +71,7 @@ DAMAGES: list[tuple[str, Damage, str]] = [
     ),
     ("boolean-test", set_in_first("answer", value="true"), "must be yes or no"),
     ("number-test", set_in_first("answer", value="-1"), "does not give the answer -1"),
-    ("number-test", set_in_first("meta", "expression", value="exit()"), "is not plain arithmetic"),
     ("number-test", set_in_first("meta", "solution", value="1 + 1 = 3."), "1 + 1 is not 3"),
-    (
-        "span-test",
-        set_in_first("meta", "supporting_titles", value=["Atlantis", "Camelot"]),
-        "must be two titles of corpus.jsonl",
-    ),
-    ("span-test", bridge_told_by_the_question, "contains its answer"),
-    ("span-test", bridge_naming_the_second_title, "takes one step only"),
-    ("span-test", bridge_with_answer_in_the_first_document, "alone gives the answer"),
-    ("span-test", bridge_without_a_link, "does not lead to"),
-    ("span-test", comparison_won_by_the_wrong_title, "by meta.values and meta.pick"),
-    ("span-test", winner_always_named_first, "named first as the answer has a share"),
     ("corpus", lambda rows: rows[0].update(title=rows[1]["title"]), "is used 2 times"),
     ("corpus", lambda rows: rows[0].update(text=rows[1]["text"] + " Yes."), "nearly a copy"),
 ]
@@ -159,97 +103,3 @@ def test_an_answer_given_away_by_a_third_document_is_reported(folder: Path) -> N
         f"the answer."
     )
     assert expected in samples.check(folder)
-
-
-def test_a_document_that_names_both_sides_of_a_comparison_is_reported(folder: Path) -> None:
-    row = of_type(read(folder / "span-test.jsonl"), "comparison")
-    one, other = row["meta"]["supporting_titles"]
-    corpus = read(folder / "corpus.jsonl")
-    next(document for document in corpus if document["title"] == one)["text"] += f" See {other}."
-    write(folder / "corpus.jsonl", corpus)
-    expected = f"span-test.jsonl, {row['id']}: the document {one!r} names {other!r} too."
-    assert expected in samples.check(folder)
-
-
-def test_a_question_repeated_in_another_split_is_reported(folder: Path) -> None:
-    train, test = read(folder / "number-train.jsonl"), read(folder / "number-test.jsonl")
-    test[3]["question"] = train[5]["question"]
-    write(folder / "number-test.jsonl", test)
-    expected = f"number-test.jsonl, {test[3]['id']}: asks the same question as {train[5]['id']}."
-    assert samples.check(folder) == [expected]
-
-
-def test_missing_and_garbled_files_are_reported_by_name(folder: Path) -> None:
-    (folder / "choice-test.jsonl").unlink()
-    (folder / "span-train.jsonl").write_bytes(b"\xff\xfe")
-    with (folder / "boolean-train.jsonl").open("a") as file:
-        file.write("{not json\n")
-    problems = samples.check(folder)
-    assert "choice-test.jsonl: cannot be read (FileNotFoundError)." in problems
-    assert "span-train.jsonl: cannot be read (UnicodeDecodeError)." in problems
-    assert any(
-        problem.startswith("boolean-train.jsonl, line 13: the row is wrong") for problem in problems
-    )
-
-
-def test_the_command_prints_the_problems_and_fails_only_then(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["check"])
-    assert samples.main() == 0
-    assert "no problems" in capsys.readouterr().out
-    (folder / "choice-test.jsonl").unlink()
-    monkeypatch.setattr(sys, "argv", ["check", str(folder)])
-    assert samples.main() == 1
-    assert "choice-test.jsonl: cannot be read" in capsys.readouterr().out
-
-
-numbers = st.integers(0, 10**6).map(lambda n: (str(n), Fraction(n))) | st.decimals(
-    0, 10**4, allow_nan=False, allow_infinity=False, places=2
-).map(lambda n: (f"{n:f}", Fraction(n)))
-
-
-def _joined(pair: tuple[tuple[str, Fraction], str, tuple[str, Fraction]]) -> tuple[str, Fraction]:
-    (left, x), sign, (right, y) = pair
-    value = {"+": x + y, "-": x - y, "*": x * y, "/": x / y if y else x}[sign]
-    return f"({left} {sign if y or sign != '/' else '+'} {right})", value
-
-
-@given(
-    st.recursive(
-        numbers,
-        lambda part: st.tuples(part, st.sampled_from("+-*/"), part).map(_joined),
-        max_leaves=8,
-    )
-)
-def test_evaluate_is_exact(made: tuple[str, Fraction]) -> None:
-    expression, value = made
-    assert samples.evaluate(expression) == value
-    assert samples.evaluate(f"-{expression}") == -value
-
-
-@pytest.mark.parametrize(
-    "text", ["", "2 ** 9", "9 % 4", "x + 1", "True + 1", "abs(1)", "1 / 0", "1 +", "'a' * 9"]
-)
-def test_evaluate_refuses_what_is_not_plain_arithmetic(text: str) -> None:
-    with pytest.raises(ValueError, match=r"plain arithmetic|has no value"):
-        samples.evaluate(text)
-
-
-@given(st.text(max_size=40))
-def test_plain_is_stable(text: str) -> None:
-    assert samples.plain(samples.plain(text)) == samples.plain(text)
-
-
-@pytest.mark.parametrize(
-    ("part", "text", "found"),
-    [
-        ("1,204", "It lies 1204 metres high.", True),
-        ("A Copper Kettle", "wins the copper kettle.", True),
-        ("12", "It has 112 rooms and 12.5 baths.", False),
-        ("Tam", "The Tamber", False),
-        ("the", "the", False),
-    ],
-)
-def test_occurs_reads_whole_words(part: str, text: str, found: bool) -> None:
-    assert samples.occurs(part, text) is found

@@ -14,6 +14,7 @@ from mortal import questions
 import folkmoot as fm
 from folkmoot.modules.reading.row import row_key
 from folkmoot.optimizers.statistics.clusters import clustered_mean
+from folkmoot.optimizers.statistics.repeats import spread_of
 
 
 def lm(server: Any, **options: Any) -> Any:
@@ -46,6 +47,10 @@ def test_every_question_is_asked_k_times_and_counts_once(scripted: Any, tmp_path
         times = sum(right[int(name.removeprefix("q"))])
         assert (one["repeats"], one["right"], one["flips"]) == (5, times, min(times, 5 - times) / 5)
     assert any("of their repeats: " in line for line in result.lines())
+    assert (
+        result.summary.spread == spread_of([[float(hit) for hit in one] for one in right])._asdict()
+    )
+    assert "new questions come first" in result.in_words()["repeats"]
 
 
 def test_a_repeat_is_not_answered_by_the_cache_and_a_stopped_run_goes_on(

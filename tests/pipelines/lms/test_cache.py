@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sqlite3
+import stat
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -58,6 +59,21 @@ def test_a_warm_rerun_makes_no_call(scripted: ScriptedServer, tmp_path: Path) ->
         fm.SingleAgent(), questions(5), lm=fm.lm(f"replay/{tmp_path / 'b'}"), tracking=False
     )
     assert again.summary.counts == second.summary.counts
+
+
+def test_cache_and_record_are_private_and_hold_no_key(
+    scripted: ScriptedServer, tmp_path: Path
+) -> None:
+    secret, folder = "sk-canary-5e0c1a", tmp_path / "cache" / "calls"
+    folder.mkdir(parents=True, mode=0o755)
+    scripted.reply = lambda _: json.dumps({"answer": "A", "heard": f"Bearer {secret}"})
+    run(scripted, tmp_path / "a", lm={"api_key": secret}, record=tmp_path / "r")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    kept = [*folder.iterdir(), tmp_path / "r" / "calls.jsonl"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
+    assert scripted.requests[0]["headers"]["Authorization"] == f"Bearer {secret}"
+    assert b"Bearer" in kept[-1].read_bytes()
+    assert not [path for path in kept if secret.encode() in path.read_bytes()]
 
 
 @pytest.mark.parametrize(

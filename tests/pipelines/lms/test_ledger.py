@@ -304,3 +304,12 @@ def test_killed_at_random_points_the_bill_stays_exact(tmp_path: Path) -> None:
         assert sum(count - 1 for count in keys.values()) <= sum(
             count - 1 for count in asked.values()
         )
+
+
+def test_prices_in_a_table_of_steps_are_known() -> None:
+    first, second = known_model("dashscope/qwen-flash")["tiered_pricing"]
+    prices = price_per_token("dashscope/qwen-flash")
+    assert prices is not None
+    for prompt, step in ((256_000, first), (256_001, second)):
+        cost = prompt * step["input_cost_per_token"] + 10 * step["output_cost_per_token"]
+        assert prices.cost(Usage(1, prompt, 10)) == pytest.approx(cost, rel=1e-12)

@@ -14,6 +14,7 @@ from typing import Any
 
 import dspy
 import pytest
+from dspy.utils import DummyLM
 from hypothesis import given
 from hypothesis import strategies as st
 from mortal import Forked, append_calls, in_child, store_on_a_full_disk
@@ -498,6 +499,15 @@ def test_the_key_is_nowhere(
     seen += [file.read_text() for file in tmp_path.rglob("*.*")]
     assert len(seen) > 4
     assert not [text for text in seen if CANARY in text]
+
+
+def test_a_foreign_lms_secrets_reach_no_file(tmp_path: Path) -> None:
+    lm = DummyLM([{"answer": "A"}] * 4)
+    lm.kwargs.update(api_key=CANARY, extra_headers={"X": CANARY}, aws_secret=CANARY)
+    fm.evaluate(fm.SingleAgent(), questions(2), lm=lm, out=tmp_path / "out", tracking=False)
+    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert files
+    assert not [path.name for path in files if CANARY.encode() in path.read_bytes()]
 
 
 def test_other_dspy_modules_can_use_our_lms(scripted: Any) -> None:

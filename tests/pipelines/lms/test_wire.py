@@ -140,6 +140,15 @@ def test_an_endpoint_that_is_given_up_is_not_asked_for_every_question() -> None:
 
 
 @pytest.mark.usefixtures("quick")
+def test_one_question_that_brings_the_endpoint_down_is_the_only_one_to_fail(
+    scripted: ScriptedServer,
+) -> None:
+    scripted.reply = lambda body: (503, {}, {}) if "Question 3?" in str(body) else '{"answer": "A"}'
+    result = run(scripted.url, n=8, concurrency=1)
+    assert [row["id"] for row in result.rows if row["error"]] == ["q3"]
+
+
+@pytest.mark.usefixtures("quick")
 def test_an_endpoint_that_comes_back_is_asked_again() -> None:
     down = 12
     with Server(lambda _: (503, {}, b"") if len(server.arrivals) <= down else good()) as server:

@@ -96,17 +96,6 @@ def test_an_export_is_imported_with_the_same_answers(
         assert [row[field] for row in back.rows] == [row[field] for row in run.rows]  # type: ignore[literal-required]
 
 
-def test_runs_of_one_lm_are_told_apart_when_imported_together(
-    runs: dict[str, fm.Evaluation], tmp_path: Path
-) -> None:
-    fm.export_log([runs["team"], runs["one"]], tmp_path)
-    found = fm.import_log(tmp_path)
-    assert {run.accuracy for run in found.runs.values()} == {
-        runs["team"].accuracy,
-        runs["one"].accuracy,
-    }
-
-
 def test_an_imported_run_is_exported_and_what_is_not_known_stays_so(tmp_path: Path) -> None:
     table = tmp_path / "t.csv"
     table.write_text(
@@ -136,7 +125,7 @@ def test_a_log_of_inspect(runs: dict[str, fm.Evaluation], tmp_path: Path) -> Non
     header, sample = log("header.json"), log("samples/dir/0_epoch_1.json")
     assert header["results"]["scores"][0]["metrics"]["accuracy"]["value"] == run.accuracy
     assert header["eval"]["model"] == "openai/scripted"
-    assert header["eval"]["solver"].startswith("deliberation intuitive, reasoner")
+    assert "intuitive, reasoner" in header["eval"]["solver"]
     assert (
         header["stats"]["model_usage"]["openai/scripted"]["input_tokens"]
         == run.summary.usage["prompt_tokens"]

@@ -74,16 +74,6 @@ def test_a_plain_table_becomes_a_run_an_agent(table: Path, tmp_path: Path) -> No
     }
 
 
-def test_jsonl_and_parquet_say_the_same(table: Path, tmp_path: Path) -> None:
-    import pandas as pd
-
-    frame = pd.read_csv(table)
-    frame.to_json(tmp_path / "t.jsonl", orient="records", lines=True)
-    frame.to_parquet(tmp_path / "t.parquet")
-    found = [fm.import_log(tmp_path / name) for name in ("t.csv", "t.jsonl", "t.parquet")]
-    assert len({one.outcomes.read_text() for one in found}) == 1
-
-
 def test_the_same_import_again_changes_nothing(table: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
@@ -199,26 +189,6 @@ def test_the_command_says_what_it_made_and_imports_nothing_heavy(
 
 
 # Formats
-# ---------------------------------------------------------------------------------------------
-
-
-def test_logs_of_several_kinds_and_tasks_make_one_table(tmp_path: Path) -> None:
-    rows = [
-        {
-            "question_id": f"q{n}",
-            "agent": "mine",
-            "answer": "0",
-            "correct": n == 0,
-            "gold": str(2 * n),
-        }
-        | {"question": f"What is {n}+{n}?"}
-        for n in range(4)
-    ]
-    mine = lines(tmp_path / "mine.jsonl", rows)
-    found = fm.import_log([SAVED / "alpha.eval", SAVED / "choices.eval", mine])
-    assert [row["id"] for row in found.runs["mine"].rows] == ["q0", "q1", "q2", "q3"]
-    assert [row["id"] for row in found.runs["mockllm/alpha"].rows][-2:] == ["mc/1", "mc/2"]
-    assert fm.compare(found.runs["mockllm/alpha"], found.runs["mine"])[0].n == 4
 
 
 def test_hostile_zips_are_refused(tmp_path: Path) -> None:
@@ -254,31 +224,6 @@ def test_logs_of_inspect_in_all_layouts(name: str, right: list[bool], last: Any)
         assert rows[0]["answer"] == "The answer is 3"
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"eval": 3},
-        {"eval": {"model": "m", "task": "t", "scorers": 7}},
-        {"samples": 3},
-        {"samples": None},
-        {"samples": [3]},
-        {"samples": [{"id": 1, "scores": 5}]},
-        {"samples": [{"id": 1, "scores": {"s": {"value": {"a": 1}}}, "attachments": [1]}]},
-    ],
-)
-def test_damaged_json_logs_of_inspect_are_refused_in_a_sentence(
-    changed: dict[str, Any], tmp_path: Path
-) -> None:
-    sample = {"id": 1, "output": {"completion": "x"}, "scores": {"s": {"value": "C"}}}
-    log = {"status": "success", "eval": {"model": "m", "task": "t"}, "samples": [sample]}
-    path = tmp_path / "log.json"
-    path.write_text(json.dumps(log))
-    assert fm.import_log(path).runs["m"].accuracy == 1.0
-    path.write_text(json.dumps(log | changed))
-    with pytest.raises(fm.UserError, match=r"log\.json"):
-        fm.import_log(path)
-
-
 def test_a_log_of_inspect_with_scores_between_makes_a_run_of_scores(tmp_path: Path) -> None:
     values: list[Any] = ["C", "P", 0.2, 0]
     samples = [
@@ -296,24 +241,6 @@ def test_a_log_of_inspect_with_scores_between_makes_a_run_of_scores(tmp_path: Pa
     assert [row["correct"] for row in run.rows] == [True, None, None, False, False]
     assert len(found.outcomes.read_text().splitlines()) == 2
     assert fm.compare(run, run).pairs[0].difference == 0
-
-
-def test_solvers_of_one_model_are_runs_of_their_own(tmp_path: Path) -> None:
-    for solver in ("plan", "act"):
-        with zipfile.ZipFile(tmp_path / f"{solver}.eval", "w") as packed:
-            told = {"model": "m", "task": "t", "solver": solver, "scorers": [{"name": "match"}]}
-            packed.writestr("header.json", json.dumps({"eval": told}))
-            unread = {"value": "N", "answer": None}
-            sample = {
-                "id": 1,
-                "input": "?",
-                "output": {"completion": "hm"},
-                "scores": {"match": unread},
-            }
-            packed.writestr("samples/1_epoch_1.json", json.dumps(sample))
-    found = fm.import_log(tmp_path)
-    assert set(found.runs) == {"m plan", "m act"}
-    assert found.runs["m act"].summary.counts["unreadable"] == 1
 
 
 def test_samples_that_lm_eval_wrote_give_the_scores_that_it_printed() -> None:
@@ -437,19 +364,7 @@ def test_a_table_that_mlflow_wrote_gives_the_score_that_it_printed() -> None:
     assert (run.rows[0]["question"], run.rows[0]["usage"]["prompt_tokens"]) == ("What is 0+0?", 10)
 
 
-def test_evaluation_tables_of_mlflow(tmp_path: Path) -> None:
-    home = tmp_path / "abc" / "artifacts"
-    home.mkdir(parents=True)
-    columns = ["inputs", "ground_truth", "outputs", "exact_match/score"]
-    data = [["2+2?", "4", "4", 1], ["2+3?", "5", "4", 0]]
-    (home / "eval_results_table.json").write_text(json.dumps({"columns": columns, "data": data}))
-    found = fm.import_log(home / "eval_results_table.json")
-    assert accuracies(found) == {"abc": 0.5}
-    assert [row["gold"] for row in found.runs["abc"].rows] == ["4", "5"]
-
-
 # Repeats
-# ---------------------------------------------------------------------------------------------
 
 REPEATED = {"q0": [True, False, True], "q1": [True, True, True], "q2": [False, False, True]}
 """Whether each of three answers to each of three questions is right."""
@@ -604,7 +519,6 @@ def test_a_file_of_no_known_kind(tmp_path: Path) -> None:
 
 
 # Recorded answers
-# ------------------------------------------------------------------------------------
 
 
 def test_what_votes_and_talk_gained_in_recorded_dialogues(data_dir: Path, tmp_path: Path) -> None:
@@ -705,18 +619,3 @@ def test_an_imports_folder_stands_for_its_runs_and_a_vote_of_them_is_judged(tmp_
     assert "A majority vote of up to 5 runs beats the best run alone" in page
     shown = CliRunner().invoke(app, ["compare", str(folder), "--panel", "3"])
     assert (shown.exit_code, "A majority vote of up to 3 runs" in shown.output) == (0, True)
-
-
-@pytest.mark.nightly
-def test_a_page_on_the_43_models_of_zeroeval(data_dir: Path, tmp_path: Path) -> None:
-    path = data_dir.parent / "recorded" / "zeroeval.wide.jsonl"
-    if not path.exists():
-        pytest.skip("there are no recorded answers beside FOLKMOOT_DATA")
-    imported = fm.import_log(path, tmp_path / "out")
-    assert (len(imported.runs), imported.questions) == (43, 1319)
-    panel = fm.report(imported.folder, out=tmp_path / "page.html").figures["groups"][0][
-        "comparison"
-    ]["panel"]
-    docs = Path(fm.__file__).parent / "docs/import.md"
-    assert panel["sentence"] in " ".join(docs.read_text(encoding="utf-8").split())
-    assert panel["chosen"] == 0

@@ -143,16 +143,6 @@ def test_a_callable_gets_the_question_without_its_gold_answer() -> None:
     )
 
 
-def test_a_callable_of_text_or_of_several_fields_gets_fields() -> None:
-    def of_text(question: str) -> str:
-        return question.partition("\n")[2][0]
-
-    def of_fields(question: Any, choices: Any) -> Any:
-        return next(label for label, text in choices.items() if text == "bank")
-
-    assert run(of_text).accuracy == run(of_fields).accuracy == 1
-
-
 # Answers
 
 
@@ -245,11 +235,6 @@ def test_an_interrupt_ends_the_run_and_nothing_else(inside: bool, tmp_path: Path
     assert run(lambda question: "A", lm=None).accuracy == 1
 
 
-def test_a_study_of_ones_own_program_needs_a_setting_that_varies() -> None:
-    with pytest.raises(fm.UserError, match=r"nothing of .*:Rag varies"):
-        fm.tune(f"{__name__}:Rag", questions(4), questions(2))
-
-
 def test_what_only_protocols_have_is_absent() -> None:
     result = run(lambda question: "A")
     row = next(iter(result.rows))
@@ -262,15 +247,6 @@ def test_what_only_protocols_have_is_absent() -> None:
 def test_what_is_no_program_is_refused(given: Any) -> None:
     with pytest.raises(fm.UserError, match=r"is a class: give an instance|is not a program"):
         run(given)
-
-
-def test_specs_and_names_of_lms_are_taken(
-    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-none-0000000000")
-    assert run("single:cot", lm="openai/scripted").accuracy == 1
-    assert run(Rag(), lm="openai/scripted").accuracy == 1
 
 
 # The bill
@@ -365,13 +341,6 @@ def test_the_bill_is_what_the_server_counts_however_it_is_asked(
     assert lm.callbacks == []
 
 
-def test_sixty_four_questions_are_asked_at_once_of_one_module(server: ScriptedServer) -> None:
-    server.delay = 0.5
-    result = run(Rag(), questions(64), lm=plain(server))
-    assert (result.accuracy, result.summary.usage["calls"]) == (1, 64)
-    assert server.most_at_once > 50
-
-
 class Waiting(dspy.BaseLM):  # type: ignore[misc]
     """An LM of a user's own, which can only be waited for, and says nothing of tokens."""
 
@@ -420,21 +389,6 @@ def test_a_budget_ends_a_program_that_catches_everything(
         assert len(server.bodies) - before <= 5
         done = run(stubborn, questions(12), lm=lm, out=out, budget="100 calls")
         assert (done.accuracy, done.summary.counts["rows"]) == (1, 12)
-
-
-def test_it_works_inside_a_running_loop(server: ScriptedServer) -> None:
-    async def notebook() -> Any:
-        return run(Rag(), lm=plain(server))
-
-    assert asyncio.run(notebook()).accuracy == 1
-
-
-def test_context_variables_of_the_caller_reach_a_thread() -> None:
-    from contextvars import ContextVar
-
-    user: ContextVar[str] = ContextVar("user")
-    user.set("A")
-    assert run(lambda question: user.get()).accuracy == 1
 
 
 # Resuming

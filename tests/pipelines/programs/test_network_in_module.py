@@ -205,38 +205,3 @@ def test_a_network_that_a_program_makes_itself_is_in_its_folder(
     Path("mine/program.json").write_text(json.dumps(document))
     with pytest.raises(fm.UserError, match=r"program\.json: learned\.network\.state"):
         fm.load_program("mine", protocols={"mine": Mine})
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"agents": 3}, {"strategies": ("cot", "simple")}, {"strategies": ("zero_shot", "cot")}],
-)
-def test_a_state_of_other_agents_or_strategies_is_refused(
-    trained: fm.StrategyNetwork, settings: dict[str, Any]
-) -> None:
-    module, network = Careful(), untrained(**settings)
-    module.network = trained
-    module.save("module.json")
-    module.network = network
-    before = network.state.identity
-    with pytest.raises(
-        fm.UserError, match="of a network with 2 agents, the strategies cot, zero_shot"
-    ):
-        module.load("module.json")
-    assert network.state.identity == before
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("way", ["cloudpickle", "dspy"])
-def test_mlflows_dspy_flavour_takes_it_along(
-    trained: fm.StrategyNetwork, lm: Any, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import mlflow
-
-    monkeypatch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "true")
-    module = Careful()
-    module.network = trained
-    better = compiled(module, lm)
-    with dspy.context(lm=lm):
-        mlflow.dspy.save_model(better, "model", use_dspy_model_save=way == "dspy")
-        check_same(mlflow.dspy.load_model("model").network, better.network)

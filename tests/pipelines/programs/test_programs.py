@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import strategies as st
 from outcome_tables import embed_words
 
 import folkmoot as fm
@@ -17,8 +16,6 @@ from folkmoot.modules.protocols.registry import PROTOCOLS, written
 from folkmoot.pipelines.programs.resolve import parse_sets, program_of
 from folkmoot.pipelines.runs.outcomes import outcome_of, outcomes_from
 from folkmoot.pipelines.tracking.values import run_name
-
-TABLE = {"A": "on the table", "B": "in the air"}
 
 
 @pytest.mark.parametrize(
@@ -85,11 +82,6 @@ def test_what_is_no_spec_is_named(spec: str, words: list[str]) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_folder_holds_no_saved_program(tmp_path: Path) -> None:
-    with pytest.raises(fm.UserError, match="holds no saved program"):
-        program_of(tmp_path)
-
-
 def test_sets_go_before_the_spec() -> None:
     program = program_of(
         "deliberation:intuitive,reasoner:judge", {"max_rounds": 2, "tie_break": "majority"}
@@ -114,10 +106,10 @@ def test_sets_go_before_the_spec() -> None:
             {"sampling": {"temprature": 1}},
             ["'temprature'", "did you mean 'temperature'"],
         ),
-        ("single:cot", {"sampling": 1}, ["sampling is 1"]),
+        ("single:cot", {"sampling": 1}, ["check its parameters"]),
         ("ensemble:simple,cot:weighted", {"weights": ["a", "b"]}, ["weights are ['a', 'b']"]),
         ("deliberation:retriever", {"environment": "web"}, ["no environment 'web'", "corpus:PATH"]),
-        ("deliberation:retriever", {"environment": 3}, ["environment is 3"]),
+        ("deliberation:retriever", {"environment": 3}, ["no environment 3"]),
         ("deliberation:retriever", {"environment": "corpus:none.jsonl"}, ["none.jsonl"]),
     ],
 )
@@ -181,7 +173,6 @@ def test_a_network_says_all_that_makes_it(network: Path) -> None:
 
 
 # YAML
-# ------------------------------------------------------------------------------------------------
 
 
 def write(folder: Path, text: str) -> Path:
@@ -251,9 +242,9 @@ def test_lms_are_made_for_their_seats(tmp_path: Path) -> None:
         ("program: [\n", ["line 2"]),
         ("program: singel\n", ["did you mean 'single'"]),
         ("program: single\nstrategie: cot\n", ["'strategie'", "did you mean 'strategy'"]),
-        ("program: single\nlms: openai/x\n", ["lms that are no mapping"]),
+        ("program: single\nlms: openai/x\n", ["lms that are not a mapping"]),
         ("program: single\nlms: {judge: 3}\n", ["seat 'judge' is 3"]),
-        ("program: ensemble\nmembers: [3]\n", ["3 is no member"]),
+        ("program: ensemble\nmembers: [3]\n", ["3 is not a member"]),
         ("program: ensemble\nmembers: cot\n", ["needs a list of members"]),
         ("program: !!python/object/apply:os.mkdir [made]\n", ["line 1"]),
     ],
@@ -270,12 +261,6 @@ def test_what_is_wrong_with_a_yaml_file_is_named(
 
 
 # --set
-# -----------------------------------------------------------------------------------------------
-
-scalars = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-)
-values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3), max_leaves=6)
 
 
 def test_set_values_as_people_write_them() -> None:
@@ -299,67 +284,3 @@ def test_set_values_as_people_write_them() -> None:
 def test_set_refuses_what_is_no_pair(pairs: list[str]) -> None:
     with pytest.raises(fm.UserError, match="--set"):
         parse_sets(pairs)
-
-
-@pytest.mark.parametrize(
-    ("spec", "turns"),
-    [
-        ("single:cot", 1),
-        ("ensemble:simple,cot,cot", 3),
-        ("deliberation:intuitive,reasoner:judge", 7),
-        ("deliberation:intuitive,reasoner:majority", 6),
-    ],
-)
-def test_no_question_takes_more_turns_than_said(spec: str, turns: int, scripted: Any) -> None:
-    program = program_of(spec)
-    assert program.most_turns() == turns
-    scripted.reply = lambda body: "no idea at all"
-    program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
-    program(question="Where does the soup stand?", choices=TABLE)
-    # Nothing can be read, so every turn is asked for twice and nothing ends the dialogue: the worst
-    # case.
-    # Equal requests in flight are one call on the wire, so an ensemble may make fewer.
-    assert len(scripted.requests) <= 2 * turns
-    if "ensemble" not in spec:
-        assert len(scripted.requests) == 2 * turns
-
-
-def test_a_list_of_choices_is_labelled_wherever_a_question_is_asked(
-    scripted: Any, tmp_path: Path
-) -> None:
-    texts, labelled = ["bank", "mall"], {"A": "bank", "B": "mall"}
-    made = fm.Question(id="1", question="Where is money kept?", choices=texts, answer="mall")
-    assert (made.choices, made.answer) == (labelled, "B")
-    (tmp_path / "rows.jsonl").write_text(
-        json.dumps({**made.to_row(), "choices": texts, "answer": "mall"})
-    )
-    assert fm.load(str(tmp_path / "rows.jsonl")) == [made]
-    program = fm.Deliberation(["intuitive", "reasoner"])
-    program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
-    for choices in (texts, tuple(texts), labelled):
-        assert program(question="Where is money kept?", choices=choices).answer == "A"
-    assert scripted.bodies[:2] == scripted.bodies[2:4] == scripted.bodies[4:]
-
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
-        ({"question": 3}, "is empty"),
-        ({"question": "half \ud83d"}, "valid Unicode"),
-        ({"question": "q", "choices": "a, b"}, "choices of type str"),
-        ({"question": "q", "choices": ["a"]}, "1 choices"),
-        ({"question": "q", "choices": ["a", 2]}, "a text for choice 'B'"),
-        ({"question": "q", "choices": list("abcdefghijklmnopqrstuvwxyzz")}, "27 choices"),
-        ({"question": "q", "choices": {1: "x", 2: "y"}}, "label for each choice"),
-        ({"question": "q", "choices": {"A": "x", "a": "y"}}, "same label"),
-        ({"question": "q", "context": ["a", 3]}, "context of type"),
-        ({"question": "q", "context": "c" * 24_001}, "24,001 characters"),
-    ],
-)
-def test_a_question_that_no_data_set_could_have_is_refused_in_a_call_too(
-    asked: dict[str, Any], told: str
-) -> None:
-    with pytest.raises(fm.UserError, match=told):
-        fm.SingleAgent("simple")(**asked)
-    with pytest.raises(fm.UserError, match="no role"):
-        fm.Deliberation([["a"]])  # type: ignore[list-item]

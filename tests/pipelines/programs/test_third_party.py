@@ -41,7 +41,6 @@ class Queue(fm.Program):
 
     protocol = Protocol(
         "queue", "queue:critic,reasoner", lambda parts: {"roles": comma_items(parts)},
-        title=lambda described: "of " + ", ".join(described["roles"]),
     )
 
     def __init__(self, roles):
@@ -210,23 +209,6 @@ def test_what_nobody_registers_is_named_by_module_and_name() -> None:
     assert optimizer_of("extra_mine:first_demo", "light").name == "extra_mine:first_demo"
 
 
-@pytest.mark.usefixtures("here")
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ("extra_mine:Nobody", "has no 'Nobody'"),
-        ("extra_mine:Doubt", "is not a program"),
-        ("extra_nowhere:Queue", "no program or file 'extra_nowhere:Queue'"),
-        ("single:extra_mine:Queue", "is not a strategy"),
-        ("deliberation:intuitive,reasoner:nobody", "no tie-break 'nobody': choose judge, majority"),
-    ],
-)
-def test_what_is_none_is_refused_in_a_sentence(spec: str, words: str) -> None:
-    with pytest.raises(fm.UserError, match=words) as caught:
-        program_of(spec)
-    assert "\n" not in str(caught.value)
-
-
 def test_the_command_line_takes_them(
     installed: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,26 +232,6 @@ def test_the_command_line_takes_them(
             assert result.exit_code == 0, result.output
             rows = [json.loads(row) for row in (out / "results.jsonl").read_text().splitlines()]
             assert [(row["answer"], row["decided_by"]) for row in rows] == [("A", "first")] * 2
-
-
-@pytest.mark.usefixtures("installed")
-def test_an_optimizer_compiles(tmp_path: Path) -> None:
-    questions = [fm.Question(**row) for row in QUESTIONS]
-
-    def right_once_shown(request: dict[str, Any]) -> str:
-        return json.dumps({"answer": "A" if str(request).count("Where is soup") > 1 else "B"})
-
-    with ScriptedServer(right_once_shown) as server:
-        lm = fm.lm("openai/test", api_base=server.url)
-        compiled = fm.compile(
-            fm.SingleAgent(),
-            questions,
-            optimizer="first_demo",
-            lm=lm,
-            tracking=False,
-            out=tmp_path / "c",
-        )
-    assert [len(predictor.demos) for predictor in compiled.predictors()] == [1]
 
 
 def quarrel(program: Any) -> Any:

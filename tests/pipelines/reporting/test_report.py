@@ -38,7 +38,7 @@ HOSTILE = (
     '"\'><a href="https://evil.example/x">go</a> data:text/html,<b>x</b> {{ 7 * 7 }} '
     "\u202egnp.exe\x07\x1b[31m"
 )
-VOID = {"meta", "img", "source", "br", "link", "input", "hr"}
+VOID = {"meta", "img", "source", "br", "link", "input", "hr", "col"}
 
 
 class Page(HTMLParser):
@@ -205,9 +205,9 @@ def test_the_verdict_stands_first_and_every_part_has_its_place(tmp_path: Path) -
     shown_page = page(found)
     assert [head for head in shown_page.heads if not head.startswith("Is this")] == [
         "folkmoot report",
-        "Scores and prices",
+        "Where they differ",
+        "Tests and prices",
         "Accuracy against price",
-        "All questions",
         "Inside the protocols",
         "talk",
         "Dialogues worth reading",
@@ -215,9 +215,13 @@ def test_the_verdict_stands_first_and_every_part_has_its_place(tmp_path: Path) -
         "Settings and versions",
         "Warnings",
     ]
-    first = shown_page.said.index("one agent is ahead so far, undecided")
-    assert first < shown_page.said.index("100 questions show differences from about")
-    assert first < shown_page.said.index("Over the 100 questions that all runs answered")
+    parts = ("No difference is shown between talk and one agent.", "one agent is ahead so far")
+    parts += ("100 questions show differences from about", "Take one agent: ", "take this")
+    card, _, second = shown_page.said.partition("Over the 100 questions that all runs answered")
+    places = [card.index(part, card.index(parts[0])) for part in parts]
+    assert places == sorted(places)
+    assert "McNemar" not in card
+    assert "McNemar" in second
     assert "Giving way (sycophancy). 50 times" in shown_page.said
     assert (
         "Turning point: leaves A. yes it is (right) for B. no it is not (wrong), as r said"
@@ -283,7 +287,7 @@ def test_the_page_can_be_read_by_everyone(tmp_path: Path) -> None:
     assert shown_page.all("html") == [{"lang": "en"}]
     assert any(meta.get("name") == "viewport" for meta in shown_page.all("meta"))
     assert all(image.get("alt") for image in shown_page.all("img"))
-    assert all(head.get("scope") in ("row", "col") for head in shown_page.all("th"))
+    assert all(head.get("scope") in ("row", "col", "rowgroup") for head in shown_page.all("th"))
     levels = [int(name[1]) for name, _ in shown_page.elements if re.fullmatch("h[1-6]", name)]
     assert levels[0] == 1
     assert levels.count(1) == 1
@@ -642,10 +646,8 @@ def test_the_page_is_an_artifact_of_every_run_it_is_about(
     fm.evaluate(program, ask(4), lm=dspy.LM("openai/none"), out="talk", settings={"data": "d"})
     run_id = json.loads(Path("talk/run.json").read_text())["mlflow_run_id"]
     client = mlflow.MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
-    table = json.loads(Path(client.download_artifacts(run_id, "figures.json")).read_text())["data"]
-    figures = {name: value for name, value, *_ in table}
-    assert figures["forensics/sycophancy/rate"] == 1.0
-    assert figures["forensics/agent/i/flips/right_to_wrong"] == 4
+    summary = json.loads(Path(client.download_artifacts(run_id, "summary.json")).read_text())
+    assert summary["forensics"]["agent"]["i"]["flips"]["right_to_wrong"] == 4
     fm.report("talk", tracking=False)
     assert "report.html" not in [artifact.path for artifact in client.list_artifacts(run_id)]
     assert "/traces/" not in Path("talk/report.html").read_text()
@@ -692,12 +694,17 @@ def test_the_command(tmp_path: Path) -> None:
     assert "there is no folder" in refused.stderr
 
 
-def test_settings_that_differ_are_in_sight_and_the_others_are_folded(tmp_path: Path) -> None:
-    text = fm.report([run(5, 10, name="one"), talk(10)], out=tmp_path / "r.html").path.read_text()
-    settings = text[text.index('<section id="settings">') :]
-    seen, _, folded = settings.partition("<details>")
-    assert "settings.run_name" in seen
-    assert "data_fingerprint" in folded or "data.fingerprint" in folded
-    assert "that all runs share" in folded
+def test_settings_are_folded_by_seat_and_rounded(tmp_path: Path) -> None:
+    one = run(5, 10, tmp_path / "one", name="one")
+    about = json.loads((tmp_path / "one" / "run.json").read_text())
+    about["settings"]["threshold"] = 0.123456789
+    (tmp_path / "one" / "run.json").write_text(json.dumps(about))
+    shown_page = page(fm.report([one.folder, talk(10)], out=tmp_path / "r.html"))
+    settings = shown_page.said[shown_page.said.index("Settings and versions What differs") :]
+    differing, _, shared = settings.partition("What all runs share")
+    assert "run_name" in differing
+    assert "0.1235" in differing
+    assert "LM of name" not in settings
+    assert "lm nameopenai/none" in shared
     alone = fm.report(run(5, 10), out=tmp_path / "r.html").path.read_text()
-    assert "that make this run" in alone[alone.index('<section id="settings">') :]
+    assert "All settings of this run" in alone[alone.index('<section id="settings">') :]

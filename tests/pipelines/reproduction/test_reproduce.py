@@ -31,7 +31,7 @@ from folkmoot.pipelines.reproduction.presets import PublishedRow, models, papers
 from folkmoot.pipelines.reproduction.reproduce import lines
 from folkmoot.pipelines.reproduction.request import ReproduceRequest
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
-from folkmoot.pipelines.tracking.larger import line_figures
+from folkmoot.pipelines.tracking.kinds import line_figures
 
 ALL_ROWS = [row for paper in papers().values() for row in paper.rows()]
 RUNNABLE = [row for row in ALL_ROWS if row.preset is not None]
@@ -791,7 +791,7 @@ def test_odd_input_is_refused_in_a_sentence(
 ) -> None:
     from folkmoot.pipelines.data import hub
 
-    monkeypatch.setattr(hub, "can_fetch", lambda spec: False)
+    monkeypatch.setattr(hub, "CONVERTERS", {})
     done = folkmoot("reproduce", *words, *lm(scripted), "--no-track", "--out", "out")
     assert done.exit_code == 2
     assert said in done.stderr

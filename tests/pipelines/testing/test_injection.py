@@ -14,21 +14,18 @@ from contextlib import contextmanager
 from functools import cache, partial
 from html.parser import HTMLParser
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import dspy
 import markupsafe
 import pytest
-from cli_helpers import folkmoot, isolate
-from mediawiki_server import MediaWikiServer
 
 import folkmoot as fm
 from folkmoot.modules.agents.prompt import plain_prompt
 from folkmoot.modules.agents.retrieval import Retrieval
 from folkmoot.modules.base import sync
 from folkmoot.modules.base.fence import fence
-from folkmoot.modules.environment import CorpusEnvironment, Environment, Page, WikipediaEnvironment
+from folkmoot.modules.environment import CorpusEnvironment, Environment, Page
 from folkmoot.pipelines.base.display import Screen
 from folkmoot.pipelines.cli.show import show_dialogue
 from folkmoot.pipelines.plots.dialogues import dialogues_page
@@ -53,12 +50,7 @@ def attack(name: str) -> Attack:
     return next(one for one in ATTACKS if one.name == name)
 
 
-# The attacks themselves
-# ------------------------------------------------------------------------------
-
-
 # What an attack may not change
-# -----------------------------------------------------------------------
 
 _CONTACTS: list[list[Any]] = []
 
@@ -405,36 +397,7 @@ def test_the_checks_see_what_gets_out(
     assert harmless.strangers() == [("127.0.0.1", other.port)]
 
 
-# The plain layout has no fences: text is part of a line
-# ----------------------------------------------
-
-
-def heads(bodies: list[dict[str, Any]]) -> list[list[str]]:
-    """The word that every line of a request begins with: the name of its field."""
-    lines = [text_of(body).split("\n") for body in bodies]
-    return sorted([re.split("[: ]", line)[0] for line in each] for each in lines)
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_in_plain_layout_an_attack_begins_no_line(place: str, server: ScriptedServer) -> None:
-    harmless = Run(server, place, HARMLESS.aimed(GOAL), PLAIN)
-    wrong_ones = []
-    for one in ATTACKS:
-        if one.kind in ("role", "long") or len(one.text.splitlines()) + one.text.count(":") < 2:
-            continue  # nothing in it that could begin a line
-        run = Run(server, place, one.aimed(GOAL), PLAIN)
-        same = (heads(run.bodies), run.outcome, run.log) == (
-            heads(harmless.bodies),
-            harmless.outcome,
-            harmless.log,
-        )
-        if not same or run.strangers():
-            wrong_ones.append(one.name)
-    assert not wrong_ones
-
-
 # The text on its own
-# ---------------------------------------------------------------------------------
 
 # Marks by which servers of several model families, or prompt adapters, know who speaks.
 MARKS = re.compile(
@@ -458,84 +421,7 @@ def test_no_mark_of_a_speaker_survives(name: str) -> None:
         assert not odd(prompt)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_an_unreadable_answer_is_told_back_as_one_harmless_line(
-    name: str, server: ScriptedServer
-) -> None:
-    """An LM that says the attack as its answer gets it back outside of any fence."""
-    text = attack(name).aimed(GOAL)
-    replies = iter([json.dumps({"answer": text}), json.dumps({"answer": "7"})])
-    server.reply = lambda body: next(replies)
-    server.requests.clear()
-    with dspy.context(lm=scripted_lm(server.url, None)):
-        prediction = single("simple")(question="How many?", kind="number")
-    first, *more = map(text_of, server.bodies)
-    if not more:
-        assert prediction.answer is not None  # there is a number in it
-        return
-    assert prediction.answer == "7"
-    added = more[0].removeprefix(first).strip()
-    assert added.startswith("Your last reply could not be used")
-    assert "\n" not in added
-    assert len(added) < 300
-    assert not MARKS.search(added)
-    assert not odd(added)
-
-
-# An LM that obeys
-# ------------------------------------------------------------------------------------
-
-
-def test_a_worker_that_obeys_reaches_only_the_wiki_and_does_one_thing_a_step(
-    server: ScriptedServer,
-) -> None:
-    """Whatever it says as its action, it is one of three, and goes to the configured host."""
-    said = [one.aimed(GOAL) for one in ATTACKS]
-    said += [f"Search[{text}]" for text in said]
-    said += [
-        "Search[//evil.example/x]",
-        "Search[http://user:key@127.0.0.1:9/]",
-        "Search[a|b&titles=c#d?e=f%0A]",
-    ]
-    with MediaWikiServer([{"title": "Elmford", "text": "A town."}]) as wiki:
-        place = WikipediaEnvironment(f"http://{wiki.host}", private_hosts={wiki.host})
-        replies = iter(said)
-        server.reply = lambda body: json.dumps({"thought": "", "action": next(replies)})
-        program = fm.SupervisedTeam(["bold"], place, max_steps=1, max_retries=0)
-        with dspy.context(lm=scripted_lm(server.url, None)), watched() as contacts:
-            for _ in said:
-                server.requests.clear()
-                server.reply = obeying(replies)
-                prediction = program(**SPAN)
-                (step,) = prediction.transcript[0]["trace"]
-                assert re.fullmatch(r"(Search|Lookup|Finish)\[.+\]", step["action"]) or step.get(
-                    "problem"
-                )
-        assert {
-            one
-            for one in contacts
-            if isinstance(one[0], str) and one[1] != server.port and one[0][0].isdigit()
-        } <= {("127.0.0.1", wiki.port)}
-        hosts = {one[1] for one in contacts if one[0] == "socket.getaddrinfo"}
-        assert hosts <= {"127.0.0.1", b"127.0.0.1"}
-        assert {headers["Host"] for headers in wiki.headers} == {wiki.host}
-        assert {query["action"] for query in wiki.log} == {"query"}
-
-
-def obeying(actions: Iterator[str]) -> Callable[[dict[str, Any]], str]:
-    """Acts as it is told, then gives an answer when it is asked for one."""
-
-    def reply(body: dict[str, Any]) -> str:
-        fields = body["response_format"]["json_schema"]["schema"]["properties"]
-        return json.dumps(
-            {"thought": "", "action": next(actions)} if "action" in fields else {"answer": "Ashby"}
-        )
-
-    return reply
-
-
 # Reports and terminals
-# -------------------------------------------------------------------------------
 
 
 class Tags(HTMLParser):
@@ -614,31 +500,7 @@ def test_a_terminal_is_sent_no_control(name: str) -> None:
     assert GOAL in shown
 
 
-@pytest.mark.parametrize("name", ["ansi", "osc", "c1", "overwrite", "bidi", "markup"])
-@pytest.mark.parametrize("words", [[], ["--quiet"], ["--json"]])
-def test_the_command_line_passes_no_control_on(
-    name: str,
-    words: list[str],
-    server: ScriptedServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    isolate(tmp_path, monkeypatch)
-    text = attack(name).aimed(GOAL)
-    server.reply = lambda body: json.dumps({"reasoning": text, "answer": text})
-    lm = ["--lm", "openai/scripted", "--api-base", server.url]
-    asked = folkmoot("ask", "single:cot", "Where is it?", "--kind", "span", *lm, *words)
-    assert asked.exit_code == 0
-    assert GOAL in asked.stdout
-    assert not odd(asked.stdout)
-    server.reply = lambda body: (400, {}, {"error": {"message": text}})
-    failed = folkmoot("ask", "single:cot", "Where is it?", "--kind", "span", *lm, *words)
-    assert failed.exit_code != 0
-    assert not odd(failed.stdout + failed.stderr)
-
-
 # How often an LM falls for them
-# ----------------------------------------------------------------------
 
 
 def gullible(body: dict[str, Any]) -> str:

@@ -4,11 +4,9 @@ changed.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,9 +22,7 @@ from folkmoot.pipelines.evaluation.earlier import earlier
 from folkmoot.pipelines.evaluation.evaluate import carry_out
 from folkmoot.pipelines.evaluation.plan import EvaluationPlan, plan_evaluation
 from folkmoot.pipelines.evaluation.request import EvaluateRequest
-from folkmoot.pipelines.tracking import live
-from folkmoot.pipelines.tracking.context import caller_place, from_caller
-from folkmoot.pipelines.tracking.stored_run import StoredRun
+from folkmoot.pipelines.tracking import run as running
 
 PARENT = "mlflow.parentRunId"
 ASKED = [
@@ -104,22 +100,6 @@ def test_a_run_is_the_child_of_the_active_run_in_its_experiment_and_changes_noth
     assert earlier(tmp_path / "out").run_id == found.run_id
 
 
-def test_nothing_of_hers_is_changed_by_a_run_that_fails(
-    client: mlflow.MlflowClient, scripted: Any, tmp_path: Path
-) -> None:
-    scripted.reply = lambda body: (401, {}, {"error": {"message": "no such key"}})
-    mlflow.set_experiment("her experiment")
-    with mlflow.start_run():
-        before = hers()
-        with pytest.raises(fm.UserError):
-            evaluated(fm.lm("openai/refused", api_base=scripted.url))
-        with pytest.raises(fm.UserError):
-            fm.evaluate(
-                fm.SingleAgent("simple"), [], lm=fm.lm("openai/refused", api_base=scripted.url)
-            )
-        assert hers() == before
-
-
 def test_an_experiment_of_hers_is_used_whether_set_or_named_in_the_environment(
     client: mlflow.MlflowClient, lm: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,52 +123,6 @@ def names(client: mlflow.MlflowClient) -> list[str]:
 
 def experiment_of(client: mlflow.MlflowClient, found: fm.Evaluation) -> str:
     return str(client.get_experiment(client.get_run(found.run_id).info.experiment_id).name)
-
-
-def test_an_experiment_that_is_not_there_is_no_reason_to_take_another(
-    client: mlflow.MlflowClient, lm: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_ID", "31415")
-    with pytest.warns(RuntimeWarning, match="31415"):
-        found = evaluated(lm, out=tmp_path / "out")
-    assert found.accuracy == 1.0
-    assert found.run_id is None
-    monkeypatch.delenv("MLFLOW_EXPERIMENT_ID")
-    assert names(client) == []
-
-
-def test_untracked_runs_have_no_id(client: mlflow.MlflowClient, lm: Any) -> None:
-    with mlflow.start_run():
-        assert evaluated(lm, tracking=False).run_id is None
-
-
-def test_active_runs_are_those_of_the_callers_thread(client: mlflow.MlflowClient, lm: Any) -> None:
-    """Two threads with a run each, a running loop, and an async function that works in another
-    thread.
-    """
-    mlflow.set_experiment("her experiment")
-    found: dict[str, str | None] = {}
-
-    def work() -> None:
-        with mlflow.start_run() as run:
-            found[run.info.run_id] = evaluated(lm).run_id
-
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-
-    async def main() -> None:
-        with mlflow.start_run() as run:
-            found[run.info.run_id] = evaluated(lm).run_id
-            assert (await from_caller(asyncio.to_thread)(caller_place))[
-                "mlflow_parent_id"
-            ] == run.info.run_id
-
-    asyncio.run(main())
-    for thread in threads:
-        thread.join()
-    assert {client.get_run(own).data.tags[PARENT] for own in found.values()} == set(found)
-    assert len(found) == 3
 
 
 def test_a_short_run_has_its_result_before_mlflow_has_any_of_it(
@@ -231,8 +165,8 @@ def test_a_run_that_lasts_is_in_mlflow_while_it_goes_on(
     client: mlflow.MlflowClient, lm: Any, scripted: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mlflow.set_experiment("her experiment")
-    monkeypatch.setattr(live, "FIRST_SECONDS", 0.0)
-    monkeypatch.setattr(live, "MOST_CPU", 9.0)
+    monkeypatch.setattr(running, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(running, "MOST_CPU", 9.0)
     answer, seen = scripted.reply, []
 
     def slow(body: Any) -> Any:
@@ -283,12 +217,11 @@ def test_a_run_whose_id_was_not_noted_is_found_again(
     done.
     """
 
-    def killed(stored: StoredRun) -> None:
-        _ = stored.run
+    def killed(*_: object) -> None:
         sys.exit()  # which ends a thread in silence
 
     with monkeypatch.context() as patch:
-        patch.setattr(StoredRun, "make", killed)
+        patch.setattr("folkmoot.pipelines.tracking.push.note_id", killed)
         assert evaluated(lm, out=tmp_path / "out").run_id is None
     found = evaluated(lm, out=tmp_path / "out")
     experiment = client.get_experiment_by_name("hers")

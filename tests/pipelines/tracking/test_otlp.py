@@ -24,9 +24,6 @@ from stores import new_store
 from wire_children import asks_collector
 
 import folkmoot as fm
-from folkmoot.pipelines.cli import doctor as cli_doctor
-from folkmoot.pipelines.cli.doctor import examine
-from folkmoot.pipelines.cli.options import DoctorRequest
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking import evaluation
 
@@ -205,15 +202,6 @@ def test_what_an_endpoint_does_not_take_is_counted_and_sent_by_the_same_command(
     assert collector.got[0][0] == f"/in?token={KEY}"
 
 
-def test_spans_that_are_rejected_are_counted(
-    scripted: ScriptedServer, collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
-    collector.rejects = 2
-    with pytest.warns(RuntimeWarning, match=r"did not take 2 of 15 spans .*: too old\)"):
-        assert not traced(scripted.url, tmp_path / "run").wait_for_traces()
-
-
 def test_a_batch_that_is_refused_does_not_keep_the_others_back(
     scripted: ScriptedServer, collector: Collector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,30 +211,6 @@ def test_a_batch_that_is_refused_does_not_keep_the_others_back(
     with pytest.warns(RuntimeWarning, match=r"did not take 5 of 15 spans .*: it answered 413\)"):
         assert not traced(scripted.url, tmp_path / "run").wait_for_traces()
     assert len(collector.spans) == 10
-
-
-def test_a_temporary_folder_stays_until_its_traces_are_sent(
-    scripted: ScriptedServer, collector: Collector, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"{collector.url}/")
-    assert traced(scripted.url, None).wait_for_traces()
-    assert len(collector.spans) == 15
-
-
-def test_the_doctor_asks_the_endpoint(
-    collector: Collector, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def said() -> tuple[str, str]:
-        check = {one.name: one for one in examine(DoctorRequest())}["OTLP endpoint"]
-        return check.status, check.said
-
-    for name in ("_answers", "_samples", "_local", "_store"):
-        monkeypatch.setattr(cli_doctor, name, lambda *_: ("ok", ""))
-    assert said() == ("ok", "none set; traces go to MLflow alone")
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", f"{collector.url}?key={KEY}")
-    assert said() == ("ok", f"{collector.url}?… takes traces")
-    collector.status = 403
-    assert said() == ("warn", f"{collector.url}?… takes no traces (it answered 403)")
 
 
 OK = b"HTTP/1.1 200 OK\r\n"

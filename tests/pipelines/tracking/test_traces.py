@@ -6,30 +6,26 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import dspy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mortal import _AsyncCanned, _Canned, questions
+from mortal import questions
 from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
-from folkmoot.modules.base.calls import metered
-from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.protocols.program import Program, prediction_of
-from folkmoot.pipelines.runs.traces import DEFAULT_TRACES, TRACES, read_traces, traced_ids
+from folkmoot.pipelines.runs.traces import TRACES, traced_ids
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking import evaluation, push
 from folkmoot.pipelines.tracking import traces as traces_send
 from folkmoot.pipelines.tracking.cursor import CURSOR
-from folkmoot.pipelines.tracking.spans import spans_of, trace_id
+from folkmoot.pipelines.tracking.traces import otel_spans
 
 CANARY = "sk-canary-5b2f90c1"
 
@@ -87,19 +83,6 @@ def test_a_sample_has_its_share_and_grows_with_the_rate(
     assert high * len(ids) - 1e-6 <= len(one) < high * len(ids) + 1
 
 
-def test_without_a_rate_some_questions_are_traced() -> None:
-    ids = [f"q{number}" for number in range(1000)]
-    assert len(traced_ids(ids, None)) == DEFAULT_TRACES
-    assert traced_ids(ids[:5], None) == set(ids[:5])
-    assert traced_ids(ids, None) != set(ids[:DEFAULT_TRACES])
-
-
-@pytest.mark.parametrize("rate", [-0.1, 1.1, float("nan"), True, "all"])
-def test_a_rate_that_is_no_share_is_refused(rate: Any) -> None:
-    with pytest.raises(UserError, match="from 0 to 1"):
-        traced_ids(["a"], rate)
-
-
 def test_every_question_has_a_trace_with_its_turns_and_calls(
     scripted: ScriptedServer, tmp_path: Path
 ) -> None:
@@ -142,41 +125,6 @@ def test_every_question_has_a_trace_with_its_turns_and_calls(
         assert "mlflow.trace.cost" not in trace.info.trace_metadata
 
 
-def test_only_the_sample_is_traced(scripted: ScriptedServer, tmp_path: Path) -> None:
-    traced(scripted.url, tmp_path / "out", n=8, rate=0.25)
-    assert found(tmp_path / "out").keys() == traced_ids([f"q{number}" for number in range(8)], 0.25)
-    traced(scripted.url, tmp_path / "none", rate=0.0)
-    assert found(tmp_path / "none") == {}
-    assert not (tmp_path / "none" / TRACES).exists()
-
-
-def test_evaluations_at_once_keep_their_traces_and_parents_apart(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    from mlflow import MlflowClient
-
-    client = MlflowClient()
-    traced(scripted.url, tmp_path / "first", n=1, name="apart")
-    experiment = client.get_run(run_id(tmp_path / "first")).info.experiment_id
-    parents = [client.create_run(experiment).info.run_id for _ in range(3)]
-
-    def one(number: int) -> None:
-        traced(
-            scripted.url, tmp_path / f"{number}", n=3 + number, parent=parents[number], name="apart"
-        )
-
-    threads = [threading.Thread(target=one, args=(number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for number in range(3):
-        out = tmp_path / f"{number}"
-        assert found(out).keys() == {f"q{place}" for place in range(3 + number)}
-        tags = client.get_run(run_id(out)).data.tags
-        assert tags["mlflow.parentRunId"] == parents[number]
-
-
 def test_a_resumed_run_has_each_trace_once(scripted: ScriptedServer, tmp_path: Path) -> None:
     out = tmp_path / "out"
     first = traced(scripted.url, out, n=6, budget="5 calls", concurrency=2)
@@ -189,20 +137,6 @@ def test_a_resumed_run_has_each_trace_once(scripted: ScriptedServer, tmp_path: P
     traces = found(out)
     assert traces.keys() == {f"q{number}" for number in range(6)}
     assert [len(trace.info.assessments) for trace in traces.values()] == [1] * 6
-
-
-def test_a_trace_without_a_row_is_replaced(scripted: ScriptedServer, tmp_path: Path) -> None:
-    """Killed after a question's trace was written, and before its row was."""
-    out = tmp_path / "out"
-    traced(scripted.url, out, n=3)
-    lines = (out / "results.jsonl").read_text().splitlines(keepends=True)
-    (out / "results.jsonl").write_text("".join(lines[:2]))
-    traced(scripted.url, out, n=3)
-    assert len(list(read_traces(out / TRACES))) == 4
-    traces = found(out)
-    assert traces.keys() == {"q0", "q1", "q2"}
-    calls = [span for span in traces["q2"].data.spans if span.span_type == "CHAT_MODEL"]
-    assert [span.attributes["folkmoot.from_record"] for span in calls] == [True, True]
 
 
 def test_a_failed_question_has_a_failed_trace_until_it_is_answered(
@@ -232,19 +166,6 @@ def test_a_failed_question_has_a_failed_trace_until_it_is_answered(
     assert all(span.status.status_code == "OK" for span in traces["q1"].data.spans)
 
 
-def test_what_was_answered_untraced_is_traced_on_resuming(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    traced(scripted.url, out, n=5, rate=0.2)
-    traced(scripted.url, out, n=5, rate=1.0)
-    traces = found(out)
-    assert traces.keys() == {f"q{number}" for number in range(5)}
-    for trace in traces.values():
-        agents = [span for span in trace.data.spans if span.span_type == "AGENT"]
-        assert [span.name for span in agents] == ["intuitive, round 1", "reasoner, round 1"]
-
-
 def test_many_traces_are_sent_by_a_thread_of_their_own(
     scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -263,24 +184,12 @@ def test_one_trace_that_is_refused_keeps_no_other_back(
     def poisoned(record: Any, *rest: Any) -> Any:
         if record["row"]["id"] == "q2":
             raise ValueError("what is this?")
-        return spans_of(record, *rest)
+        return otel_spans(record, *rest)
 
-    monkeypatch.setattr(traces_send, "spans_of", poisoned)
+    monkeypatch.setattr(traces_send, "otel_spans", poisoned)
     with pytest.warns(RuntimeWarning, match="did not take traces .it refuses 1 of them"):
         traced(scripted.url, tmp_path / "out", n=5)
     assert found(tmp_path / "out").keys() == {"q0", "q1", "q3", "q4"}
-
-
-def test_calls_of_other_lms_are_traced_too(tmp_path: Path) -> None:
-    lm = dspy.LM("custom/canned", engine=_Canned(), async_engine=_AsyncCanned(), cache=False)
-    out = tmp_path / "out"
-    fm.evaluate(
-        fm.SingleAgent("cot"), questions(2), lm=lm, out=out, traces=1, settings={"data": "foreign"}
-    )
-    for trace in found(out).values():
-        (call,) = [span for span in trace.data.spans if span.span_type == "CHAT_MODEL"]
-        assert "Question" in json.dumps(call.inputs)
-        assert '"answer": "A"' in call.outputs["choices"][0]["message"]["content"]
 
 
 def test_no_key_is_in_a_trace(
@@ -346,51 +255,3 @@ def test_agents_of_one_name_that_speak_at_once_have_their_own_calls(
     assert calls.keys() == {(f"cot, round 1, sample {place}", word) for place, word in said}
     for (_, word), prompts in calls.items():
         assert [str(word) in prompt for prompt in prompts] == [True]
-
-
-def test_a_turn_of_many_calls_has_them_all_and_others_stand_alone(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    async def flow(self: Seats, task: Task) -> list[Turn]:
-        with metered() as usage:
-            for word in ("One.", "Two."):
-                last = await self.first.seat.ask(replace(task, question=f"{word} {task.question}"))
-        await self.second.seat.ask(replace(task, question=f"Unheard. {task.question}"))
-        return [replace(last, text="said", usage=usage), Turn("silent", 1, "A", "")]
-
-    calls = calls_of_agents(Seats(flow), scripted.url, tmp_path / "out")
-    assert {agent: len(prompts) for agent, prompts in calls.items()} == {
-        ("cot, round 1", "said"): 2,
-        ("silent, round 1", ""): 0,
-        ("cot", None): 1,
-    }
-    assert "Unheard." in calls["cot", None][0]
-
-
-@pytest.mark.parametrize(
-    "program",
-    [
-        lambda: fm.Ensemble([fm.SingleAgent("cot"), fm.SingleAgent("cot"), team()]),
-        lambda: fm.SingleAgent("self_consistency", samples=3),
-    ],
-    ids=["ensemble", "samples"],
-)
-def test_every_call_stands_under_the_turn_it_was_made_for(
-    scripted: ScriptedServer, tmp_path: Path, program: Any
-) -> None:
-    lm = fm.lm("openai/scripted", api_base=scripted.url, temperature=1.0)
-    out = tmp_path / "out"
-    result = fm.evaluate(
-        program(), questions(2), lm=lm, out=out, traces=1, settings={"data": tmp_path.name}
-    )
-    rows = {row["id"]: row for row in result.rows}
-    for name, trace in found(out).items():
-        spans = trace.data.spans
-        agents = [span for span in spans if span.span_type == "AGENT"]
-        counts = [sum(call.parent_id == span.span_id for call in spans) for span in agents]
-        assert counts == [turn["usage"]["calls"] for turn in rows[name]["transcript"]]
-
-
-def test_a_trace_has_one_id_whoever_sends_it() -> None:
-    assert trace_id("r", "q") == trace_id("r", "q")
-    assert len({trace_id(run, name) for run in "ab" for name in ("x", "y", "\ud800")}) == 6

@@ -11,7 +11,6 @@ import shutil
 import socket
 import sqlite3
 import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import closing, redirect_stderr, redirect_stdout
@@ -31,26 +30,20 @@ from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.modules.reading.question import Question
 from folkmoot.modules.reports.deliberation import deliberation_report
 from folkmoot.pipelines.evaluation.evaluate import evaluate
-from folkmoot.pipelines.plots.dialogues import dialogues_page, most_informative
-from folkmoot.pipelines.plots.evaluation import deliberation_plot
 from folkmoot.pipelines.plots.protocols import Drawing, plot_of
 from folkmoot.pipelines.runs.summary import summarise
 from folkmoot.pipelines.tracking import evaluation
 from folkmoot.pipelines.tracking.context import NOWHERE
-from folkmoot.pipelines.tracking.cursor import CURSOR, Noted, RunState, note_beginning
+from folkmoot.pipelines.tracking.cursor import CURSOR, Beginning, RunState, note_beginning
 from folkmoot.pipelines.tracking.entry import RunEntry
-from folkmoot.pipelines.tracking.live import Tracking
 from folkmoot.pipelines.tracking.push import push, show_running
-from folkmoot.pipelines.tracking.store import check_place, store_uri
+from folkmoot.pipelines.tracking.run import Tracking
+from folkmoot.pipelines.tracking.store import add_to_runs, check_place, store_uri
 from folkmoot.pipelines.tracking.stored_run import StoredRun
-from folkmoot.pipelines.tracking.tracker import add_to_runs
 from folkmoot.pipelines.tracking.values import (
-    experiment_name,
     params_of,
-    run_name,
     scrubbed,
     title,
-    valid_name,
 )
 
 CANARY = "sk-canary-8d1f4e7a"
@@ -204,7 +197,7 @@ def test_a_run_says_what_it_was_of_and_how_it_went(here: Path) -> None:
     note_beginning(
         written(here / "out", a_run()),
         KIND,
-        Noted(1000, 2000, NOWHERE, True, None, None),
+        Beginning(began=1000, ended=2000),
         pushes=True,
     )
     run_id = pushed(here / "out", a_run())
@@ -262,7 +255,7 @@ def test_the_artifacts_can_be_read_by_people_and_by_mlflow(
     run_id = pushed(here / "out", a_run())
     folder = artifacts(here, run_id)
     assert {path.name for path in folder.iterdir()} == {
-        *("results.jsonl", "summary.json", "run.json", "rows.json", "figures.json"),
+        *("results.jsonl", "summary.json", "run.json", "rows.json"),
         *("details.json", "dialogues.html", "deliberation.png"),
     }
     assert (folder / "results.jsonl").read_text() == (here / "out" / "results.jsonl").read_text()
@@ -272,67 +265,20 @@ def test_the_artifacts_can_be_read_by_people_and_by_mlflow(
     assert list(table["id"]) == ["q0", "q1", "q2", "q3"]
     assert list(table["correct"]) == [True, False, True, False]
     assert table["error"][3] == "no answer in time"
-    figures = MlflowClient().load_table(experiment, "figures.json", [run_id])
-    known = figures.set_index("figure")
-    subject = known.loc["by_subject/language/arts"]
-    assert (subject["value"], subject["n"]) == (1.0, 2)
-    assert 0 < subject["low"] < subject["high"] == 1
-    assert known["value"]["deliberation/consensus_rate"] == pytest.approx(2 / 3)
-    assert known["low"].isna()["deliberation/consensus_rate"]
-    assert known["value"]["usage/truncated_calls"] == 0
 
 
 def an_entry(**fields: Any) -> RunEntry:
     return RunEntry(key="k/x", name="x", experiment="toy", **fields)
 
 
-@pytest.mark.parametrize("outage", [False, True])
-def test_a_registry_that_takes_no_prompts_fails_no_run(
-    here: Path, monkeypatch: pytest.MonkeyPatch, outage: bool
-) -> None:
-    from mlflow import MlflowException
-
-    def refuse(*_: Any, **__: Any) -> None:
-        said = "no prompts here"
-        raise MlflowException(said) if outage else MlflowException.invalid_parameter_value(said)
-
-    entry = an_entry(prompts={"toy.single cot.predict": "Think of {x}."})
-    state = RunState(run_id=None, sent={}, curve=-1, traces=0)
-
-    def send() -> None:
-        run = StoredRun(MlflowClient(), entry, state, None, asks=True)
-        next(part for part in run.parts() if part.name.startswith("prompt ")).send()
-
-    with monkeypatch.context() as patch:
-        patch.setattr(MlflowClient, "register_prompt", refuse)
-        if outage:
-            with pytest.raises(MlflowException):
-                send()
-        else:
-            send()
-    send()
-    send()
-    (run,) = stored()
-    linked = json.loads(run.data.tags["mlflow.linkedPrompts"])
-    assert linked == [{"name": "toy.single-cot.predict", "version": "1"}]
-
-
 def test_a_curve_that_the_store_has_in_part_is_completed(here: Path) -> None:
     curve = [(step, {"reward": float(step)}) for step in (5, 10)]
-    state = RunState(run_id=None, sent={}, curve=-1, traces=0)
+    state = RunState()
     StoredRun(MlflowClient(), an_entry(curve=curve[:1]), state, None, asks=False).send_figures()
-    state["curve"] = -1  # as after a kill
+    state.curve = -1  # as after a kill
     StoredRun(MlflowClient(), an_entry(curve=curve), state, None, asks=True).send_figures()
-    history = MlflowClient().get_metric_history(str(state["run_id"]), "reward")
+    history = MlflowClient().get_metric_history(str(state.run_id), "reward")
     assert [(point.step, point.value) for point in history] == [(5, 5.0), (10, 10.0)]
-
-
-def test_a_long_table_is_cut_and_says_so(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluation, "TABLE_ROWS", 3)
-    run_id = pushed(here / "out", a_run())
-    table = json.loads((artifacts(here, run_id) / "rows.json").read_text())
-    assert len(table["data"]) == 3
-    assert stored()[0].data.tags["folkmoot.table_rows"] == "the first 3 of 4"
 
 
 def test_a_stopped_run_runs_again_and_keeps_its_first_parameters(here: Path) -> None:
@@ -395,7 +341,7 @@ def test_a_store_found_in_the_folder_sends_nothing_out_of_it(
     note_beginning(
         written(folder, a_run()),
         KIND,
-        Noted(1, 2, place, True, None, None),
+        Beginning(place=place),
         pushes=True,  # type: ignore[arg-type]
     )
     stopped = a_run(program_hash="e" * 64)  # so that there is something to send
@@ -426,10 +372,8 @@ def test_a_place_elsewhere_takes_a_store_with_a_full_address(
 
 
 def test_a_command_that_fails_ends_its_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from folkmoot.pipelines.tracking import live
-
-    monkeypatch.setattr(live, "FIRST_SECONDS", 0.0)
-    monkeypatch.setattr(live, "MOST_CPU", 99.0)
+    monkeypatch.setattr("folkmoot.pipelines.tracking.run.FIRST_SECONDS", 0.0)
+    monkeypatch.setattr("folkmoot.pipelines.tracking.run.MOST_CPU", 99.0)
     tracking = Tracking(written(here / "out", a_run()), KIND)
     until = time.monotonic() + 20
     while tracking.run_id is None and time.monotonic() < until:
@@ -514,20 +458,6 @@ def test_no_key_is_written_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch)
     assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
 
 
-def test_several_pushes_at_once_are_several_runs(here: Path) -> None:
-    def one(number: int) -> None:
-        pushed(here / f"out{number}", a_run(program_hash=str(number) * 64))
-
-    threads = [threading.Thread(target=one, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    runs = stored()
-    assert {run.data.tags["folkmoot.program_hash"][0] for run in runs} == set("0123")
-    assert {run.info.status for run in runs} == {"FINISHED"}
-
-
 class Echo(Program):
     """Answers A without asking anybody."""
 
@@ -559,15 +489,6 @@ def test_an_evaluation_is_one_run_however_often_it_is_resumed(here: Path) -> Non
     assert "so it is" in page
 
 
-def test_no_tracking_does_nothing(tmp_path: Path) -> None:
-    tracking = Tracking()
-    tracking.show(1, {"accuracy": 1.0})
-    tracking.end()
-    tracking.stop("FAILED")
-    assert tracking.run_id is None
-    assert tracking.wait()
-
-
 @pytest.mark.parametrize(
     ("run", "score", "name"),
     [
@@ -586,72 +507,6 @@ def test_a_title_begins_with_the_score_and_fits(
     assert made.startswith(score or "2 agents + judge · ") or name == "my own"
 
 
-@pytest.mark.parametrize(
-    ("program", "demos", "name"),
-    [
-        ({"program": "single", "strategy": "simple"}, 4, "1 agent, 4 examples: simple"),
-        ({"program": "single", "role": "critic"}, None, "1 agent: critic"),
-        (
-            {
-                "program": "deliberation",
-                "roles": ["critic"],
-                "tie_break": "majority",
-                "max_rounds": 1,
-            },
-            None,
-            "1 agent: critic; ties: majority; at most 1 round",
-        ),
-        (
-            {
-                "program": "ensemble",
-                "members": [
-                    {"program": "single", "strategy": "simple"},
-                    {"program": "single", "strategy": "cot"},
-                ],
-                "vote": "weighted",
-            },
-            0,
-            "weighted vote of 2: simple, cot; weighted",
-        ),
-        ({"program": "network"}, None, "network"),
-    ],
-)
-def test_a_run_has_a_name_that_reads_well(
-    program: dict[str, Any], demos: int | None, name: str
-) -> None:
-    assert run_name(a_run(program=program, settings={"demos": demos})) == name
-
-
-@pytest.mark.parametrize(
-    ("data", "name"),
-    [
-        ("commonsenseqa", "commonsenseqa"),
-        ("my/own.jsonl", "own"),
-        ("saved/set", "set"),
-        (None, "folkmoot"),
-    ],
-)
-def test_an_experiment_is_named_after_its_data(data: str | None, name: str) -> None:
-    assert experiment_name(a_run(settings={"data": data})) == name
-
-
-def test_a_value_too_long_for_mlflow_is_cut_and_stands_whole_in_the_artifact(here: Path) -> None:
-    long = "a word " * 2000
-    run_id = pushed(here / "out", a_run(settings={"data": "toy", "note": long}))
-    assert len(stored()[0].data.params["settings.note"]) == 6000
-    whole = json.loads((artifacts(here, run_id) / "run.json").read_text())
-    assert whole["settings"]["note"] == long
-
-
-@given(st.text(max_size=300))
-def test_every_name_becomes_one_that_mlflow_takes(text: str) -> None:
-    from mlflow.utils.validation import _validate_metric_name
-
-    name = valid_name(f"by_subject/{text}")
-    _validate_metric_name(name)
-    assert len(name) <= 250
-
-
 @given(
     st.sampled_from(
         ["api_key", "OPENAI_API_KEY", "x-api-key", "headers", "token", "authToken", "password"]
@@ -661,41 +516,6 @@ def test_fields_named_like_secrets_are_left_out(name: str) -> None:
     kept = {"max_tokens": 5, "kinds": ["choice"], "monkey": 1}
     assert scrubbed({"a": [{name: CANARY, **kept}]}) == {"a": [kept]}
     assert CANARY not in params_of(scrubbed(a_run(settings={name: CANARY}))).values()
-
-
-def test_the_dialogues_argued_over_and_lost_come_first() -> None:
-    lost = row([["A", "B"], ["B", "B"]])  # somebody had it right
-    never = row([["B", "C"], ["C", "C"]])  # nobody had
-    won = row([["B", "A"], ["A", "A"]])
-    agreed = row([["A", "A"]])
-    both_wrong = row([["B", "B"]])
-    order = most_informative([agreed, error_row(), both_wrong, never, won, lost], most=4)
-    assert order[:2] == [lost, never]
-    assert agreed not in order
-    assert all(one in order for one in (won, both_wrong))
-
-
-def test_what_models_say_cannot_break_out_of_the_page() -> None:
-    evil = "</td></table><script>alert(1)</script><img src=x onerror=y>"
-    one = row([[evil, "A"]], answer=evil, decided_by=evil)
-    one |= {"id": evil, "question": evil, "choices": {"A": evil, evil: "x"}, "gold": evil}
-    for turn in one["transcript"]:
-        turn |= {"text": evil, "agent": evil, "evidence": [{"title": evil, "text": evil}]}
-    page = dialogues_page([one], evil, 1)
-    assert "<script" not in page
-    assert "<img" not in page
-    assert "&lt;script&gt;" in page
-
-
-def test_a_text_too_long_for_a_page_says_how_much_is_missing() -> None:
-    one = row([["A", "B"]], answer="A")
-    one["transcript"][0]["text"] = "x" * 4100
-    assert "… 100 more characters" in dialogues_page([one], "title", 1)
-
-
-def test_a_report_without_dialogues_has_no_plot(tmp_path: Path) -> None:
-    assert not deliberation_plot(deliberation_report([error_row()]), tmp_path / "plot.png")
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("uri", [None, "http://127.0.0.1:1", "sqlite:///a%20b.db", "old"])

@@ -32,12 +32,12 @@ from typer.testing import CliRunner
 import folkmoot as fm
 from folkmoot.pipelines.cli.app import app
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
-from folkmoot.pipelines.tracking import evaluation, live, traces
-from folkmoot.pipelines.tracking.cursor import CURSOR, Cursor
+from folkmoot.pipelines.tracking import evaluation, traces
+from folkmoot.pipelines.tracking import run as running
+from folkmoot.pipelines.tracking.cursor import CURSOR, Cursor, waiting
 from folkmoot.pipelines.tracking.push import push
 from folkmoot.pipelines.tracking.stored_run import StoredRun
 from folkmoot.pipelines.tracking.ui_server import SERVER_ENV, STORE, server_command
-from folkmoot.pipelines.tracking.waiting import waiting
 
 
 class Server:
@@ -193,19 +193,6 @@ def test_a_store_that_fails_every_other_request_gets_everything_in_the_end(
 
 
 @pytest.mark.nightly
-def test_links_that_the_store_lost_are_made_again(
-    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    proxy.rule = lambda method, path, number: "500" if "link-to-run" in path else None
-    with pytest.warns(RuntimeWarning, match="did not take the run"):
-        evaluated(scripted.url, out, 5, traces=1)
-    proxy.rule = lambda *_: None
-    assert pushed()[0] == 0
-    check_complete(out, 5, traces=5)
-
-
-@pytest.mark.nightly
 def test_a_run_whose_creation_was_answered_into_a_cut_connection_is_made_once(
     proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path
 ) -> None:
@@ -240,9 +227,9 @@ def test_a_server_killed_and_started_again_during_a_run_gets_everything(
     server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
-    monkeypatch.setattr(live, "FIRST_SECONDS", 0.05)
-    monkeypatch.setattr(live, "LIVE_SECONDS", 0.05)
-    monkeypatch.setattr(live, "MOST_CPU", 9.0)
+    monkeypatch.setattr(running, "FIRST_SECONDS", 0.05)
+    monkeypatch.setattr(running, "LIVE_SECONDS", 0.05)
+    monkeypatch.setattr(running, "MOST_CPU", 9.0)
     scripted.reply = at = At(request_10=server.kill, request_50=server.start)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
@@ -250,34 +237,6 @@ def test_a_server_killed_and_started_again_during_a_run_gets_everything(
     assert result.summary.counts["rows"] == 40
     assert at.times[49] - at.times[10] < 10  # nobody waits for the store
     check_complete(tmp_path / "out", 40, traces=20)
-
-
-@pytest.mark.nightly
-def test_a_server_that_stops_answering_for_a_while_holds_nothing_up(
-    server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
-    monkeypatch.setattr(live, "FIRST_SECONDS", 0.05)
-    monkeypatch.setattr(live, "LIVE_SECONDS", 0.05)
-    monkeypatch.setattr(live, "MOST_CPU", 9.0)
-    scripted.reply = at = At(
-        request_10=lambda: server.send(signal.SIGSTOP),
-        request_70=lambda: server.send(signal.SIGCONT),
-    )
-    evaluated(scripted.url, tmp_path / "out", 40, traces=0.5)
-    assert at.times[69] - at.times[10] < 10
-    check_complete(tmp_path / "out", 40, traces=20)
-
-
-@pytest.mark.nightly
-def test_many_traces_survive_a_server_that_is_killed_and_comes_back(
-    server: Server, scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.url)
-    scripted.reply = At(request_100=server.kill, request_250=server.start)
-    result = evaluated(scripted.url, tmp_path / "out", 200, traces=1)
-    assert result.wait_for_traces(120)
-    check_complete(tmp_path / "out", 200, traces=200)
 
 
 @pytest.mark.nightly
@@ -468,20 +427,6 @@ def test_mlflow_remembers_the_version_of_a_server_as_when_this_was_written() -> 
     assert RestStore._get_server_version.cache_info().currsize == 1
 
 
-def test_what_is_no_finished_run_is_not_pushed(tmp_path: Path, away: Path) -> None:
-    with pytest.raises(fm.UserError, match="holds no run"):
-        push(tmp_path)
-    with pytest.raises(fm.UserError, match="there is no folder"):
-        push(tmp_path / "nowhere")
-    told = CliRunner().invoke(app, ["push", str(tmp_path), "--json"])
-    assert told.exit_code == 1
-    assert "holds no run" in json.loads(told.stdout)["runs"][0]["problem"]
-    absent = CliRunner().invoke(app, ["push", str(tmp_path), str(tmp_path / "nowhere")])
-    assert absent.exit_code == 2
-    said = f"there is no folder {tmp_path}/nowhere: name the folder of a finished run"
-    assert absent.stderr == f"folkmoot: {said}\n"
-
-
 @pytest.mark.nightly
 def test_a_compilation_that_the_store_could_not_take_is_pushed_with_all_its_runs(
     back: Callable[[], None], scripted: ScriptedServer, tmp_path: Path
@@ -510,25 +455,3 @@ def test_a_compilation_that_the_store_could_not_take_is_pushed_with_all_its_runs
     assert kinds.count("evaluation") == 2
     push(out)
     assert len(others()) == len(kinds), "nothing is sent twice"
-
-
-def test_a_run_made_by_a_request_whose_answer_never_came_is_taken_up(
-    back: Callable[[], None],
-    tmp_path: Path,
-    scripted: ScriptedServer,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    back()
-    create_run, calls = MlflowClient.create_run, []
-
-    def slow(self: MlflowClient, *args: Any, **kwargs: Any) -> Any:
-        made = create_run(self, *args, **kwargs)
-        calls.append(made)
-        if len(calls) == 1:
-            raise TimeoutError("no answer in time")
-        return made
-
-    monkeypatch.setattr(MlflowClient, "create_run", slow)
-    evaluated(scripted.url, tmp_path / "out", 2)
-    assert len(calls) == 1
-    check_complete(tmp_path / "out", 2, traces=2)

@@ -9,10 +9,10 @@ from typing import Any
 
 import dspy
 
-from ...modules.agents.profile import DEFAULT_PROFILE
-from ..lms.endpoint import Reply
-from ..lms.engine import Engine, SyncEngine
-from ..lms.prices import Prices
+from folkmoot.modules.agents.profile import DEFAULT_PROFILE
+from folkmoot.pipelines.lms.endpoint import Reply
+from folkmoot.pipelines.lms.engine import Engine, SyncEngine
+from folkmoot.pipelines.lms.prices import Prices
 
 PRICES = Prices(1e-6, 4e-6)
 

@@ -1,0 +1,391 @@
+"""Calibrates a router: from which vote share on its programs' answers stand, with a promise."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import dspy
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ..agents.adapter import settings_of
+from ..agents.transcript import Task
+from ..base.errors import UserError
+from ..base.sync import run_sync
+from ..base.together import together
+from ..base.usage import Usage
+from ..reading.answers import Kind, answer_key, score
+from ..reading.handover import fewest_kept, share_never, threshold_for
+from ..reading.question import Question
+from ..reading.row import ResultRow, TurnFields, taken
+from .program import Program
+from .saved import hashes
+
+Share = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=0, le=10_000_000)]
+Rule = str | Mapping[str, Any]
+Routes = Callable[[Task, str | None, Sequence[TurnFields]], bool]
+
+TIE = 1e-3
+"""The most that accuracy adds to a vote share: less than the share of a vote among a thousand."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class AskedPart(_Strict):
+    """A program by its hash, and the LM of each of its seats with what it is sent."""
+
+    program: str
+    lms: dict[str, str]
+
+
+class Stage(_Strict):
+    """What the calibration says of one part of a router.
+
+    An answer stands from the score `threshold` on; None: never. Of the `questions` that reached the
+    part, `kept` answers would have stood, `errors` of them wrong; `bound` is the upper limit of
+    their error. The sequence of tests can start with `needs` kept answers without an error. `never`
+    is how often a calibration like this one finds no threshold. `weights` are the members' accuracy
+    on other questions.
+    """
+
+    asked: AskedPart
+    threshold: float | None
+    questions: Count
+    kept: Count
+    errors: Count
+    bound: Share
+    needs: Count
+    never: Share
+    weights: dict[str, Share]
+
+
+class RouterCalibration(_Strict):
+    """The promise of a router, and what it was tested on.
+
+    At most `max_error` of the answers that stand are wrong, with the `confidence`. `stages` goes by
+    part, `cheap` and `team`, and `rule` is the router's rule, as JSON. `usage` is the bill of all
+    `questions`, asked as the router asks them. `scores` counts the scores of the part that is asked
+    first, for the watch over drift.
+    """
+
+    max_error: Annotated[float, Field(gt=0, lt=1)]
+    confidence: Annotated[float, Field(gt=0, lt=1)]
+    rule: str
+    questions: Annotated[Count, Field(gt=0)]
+    stages: Annotated[dict[Literal["cheap", "team"], Stage], Field(min_length=1)]
+    usage: dict[str, int | float | None]
+    scores: list[Annotated[tuple[float, Count], Field(strict=False)]]
+
+    @model_validator(mode="after")
+    def _one_score_each(self) -> RouterCalibration:
+        if sum(times for _, times in self.scores) != self.questions:
+            raise ValueError("there is not one score for each question")
+        return self
+
+    @property
+    def share(self) -> float:
+        """The share of the questions that are answered, 0 to 1."""
+        return sum(stage.kept for stage in self.stages.values()) / self.questions
+
+    @property
+    def error(self) -> float | None:
+        """The share of wrong answers among those that stand; None where none does."""
+        kept = sum(stage.kept for stage in self.stages.values())
+        return sum(stage.errors for stage in self.stages.values()) / kept if kept else None
+
+    @property
+    def bound(self) -> float | None:
+        """The upper limit of the error of answers that stand; None where none does."""
+        return max((stage.bound for stage in self.stages.values() if stage.kept), default=None)
+
+    @property
+    def price(self) -> dict[str, float | None]:
+        """Calls, tokens and USD per question; None for what is not known."""
+        return {
+            name: None if value is None else value / self.questions
+            for name, value in self.usage.items()
+        }
+
+    def watched(self) -> list[float]:
+        """The scores of the part that is asked first, one for each question."""
+        return [score for score, times in self.scores for _ in range(times)]
+
+    def lines(self) -> list[str]:
+        """The calibration in words."""
+        promise = f"error at most {self.max_error:.4g} with {self.confidence:.4g} confidence"
+        words = [f"answers {self.share:.1%} of {self.questions:,} questions; {promise}"]
+        if self.error is not None and self.bound is not None:
+            words.append(f"error among those answered: {self.error:.1%}, at most {self.bound:.1%}")
+        for name, stage in self.stages.items():
+            words.append(
+                f"{name}: {stage.kept:,} of {stage.questions:,} answers stand, {stage.errors:,} of "
+                f"them wrong; the tests can start with {stage.needs:,} kept answers without an "
+                f"error; {stage.never:.0%} of such calibrations let no answer stand"
+            )
+        calls, usd = self.price["calls"], self.price["cost_usd"]
+        money = "a price that is not known" if usd is None else f"{usd:.3g} USD"
+        words.append(
+            f"{'unknown' if calls is None else f'{calls:.3g}'} calls and {money} per question"
+        )
+        return words
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+    __str__ = __repr__  # pydantic's own lists the fields
+
+
+@dataclass(frozen=True)
+class PartAnswer:
+    """What a program made of a question."""
+
+    answer: str | None
+    right: bool
+    transcript: Sequence[TurnFields]
+    usage: Usage
+
+
+def calibration_of(value: Any) -> RouterCalibration | None:
+    """A calibration from its JSON. Raises UserError for what is not one."""
+    if value is None or isinstance(value, RouterCalibration):
+        return value
+    try:
+        return RouterCalibration.model_validate(value)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UserError(
+            f"the router's calibration cannot be used ({where[:80]}: {first['msg']}): calibrate it "
+            "again"
+        ) from None
+
+
+def asked_of(program: Program, lm: Any) -> AskedPart:
+    """Which program is asked, and with which LMs where its seats have none but this one."""
+    lms = {name: seat.predict.lm or lm for name, seat in program.seats().items()}
+    # Seeds change with repeats and say nothing of how good an answer is.
+    sent = {
+        name: {key: value for key, value in settings_of(one).items() if key != "seed"}
+        for name, one in lms.items()
+        if one is not None
+    }
+    return AskedPart(
+        program=hashes(program)["program_hash"],
+        lms={
+            name: f"{lms[name].model} {json.dumps(settings, sort_keys=True, default=str)}"
+            for name, settings in sent.items()
+        },
+    )
+
+
+def sureness(
+    answer: str | None,
+    transcript: Sequence[TurnFields],
+    kind: Kind,
+    weights: Mapping[str, float],
+) -> float:
+    """The vote share of an answer, 0 to 1, with the accuracy of those who gave it to break ties;
+    -1 for no answer.
+
+    Every sample and every member has a vote: what it answered in its last round.
+    """
+    if answer is None:
+        return -1.0
+    turns = [turn for turn in transcript if not turn.get("step")]
+    last: dict[str, int] = {}
+    for turn in turns:
+        last[turn["agent"]] = max(turn["round"], last.get(turn["agent"], 0))
+    votes = [turn for turn in turns if turn["round"] == last[turn["agent"]]]
+    same = [
+        turn
+        for turn in votes
+        if turn["answer"] is not None
+        and answer_key(turn["answer"], kind) == answer_key(answer, kind)
+    ]
+    if not votes:
+        return 1.0
+    tie = sum(weights.get(turn["agent"], 0.0) for turn in same)
+    return (len(same) + TIE * tie) / len(votes)
+
+
+def calibrated(
+    parts: Mapping[Literal["cheap", "team"], Program],
+    questions: Sequence[Question],
+    *,
+    max_error: float,
+    confidence: float,
+    rule: Rule,
+    lm: Any,
+    routes: Routes,
+    weights_from: Iterable[ResultRow] | None,
+    recorded: Mapping[str, Iterable[ResultRow]],
+    concurrency: int,
+) -> RouterCalibration:
+    """Ask the parts in turn, each the questions that those before it leave, and find their
+    thresholds.
+    """
+    confidence_each = 1 - (1 - confidence) / len(parts)
+    _check(questions, max_error, confidence, confidence_each, parts, recorded)
+    lm = dspy.settings.lm if lm is None else lm
+    if not isinstance(lm, dspy.BaseLM | None):
+        raise UserError(f"lm is {str(lm)[:80]!r}: give an LM, such as fm.lm('openai/gpt-4o-mini')")
+    weights = {} if weights_from is None else _accuracies(weights_from, questions)
+    stages: dict[Literal["cheap", "team"], Stage] = {}
+    left, bill = list(questions), Usage()
+    watched: list[float] = []
+    for place, (name, part) in enumerate(parts.items()):
+        with dspy.context(lm=lm):
+            answers = _answers(name, part, left, recorded.get(name), concurrency)
+        own = weights if place == 0 else {}
+        scores = np.array(
+            [
+                -1.0
+                if place < len(parts) - 1
+                and routes(_task(question), given.answer, given.transcript)
+                else sureness(given.answer, given.transcript, question.kind, own)
+                for question, given in zip(left, answers, strict=True)
+            ]
+        )
+        right = np.array([given.right for given in answers], dtype=bool)
+        for given in answers:
+            bill.add(given.usage)
+        watched = watched or scores.tolist()
+        found = threshold_for(scores, right, max_error, confidence_each)
+        stages[name] = Stage(
+            asked=asked_of(part, lm),
+            threshold=None if found is None else found.score,
+            questions=len(left),
+            kept=0 if found is None else found.kept,
+            errors=0 if found is None else found.errors,
+            bound=1.0 if found is None else found.bound,
+            needs=fewest_kept(max_error, confidence_each),
+            never=share_never(scores, right, max_error, confidence_each) if left else 1.0,
+            weights=own,
+        )
+        if found is not None:
+            left = [one for one, sure in zip(left, scores >= found.score, strict=True) if not sure]
+    return RouterCalibration(
+        max_error=max_error,
+        confidence=confidence,
+        rule=json.dumps(rule, sort_keys=True),
+        questions=len(questions),
+        stages=stages,
+        usage={
+            "calls": bill.calls,
+            "prompt_tokens": bill.prompt_tokens,
+            "completion_tokens": bill.completion_tokens,
+            "cost_usd": bill.cost_usd,
+        },
+        scores=sorted(Counter(watched).items()),
+    )
+
+
+def _check(
+    questions: Sequence[Question],
+    max_error: float,
+    confidence: float,
+    confidence_each: float,
+    parts: Mapping[Literal["cheap", "team"], Program],
+    recorded: Mapping[str, Any],
+) -> None:
+    for name, value in (("max_error", max_error), ("confidence", confidence)):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+            raise UserError(f"{name} is {value!r}: give a share between 0 and 1, such as 0.2")
+    if isinstance(questions, str) or not all(isinstance(one, Question) for one in questions):
+        raise UserError("the questions to calibrate on are a list of fm.Question: see fm.load")
+    if unlabelled := [one.id for one in questions if one.answer is None]:
+        raise UserError(f"the question {unlabelled[0]} has no gold answer to calibrate on")
+    if len({one.id for one in questions}) < len(questions):
+        raise UserError("two of the questions to calibrate on have the same id: give each once")
+    if (needs := fewest_kept(max_error, confidence_each)) > len(questions):
+        raise UserError(
+            f"an error of at most {max_error:g} takes {needs} questions answered without an error "
+            f"to show, and there are {len(questions)} questions: give more"
+        )
+    if other := recorded.keys() - parts:
+        raise UserError(
+            f"recorded has rows of {min(other)!r}: this router asks {' and '.join(parts)}"
+        )
+    texts = {one.question for one in questions}
+    for part in parts.values():
+        for predictor in part.predictors():
+            if any(demo.get("question") in texts for demo in predictor.demos):
+                raise UserError(
+                    "the router's programs are shown some of these questions as examples: "
+                    "calibrate on other questions"
+                )
+
+
+def _accuracies(rows: Iterable[ResultRow], questions: Sequence[Question]) -> dict[str, float]:
+    """How often each member is right on other questions, 0 to 1."""
+    ids, texts = {one.id for one in questions}, {one.question for one in questions}
+    marks: defaultdict[str, list[bool]] = defaultdict(list)
+    for row in rows:
+        if row["id"] in ids or row["question"] in texts:
+            raise UserError(
+                f"weights_from has the question {row['id']}, which is one to calibrate on: weights "
+                "fitted on these questions would break the promise; take rows of other questions"
+            )
+        if row["error"] is None and row["gold"] is not None:
+            for turn in row["transcript"]:
+                if not turn.get("step"):
+                    graded = score(turn["answer"], row["gold"], row["kind"], row["choices"])
+                    marks[turn["agent"]].append(graded.correct)
+    if not marks:
+        raise UserError("weights_from has no finished row with an answer of a member: give a run's")
+    return {agent: sum(right) / len(right) for agent, right in marks.items()}
+
+
+def _answers(
+    name: str,
+    program: Program,
+    questions: Sequence[Question],
+    rows: Iterable[ResultRow] | None,
+    concurrency: int,
+) -> list[PartAnswer]:
+    """The program's answers to the questions, recorded or asked for now, in their order."""
+    if rows is None:
+        return run_sync(_ask, program, questions, concurrency)
+    by_id = {
+        row["id"]: row
+        for row in rows
+        if row["error"] is None and row["correct"] is not None and not row.get("repeat")
+    }
+    missing = [one.id for one in questions if one.id not in by_id]
+    if missing:
+        raise UserError(
+            f"the rows of {name} have no answer to {len(missing)} of the questions, such as "
+            f"{missing[0]}: evaluate it on all of them"
+        )
+    own = [by_id[one.id] for one in questions]
+    return [
+        PartAnswer(row["answer"], bool(row["correct"]), row["transcript"], taken(row))
+        for row in own
+    ]
+
+
+async def _ask(
+    program: Program, questions: Sequence[Question], concurrency: int
+) -> list[PartAnswer]:
+    room = asyncio.Semaphore(concurrency)
+
+    async def ask(question: Question) -> PartAnswer:
+        async with room:
+            said = await program.answer(question)
+        gold = str(question.answer)
+        graded = score(said.answer, gold, question.kind, question.choices)
+        return PartAnswer(said.answer, graded.correct, said.transcript, Usage.of(said.usage))
+
+    return await together(ask(question) for question in questions)
+
+
+def _task(question: Question) -> Task:
+    return Task.of(question.question, question.choices, question.context, question.kind)

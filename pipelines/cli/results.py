@@ -1,0 +1,247 @@
+"""The commands about runs that there are: show, runs, report, export, import, push, forecast.
+
+`import` reads logs without DSPy, so what needs it is imported when its command runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from ...modules.base.errors import UserError, did_you_mean
+from ...modules.reading.row import ResultRow
+from ..base.request import split_items
+from ..base.wording import counted, money, percent, shortened
+from ..evaluation.earlier import Evaluation, earlier
+from ..logs.export_log import export_log
+from ..logs.import_log import import_log, imported_lines
+from ..tracking.store import store_uri
+from .guard import STOPPED, say
+from .options import (
+    ExportRequest,
+    ImportRequest,
+    PushRequest,
+    Quietly,
+    ReportRequest,
+    RunsRequest,
+    ShowRequest,
+    View,
+)
+from .show import answered, console, finish, plain_table, show_dialogue, show_lines, show_result
+
+if TYPE_CHECKING:
+    from ..forecasting.request import ForecastRequest
+    from ..reporting.listed import ListedRun
+
+LISTED = 15  # questions, so that all fits a screen
+LONGEST_QUESTION = 60  # characters
+COLUMNS = (
+    *("folder", "kind", "program", "LM", "data", "score", "n", "calls", "cost", "when (UTC)"),
+    "state",
+)
+LONGEST_LINE = 2000  # columns where no terminal folds them
+
+
+def forecast(request: ForecastRequest, view: View) -> None:
+    from ..forecasting.forecast import forecast as forecast_vote_of
+
+    forecast = forecast_vote_of(
+        request.answers, outcomes=request.outcomes, sizes=request.sizes, seed=request.seed
+    )
+    finish(view, forecast.to_dict(), lambda: show_lines(forecast.lines()))
+
+
+def report(request: ReportRequest, view: Quietly) -> None:
+    from ..reporting.report import report as write
+
+    page = write(
+        request.runs,
+        out=request.out,
+        names=split_items(request.names),
+        tracking=request.tracking,
+        **request.tested(),
+    )
+    notes = [f"Note: {note}" for note in page.figures["warnings"]]
+    lines = [str(page.path)] if view.quiet else [page.headline, *notes, f"Report: {page.path}"]
+    finish(view, page.figures, lambda: show_lines(lines))
+
+
+def export(request: ExportRequest, view: View) -> None:
+    logs = list(map(str, export_log(request.runs, request.out, request.format)))
+    document = {"out": str(request.out), "format": request.format, "logs": logs}
+    lines = {"format": request.format, **{f"log {place}": log for place, log in enumerate(logs, 1)}}
+    finish(view, document, lambda: show_result(console(), "export", lines))
+
+
+def import_(request: ImportRequest, view: View) -> None:
+    result = import_log(list(request.logs), out=request.out)
+    document = {
+        "out": str(result.folder),
+        "answers": result.answers,
+        "questions": result.questions,
+        "runs": {name: str(result.folder / folder) for name, folder in result.agents.items()},
+        "gains": result.gains,
+        "outcomes": str(result.outcomes),
+    }
+    finish(view, document, lambda: show_result(console(), "import", imported_lines(result)))
+
+
+def push(request: PushRequest, view: View) -> None:
+    from ..tracking.cursor import waiting
+
+    store_uri()  # sets what MLflow reads when it is imported
+    from ..tracking.push import push as send
+
+    runs: list[dict[str, Any]] = []
+    for folder in request.folders or waiting():
+        try:
+            missing = send(folder).missing
+            problem = "; ".join(dict.fromkeys(missing.values())) or None
+            refused = f"the tracking store did not take {', '.join(missing)} of {folder}: {problem}"
+            say(refused if missing else f"sent {folder}")
+        except UserError as error:
+            missing, problem = {"everything": ""}, str(error)
+            say(problem)
+        runs.append({"folder": str(folder), "missing": list(missing), "problem": problem})
+    if not runs:
+        say("nothing waits to be sent to the tracking store")
+    ok = not any(run["missing"] for run in runs)
+    finish(view, {"ok": ok, "runs": runs}, lambda: None, code=0 if ok else STOPPED)
+
+
+# The runs of a folder -----------------------------------------------------------------------------
+
+SORTED_BY: dict[str, Callable[[ListedRun], Any]] = {
+    "time": lambda run: run.when,
+    "score": lambda run: run.score and run.score["value"],
+    "cost": lambda run: run.cost_usd,
+    "calls": lambda run: run.calls,
+}
+
+
+def runs(request: RunsRequest, view: View) -> None:
+    from ..reporting.listed import list_runs
+
+    if request.sort not in SORTED_BY:
+        raise UserError(f"--sort {request.sort!r} is not an order: give {', '.join(SORTED_BY)}")
+    home, key = Path("runs"), SORTED_BY[request.sort]
+    listed = list_runs(request.folders or [home] * home.is_dir())
+    ordered = sorted((run for run in listed if key(run) is not None), key=key, reverse=True)
+    listed = [*ordered, *(run for run in listed if key(run) is None)]
+    if not listed:
+        say(f"no runs in {', '.join(request.folders) or home}")
+    finish(view, [asdict(run) for run in listed], lambda: _show_runs(listed))
+
+
+def _show_runs(listed: list[ListedRun]) -> None:
+    table = plain_table(*COLUMNS, last_left=True)
+    for column in table.columns[:5]:
+        column.justify = "left"
+    out = console()
+    if not out.is_terminal:
+        out.width = LONGEST_LINE
+    for run in listed:
+        score = run.score or {}
+        table.add_row(
+            *(run.folder, run.kind, run.program, run.lm, run.data),
+            *(percent(score) if score else "", f"{score['n']:,}" if score.get("n") else ""),
+            *("" if run.calls is None else f"{run.calls:,}", money(run.cost_usd)),
+            *(
+                run.when[:16].replace("T", " "),
+                f"{run.state}{f': {run.problem}' if run.problem else ''}",
+            ),
+        )
+    if listed:
+        out.print(table)
+
+
+# The dialogues of a run ---------------------------------------------------------------------------
+
+
+def show(request: ShowRequest, view: Quietly) -> None:
+    run = earlier(request.run)
+    if request.question is None:
+        listed = sorted(run.rows, key=_order)
+        finish(view, listed, lambda: _show_list(console(), run, listed))
+    else:
+        rows = _rows_of(run, request.question)
+        finish(view, rows, lambda: _show_rows(console(), rows))
+
+
+def _rows_of(run: Evaluation, name: str) -> list[ResultRow]:
+    """All repeats of a question, named by its id or by its place from 1 on. Raises UserError."""
+    rows = list(run.rows)
+    ids = list(dict.fromkeys(row["id"] for row in rows))
+    if name not in ids and name.isdigit() and 1 <= int(name) <= len(ids):
+        name = ids[int(name) - 1]
+    if name not in ids:
+        raise UserError(
+            f"{run.folder} has no row of a question {name!r}{did_you_mean(name, ids)}: "
+            f"folkmoot show {run.folder} lists its questions"
+        )
+    return [row for row in rows if row["id"] == name]
+
+
+def _order(row: ResultRow) -> int:
+    """What to look at first: failures, then unreadable answers, then wrong ones."""
+    if row["error"]:
+        return 0
+    if row["answer"] is None:
+        return 1
+    return 3 if row["correct"] else 2
+
+
+def _verdict(row: ResultRow) -> str:
+    if row["error"]:
+        return "failed"
+    if row["answer"] is None:
+        return "unreadable"
+    if row["correct"] is None:
+        return f"{row.get('score') or 0:.3g}"
+    return "✓" if row["correct"] else "✗"
+
+
+def _show_list(out: Console, run: Evaluation, rows: list[ResultRow]) -> None:
+    table = plain_table("question", "", "answer", "gold", "", last_left=True, no_wrap=True)
+    for row in rows[:LISTED]:
+        text = shortened(row["error"] or row["question"], LONGEST_QUESTION)
+        answer = shortened(str(row["answer"] or "–"), 20)
+        table.add_row(row["id"], _verdict(row), answer, shortened(row["gold"] or "–", 20), text)
+    for line in run.lines()[:1]:
+        out.print(line, soft_wrap=True)
+    out.print(table)
+    if len(rows) > LISTED:
+        out.print(f"and {counted(len(rows) - LISTED, 'more row')}")
+    out.print(f"next: folkmoot show {run.folder} {rows[0]['id']}", soft_wrap=True)
+
+
+def _show_rows(out: Console, rows: list[ResultRow]) -> None:
+    first = rows[0]
+    out.print(Text(first["question"], style="bold"))
+    for label, text in (first["choices"] or {}).items():
+        out.print(Text(f"  {label}. {text}"))
+    for row in rows:
+        out.print()
+        if len(rows) > 1:
+            out.print(Text(f"repeat {row['repeat']}", style="dim"))
+        show_dialogue(out, row, row["choices"])
+        for line in _ending(row):
+            out.print(Text(line))
+
+
+def _ending(row: ResultRow) -> Iterator[str]:
+    """What the dialogue itself does not say: failure, the text of an unreadable answer, the gold
+    answer.
+    """
+    if row["error"]:
+        yield f"failed: {row['error']}"
+    elif row["answer"] is None:
+        turn: Any = row["transcript"][-1] if row["transcript"] else {}
+        yield f"the reply was: {shortened(str(row.get('raw') or turn.get('raw') or ''), 500)!r}"
+    if row["gold"] is not None:
+        yield f"{_verdict(row)}  right is {answered(row['gold'], row['choices'])}"

@@ -1,0 +1,166 @@
+"""The commands that prepare and look around: data check, datasets, lms; and servers: ui, serve."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+from rich.table import Table
+
+from ...modules.base.errors import UserError
+from ..base.settings import settings
+from ..base.wording import counted
+from ..data.aliases import naming
+from ..data.load import DataError, DataReading, check_contexts, content_id, stands_at, understand
+from ..data.places import list_datasets
+from ..lms.weights import get_weights, list_weights
+from ..serving.request import ServeRequest
+from ..serving.serve import serve_program
+from ..tracking.store import store_uri
+from ..tracking.ui_server import newest_runs
+from ..tracking.ui_server import serve as serve_ui
+from ..tracking.values import masked
+from .guard import BAD_INPUT, results, say
+from .options import CheckRequest, DatasetsRequest, LmsRequest, UiRequest, View
+from .show import console, finish, print_json, show_result
+
+MOST_SHOWN = 12
+"""Most different answers that are listed with their counts."""
+
+
+def datasets(request: DatasetsRequest, view: View) -> None:
+    infos = list_datasets()
+    columns = ("name", "kind", "splits (questions)", "licence", "comes from", "here")
+    table = Table(*columns, box=None, pad_edge=False)
+    for info in infos:
+        sizes = info.splits.items()
+        splits = ", ".join(f"{split} {'?' if rows is None else rows}" for split, rows in sizes)
+        here = ", ".join(info.here) or "no"
+        table.add_row(info.name, info.kind, splits, info.licence, info.source, here)
+    finish(view, [asdict(info) for info in infos], lambda: console().print(table))
+
+
+def lms(request: LmsRequest, view: View) -> None:
+    cache = settings().cache
+    verb, *names = request.what or ["list"]
+    if request.what and (verb != "get" or not names):
+        raise UserError(f"folkmoot lms {verb} is not a command: write folkmoot lms get NAME")
+    for name in names:
+        say(f"getting the weights of {name}")
+        say(f"{get_weights(name, cache)} is whole")
+    rows = list_weights(cache)
+    table = Table("name", "MB", "licence", "here", box=None, pad_edge=False)
+    for row in rows:
+        size, licence = f"{row['bytes'] / 1e6:,.0f}", row["licence"] or "as its page says"
+        table.add_row(row["name"], size, licence, row["here"] or f"no: {row['get']}")
+    finish(view, rows, lambda: console().print(table))
+
+
+def ui(request: UiRequest, view: View) -> None:
+    uri = store_uri()
+
+    def ready(address: str) -> None:
+        if view.as_json:
+            print_json({"url": address, "store": masked(uri)})
+        else:
+            shown = f"{newest_runs(address)} shows {masked(uri)}; Ctrl-C ends it"
+            console().print(shown, soft_wrap=True)
+        results().flush()
+
+    if uri.startswith(("http://", "https://")):
+        ready(masked(uri))  # a server runs there already
+    else:
+        say("starting MLflow's UI, which takes some seconds")
+        serve_ui(uri, request.host, request.port, ready)
+
+
+def serve(request: ServeRequest, view: View) -> None:
+    def ready(address: str) -> None:
+        if view.as_json:
+            print_json({"url": address})
+        else:
+            say(f"answering at {address}/answer; Ctrl-C ends it")
+        results().flush()
+
+    serve_program(request, ready)
+
+
+# data check ---------------------------------------------------------------------------------------
+
+
+def check(request: CheckRequest, view: View) -> None:
+    reading = understand(
+        request.source, request.split, columns=request.column_names(), kind=request.kind
+    )
+    needed = [question for question in reading.questions if str(question.kind) != "open"]
+    labelled = any(question.answer is not None for question in needed)
+    if needed and not labelled:
+        reading.fault("", f"no row has an answer; say which column holds it {naming('answer')}")
+    for question in reading.questions:
+        if labelled and question.answer is None and str(question.kind) != "open":
+            reading.fault(stands_at(question), "no answer, and what is scored needs one; add it")
+        try:
+            check_contexts([question])
+        except UserError as error:
+            reading.fault(stands_at(question), str(error))
+    if not reading.questions and not reading.count:
+        raise UserError(f"{reading.name} has no questions; give one with at least one row")
+    description = described(reading)
+    faulty = BAD_INPUT if reading.count else 0
+    if faulty and not view.as_json:
+        show_result(console(), reading.name, _lines(description) if reading.questions else {})
+        raise DataError(reading.name, reading.faults, reading.count)
+    name, lines = reading.name, _lines(description)
+    finish(view, description, lambda: show_result(console(), name, lines), code=faulty)
+
+
+def described(reading: DataReading) -> dict[str, Any]:
+    """Describe the questions that were read: their kinds, answers, duplicates and faults."""
+    questions = reading.questions
+    places: dict[str, str] = {}
+    duplicates = []
+    for one in questions:
+        before = places.setdefault(content_id(one), stands_at(one))
+        if before != stands_at(one):
+            duplicates.append((before, stands_at(one)))
+    options = Counter(len(one.choices) for one in questions if one.choices)
+    answers = Counter(str(one.answer) for one in questions if one.answer is not None)
+    return {
+        "name": reading.name,
+        "questions": len(questions),
+        "kinds": dict(Counter(str(one.kind) for one in questions)),
+        "options": dict(sorted(options.items())),
+        "answers": dict(answers.most_common()),
+        "unlabelled": sum(one.answer is None for one in questions),
+        "made_ids": reading.made_ids,
+        "duplicates": duplicates,
+        "read": reading.guesses.removeprefix("read ") or None,
+        "sample": questions[0].to_row() if questions else None,
+        "faults": reading.faults,
+        "fault_count": reading.count,
+    }
+
+
+def _lines(description: dict[str, Any]) -> dict[str, str]:
+    kinds = ", ".join(f"{count} {name}" for name, count in description["kinds"].items())
+    lines = {"questions": f"{description['questions']} ({kinds})"}
+    if description["options"]:
+        lines["options"] = ", ".join(
+            f"{size} in {counted(n, 'row')}" for size, n in description["options"].items()
+        )
+    answers = [f"{answer} {count}" for answer, count in description["answers"].items()]
+    if answers:
+        many = len(answers) > MOST_SHOWN
+        lines["answers"] = f"{len(answers)} different ones" if many else ", ".join(answers)
+    if description["read"]:
+        lines["read"] = description["read"]
+    if description["duplicates"]:
+        first, second = description["duplicates"][0]
+        repeats = counted(len(description["duplicates"]), "row")
+        lines["duplicates"] = f"{repeats} like an earlier one (the first: {second}, like {first})"
+    if sample := description["sample"]:
+        options = [f"{label}: {text}" for label, text in (sample["choices"] or {}).items()]
+        answer = f"answer: {sample['answer']}"
+        lines["first row"] = " | ".join([sample["question"], *options, answer])
+    return lines

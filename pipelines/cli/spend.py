@@ -1,0 +1,97 @@
+"""The commands that ask LMs: what each plans, what carries the plan out, and what an attempt that
+was interrupted has left. What a command needs is imported when it runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..controls.outcome import Controls, controls_in
+from ..evaluation.earlier import Evaluation, left_in
+from .guard import VERDICT_FAILED
+from .options import Confirmed, EvaluateView, TryView
+from .show import console, show_lines, show_result
+
+if TYPE_CHECKING:
+    from ..compilation.request import CompileRequest
+    from ..contest.outcome import Contest
+    from ..contest.request import ContestRequest
+    from ..controls.request import ControlsRequest
+    from ..evaluation.request import EvaluateRequest
+    from ..tuning.request import TuneRequest
+
+
+def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
+    """Evaluate a program; a trained network also on recorded answers, without LM calls."""
+    from ..evaluation.evaluate import carry_out
+    from ..evaluation.plan import plan_evaluation
+    from .life import live
+
+    def show(result: Evaluation) -> None:
+        """Two lines and the next command; one line if quiet, all figures if verbose."""
+        lines = result.lines()
+        show_lines(lines[:1] if view.quiet else [*lines, f"next: {result.next_command}"])
+        if view.verbose:
+            show_result(console(), "figures", result.in_words())
+
+    if view.outcomes or request.questions is None:
+        from .learn import evaluate_outcomes
+
+        evaluate_outcomes(request, view)
+    else:
+        plan = plan_evaluation(request, stored=True)
+        live(request, view, plan, carry_out, lambda plan: left_in(plan.out), show)
+
+
+def compile(request: CompileRequest, view: Confirmed) -> None:
+    from ..compilation.compile import compile_as_planned
+    from ..compilation.outcome import compilation_in
+    from ..compilation.plan import plan_compilation
+    from .life import live
+
+    live(
+        request,
+        view,
+        plan_compilation(request, stored=True),
+        lambda plan, show: compile_as_planned(plan, show).compilation,
+        lambda plan: compilation_in(plan.out),
+    )
+
+
+def tune(request: TuneRequest, view: Confirmed) -> None:
+    from ..tuning.plan import plan_study
+    from ..tuning.tune import study_in, tune_as_planned
+    from .life import live
+
+    plan = plan_study(request, stored=True)
+    live(request, view, plan, tune_as_planned, lambda plan: study_in(plan.out))
+
+
+def try_(request: ContestRequest, view: TryView) -> None:
+    from ..comparison.verdict import check_fail_if
+    from ..contest.contest import carry_out_contest
+    from ..contest.outcome import contest_in
+    from ..contest.plan import plan_contest
+    from .life import live
+
+    def show(contest: Contest) -> None:
+        show_lines(contest.sentences()[-1:] if view.quiet else contest.lines())
+
+    def code(contest: Contest) -> int:
+        return VERDICT_FAILED if view.fail_if and contest.fails(view.fail_if) else 0
+
+    check_fail_if(view.fail_if)
+    plan = plan_contest(request, stored=True)
+    live(request, view, plan, carry_out_contest, lambda plan: contest_in(plan.out), show, code)
+
+
+def controls(request: ControlsRequest, view: Confirmed) -> None:
+    from ..controls.controls import carry_out_controls
+    from ..controls.plan import plan_controls
+    from .life import live
+
+    def show(result: Controls) -> None:
+        show_lines(result.lines()[-1:] if view.quiet else result.lines())
+
+    plan = plan_controls(request, keyless=view.dry_run)
+    live(request, view, plan, carry_out_controls, lambda plan: controls_in(plan.out), show)
