@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .pipelines.comparison.pairs import Pair as Pair
     from .pipelines.compilation.compile import compile as compile
     from .pipelines.compilation.outcome import Compilation as Compilation
+    from .pipelines.compilation.worked import worked as worked
     from .pipelines.contest.contest import acontest as acontest
     from .pipelines.contest.contest import contest as contest
     from .pipelines.contest.outcome import Contest as Contest
@@ -137,6 +138,7 @@ _WHERE = {
     "reproduce": ".pipelines.reproduction.reproduce",
     "train": ".pipelines.training.fit",
     "tune": ".pipelines.tuning.tune",
+    "worked": ".pipelines.compilation.worked",
 }
 
 __all__ = sorted(_WHERE)  # pyright: ignore[reportUnsupportedDunderAll]

@@ -108,6 +108,9 @@ CONTESTS: tuple[tuple[str, str, str, str, int, tuple[str, ...]], ...] = (
 # options.
 ROUNDS = ("--set", "max_rounds=[1,2,3]", "--set", "tie_break=[judge,majority]")
 ORDERS = ("--set", "roles=[[intuitive,reasoner],[reasoner,intuitive]]")
+TALKERS, GRID = "deliberation:intuitive,reasoner", ("--sampler", "grid", "--trials")
+# What the same calls buy: prompts, structure, or both. A reply that runs away is cut off.
+SHORT = ("--max-tokens", "160", "--budget", "200 calls")
 AGENTS = ("--set", "agents=3", "--lm", f"agent.1={SMALL}", "--lm", f"agent.2={GEMMA}")
 WAYS = ("--set", "strategies=[simple,cot]", "--embedding", "all-MiniLM-L6-v2")
 STUDIES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
@@ -138,12 +141,28 @@ STUDIES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
             *BLIND,
             *ROUNDS,
             *ORDERS,
-            "--sampler",
-            "grid",
-            "--trials",
+            *GRID,
             "12",
             *learn(40, 60),
         ),
+    ),
+    (
+        "csqa-small-joint",
+        SMALL,
+        "tune",
+        (TALKERS, "--compile", "bootstrap", *BLIND, *ROUNDS, *GRID, "12", *SHORT, *learn(16, 16)),
+    ),
+    (
+        "csqa-small-prompts",
+        SMALL,
+        "compile",
+        (TALK, "--optimizer", "bootstrap", *BLIND, *SHORT, *learn(16, 16)),
+    ),
+    (
+        "csqa-small-structure",
+        SMALL,
+        "tune",
+        (TALKERS, *BLIND, *ROUNDS, *GRID, "6", *SHORT, *learn(16, 16)),
     ),
     ("csqa-network", LARGE, "train", ("network", *AGENTS, *WAYS, *learn(80, 100, "test"))),
 )

@@ -19,22 +19,24 @@ class Worked:
     output field.
 
     `parts` are the simpler questions that lead up to it with their answers; `other` is the answer
-    that an evaluator supposes to be true instead; `trace` is how a worker looks it up: thought,
-    action, observation.
+    that an evaluator supposes to be true instead, None where it has to think of one; `trace` is how
+    a worker looks it up: thought, action, observation.
     """
 
     question: str
-    choices: Mapping[str, str] | None
     kind: str
     answer: str
-    other: str
-    parts: Sequence[tuple[str, str]]
     fields: Mapping[str, str]
+    choices: Mapping[str, str] | None = None
+    context: str | Sequence[str] | None = None
+    other: str | None = None
+    parts: Sequence[tuple[str, str]] = ()
     trace: Sequence[tuple[str, str, str]] = ()
 
     @property
     def inputs(self) -> dict[str, Any]:
-        return {"question": self.question, "choices": self.choices, "kind": self.kind}
+        inputs = {"question": self.question, "choices": self.choices, "kind": self.kind}
+        return inputs | ({"context": self.context} if self.context else {})
 
 
 _DATA = yaml.safe_load((files(__package__) / "examples.yaml").read_text(encoding="utf-8"))
@@ -49,14 +51,4 @@ EXAMPLES: dict[str, tuple[dspy.Example, ...]] = {
     for kind, rows in _DATA["examples"].items()
 }
 
-WORKED: dict[str, Worked] = {
-    name: Worked(
-        **{
-            "choices": None,
-            **row,
-            "parts": tuple(map(tuple, row["parts"])),
-            "trace": tuple(map(tuple, row.get("trace", ()))),
-        }
-    )
-    for name, row in _DATA["worked"].items()
-}
+WORKED: dict[str, Worked] = {name: Worked(**row) for name, row in _DATA["worked"].items()}

@@ -1,24 +1,68 @@
-"""The worked demonstration of one-shot prompting: one question a data set, solved as every seat
-would.
-"""
+"""The worked demonstration of one-shot prompting: one question, solved as every seat would."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import dspy
+from pydantic import TypeAdapter, ValidationError
 
 from ...signatures.examples import WORKED, Worked
 from ..base.errors import UserError
+from ..base.yaml_file import read_yaml
+from ..reading.question import INPUTS, from_row
+
+Demonstration: TypeAlias = str | Path | Mapping[str, Any] | None
+"""The name of a built-in worked question, the path of a YAML or JSON file with one, or what such a
+file holds.
+"""
+
+_WORKED = TypeAdapter(Worked)
 
 
-def worked_example(name: str) -> Worked:
-    """The worked question of that name. Raises UserError naming those there are."""
-    if name not in list(WORKED):
+def worked_example(demonstration: str | Path | Mapping[str, Any]) -> Worked:
+    """The worked question that a user names or gives. Raises UserError naming what is wrong."""
+    if isinstance(demonstration, str) and demonstration in WORKED:
+        return WORKED[demonstration]
+    where, content = "demonstration", demonstration
+    if isinstance(demonstration, str | Path):
+        where = str(demonstration)
+        if Path(where).suffix.casefold() not in (".yaml", ".yml", ".json"):
+            raise UserError(
+                f"there is no worked demonstration {where!r}: choose one of {', '.join(WORKED)}, "
+                f"or give the path of a YAML or JSON file"
+            )
+        content = read_yaml(Path(where).expanduser(), "worked question", "question: …")
+    if not isinstance(content, Mapping):
+        raise UserError(f"{where} is {content!r}: give a worked question, or the path of its file")
+    return _checked(where, content)
+
+
+def held(demonstration: Demonstration) -> str | dict[str, Any] | None:
+    """A demonstration as it is saved with a program: its name, or all that its file says."""
+    if demonstration is None or (isinstance(demonstration, str) and demonstration in WORKED):
+        return demonstration
+    return {key: value for key, value in vars(worked_example(demonstration)).items() if value}
+
+
+def _checked(where: str, content: Mapping[str, Any]) -> Worked:
+    """The worked question that a file holds: a labelled question as in any data, and its working.
+
+    Raises UserError.
+    """
+    question = from_row({"id": "demonstration", **content}, where)
+    of_question = {name: question[name] for name in (*INPUTS, "answer")}
+    try:
+        return _WORKED.validate_python({**content, **of_question})
+    except ValidationError as problem:
+        error = problem.errors()[0]
+        at = ".".join(map(str, error["loc"]))
         raise UserError(
-            f"there is no worked demonstration {name!r}: choose one of {', '.join(WORKED)}"
-        )
-    return WORKED[name]
+            f"{where}: {at}: {error['msg']}; give question, answer and fields (output field → "
+            f"text), or let an LM write the file: fm.worked(question, lm=…)"
+        ) from None
 
 
 def demo_of(worked: Worked, signature: type[Any], **more: Any) -> dspy.Example:
@@ -31,8 +75,8 @@ def demo_of(worked: Worked, signature: type[Any], **more: Any) -> dspy.Example:
     missing = [name for name in signature.output_fields if name not in fields]
     if missing:
         raise UserError(
-            f"the worked demonstrations say nothing for the field {missing[0]!r}: use labelled "
-            f"demos instead"
+            f"the worked question says nothing for the field {missing[0]!r}: add it under fields, "
+            f"or use labelled demos instead"
         )
     outputs = {name: fields[name] for name in signature.output_fields}
     notes = (

@@ -14,7 +14,8 @@ import dspy
 from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from ...signatures.causal import COUNTERFACTUAL, SOLUTION, CausalEvaluator, CausalReasoner
-from ..agents.demonstration import demo_of, worked_example
+from ...signatures.examples import Worked
+from ..agents.demonstration import Demonstration, demo_of, held, worked_example
 from ..agents.exchange import Exchange
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
@@ -55,7 +56,7 @@ class CausalConsistency(Program):
         without: components left out (the paper's Table 3): `concepts`, `subquestions`, `rationale`
             of the reasoners, `non_causal`, `counterfactual`, `reconsideration` of the evaluators.
         demonstration: one-shot with the worked question of `scienceqa`, `com2sense`, `boolq`,
-            `gsm8k` or `hotpotqa`; None is zero-shot.
+            `gsm8k` or `hotpotqa`, or with one in a file that `fm.worked` wrote; None is zero-shot.
         tie_break: which of equally frequent answers goes first: `random`, as in the paper, `first`
             (the one that was given first), or `strongest:REASONER` (that reasoner's).
         seed: with the question's id it settles every draw.
@@ -86,7 +87,7 @@ class CausalConsistency(Program):
         n: int = 2,
         d_max: int = 3,
         without: Sequence[str] = (),
-        demonstration: str | None = None,
+        demonstration: Demonstration = None,
         tie_break: str = "random",
         seed: int = 0,
         lms: Mapping[str, Any] | None = None,
@@ -99,7 +100,7 @@ class CausalConsistency(Program):
         checked_whole("evaluators", evaluators, 0)
         self.th0, self.th1 = _share("th0", th0), _share("th1", th1)
         self.n, self.d_max = checked_whole("n", n), checked_whole("d_max", d_max)
-        self.seed, self.demonstration = seed, demonstration
+        self.seed, self.demonstration = seed, held(demonstration)
         parts, advice = (
             [*REASONER_PARTS, *EVALUATOR_PARTS],
             "give a list of components to leave out",
@@ -117,7 +118,7 @@ class CausalConsistency(Program):
             for name in distinct(["evaluator"] * evaluators)
         ]
         if demonstration is not None:
-            self._demonstrate(demonstration)
+            self._demonstrate(worked_example(demonstration))
         names = [reasoner.name for reasoner in self.reasoners]
         self.ties = Ties.of(tie_break, names, seed, ("random", "first", "strongest"))
         self.word(prompts, prompt_layout)
@@ -254,8 +255,7 @@ class CausalConsistency(Program):
         }
         return replace(verdict, examined=examined)
 
-    def _demonstrate(self, name: str) -> None:
-        worked = worked_example(name)
+    def _demonstrate(self, worked: Worked) -> None:
         for reasoner in self.reasoners:
             reasoner.predict.demos = [demo_of(worked, reasoner.predict.signature)]
         written = [

@@ -10,6 +10,7 @@ import dspy
 from optuna.distributions import CategoricalDistribution
 
 from ...signatures.roles import ROLES
+from ..agents.demonstration import Demonstration, held, worked_example
 from ..agents.retrieval import Retrieval, informed, query_seat, retrieval_settings
 from ..agents.seat import Seat
 from ..agents.transcript import Task
@@ -42,7 +43,8 @@ class SingleAgent(Program):
             `random` draws.
         seed: with the question's id it settles a tie that is drawn.
         demonstration: one-shot with the worked question of `scienceqa`, `com2sense`, `boolq`,
-            `gsm8k` or `hotpotqa`, solved in the strategy's own way; None is zero-shot.
+            `gsm8k` or `hotpotqa`, or with one in a file that `fm.worked` wrote, solved in the
+            strategy's own way; None is zero-shot.
         lm: LM of its own; None takes the one of the run.
         environment: where a `retriever` looks things up.
         retrieval: `queries`, which the retriever writes itself, or `question`, which is looked up.
@@ -64,7 +66,7 @@ class SingleAgent(Program):
         samples: int | None = None,
         tie_break: str = "first",
         seed: int = 0,
-        demonstration: str | None = None,
+        demonstration: Demonstration = None,
         lm: Any = None,
         environment: Any = None,
         retrieval: str = "queries",
@@ -94,13 +96,13 @@ class SingleAgent(Program):
             step: Seat(f"{name}.{step}", signature, lm=lm, sampling=settings)
             for step, signature in self.plan.steps.items()
         }
-        self.demonstration = demonstration
+        self.demonstration = held(demonstration)
         if demonstration is not None:
             if role is not None:
                 raise UserError(
                     f"the role {role!r} has no worked demonstration: use labelled demos instead"
                 )
-            for step, demo in demonstrations(self.plan, demonstration).items():
+            for step, demo in demonstrations(self.plan, worked_example(demonstration)).items():
                 {**self.steps, "answer": self.seat}[step].predict.demos = [demo]
         self.retrieval = Retrieval(environment) if role == "retriever" else None
         query = query_seat(retrieval, max_queries, environment, sampling)

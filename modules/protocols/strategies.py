@@ -12,8 +12,8 @@ from typing import Any
 import dspy
 
 from ...signatures import strategies as prompts
-from ...signatures.examples import EXAMPLES
-from ..agents.demonstration import demo_of, worked_example
+from ...signatures.examples import EXAMPLES, Worked
+from ..agents.demonstration import demo_of
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.errors import UserError
@@ -224,16 +224,15 @@ def _done(place: int, part: str, solution: str) -> dict[str, Any]:
     return {"title": prompts.PART_DONE.format(place=place), "text": f"{part}\n{solved}"}
 
 
-def demonstrations(plan: Strategy, name: str) -> dict[str, dspy.Example]:
-    """The worked question of that name as a demo for each step of a strategy and, as `answer`, for
-    its answer.
+def demonstrations(plan: Strategy, worked: Worked) -> dict[str, dspy.Example]:
+    """The worked question as a demo for each step of a strategy and, as `answer`, for its answer.
 
-    Raises UserError for an unknown name, and for a strategy whose fields the worked questions do
-    not have.
+    Raises UserError for a strategy whose fields the worked question does not have.
     """
-    worked = worked_example(name)
+    if plan.steps and not worked.parts:
+        raise UserError("the worked question has no parts to solve first: add them under parts")
     done = [_done(place, part, solution) for place, (part, solution) in enumerate(worked.parts, 1)]
-    last, solution = worked.parts[-1]
+    last, solution = worked.parts[-1] if worked.parts else ("", "")
     to_do = _to_do(len(done), last)
     own: dict[str, dict[str, Any]] = {
         "split": {

@@ -350,6 +350,15 @@ class LMs(SharedByLMs, Seats, Commands):
         list[str],
         Option("--set", metavar="KEY=VALUE", help="Constructor parameter, such as max_rounds=2."),
     ] = None
+    demonstration: Annotated[
+        Any,
+        str | None,
+        Option(
+            metavar="NAME|FILE",
+            help="One-shot: show a worked question before every call, one of folkmoot's or of a "
+            "file that fm.worked wrote; as --set demonstration=.",
+        ),
+    ] = None
     inputs: Annotated[
         Pairs,
         list[str],
@@ -360,6 +369,16 @@ class LMs(SharedByLMs, Seats, Commands):
         ),
     ] = None
     temperature: Temperature = None
+
+    def __post_init__(self) -> None:
+        if self.demonstration is not None:
+            shown = {"demonstration": self.demonstration}
+            self.sets = (
+                {**self.sets, **shown}
+                if isinstance(self.sets, Mapping)
+                else [*(self.sets or ()), *pairs_text(shown)]
+            )
+            self.demonstration = None
 
     def parameters(self) -> list[str]:
         """`sets` as `KEY=VALUE`, with what a command may have of the environment."""

@@ -66,8 +66,8 @@ class CompileRequest(Columned, LMs, Spending):
         str,
         Option(
             metavar="NAME",
-            help="labeled_few_shot, bootstrap, bootstrap_rs, knn, copro, mipro, simba, gepa, "
-            "infer_rules or better_together.",
+            help="labeled_few_shot, bootstrap, bootstrap_rs, bootstrap_optuna, knn, copro, mipro, "
+            "simba, gepa, infer_rules, better_together or reanchor.",
         ),
     ] = "mipro"
     preset: Annotated[str, Option(metavar="light|medium|heavy", help="How much is tried.")] = (

@@ -304,6 +304,13 @@ def _with_demos(
     """The program with the demonstrations that are asked for, and the training questions that are
     left: those that agents are shown with their answers say nothing about an agent's weight.
     """
+    for part in (part for _, part in program.parts(Program)):
+        worked = getattr(part, "demonstration", None)
+        text = worked["question"] if isinstance(worked, dict) else None
+        if text is not None and text in {question.question for question in questions}:
+            raise UserError(
+                f"the demonstration is a test question ({text[:60]!r}): work another question"
+            )
     if not request.demos:
         return program, train
     program = labelled_demos(program, train, request.demos, seed=request.demo_seed)

@@ -12,8 +12,8 @@ import dspy
 from optuna.distributions import CategoricalDistribution, IntDistribution
 
 from ....signatures import team as words
-from ....signatures.examples import WORKED
-from ...agents.demonstration import demo_of, worked_example
+from ....signatures.examples import WORKED, Worked
+from ...agents.demonstration import Demonstration, demo_of, held, worked_example
 from ...agents.exchange import Exchange, Hear
 from ...agents.own_prompts import meant_for
 from ...agents.retrieval import Retrieval, retrieval_settings
@@ -58,11 +58,12 @@ class SupervisedTeam(Program):
     Args: workers: any number of bold, cautious, neutral; equal ones become `NAME.0`, `NAME.1`, ….
         environment: where workers look things up. max_steps: most steps of one attempt; the paper
         studies 5, 8, 10 and 15. max_retries: the paper's value is 3. A single worker that cannot be
-        sent back has no supervisor. demonstration: one-shot with a worked trace, `hotpotqa`; None
-        is zero-shot. styles: whether the supervisor is told how each worker goes about it. limits:
-        whether long thoughts, observations and traces are cut; the paper cuts none. tie_break:
-        whose answer is taken where the supervisor could not be read twice and most workers share
-        none: `first`, `strongest:WORKER`, or `random`, with the question's id and `seed`.
+        sent back has no supervisor. demonstration: one-shot with a worked trace, `hotpotqa` or one
+        in a file; None is zero-shot. styles: whether the supervisor is told how each worker goes
+        about it. limits: whether long thoughts, observations and traces are cut; the paper cuts
+        none. tie_break: whose answer is taken where the supervisor could not be read twice and most
+        workers share none: `first`, `strongest:WORKER`, or `random`, with the question's id and
+        `seed`.
         seed: see `tie_break`.
         lms: LMs for seats: a worker's name or `supervisor`.
         sampling: LM settings of every seat; temperature 0 unless given.
@@ -86,7 +87,7 @@ class SupervisedTeam(Program):
         *,
         max_steps: int = 8,
         max_retries: int = 3,
-        demonstration: str | None = None,
+        demonstration: Demonstration = None,
         styles: bool = True,
         limits: bool = True,
         tie_break: str = "first",
@@ -132,9 +133,9 @@ class SupervisedTeam(Program):
         )
         self.word(prompts, prompt_layout)
         self.styles, self.limits = styles, limits
-        self.demonstration = demonstration
+        self.demonstration = held(demonstration)
         if demonstration is not None:
-            self._demonstrate(demonstration)
+            self._demonstrate(worked_example(demonstration))
         self.ties = Ties.of(tie_break, names, seed, ("first", "strongest", "random"))
         self.retrieval = Retrieval(environment)
         self.assign(lms)
@@ -256,25 +257,24 @@ class SupervisedTeam(Program):
             )
         return transcript
 
-    def _demonstrate(self, name: str) -> None:
-        worked = worked_example(name)
+    def _demonstrate(self, worked: Worked) -> None:
         if not worked.trace:
-            traced = [name for name, worked in WORKED.items() if worked.trace]
+            traced = [name for name, one in WORKED.items() if one.trace]
             raise UserError(
-                f"the demonstration {name!r} shows no trace: choose {' or '.join(traced)}"
+                f"the demonstration shows no trace: choose {' or '.join(traced)}, or add a trace"
             )
         for worker in self.workers:
             worker.demonstrate(worked)
         for seat in self._deciding:
-            seat.predict.demos = [self._shown(seat, name)]
+            seat.predict.demos = [self._shown(seat, worked)]
 
     @property
     def _deciding(self) -> list[Seat]:
         return [seat for seat in (self.supervisor, self.last_word) if seat is not None]
 
-    def _shown(self, seat: Seat, name: str) -> dspy.Example:
+    def _shown(self, seat: Seat, worked: Worked) -> dspy.Example:
         """The worked question as a supervisor sees it, and how it decides."""
-        worked, names = worked_example(name), [worker.name for worker in self.workers]
+        names = [worker.name for worker in self.workers]
         text = trace_text([dict(zip(STEP_FIELDS, step, strict=True)) for step in worked.trace])
         notes = [self._traced(name, text, worked.answer) for name in names]
         more = {"decision": ACCEPT, "worker": names[0], "suggestion": ""}

@@ -372,7 +372,7 @@ def test_a_strategy_of_ones_own_works_by_name(scripted: Any) -> None:
         assert prediction.transcript[0]["agent"] == "mine"
     assert prediction.transcript[0]["text"] == "some doubts"
     assert "speaks against" in asked(scripted.bodies[0])
-    with pytest.raises(fm.UserError, match=r"say nothing for the field 'doubts'.*labelled demos"):
+    with pytest.raises(fm.UserError, match=r"says nothing for the field 'doubts'.*labelled demos"):
         fm.SingleAgent("mine", demonstration="gsm8k")
     with pytest.raises(fm.UserError, match="plan_and_solve, mine"):
         fm.SingleAgent("yours")
