@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..comparison.comparison import Comparison
 
 
-class Compared:
+class ProgramCheck:
     """Two programs that answered the same questions; shown by pytest as the verdict on them.
 
     Attributes:
@@ -35,14 +35,14 @@ class Compared:
 
 
 @pytest.fixture
-def folkmoot_compare(tmp_path: Path) -> Callable[..., Compared]:
+def folkmoot_compare(tmp_path: Path) -> Callable[..., ProgramCheck]:
     """Ask a program and a baseline the same questions, and compare them.
 
     Both are whatever `folkmoot.evaluate` takes, such as a program, a spec or a saved folder;
     further keywords, such as `lm` and `budget`, are those of `folkmoot.evaluate`.
     """
 
-    def compared(program: Any, baseline: Any, questions: Any, **settings: Any) -> Compared:
+    def compared(program: Any, baseline: Any, questions: Any, **settings: Any) -> ProgramCheck:
         # Every test session loads this file, and these imports take more than a second.
         from ..comparison.compare import compare
         from ..evaluation.evaluate import evaluate
@@ -53,6 +53,6 @@ def folkmoot_compare(tmp_path: Path) -> Callable[..., Compared]:
             evaluate(each, questions, out=tmp_path / name, **options)
             for name, each in programs.items()
         ]
-        return Compared(compare(*runs, names=list(programs)))
+        return ProgramCheck(compare(*runs, names=list(programs)))
 
     return compared
