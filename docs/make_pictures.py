@@ -5,16 +5,20 @@ The recording of a contest for the README, and a picture for each claim of docs/
 
 from __future__ import annotations
 
+import json
 import os
 import tarfile
 import tempfile
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import matplotlib
 
 import folkmoot as fm
 from folkmoot.pipelines.contest.standing import places, table
+from folkmoot.pipelines.plots.figure import BLUE, GREY, ORANGE, new_figure
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -117,11 +121,143 @@ def _wrapped(line: str, width: int = 80) -> list[str]:
     return [line] if len(line) <= width else lines
 
 
+# The findings
+
+
+class Bar(NamedTuple):
+    """A line of a picture: what it shows, in points or per cent, with the ends of its interval."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+    note: str = ""
+
+
+SMALL = "0.5B"
+DIFFERENCES: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
+    "larger-lm": (
+        "A larger LM (1.5B) less a smaller one (0.5B)",
+        {"CommonsenseQA": (SMALLER, LARGER)},
+    ),
+    "thinking": (
+        "Reasons before the answer, less the answer alone",
+        {
+            "CommonsenseQA": (LARGER, "csqa-cot"),
+            "ARC-Challenge": ("arc-simple", "arc-cot"),
+            f"CommonsenseQA, {SMALL}": (SMALLER, "csqa-small-cot"),
+        },
+    ),
+    "talk": (
+        "Two who talk, less one prompt",
+        {
+            "CommonsenseQA": (LARGER, "csqa-blind"),
+            "ARC-Challenge": ("arc-simple", "arc-blind"),
+            f"CommonsenseQA, {SMALL}": (SMALLER, "csqa-small-blind"),
+            "CommonsenseQA, in turn": (LARGER, "csqa-talk"),
+            f"the same, {SMALL}": (SMALLER, "csqa-small-talk"),
+        },
+    ),
+    "fair-opponent": (
+        "Two who talk, less one prompt asked three times",
+        {
+            "CommonsenseQA": ("csqa-samples", "csqa-blind"),
+            f"CommonsenseQA, {SMALL}": ("csqa-small-samples", "csqa-small-blind"),
+        },
+    ),
+    "unlike": (
+        "Teams of unlike LMs, less one prompt to the best of them",
+        {
+            "vote of three LMs": (LARGER, "csqa-unlike"),
+            "two LMs who talk": (LARGER, "csqa-blind-mixed"),
+            "network of three LMs": (LARGER, "csqa-network"),
+        },
+    ),
+    "checking": (
+        "Teams that check or search, less one agent",
+        {
+            "evaluators, GSM8K": ("gsm8k-cot", "gsm8k-causal"),
+            "evaluators, ScienceQA": ("scienceqa-cot", "scienceqa-causal"),
+            "supervisor, HotpotQA": ("hotpot-bold", "hotpot-team"),
+        },
+    ),
+    "compiling": (
+        "After compiling or tuning, less before",
+        {
+            "4 examples (bootstrap)": (
+                "csqa-small-bootstrap/before",
+                "csqa-small-bootstrap/after",
+            ),
+            "instructions (MIPRO)": ("csqa-small-mipro/before", "csqa-small-mipro/after"),
+            "rounds and tie-break": (
+                "csqa-tuned/validation/default",
+                "csqa-tuned/validation/winner",
+            ),
+        },
+    ),
+}
+"""Pictures of differences by name: the title, and by label the two runs."""
+
+ASKED = {
+    "think first": "gsm8k-cot",
+    "many small steps": "gsm8k-complexity",
+    "think first, three times": "gsm8k-samples",
+    "two who talk": "gsm8k-talk",
+}
+
+
+def difference(label: str, before: str, after: str) -> Bar:
+    """What `folkmoot compare` says of two runs."""
+    comparison = fm.compare(before, after)
+    pair = comparison.against[0]
+    low, high = pair.interval
+    prices = comparison.verdict.prices
+    reference, other = (prices[each] or 0.0 for each in comparison.names)
+    return Bar(
+        label, 100 * pair.difference, 100 * low, 100 * high, f"{other / reference:.1f}× the price"
+    )
+
+
+def draw(name: str, title: str, bars: Sequence[Bar], unit: str, zero: bool = True) -> None:
+    """A line for each bar, the first on top, with a line at zero."""
+    style = {"svg.fonttype": "none", "svg.hashsalt": name, "font.family": "sans-serif"}
+    with matplotlib.rc_context(style):
+        figure, (axes,) = new_figure(7.2, 0.95 + 0.36 * len(bars), dpi=72)
+        for place, bar in enumerate(reversed(bars)):
+            shown = zero and bar.low <= 0 <= bar.high
+            colour = GREY if shown else BLUE if bar.value > 0 or not zero else ORANGE
+            axes.plot([bar.low, bar.high], [place, place], color=colour, linewidth=3)
+            axes.plot(bar.value, place, "o", color=colour, markersize=8)
+            axes.annotate(bar.note, (1.02, place), xycoords=("axes fraction", "data"), va="center")
+        if zero:
+            axes.axvline(0, color="black", linewidth=0.8)
+        axes.set_yticks(range(len(bars)), [bar.label for bar in reversed(bars)])
+        axes.set_ylim(-0.6, len(bars) - 0.4)
+        axes.set_xlabel(unit)
+        axes.set_title(title, loc="left", fontsize=11)
+        figure.savefig(IMAGES / f"{name}.svg", metadata={"Date": None})
+
+
+def findings() -> None:
+    for name, (title, pairs) in DIFFERENCES.items():
+        bars = [difference(label, *runs) for label, runs in pairs.items()]
+        draw(name, title, bars, "points, with the 95% interval")
+    asked = []
+    for label, run in ASKED.items():
+        summary = json.loads(Path(run, "summary.json").read_text())
+        score, usage = summary["scores"]["accuracy"], summary["usage"]
+        tokens = (usage["prompt_tokens"] + usage["completion_tokens"]) / 50
+        ends = [100 * score[end] for end in ("value", "low", "high")]
+        asked.append(Bar(label, *ends, f"{tokens:,.0f} tokens"))
+    draw("asked", "Right on GSM8K, by how the LM is asked", asked, "% right", zero=False)
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.environ["FOLKMOOT_CACHE"] = f"{folder}/cache"
         unpack(Path(folder))
+        findings()
         IMAGES.joinpath("contest.svg").write_text(animated(contest_frames(), "A contest"))
         os.chdir(ROOT)
 
