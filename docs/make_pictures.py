@@ -220,7 +220,7 @@ def difference(label: str, before: str, after: str) -> Bar:
 
 def draw(name: str, title: str, bars: Sequence[Bar], unit: str, zero: bool = True) -> None:
     """A line for each bar, the first on top, with a line at zero."""
-    style = {"svg.fonttype": "none", "svg.hashsalt": name, "font.family": "sans-serif"}
+    style: Any = {"svg.fonttype": "none", "svg.hashsalt": name, "font.family": "sans-serif"}
     with matplotlib.rc_context(style):
         figure, (axes,) = new_figure(7.2, 0.95 + 0.36 * len(bars), dpi=72)
         for place, bar in enumerate(reversed(bars)):
@@ -247,8 +247,8 @@ def findings() -> None:
         summary = json.loads(Path(run, "summary.json").read_text())
         score, usage = summary["scores"]["accuracy"], summary["usage"]
         tokens = (usage["prompt_tokens"] + usage["completion_tokens"]) / 50
-        ends = [100 * score[end] for end in ("value", "low", "high")]
-        asked.append(Bar(label, *ends, f"{tokens:,.0f} tokens"))
+        value, low, high = (100 * score[end] for end in ("value", "low", "high"))
+        asked.append(Bar(label, value, low, high, f"{tokens:,.0f} tokens"))
     draw("asked", "Right on GSM8K, by how the LM is asked", asked, "% right", zero=False)
 
 
