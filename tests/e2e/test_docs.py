@@ -230,6 +230,15 @@ def test_the_readme_ends_its_contest_as_the_contest_does(
     assert pictures.animated([*looks, ending], "A contest") == picture
 
 
+def test_the_intervals_of_the_readme_are_those_of_the_atlas() -> None:
+    table = (ROOT / "README.md").read_text().partition("**When are")[0].replace("−", "-")
+    intervals = re.findall(r"(\S+) \[(\S+), (\S+)\]", table)
+    assert len(intervals) == 7
+    atlas = (ROOT / "docs" / "atlas.md").read_text().replace("+0.0 (", "0.0 (")
+    for value, low, high in intervals:
+        assert f"{value} ({low} to {high})" in atlas
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     "page",
@@ -254,7 +263,8 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 def test_pictures_are_small_and_made_by_a_script() -> None:
     pages = "".join(page.read_text() for page in PAGES)
-    made = "".join(script.read_text() for script in (ROOT / "docs").glob("make_*.py"))
+    scripts = (*(ROOT / "docs").glob("make_*.py"), ROOT / "benchmarks" / "atlas.py")
+    made = "".join(script.read_text() for script in scripts)
     for picture in (ROOT / "docs" / "images").iterdir():
         assert picture.stat().st_size <= 200_000
         assert f"/{picture.name}" in pages
