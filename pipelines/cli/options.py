@@ -184,7 +184,7 @@ class RunsRequest(Request):
 
 @dataclass(kw_only=True)
 class ImportRequest(Request):
-    """Read what others measured as runs, one an agent, and as an outcome table; no LM is called.
+    """Read what others measured as runs, one per agent, and as an outcome table; no LM is called.
 
     Reads logs of Inspect (.eval), samples of lm-eval, rows of Every Eval Ever, results of
     promptfoo, evaluation tables of MLflow, and plain tables with the columns question_id, agent,
