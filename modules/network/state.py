@@ -1,4 +1,4 @@
-"""All that a strategy network has learned: what it chooses, how it votes, and how that is kept."""
+"""The state of a strategy network: its choices, its votes, and how they are saved."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
 
     @property
     def shape(self) -> str:
-        """What two networks share whose states fit each other."""
+        """The shape in words; networks with the same shape can load each other's state."""
         names = ", ".join(self.config.strategies)
         return (
             f"{self.config.agents} agents, the strategies {names} and embeddings {self.width} wide"
@@ -109,11 +109,11 @@ class NetworkState(Parameter):  # type: ignore[misc]
         return self.average if self.config.trust_rule == "averaged" else self.trust
 
     def group(self) -> AgentGraph:
-        """What policies see of the agents now."""
+        """The agents' current state as input of the policies."""
         return AgentGraph.of(self.adjacency, self.voting_trust, self.recent)
 
     def inputs(self, vectors: Vectors) -> torch.Tensor:
-        """What policies see of questions with embeddings (B, D)."""
+        """Embeddings (B, D) of questions as input of the policies."""
         return torch.from_numpy(self.checked(vectors) - self.centre)
 
     def logits(self, vectors: Vectors) -> npt.NDArray[np.float32]:
@@ -135,7 +135,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         )
 
     def scores(self, vectors: Vectors) -> Numbers:
-        """What strategies are chosen by: logits + gamma S[s, q], (B, N, S)."""
+        """The scores from which strategies are chosen: logits + gamma S[s, q], (B, N, S)."""
         return self.logits(vectors) + self.bias(vectors)
 
     def probabilities(self, vectors: Vectors) -> Numbers:
@@ -201,7 +201,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
 
     @property
     def identity(self) -> str:
-        """A name for all that was learned: equal for equal networks."""
+        """A hash of the learned state: equal for equal networks."""
         parts = sorted(self.tensors().items())
         return hashlib.sha256(
             b"".join(n.encode() + t.numpy().tobytes() for n, t in parts)
@@ -222,7 +222,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Take over what `dump_state` gave, its settings included.
+        """Load the result of `dump_state`, with its settings.
 
         Raises UserError, and changes nothing, for a state that is damaged, or of other agents,
         strategies or embeddings of another width.

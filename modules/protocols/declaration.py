@@ -1,6 +1,4 @@
-"""What a protocol says about itself beside its class: how it is written, named, tuned, replayed,
-drawn.
-"""
+"""The declaration of a protocol: its short spec, name, search space, replays and plots."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ class Replayed(NamedTuple):
 
 @dataclass(frozen=True)
 class Replays:
-    """Which constructor parameters a recorded run is free to change afterwards.
+    """The constructor parameters whose effect can be computed from a recorded run.
 
     Args: free: names of those parameters. record: turns a program's parameters and the largest
         value of each free number into those of the run that tells most of them.
@@ -99,7 +97,7 @@ def known_names(
 
 @dataclass(frozen=True)
 class Protocol:
-    """All that others need to know of one protocol; `Program.protocol` of its class.
+    """The facts about a protocol that other modules need; `Program.protocol` of its class.
 
     Args: name: under which it is found, written, saved and plotted. example: a short spec; empty
         for what no short spec makes. read: turns the parts of a short spec after the name (at most

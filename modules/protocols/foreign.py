@@ -1,5 +1,5 @@
-"""Programs that are none of folkmoot's: any `dspy.Module` or callable, asked by one rule and read
-by one.
+"""Foreign programs: any `dspy.Module` or callable, with one rule for its inputs and one for its
+answer.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MODULE, STATE = "module.json", "state.json"
 """Files of a saved module: which one it is, and what DSPy's `load` reads."""
 
 THOUGHTS = frozenset(("reasoning", "rationale", "trajectory", "completions"))
-"""Fields that DSPy's modules add to a prediction: never the answer."""
+"""Fields that DSPy's modules add to a prediction, which are never the answer."""
 
 ENDPOINT = "endpoint"
 """The parameter by which a function asks for the address of its LM.
@@ -162,7 +162,7 @@ class Foreign(Program):
         return dict(zip(distinct([seat.name for seat in every]), every, strict=True))
 
     def turns(self) -> list[SeatTurns]:
-        """Nothing is known before it has run."""
+        """The number of turns is not known before it has run."""
         return []
 
     def save(
@@ -312,7 +312,7 @@ class Foreign(Program):
         )
 
     async def _asked(self, *args: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
-        """What the program returned, and the turns of its transcript, of which nothing is known."""
+        """The result of the program, and its turns, which are unknown here."""
         return await self._call(*args, **fields), []
 
     async def _call(self, *args: Any, **fields: Any) -> Any:
@@ -343,8 +343,8 @@ class Foreign(Program):
         raise RuntimeError(CLASH)
 
     def _lms_can_be_awaited(self) -> bool:
-        """Whether to await the module: not where an LM can only be waited for, and the module, too,
-        can be run in a thread.
+        """Whether to await the module: not where an LM only works synchronously, and the module can
+        run in a thread.
         """
         lms = [dspy.settings.lm, *(one.lm for one in predictors_of(self).values())]
         awaitable = all(can_be_awaited(lm) for lm in lms if lm is not None)
@@ -364,7 +364,7 @@ class Foreign(Program):
         return arguments
 
     def about(self) -> str:
-        """What it is, for an LM that is to improve it: its code, or its name where that is
+        """A description for an LM that is to improve it: its code, or the name of a class of
         DSPy's.
         """
         kind = type(self.module)
@@ -409,7 +409,7 @@ def _simple_signature(module: Any) -> str | None:
 
 
 def _inputs_of(question: Question) -> dict[str, Any]:
-    """What a program may be told of a question by name: all but the gold answer."""
+    """The fields of a question that a program may get: all but the gold answer."""
     own = {name: question[name] for name in ("id", *INPUTS, "meta")}
     return {name: value for name, value in question.meta.items() if name != "answer"} | own
 
@@ -551,11 +551,9 @@ def _text(value: Any) -> str | None:
 
 
 def _code(module: Any) -> str:
-    """A hash of what can be hashed: the source of classes and functions, and settings that are
-    plain values.
-
-    What they call elsewhere, and objects such as an index, are not in it; prompts and
-    demonstrations have hashes of their own.
+    """A hash of the source of classes and functions, and of settings that are plain values. Code
+    that they call elsewhere, and objects such as an index, are not included; prompts and
+    demonstrations have their own hashes.
     """
     if not isinstance(module, dspy.Module):
         parts: Any = _said_of(module)

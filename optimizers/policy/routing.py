@@ -14,12 +14,12 @@ from ..statistics.noninferiority import CONFIDENCE, score_limits
 FOLDS = 5
 PENALTIES = (1.0, 10.0, 100.0)
 THRESHOLDS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
-"""Expected gains in accuracy from which on the team may be asked: few, so that there is little to
-overfit.
+"""Candidate thresholds on the expected gain in accuracy from which on the team is asked; few, to
+limit overfitting.
 """
 
 DOUBTS = ("agreement", "unreadable")
-"""The signs of the smaller rule; the other knows all signs."""
+"""The signs of the smaller rule; the larger rule uses all signs."""
 
 Numbers = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -30,7 +30,7 @@ class Answered:
     """Q questions that a cheap program and the team have answered; arrays are of shape (Q,).
 
     `cheap`, `team`: who was right. `together`: whether a router that asks both is right.
-    `cheap_cost` and `team_cost`: what each took, in one unit.
+    `cheap_cost` and `team_cost`: the costs of each, in one unit.
     """
 
     signs: Sequence[Mapping[str, float]]
@@ -41,11 +41,11 @@ class Answered:
     team_cost: Numbers
 
     def right(self, routed: Flags) -> Flags:
-        """Who is right when the team is asked on the questions `routed`."""
+        """Which questions are right when the team is asked on the questions `routed`."""
         return np.where(routed, self.together, self.cheap)
 
     def cost(self, routed: Flags) -> float:
-        """What a question takes, on average, when the team is asked on the questions `routed`."""
+        """The mean cost per question when the team is asked on the questions `routed`."""
         return float((self.cheap_cost + np.where(routed, self.team_cost, 0.0)).mean())
 
 
@@ -66,19 +66,19 @@ def learn_rule(
 ) -> Learnt:
     """The cheapest rule that is non-inferior to the team under cross-validation.
 
-    A rule expects a gain in accuracy from asking the team: ridge regression of `together - cheap`
-    (-1, 0 or 1) on the signs. Every question's gain is predicted by a regression on other questions
-    (five folds); with these predictions each of the THRESHOLDS, and `never`, has a cost and a
-    one-sided lower limit of its difference to the team, which must lie above -margin. The penalty
-    is the one with the smallest squared error. Of equally cheap rules the one that routes less
-    wins, then the one with fewer signs. `always`, the team alone, where nothing else is both
-    non-inferior and cheaper than the team.
+    A rule predicts the gain in accuracy from asking the team by a ridge regression of `together -
+    cheap` (-1, 0 or 1) on the signs. Every question's gain is predicted from other questions (five
+    folds). With these predictions, each of the THRESHOLDS, and `never`, has a cost and a one-sided
+    lower limit of its difference to the team, which must lie above -margin. The penalty is the one
+    with the smallest squared error. Of equally cheap rules the one that routes less wins, then the
+    one with fewer signs. The result is `always`, the team alone, if no rule is both non-inferior to
+    the team and cheaper.
     """
     n = len(answers.team)
     best = Learnt(ALWAYS, float(answers.team.mean()), float(answers.team_cost.mean()), 1.0)
     nobody = np.zeros(n, dtype=bool)
     if _holds(answers, nobody, margin, confidence) and answers.cost(nobody) < best.cost:
-        # nothing can cost less
+        # no rule can cost less
         return Learnt(NEVER, float(answers.cheap.mean()), answers.cost(nobody), 0.0)
     if n < 2 * FOLDS:
         return best
@@ -98,11 +98,9 @@ def learn_rule(
 
 
 def ridge(table: Numbers, gain: Numbers, penalty: float) -> tuple[Numbers, float]:
-    """Weights (S,) and bias of the ridge regression of gain (Q,) on table (Q, S), for signs as they
-    are.
-
-    Signs are brought to mean 0 and deviation 1 first, and weights below a trillionth are 0; one
-    that never varies has the weight 0. The bias is not penalised.
+    """Weights (S,) and bias of the ridge regression of gain (Q,) on table (Q, S), for unscaled
+    signs. The regression itself uses signs scaled to mean 0 and deviation 1. Weights below 1e-12,
+    and those of constant signs, are 0. The bias is not penalised.
     """
     mean, deviation = table.mean(axis=0), table.std(axis=0)
     varies = deviation > 1e-12
@@ -115,7 +113,7 @@ def ridge(table: Numbers, gain: Numbers, penalty: float) -> tuple[Numbers, float
 
 
 def rule_of(names: Sequence[str], weights: Numbers, bias: float, threshold: float) -> Rule:
-    """The rule as a router takes it: signs without weight are left out."""
+    """The rule in the form that a router takes, without signs of weight 0."""
     kept = {name: float(weight) for name, weight in zip(names, weights, strict=True) if weight}
     return {"weights": kept, "bias": bias, "threshold": threshold}
 
@@ -123,7 +121,7 @@ def rule_of(names: Sequence[str], weights: Numbers, bias: float, threshold: floa
 def _held_out(
     table: Numbers, gain: Numbers, fold: npt.NDArray[np.int64], penalty: float
 ) -> Numbers:
-    """The gain of every question (Q,) as predicted from the questions of the other folds."""
+    """The gain of every question (Q,), predicted from the questions of the other folds."""
     predicted = np.empty(len(gain))
     for held in range(FOLDS):
         rest = fold != held

@@ -20,17 +20,19 @@ _Rows = npt.NDArray[np.intp]
 
 _PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
 _SHRINKAGES = tuple((by_odds, slopes) for by_odds in (False, True) for slopes in (1.0, 10.0, 1e4))
-"""Whether conditional weights begin from the agents' log-odds, and the penalty of their slopes."""
+"""Candidates for conditional weights: whether they start from the agents' log-odds, and the penalty
+of their slopes.
+"""
 _FOLDS = 5
 
 
 def fit_vote(
     config: NetworkConfig, vectors: npt.NDArray[np.floating], answers: KnownAnswers
 ) -> VoteWeights | None:
-    """The weights of `config.weight` from answers to Q questions with embeddings (Q, D).
-
-    Each agent with each strategy has a weight of its own; where all agents are copies of one LM,
-    each strategy has. What nobody asked says nothing. None for mean trust, which is not fitted.
+    """The weights of the kind `config.weight`, from answers to Q questions with embeddings (Q, D).
+    Each pair of agent and strategy has its own weight; if all agents are copies of one LM, each
+    strategy has. Answers that were not requested are ignored. None for mean trust, which is not
+    fitted.
     """
     kind = config.weight
     if kind == "mean_trust":
@@ -41,7 +43,8 @@ def fit_vote(
     else:
         codes = answers.codes.reshape(len(answers.codes), -1)
         correct = answers.correct.reshape(codes.shape)
-    votes = np.maximum(codes, -1)  # an answer that nobody asked for is no vote either
+    # an answer that was not requested is not a vote, like an abstention
+    votes = np.maximum(codes, -1)
     if kind == "fitted":
         return VoteWeights(
             _whole(weights.logit_weights(votes, correct, penalty_for(votes, correct)), shape)
@@ -59,8 +62,9 @@ def fit_vote(
 
 
 def penalty_for(votes: weights.Answers, correct: weights.Right) -> float:
-    """The penalty of `logit_weights`, which holds weights equal, under which the right answers to
-    held-out questions are likeliest; the middle one where there is too little to tell.
+    """The penalty of `logit_weights`, which pulls weights towards equality, chosen by the
+    likelihood of right answers to held-out questions; the middle one if there are too few
+    questions.
     """
 
     def fit(rows: _Rows, penalty: float) -> VoteWeights:
@@ -72,11 +76,10 @@ def penalty_for(votes: weights.Answers, correct: weights.Right) -> float:
 def conditional_weights(
     vectors: npt.NDArray[np.floating], votes: weights.Answers, correct: weights.Right
 ) -> VoteWeights:
-    """The weights of `fit_conditional`, held as closely to equal weights or to log-odds, and as
-    close to the same on all questions, as makes the right answers to held-out questions likeliest.
-
-    A few agents of unlike quality are weighed best by their accuracy alone, many answers of one LM
-    by the question.
+    """The weights of `fit_conditional`. How strongly they are pulled towards equal weights or
+    log-odds, and towards the same weights on all questions, is chosen by the likelihood of right
+    answers to held-out questions. A few agents of different quality are best weighted by accuracy
+    alone, many answers of one LM by the question.
     """
     wide = np.asarray(vectors, dtype=np.float64)
 
@@ -84,7 +87,7 @@ def conditional_weights(
         by_odds, slope_penalty = choice
         prior: npt.NDArray[np.float64] | float = weights.EQUAL
         if by_odds:
-            # An agent that is worse than chance has no say, rather than one turned round.
+            # An agent that is worse than chance gets the weight 0 rather than a negative one.
             odds = weights.log_odds_weights(correct[rows], _options(votes[rows]))
             prior = np.maximum(odds, 0.0)
         table = (wide[rows], votes[rows], correct[rows])
@@ -102,8 +105,8 @@ def _likeliest(
     correct: weights.Right,
     unknown: Choice,
 ) -> Choice:
-    """The choice with which the right answers to held-out questions are likeliest, by
-    cross-validation; `unknown` where there are too few questions that agents disagree on.
+    """The choice with the highest likelihood of right answers to held-out questions, by
+    cross-validation; `unknown` where agents disagree on too few questions.
     """
     telling = np.flatnonzero(correct.any(axis=1) & ((votes >= 0) & ~correct).any(axis=1))
     if len(telling) < 2 * _FOLDS:
@@ -121,7 +124,7 @@ def _likeliest(
 
 
 def _whole(by_strategy: npt.NDArray[np.float64], shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
-    """Weights by strategy or by agent and strategy as (N, S) or (N, S, D)."""
+    """Broadcast weights by strategy, or by agent and strategy, to (N, S) or (N, S, D)."""
     each = by_strategy.reshape(-1, *shape[1:])
     return np.broadcast_to(each, shape).copy()
 
@@ -129,8 +132,9 @@ def _whole(by_strategy: npt.NDArray[np.float64], shape: tuple[int, ...]) -> npt.
 def _by_strategy(
     answers: KnownAnswers, vectors: npt.NDArray[np.floating]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_], npt.NDArray[np.floating]]:
-    """The answers of copies of one LM as teams with one answer a strategy: the first copies asked
-    make the first team on the question, the second the second, and so on; equal teams count once.
+    """The answers of copies of one LM as teams with one answer per strategy: the first copies asked
+    are the first team on the question, the second copies the second team, and so on; equal teams
+    count once.
     """
     codes, correct, questions = [], [], []
     for q, (picked, right) in enumerate(zip(answers.codes, answers.correct, strict=True)):
@@ -146,6 +150,6 @@ def _by_strategy(
 
 
 def _options(votes: weights.Answers) -> int:
-    """How many answers a question has to choose from: those given, and one more."""
+    """The mean number of possible answers to a question: the distinct answers, and one more."""
     distinct = [len(set(row[row >= 0].tolist())) for row in votes]
     return max(2, round(float(np.mean(distinct)) + 1)) if distinct else 2

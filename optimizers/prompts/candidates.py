@@ -1,4 +1,4 @@
-"""Candidate programs of a compilation: which were met, how each scored, and which is the best."""
+"""Candidate programs of a compilation, their scores, and the best of them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from ..statistics.statistics import bootstrap_mean, wilson
 class PromptCandidate:
     """A program with the prompts of one candidate, and its scores (0 to 1) by question id.
 
-    `shown` are the texts of the questions that it has as demonstrations: its answers to those say
-    nothing.
+    `shown` are the texts of the questions among its demonstrations, whose answers are not scored.
     """
 
     name: str
@@ -46,7 +45,7 @@ class PromptCandidate:
 
 
 class Candidates:
-    """All candidates of one compilation, in the order in which they were met. Thread-safe.
+    """All candidates of one compilation, in order of first appearance. Thread-safe.
 
     Args:
         program: the program to compile; it is the first candidate.
@@ -78,7 +77,7 @@ class Candidates:
         return len(self._candidates)
 
     def met(self, program: Program) -> str:
-        """The name of the candidate that a program is; a copy is kept when it is a new one."""
+        """The name of a program's candidate; a copy of a new one is kept."""
         name = name_of(program)
         with self._lock:
             if name not in self._candidates:
@@ -93,7 +92,7 @@ class Candidates:
         return name
 
     def scored(self, question: Question, prediction: Any, score: float) -> None:
-        """Note a score; of a prediction that no candidate made as it is, nothing."""
+        """Note a score; predictions that no candidate made are ignored."""
         program = getattr(prediction, "_program", None)
         if program is None:
             return
@@ -110,19 +109,19 @@ class Candidates:
             self._finished(candidate)
 
     def complete(self, candidate: PromptCandidate) -> bool:
-        """Whether it has a score on every selection question that it does not show."""
+        """Whether it has a score on every selection question that is not among its
+        demonstrations.
+        """
         return all(
             name in candidate.scores or text in candidate.shown
             for name, text in self._selection.items()
         )
 
     def best(self) -> PromptCandidate:
-        """The candidate with the best score on the selection questions; of equal ones the given
-        program, then the one with the shortest prompts.
-
-        One that was scored on some questions only (the run was stopped) has to be surely better:
-        the lower end of its interval has to lie above the others' score. The given program is the
-        best as long as nothing else is known.
+        """The candidate with the best score on the selection questions; ties go to the user's
+        program, then to the shortest prompts. A candidate that was scored only on some questions
+        (the run was stopped) has to be clearly better: the lower end of its interval must lie above
+        the others' score. Without scores, the user's program is the best.
         """
         best = self._candidates[self.first]
         at = self.selected(best).score
@@ -138,16 +137,14 @@ class Candidates:
         return best
 
     def selected(self, candidate: PromptCandidate) -> PromptCandidate:
-        """The candidate with its scores on selection questions alone."""
+        """The candidate with only its scores on selection questions."""
         scores = {
             name: candidate.scores[name] for name in self._selection if name in candidate.scores
         }
         return PromptCandidate(candidate.name, candidate.program, candidate.shown, scores)
 
     def _seated(self, program: Program) -> Program:
-        """A copy with the LMs and settings that were given: optimizers may have put others
-        there.
-        """
+        """A copy with the user's LMs and settings, since optimizers may have replaced them."""
         copied: Program = program.deepcopy()
         seats = self._program.seats()
         for name, seat in copied.seats().items():
@@ -159,10 +156,8 @@ class Candidates:
 
 
 def prompts_of(program: Program) -> dict[str, dict[str, Any]]:
-    """Instructions and demonstrations by predictor, as JSON: all that a prompt optimizer changes.
-
-    Where they are chosen for each question, the demonstrations are all those there are to choose
-    from.
+    """Instructions and demonstrations by predictor, as JSON: everything that a prompt optimizer
+    changes. Where demonstrations are chosen per question, all available ones are included.
     """
     by_predictor = {
         name: {
@@ -182,9 +177,8 @@ def prompts_of(program: Program) -> dict[str, dict[str, Any]]:
 
 
 def demos_of(predictor: Any) -> list[dict[str, Any]]:
-    """The demonstrations that a seat shows, each with the fields that its signature has.
-
-    One that does not end as this seat's replies do is never shown, and left out.
+    """The demonstrations that a seat shows, each with the fields of its signature. Demonstrations
+    without the seat's last output field are never shown, and are left out.
     """
     signature = predictor.signature
     last = list(signature.output_fields)[-1]
@@ -197,16 +191,17 @@ def demos_of(predictor: Any) -> list[dict[str, Any]]:
 
 
 def name_of(program: Program) -> str:
-    """A short hash of everything that tells candidates apart."""
+    """A short hash of everything that distinguishes candidates."""
     text = json.dumps([type(program).__name__, prompts_of(program)], sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:12]
 
 
 def candidate_row(candidate: PromptCandidate, complete: bool) -> dict[str, Any]:
-    """The candidate as it stands in `candidates.jsonl`."""
+    """The candidate's row in `candidates.jsonl`."""
     low, high = candidate.interval()
     return {
-        "key": f"{candidate.name}/{len(candidate.scores)}",  # scored further, it gets another row
+        # a new key for each number of scores, since each gets a row
+        "key": f"{candidate.name}/{len(candidate.scores)}",
         "candidate": candidate.name,
         "score": candidate.score,
         "low": low,

@@ -112,7 +112,7 @@ def _sink(show: bool | None, line: Callable[[], ProgressLine]) -> Iterator[Calla
             with _Line(out, lambda: _row(line())) as drawn:
                 _DRAWN.append(drawn)
                 try:
-                    yield lambda: None  # the line draws itself
+                    yield lambda: None  # the line redraws itself
                 finally:
                     _DRAWN.remove(drawn)
         elif show:

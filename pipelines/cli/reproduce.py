@@ -48,7 +48,7 @@ def reproduce(request: ReproduceRequest, view: ReproduceView) -> None:
 
 
 def _show(view: ReproduceView, result: Reproduction, plan: ReproductionPlan | RecordedPlan) -> None:
-    """The figures side by side, then where everything is."""
+    """Show the figures side by side, then the folders."""
     table = plain_table("row", "figure", *CELLS)
     for line in result.lines:
         table.add_row(line.row, line.figure, *line.cells)

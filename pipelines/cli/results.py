@@ -43,7 +43,7 @@ COLUMNS = ("folder", "kind", "program", "LM", "data", "score", "n", "calls", "co
 WIDE = 120  # columns of a terminal that has room for all of them
 NARROW = ("folder", "program", "score", "calls")
 WIDTHS = (28, 16, 14, 6)  # of these, at most
-LONGEST_LINE = 2000  # columns where no terminal folds them
+LONGEST_LINE = 2000  # columns when there is no terminal
 
 
 def forecast(request: ForecastRequest, view: View) -> None:

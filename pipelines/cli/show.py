@@ -154,7 +154,7 @@ def finish(
 
 
 def present(view: View, document: Any, show: Callable[[], None]) -> None:
-    """Print what was found as JSON, or let it be shown."""
+    """Print the outcome as JSON, or show it."""
     end_line()
     if view.as_json:
         print_json(document)

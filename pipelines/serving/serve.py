@@ -106,12 +106,12 @@ class Service:
         except Exception as problem:  # of a program of the user's own, or an LM that is not ours
             reason = f"{type(problem).__name__}: {said_by(problem)}"
             return _problem(500, without_keys(reason, lms_in(self.program, self.lm)))
-        found = {
+        reply = {
             "answer": prediction.answer,
             "decided_by": prediction.decided_by,
             "cost_usd": prediction.usage["cost_usd"],
         }
-        return web.json_response(body, status=202 if prediction.decided_by == PERSON else 200)
+        return web.json_response(reply, status=202 if prediction.decided_by == PERSON else 200)
 
     async def answer(self, question: Question) -> dspy.Prediction:
         """The program's prediction, within the budget of a question."""

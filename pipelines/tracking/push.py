@@ -111,7 +111,7 @@ def log_alone(entry: RunEntry) -> str | None:
         with quiet():
             for part in StoredRun(open_client(), entry, RunState(), None, asks=True).lacks():
                 part.send()
-    except Exception as problem:  # of MLflow, a database driver or the network
+    except Exception as problem:  # any error of MLflow, a database driver or the network
         return problem_line(problem)
     return None
 
