@@ -92,6 +92,18 @@ def test_the_course_of_a_contest_is_kept(tmp_path: Path) -> None:
     assert all(step["low"] <= step["difference"] <= step["high"] for step in crew)
     assert crew[-1]["low"] > 0  # shown better than the reference at its end
     assert contest.outcome == "better"
+    # The page says what the contest says, and draws the course.
+    page = contest.report()
+    assert page.path == tmp_path / "out" / "report.html"
+    assert page.headline == contest.sentences()[0] == fm.report(tmp_path / "out").headline
+    assert page.figures["groups"][0]["contest"]["course"] == course
+    assert "How far each program was from one prompt" in page.path.read_text()
+    assert page.figures["warnings"] == []
+    damaged = json.loads((tmp_path / "out" / "contest.json").read_text())
+    damaged["result"]["standings"] = [{"name": "x"}]
+    (tmp_path / "out" / "contest.json").write_text(json.dumps(damaged))
+    with pytest.raises(fm.UserError, match="is damaged"):
+        fm.report(tmp_path / "out")
 
 
 @pytest.mark.parametrize("permute", [False, True])
