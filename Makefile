@@ -9,7 +9,7 @@ MYPY_ROOT := $(VENV)/mypy-root
 # Else each process that the tests start would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-nightly test-slow test-ray test-qwen lint types pyright bench bench-fast test-frameworks api notebooks screenshots site samples clean
+.PHONY: demo test test-nightly test-slow test-ray test-qwen lint types pyright bench bench-fast test-frameworks api notebooks pictures screenshots site samples clean
 
 $(VENV)/.installed-local: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -86,7 +86,11 @@ api: $(VENV)/.installed-test
 notebooks: $(VENV)/.installed-test
 	$(BIN)/python docs/make_notebooks.py
 
-# docs/images, with Chromium or Chrome, which must be installed.
+# docs/images/*.svg, from the recorded runs.
+pictures: $(VENV)/.installed-test
+	$(BIN)/python docs/make_pictures.py
+
+# docs/images/*.png, with Chromium or Chrome, which must be installed.
 screenshots: $(VENV)/.installed-test
 	$(BIN)/python docs/make_screenshots.py
 

@@ -109,8 +109,10 @@ CONTESTS: tuple[tuple[str, str, str, str, int, tuple[str, ...]], ...] = (
 ROUNDS = ("--set", "max_rounds=[1,2,3]", "--set", "tie_break=[judge,majority]")
 ORDERS = ("--set", "roles=[[intuitive,reasoner],[reasoner,intuitive]]")
 TALKERS, GRID = "deliberation:intuitive,reasoner", ("--sampler", "grid", "--trials")
-# What the same calls buy: prompts, structure, or both. A reply that runs away is cut off.
-SHORT = ("--max-tokens", "160", "--budget", "200 calls")
+# What the same calls buy: prompts, structure, or both. A reply that runs away is cut off; the
+# temperature stays, as every other one would have prompts of its own to compile.
+SHORT = ("--max-tokens", "160", "--budget", "300 calls")
+COLD = ("--set", "sampling.temperature=null")
 AGENTS = ("--set", "agents=3", "--lm", f"agent.1={SMALL}", "--lm", f"agent.2={GEMMA}")
 WAYS = ("--set", "strategies=[simple,cot]", "--embedding", "all-MiniLM-L6-v2")
 STUDIES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
@@ -150,7 +152,18 @@ STUDIES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         "csqa-small-joint",
         SMALL,
         "tune",
-        (TALKERS, "--compile", "bootstrap", *BLIND, *ROUNDS, *GRID, "12", *SHORT, *learn(16, 16)),
+        (
+            TALKERS,
+            "--compile",
+            "bootstrap",
+            *BLIND,
+            *ROUNDS,
+            *COLD,
+            *GRID,
+            "12",
+            *SHORT,
+            *learn(16, 16),
+        ),
     ),
     (
         "csqa-small-prompts",
@@ -162,7 +175,7 @@ STUDIES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         "csqa-small-structure",
         SMALL,
         "tune",
-        (TALKERS, *BLIND, *ROUNDS, *GRID, "6", *SHORT, *learn(16, 16)),
+        (TALKERS, *BLIND, *ROUNDS, *COLD, *GRID, "6", *SHORT, *learn(16, 16)),
     ),
     ("csqa-network", LARGE, "train", ("network", *AGENTS, *WAYS, *learn(80, 100, "test"))),
 )

@@ -175,7 +175,7 @@ def build(documents: Iterable[Document], where: str) -> CorpusIndex:
 
 
 def read_jsonl(path: Path) -> Iterator[Document]:
-    """The documents of a JSONL file of `{"id"?, "title", "text"}`, one a line; blank lines are
+    """The documents of a JSONL file of `{"id"?, "title", "text"}`, one per line; blank lines are
     passed over.
 
     Raises UserError, naming file and line, for a line that is not such a document.

@@ -237,6 +237,8 @@ def calibrated(
     lm = dspy.settings.lm if lm is None else lm
     if not isinstance(lm, dspy.BaseLM | None):
         raise UserError(f"lm is {str(lm)[:80]!r}: give an LM, such as fm.lm('openai/gpt-4o-mini')")
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+        raise UserError(f"concurrency is {concurrency!r}: give a whole number from 1 up")
     weights = {} if weights_from is None else _accuracies(weights_from, questions)
     stages: dict[Literal["cheap", "team"], Stage] = {}
     left, bill = list(questions), Usage()

@@ -51,8 +51,8 @@ class Answered:
 
 @dataclass(frozen=True)
 class Learnt:
-    """A rule, and what cross-validation says of it: accuracy, cost a question, and share routed, 0
-    to 1.
+    """A rule, and what cross-validation says of it: accuracy, cost per question, and the share
+    routed, from 0 to 1.
     """
 
     rule: Rule

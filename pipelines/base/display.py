@@ -112,14 +112,24 @@ def _sink(show: bool | None, line: Callable[[], ProgressLine]) -> Iterator[Calla
             finally:
                 notebook.draw(last=True)
         elif out.is_terminal and (show or "pytest" not in sys.modules):
-            with _Line(out, lambda: _row(line())):
-                yield lambda: None  # the line draws itself
+            with _Line(out, lambda: _row(line())) as drawn:
+                _DRAWN.append(drawn)
+                try:
+                    yield lambda: None  # the line draws itself
+                finally:
+                    _DRAWN.remove(drawn)
         elif show:
             yield _Lines(out, line).draw
         else:
             yield lambda: None
     finally:
         _DRAWING.release()
+
+
+def end_line() -> None:
+    """End the line on the terminal, so that a result stands below it."""
+    for drawn in _DRAWN:
+        drawn.stop()
 
 
 class _Lines:
@@ -165,6 +175,10 @@ class _Line(Live):
     def stop(self) -> None:
         with suppress(Exception):
             super().stop()
+
+
+_DRAWN: list[Live] = []
+"""The line on the terminal, while it is drawn."""
 
 
 class _Notebook:

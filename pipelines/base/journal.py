@@ -76,7 +76,7 @@ def records(
 
 
 class Journal:
-    """A file of JSON objects, one a line, that is only added to, each line in one write.
+    """A file of JSON objects, one per line, that is only added to, each line in one write.
     Thread-safe.
 
     Several processes may add to one journal. Of a process killed while writing at most one line is

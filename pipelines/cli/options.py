@@ -91,6 +91,10 @@ class CompareView(TryView):
     pairs: Annotated[
         bool, Option("--pairs", help="Also show the verdict on every pair of runs, with its test.")
     ] = False
+    track: Annotated[
+        bool,
+        Option("--track", help="Leave the table and its page in MLflow, named by the verdict."),
+    ] = False
     show: Annotated[
         int, Option(min=0, help="Show so many questions on which a run differs from the baseline.")
     ] = 0
@@ -147,6 +151,10 @@ class ReportRequest(Tested):
         Path | None,
         Option(metavar="FILE", help="The page. Default: report.html in the first folder."),
     ] = None
+    export: Annotated[
+        Path | None,
+        Option(metavar="DIR", help="Also write plots as SVG and tables as CSV into this folder."),
+    ] = None
     names: RunNames = field(default_factory=list)
     tracking: Annotated[bool, tracked("the page", "Add {} to the runs' MLflow runs.")] = True
 
@@ -184,7 +192,7 @@ class RunsRequest(Request):
 
 @dataclass(kw_only=True)
 class ImportRequest(Request):
-    """Read what others measured as runs, one an agent, and as an outcome table; no LM is called.
+    """Read what others measured as runs, one per agent, and as an outcome table; no LM is called.
 
     Reads logs of Inspect (.eval), samples of lm-eval, rows of Every Eval Ever, results of
     promptfoo, evaluation tables of MLflow, and plain tables with the columns question_id, agent,

@@ -16,7 +16,7 @@ from ..reproduction.reproduce import reproduce_as_planned, reproduced_so_far
 from ..reproduction.request import ReproduceRequest
 from .life import live
 from .options import ReproduceView
-from .show import console, finish, show_lines
+from .show import console, finish, plain_table, show_lines
 
 
 def reproduce(request: ReproduceRequest, view: ReproduceView) -> None:
@@ -49,7 +49,7 @@ def reproduce(request: ReproduceRequest, view: ReproduceView) -> None:
 
 def _show(view: ReproduceView, result: Reproduction, plan: ReproductionPlan | RecordedPlan) -> None:
     """The figures side by side, then where everything is."""
-    table = Table("row", "figure", *CELLS)
+    table = plain_table("row", "figure", *CELLS)
     for line in result.lines:
         table.add_row(line.row, line.figure, *line.cells)
     console().print(table)
@@ -60,20 +60,29 @@ def _show(view: ReproduceView, result: Reproduction, plan: ReproductionPlan | Re
     show_lines(f"{row}: {note}" for row, note in dict.fromkeys(notes) if note)
     show_lines(f"plot: {picture}" for picture in result.pictures)
     show_lines([f"runs: {result.out / plan.selection.paper.id}"])
+    show_lines(result.bibtex)
     if plan.request.tracking:
         show_lines(["look at it: folkmoot ui"])
 
 
 def _list_tables(tables: list[TableInfo]) -> None:
-    shown = Table("paper/table", "what", "rows", "data", "calls per row", "here")
+    shown = Table(box=None, pad_edge=False)
+    short = console().is_terminal  # a line for each table; the list of one has all of it
+    heads = {"paper/table": None, "what": 30, "rows": None, "here": None}
+    heads |= {} if short else {"calls per row": None}
+    for head, width in heads.items():
+        shown.add_column(head, no_wrap=short, max_width=width if short else None)
     for info in tables:
         names = dict.fromkeys(name for row in info.rows for name in row.data)
         missing = dict.fromkeys(name for row in info.rows for name in row.missing)
         calls = [row.calls for row in info.rows if row.calls is not None]
         ends = (min(low for low, _ in calls), max(high for _, high in calls)) if calls else None
         shown.add_row(
-            *(info.table.name, info.table.title, str(len(info.rows)), ", ".join(names)),
-            *("" if ends is None else range_words(ends), _here(names, missing)),
+            *(info.table.name, info.table.title, str(len(info.rows))),
+            *(
+                _here(names, missing),
+                *([] if short else ["" if ends is None else range_words(ends)]),
+            ),
         )
     console().print(shown)
     show_lines(

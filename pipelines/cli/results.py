@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 LISTED = 15  # questions, so that all fits a screen
 LONGEST_QUESTION = 60  # characters
-COLUMNS = (
-    *("folder", "kind", "program", "LM", "data", "score", "n", "calls", "cost", "when (UTC)"),
-    "state",
-)
+COLUMNS = ("folder", "kind", "program", "LM", "data", "score", "n", "calls", "cost", "when (UTC)")
+WIDE = 120  # columns of a terminal that has room for all of them
+NARROW = ("folder", "program", "score", "calls")
+WIDTHS = (28, 16, 14, 6)  # of these, at most
 LONGEST_LINE = 2000  # columns where no terminal folds them
 
 
@@ -64,10 +64,13 @@ def report(request: ReportRequest, view: Quietly) -> None:
         out=request.out,
         names=split_items(request.names),
         tracking=request.tracking,
+        export=request.export,
         **request.tested(),
     )
     notes = [f"Note: {note}" for note in page.figures["warnings"]]
     lines = [str(page.path)] if view.quiet else [page.headline, *notes, f"Report: {page.path}"]
+    if request.export and not view.quiet:
+        lines.append(f"Plots and tables: {request.export}")
     finish(view, page.figures, lambda: show_lines(lines))
 
 
@@ -139,23 +142,32 @@ def runs(request: RunsRequest, view: View) -> None:
 
 
 def _show_runs(listed: list[ListedRun]) -> None:
-    table = plain_table(*COLUMNS, last_left=True)
-    for column in table.columns[:5]:
-        column.justify = "left"
     out = console()
     if not out.is_terminal:
         out.width = LONGEST_LINE
+    names = COLUMNS if out.width >= WIDE else NARROW
+    table = plain_table(*names, "state", last_left=True)
+    for column, width in zip(table.columns, WIDTHS if names is NARROW else (), strict=False):
+        column.no_wrap, column.max_width = True, width
+    for column in table.columns[: names.index("score")]:
+        column.justify = "left"
     for run in listed:
         score = run.score or {}
-        table.add_row(
-            *(run.folder, run.kind, run.program, run.lm, run.data),
-            *(percent(score) if score else "", f"{score['n']:,}" if score.get("n") else ""),
-            *("" if run.calls is None else f"{run.calls:,}", money(run.cost_usd)),
-            *(
-                run.when[:16].replace("T", " "),
-                f"{run.state}{f': {run.problem}' if run.problem else ''}",
-            ),
-        )
+        cells = {
+            "folder": run.folder,
+            "kind": run.kind,
+            "program": run.program,
+            "LM": run.lm,
+            "data": run.data,
+            "score": percent(score) if score else "",
+            "n": f"{score['n']:,}" if score.get("n") else "",
+            "calls": "" if run.calls is None else f"{run.calls:,}",
+            "cost": money(run.cost_usd),
+            "when (UTC)": run.when[:16].replace("T", " "),
+        }
+        why = f": {run.problem}" if run.problem and names is not NARROW else ""
+        state = f"{run.state}{why}"
+        table.add_row(*(cells[name] for name in names), state)
     if listed:
         out.print(table)
 

@@ -32,7 +32,10 @@ MOST_SHOWN = 12
 def datasets(request: DatasetsRequest, view: View) -> None:
     infos = list_datasets()
     columns = ("name", "kind", "splits (questions)", "licence", "comes from", "here")
-    table = Table(*columns, box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    short = console().is_terminal  # a line for each data set; --json has all of it
+    for column, width in zip(columns, (16, 7, 22, 8, 14, 8), strict=True):
+        table.add_column(column, no_wrap=short, max_width=width if short else None)
     for info in infos:
         sizes = info.splits.items()
         splits = ", ".join(f"{split} {'?' if rows is None else rows}" for split, rows in sizes)

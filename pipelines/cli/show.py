@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ..base.display import Screen
+from ..base.display import Screen, end_line
 from ..base.request import Spending
 from ..base.wording import used
 from .config import default_lines
@@ -89,7 +89,7 @@ def show_result(out: Console, title: str, lines: Mapping[str, str]) -> None:
 def show_lines(lines: Iterable[str]) -> None:
     """Sentences, one per line, on standard output."""
     for line in lines:
-        console().print(line, soft_wrap=True, markup=False)
+        console().print(line, soft_wrap=not console().is_terminal, markup=False)
 
 
 def plain_table(*columns: str, last_left: bool = False, no_wrap: bool = False) -> Table:
@@ -159,6 +159,7 @@ def finish(
 
 def present(view: View, document: Any, show: Callable[[], None]) -> None:
     """Print what was found as JSON, or let it be shown."""
+    end_line()
     if view.as_json:
         print_json(document)
     else:

@@ -38,13 +38,17 @@ def worked(question: Question, *, lm: str | dspy.BaseLM, out: str | Path = "work
     Args:
         question: labelled, and none of those that programs will be asked.
         lm: who works it: a name, or an LM.
-        out: the YAML file to write.
+        out: the YAML file to write, a new one.
 
     Returns the path of the file. Raises UserError for a question without an answer, and where the
     LM's answer is another one: then nothing is written.
     """
     if question.answer is None:
         raise UserError(f"question {question.id!r} has no answer: give a labelled question")
+    path = Path(out).expanduser()
+    if path.exists():
+        raise UserError(f"{path} exists: give another out, or delete the file")
+    path.parent.mkdir(parents=True, exist_ok=True)
     teacher = lm_of(lm) if isinstance(lm, str) else lm
     content: dict[str, Any] = {name: question[name] for name in (*INPUTS, "answer")}
     fields: dict[str, str] = {}
@@ -66,7 +70,6 @@ def worked(question: Question, *, lm: str | dspy.BaseLM, out: str | Path = "work
             parts = parts_of(fields["parts"], MOST_PARTS)
             content["parts"] = [list(pair) for pair in zip(parts, solved, strict=False)]
     content["fields"] = {name: fields[name] for name in fields if name not in ("answer", "parts")}
-    path = Path(out)
     text = yaml.safe_dump(
         {name: value for name, value in content.items() if value},
         allow_unicode=True,

@@ -12,11 +12,12 @@ from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ..base.html import html_result
 from ..base.journal import read_object
-from ..base.wording import counted, money
+from ..base.wording import money
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
 from ..evaluation.earlier import Evaluation, earlier
 from ..programs.saved import load_program
+from ..reporting.contested import contest_sentences
 from ..reporting.report import Report, report
 from ..runs.manifest import CONTEST as CONTEST
 from ..tracking.models import log_program
@@ -141,9 +142,8 @@ class Contest:
         )
 
     def report(self, out: str | Path | None = None) -> Report:
-        """Write one HTML page about the programs' runs, by default `report.html` in the folder."""
-        page = self.folder / "report.html" if out is None else Path(out)
-        return report(list(self.runs.values()), out=page, tracking=False)
+        """Write one HTML page about the contest, by default `report.html` in its folder."""
+        return report(self.folder, out=out, tracking=False)
 
     def resume(self, budget: str | None = None) -> Contest:
         """Go on with the contest, with another budget if one is given; nothing is paid twice.
@@ -159,33 +159,7 @@ class Contest:
 
     def sentences(self) -> list[str]:
         """The outcome in three sentences at most."""
-        said = [f"{_capital(self.outcome)}: {self.reason}."]
-        if self.outcome == "undecided":
-            said.append(self._prediction())
-        elif self._result["bound"]:
-            said.append(f"{_capital(self._result['bound'])}.")
-        said.append(self._take())
-        return [one for one in said if one]
-
-    def _prediction(self) -> str:
-        needed, usd = self._result["needed"], self._result["needed_usd"]
-        parts = []
-        if needed is not None:
-            more = f", {money(usd)} more" if usd else ""
-            parts.append(f"about {counted(needed, 'question')}{more}, would decide it")
-        if self._result["bound"]:
-            parts.append(self._result["bound"])
-        return f"{_capital('; '.join(parts))}." if parts else ""
-
-    def _take(self) -> str:
-        name, confirmed = self.winner_name, self._result["confirmation"]
-        if confirmed:
-            return f"Take {name}: {confirmed}."
-        if self._result["chosen_on_same"]:
-            return (
-                f"Take {name}: chosen and measured on the same questions: expect 1–3 points less."
-            )
-        return f"Take {name}: it is the cheapest that nothing is shown to beat."
+        return contest_sentences(self._result)
 
     def table(self) -> list[str]:
         """The standings as lines of text, at most 80 wide."""
@@ -243,7 +217,3 @@ def contest_in(folder: Path | None) -> Contest | None:
     if folder is None or about is None or not isinstance(about.get(RESULT), dict):
         return None
     return Contest(folder, about)
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -127,7 +127,7 @@ class ControlsPlan:
             f"{name}: {ARMS[name]}; at most {'unknown' if most is None else counted(most, 'call')}"
             for name, most in self.calls.items()
         ]
-        cost = "price unknown" if self.cost is None else f"about {rounded_money(self.cost[1])}"
+        cost = "unknown" if self.cost is None else f"at most about {rounded_money(self.cost[1])}"
         budget = f"; the budget is {self.request.budget}" if self.request.budget else ""
         return [
             f"{agents}; {counted(left, 'row')} without a whole dialogue left out"
@@ -135,7 +135,7 @@ class ControlsPlan:
             else agents,
             *asked,
             *self.remarks,
-            f"cost: at most {cost}{budget}" if asked else "cost: no call",
+            f"cost: {cost}{budget}" if asked else "cost: no call",
             f"{counted(n, 'question')} show a part from about "
             f"{100 * smallest_difference(n, DISCORDANT):.0f} points up: intervals reach about "
             f"{100 * half_width(n):.0f} points to both sides",

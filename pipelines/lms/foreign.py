@@ -167,9 +167,11 @@ class _Call:
         # DSPy's cache gives the response of an earlier call, and no usage.
         if not usage and (counted or cost is not None):
             return None, replace(ended, cached_calls=1)
-        tokens = tokens_in(
-            json.loads(json.dumps(usage, default=vars)), _first_text(noted.get("outputs"))
+        # Some LMs give usage in objects, or hold more than JSON can.
+        plain = json.loads(
+            json.dumps(usage, default=lambda part: getattr(part, "__dict__", None), skipkeys=True)
         )
+        tokens = tokens_in(plain, _first_text(noted.get("outputs")))
         spent = replace(ended, **tokens)
         contradictory = bool(usage) and spent.tokens is None
         if contradictory or not isinstance(cost, int | float):

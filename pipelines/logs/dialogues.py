@@ -1,4 +1,4 @@
-"""Dialogues of several agents: a line a question, with every turn."""
+"""Dialogues of several agents: a line per question, with every turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wide tables: a line a question with the answers of all agents, under a header that names the
+"""Wide tables: a line per question with the answers of all agents, under a header that names the
 agents.
 """
 
@@ -21,7 +21,7 @@ from .answers import (
 
 
 def wide(path: Path) -> Iterator[LogAnswer]:
-    """First `{"header", "agents": [name, …] | {dataset: [name, …]}}`, then a line a question
+    """First `{"header", "agents": [name, …] | {dataset: [name, …]}}`, then a line per question
     `{"question_id", "gold", "answers": [answer, …], "dataset"?, "question"?, "correct"?: "01-…"}`.
 
     Where a line has no `correct`, an answer is right that is the same text as `gold`. What is `-`

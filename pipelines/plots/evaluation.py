@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
 from ...modules.reports.counting import CHANGES
-from .figure import BLUE, COLOURS, GREY, ORANGE, saved, two_axes
+from .figure import BLUE, COLOURS, GREY, ORANGE, new_figure, saved, two_axes
 
 
 def deliberation_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> bool:
@@ -33,6 +34,35 @@ def deliberation_plot(report: Mapping[str, Any], path: Path, *, tall: bool = Fal
     roles.axhline(group, color=ORANGE, linestyle="--", label=f"the group: {group:.0%}")
     roles.set(ylabel="accuracy", ylim=(0, 1), title="How right each was")
     roles.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3, frameon=False)
+    return saved(figure, path)
+
+
+def agreement_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> bool:
+    """Draw the `agreement` of a report as a heat map: how often each two agents gave the same
+    answer.
+
+    Returns False, and writes nothing, when the report has no two agents.
+    """
+    names = list(report.get("member_accuracy") or report.get("role") or ())
+    shares = report.get("agreement") or {}
+    if len(names) < 2:
+        return False
+    size = (4 if tall else 3) + 0.5 * len(names)
+    figure, [axes] = new_figure(size, 0.8 * size)
+    grid = [
+        [shares.get(f"{one}-{other}", shares.get(f"{other}-{one}", nan)) for other in names]
+        for one in names
+    ]
+    image = axes.imshow(grid, vmin=0, vmax=1, cmap="Blues")
+    for row, values in enumerate(grid):
+        for column, share in enumerate(values):
+            if not isnan(share):
+                colour = "white" if share > 0.6 else "black"
+                axes.text(column, row, f"{share:.0%}", ha="center", va="center", color=colour)
+    axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
+    axes.set_yticks(range(len(names)), names)
+    axes.set(title="Who agreed with whom")
+    figure.colorbar(image, ax=axes, label="share of questions")
     return saved(figure, path)
 
 

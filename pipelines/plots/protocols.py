@@ -1,12 +1,14 @@
-"""The plot that a protocol declares, ready to be drawn."""
+"""The plots of a program's report, ready to be drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ...modules.protocols.registry import PROTOCOLS
 from . import evaluation, network
+
+AGREEMENT = "How often each two agents gave the same answer, in the last round where they talked."
 
 
 class Drawing(NamedTuple):
@@ -20,15 +22,18 @@ class Drawing(NamedTuple):
     caption: str
 
 
-def plot_of(program: Any) -> Drawing | None:
-    """The plot of the protocol of that name; None for one without, and for a protocol that nobody
-    knows.
+def drawings(program: str, report: Mapping[str, Any]) -> dict[str, Drawing]:
+    """What draws the report of a program, by the picture's name: the plot that its protocol
+    declares, where it has one, and who agreed with whom, where the report says it.
     """
+    pictures = {}
     protocol = PROTOCOLS.find(program)
-    if protocol is None or protocol.plot is None:
-        return None
-    draw = protocol.plot.draw
-    if not isinstance(draw, str):
-        return Drawing(draw, protocol.plot.caption)
-    room = next(room for room in (evaluation, network) if hasattr(room, draw))
-    return Drawing(getattr(room, draw), protocol.plot.caption)
+    if protocol is not None and protocol.plot is not None:
+        draw = protocol.plot.draw
+        if isinstance(draw, str):
+            room = next(room for room in (evaluation, network) if hasattr(room, draw))
+            draw = getattr(room, draw)
+        pictures[program] = Drawing(draw, protocol.plot.caption)
+    if report.get("agreement"):
+        pictures["agreement"] = Drawing(evaluation.agreement_plot, AGREEMENT)
+    return pictures

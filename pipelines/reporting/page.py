@@ -32,8 +32,19 @@ from ..runs.lines import judge_words
 from ..runs.summary import SUMMARY
 from ..tracking.store import LOCAL_UI
 from ..tracking.values import experiment_name, scrubbed, settings_of_run
+from .contested import ContestResult
 from .dialogues import FEW, MOST, Picked, ShownDialogue, pick, shown
-from .plots import BOTTOM, HEIGHT, LEFT, RIGHT, Picture, controls_plots, price_chart, protocol_plots
+from .plots import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    RIGHT,
+    Picture,
+    contest_plots,
+    controls_plots,
+    price_chart,
+    protocol_plots,
+)
 from .questions import json_in_page, table_of
 
 LONGEST_SETTING = 300
@@ -44,19 +55,20 @@ MOST_PAIRS = 20
 @dataclass(frozen=True)
 class RunGroup:
     """Runs over the same data, the first of them the baseline; one alone has nothing to be compared
-    with.
+    with. Those of a contest are not compared again: they were asked different numbers of questions.
     """
 
     names: list[str]
     runs: list[Evaluation]
     comparison: Comparison | None = None
+    contest: ContestResult | None = None
 
     @cached_property
     def failure(self) -> str:
         """What to do about the only run, if most of its questions failed or its answers could not
         be read; without a full stop.
         """
-        if self.comparison is not None:
+        if self.comparison is not None or self.contest is not None:
             return ""
         summary = self.runs[0].summary
         counts = summary.counts
@@ -65,6 +77,16 @@ class RunGroup:
             return failed
         alone = compared_alone(self.names[0], self.runs[0])
         return unread_cause(alone, self.runs[0]) if alone.mostly_unread else ""
+
+    @cached_property
+    def course(self) -> list[Picture]:
+        """The course of the contest."""
+        return contest_plots(self.contest, rate=self.is_rate) if self.contest else []
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether scores are shares of right answers."""
+        return bool(self.runs[0].summary.main.get("rate", True))
 
     def about(self, traces: Mapping[str, str]) -> dict[str, list[str | None]]:
         """What the page's script has to know of the runs: their names, and the address of their
@@ -194,11 +216,13 @@ def runs_of(groups: Sequence[RunGroup]) -> list[list[ShownRun]]:
     return shown_runs
 
 
-def _facts(group: RunGroup) -> str:
-    """The data of runs and their LMs, in a line."""
+def _facts(group: RunGroup, questions: int) -> str:
+    """How many questions of which data were answered by which LMs, in a line."""
     manifests = [run.summary.run for run in group.runs]
     lms = dict.fromkeys(str(lm["name"]) for run in manifests for lm in run["lms"].values())
-    return str(scrubbed(" · ".join([experiment_name(manifests[0]), *lms])))
+    named = manifests[0]["settings"].get("data")
+    data = f" of {experiment_name(manifests[0])}" if named else ""
+    return str(scrubbed(" · ".join([f"{counted(questions, 'question')}{data}", *lms])))
 
 
 def page_of(
@@ -208,9 +232,11 @@ def page_of(
     notes: Sequence[str],
     headline: str,
     traces: Mapping[str, str],
+    cited: Sequence[str],
 ) -> str:
     """The whole page: one script of its own, no request to anywhere, every text from outside
-    cleaned and escaped. `traces` has the address of the traces of MLflow runs.
+    cleaned and escaped. `traces` has the address of the traces of MLflow runs, `cited` papers as
+    BibTeX.
     """
     everything = [run for shown_runs in runs for run in shown_runs]
     return _template().render(
@@ -219,6 +245,7 @@ def page_of(
         script=_script(),
         table_of=table_of,
         traces=traces,
+        cited=cited,
         local_ui=any(address.startswith(LOCAL_UI) for address in traces.values()),
         price_chart=price_chart,
         chart_height=HEIGHT,
@@ -350,7 +377,9 @@ def _interval(score: Mapping[str, float]) -> str:
 def _number(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.4g}"
 
 
 def _cleaned(value: Any) -> Any:

@@ -16,8 +16,10 @@ from ..base.journal import read_object
 from ..comparison.compared import Compared
 from ..comparison.verdict import Verdict
 from ..controls.outcome import HOME, controls_in
+from ..plots.contest import course_plot
 from ..plots.controls import waterfall_plot
-from ..plots.protocols import plot_of
+from ..plots.protocols import drawings
+from .contested import ContestResult
 
 
 class Picture(NamedTuple):
@@ -193,11 +195,9 @@ def protocol_plots(run: Mapping[str, Any], report: Mapping[str, Any]) -> list[Pi
     network.
     """
     kind = str(run["program"].get("program"))
-    plot = plot_of(kind)
     pictures = []
-    if plot is not None and (wide := _svg(partial(plot.draw, report))) is not None:
-        tall = _svg(partial(plot.draw, report, tall=True))
-        pictures.append(Picture(wide, plot.caption, tall))
+    for plot in drawings(kind, report).values():
+        pictures += _picture(partial(plot.draw, report), plot.caption)
     return pictures + (_of_training(run) if kind == "network" else [])
 
 
@@ -207,8 +207,20 @@ def controls_plots(folder: Path) -> list[Picture]:
     if found is None:
         return []
     draw = partial(waterfall_plot, found.levels["first"], found.steps, rate=found.rate)
-    caption = " ".join(found.lines()[-2:])
-    return [Picture(wide, caption, _svg(partial(draw, tall=True)))] if (wide := _svg(draw)) else []
+    return _picture(draw, " ".join(found.lines()[-2:]))
+
+
+def contest_plots(result: ContestResult, *, rate: bool) -> list[Picture]:
+    """The course of a contest, where its folder has it."""
+    draw = partial(course_plot, result.course, reference=result.reference, rate=rate)
+    caption = f"How far each program was from {result.reference} after so many questions, with "
+    return _picture(draw, f"{caption}95% intervals that hold at every look.")
+
+
+def _picture(draw: Callable[..., bool], caption: str) -> list[Picture]:
+    """What a function draws, wide and tall, where there is anything to show."""
+    wide = _svg(draw)
+    return [Picture(wide, caption, _svg(partial(draw, tall=True)))] if wide else []
 
 
 def _of_training(run: Mapping[str, Any]) -> list[Picture]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import write_whole
+from ...modules.protocols.papers import bibtex, protocols_in
 from ...modules.reading.grading import ACCURACY
 from ..base.wording import counted, run_failed, run_notes
 from ..comparison.compare import compare, names_for, names_of, shared_questions
@@ -26,6 +27,8 @@ from ..runs.rows import RESULTS
 from ..runs.summary import score_words
 from ..tracking.store import add_to_runs, trace_pages
 from ..tracking.values import scrubbed
+from .contested import contest_result
+from .export import export_report
 from .page import Folder, RunGroup, ShownRun, page_of, runs_of
 
 REPORT = "report.html"
@@ -61,18 +64,20 @@ def report(
     exact: bool = False,
     cluster: str | None = None,
     panel: int = MOST_MEMBERS,
+    export: str | Path | None = None,
 ) -> Report:
     """Write one self-contained HTML page about runs: which is best, how sure that is, and at what
     price.
 
-    Args: runs: evaluations, or folders that `evaluate`, `compile`, `tune` or `import` wrote; at
-        least one. The first is what the others over the same data are measured against; runs over
-        other data are shown apart.
+    Args: runs: evaluations, or folders that `evaluate`, `try`, `compile`, `tune` or `import` wrote;
+        at least one. The first is what the others over the same data are measured against; runs
+        over other data are shown apart.
         out: the page's file; None writes `report.html` into the first folder.
         names: what to call the runs, one each; by default what they ran.
         tracking: also add the page to the runs' MLflow runs, where they have one, and link
             questions to their traces. A store that is down gives a warning.
         seed, exact, cluster, panel: as in `compare`.
+        export: also write the plots as SVG files and the tables as CSV files into this folder.
 
     A baseline that `match_budget` made of one of the runs is shown beside it.
 
@@ -84,10 +89,20 @@ def report(
     )
     if not given:
         raise UserError("a report needs a run: name a folder that an evaluation wrote")
-    evaluations, folders, notes = _opened(given)
+    contests: list[RunGroup] = []
+    others: list[Evaluation | str | Path] = []
+    for run in given:
+        group = _contest(run)
+        if group is None:
+            others.append(run)
+        else:
+            contests.append(group)
+    evaluations, folders, notes = _opened(others) if others else ([], [], [])
     titles, evaluations = with_matches(names_for(names, evaluations), evaluations)
     how = {"seed": seed, "exact": exact, "cluster": cluster, "panel": panel}
     groups, apart = _grouped(evaluations, titles, how)
+    groups = contests + groups
+    evaluations = [run for group in groups for run in group.runs]
     notes += apart + [note for group in groups for note in _warnings(group)]
     # By default in the folder that was named first: also of a compilation or a study, not of a run
     # within.
@@ -95,9 +110,11 @@ def report(
     path = (Path(home) / REPORT if out is None else Path(out)).expanduser()
     headline = _headline(groups, folders, len(folders) == len(given))
     shown = runs_of(groups)
+    cited = _cited(shown)
     tracked = [run.run_id for run in evaluations if run.run_id] if tracking else []
     traces = trace_pages(tracked) if tracked else {}
-    _write(path, page_of(groups, shown, folders, notes, headline, traces))
+    _write(path, page_of(groups, shown, folders, notes, headline, traces, cited))
+    exported = export_report(groups, shown, Path(export).expanduser()) if export else []
     if tracked and (problem := add_to_runs(tracked, path)):
         warnings.warn(
             f"MLflow did not take the report ({problem}): {path} has it",
@@ -107,10 +124,21 @@ def report(
     figures = {
         "out": str(path),
         "headline": headline,
+        "bibtex": cited,
+        "exported": [str(file) for file in exported],
         **_figures(groups, shown, folders),
         "warnings": notes,
     }
     return Report(path, headline, scrubbed(figures))
+
+
+def _contest(run: Evaluation | str | Path) -> RunGroup | None:
+    """The runs of the contest in a folder; None for anything else."""
+    result = contest_result(Path(run).expanduser()) if isinstance(run, str | Path) else None
+    if result is None or not result.runs:
+        return None
+    runs = [earlier(folder) for folder in result.runs.values()]
+    return RunGroup(list(result.runs), runs, contest=result)
 
 
 def _opened(
@@ -238,7 +266,8 @@ def _headline(groups: Sequence[RunGroup], folders: Sequence[Folder], alone: bool
         return "; ".join(
             f"{one.name}: {one.verdict}" if several else one.verdict for one in folders
         )
-    headlines = [group.comparison.headline for group in groups if group.comparison is not None]
+    headlines = [group.contest.sentences[0] for group in groups if group.contest is not None]
+    headlines += [group.comparison.headline for group in groups if group.comparison is not None]
     if headlines:
         return " ".join(headlines)
     if not groups:
@@ -256,7 +285,7 @@ def _warnings(group: RunGroup) -> list[str]:
     notes = list(group.comparison.notes) if group.comparison is not None else []
     for name, run in zip(group.names, group.runs, strict=True):
         counts = run.summary.counts
-        if group.comparison is None:
+        if group.comparison is None and group.contest is None:
             notes += run_notes(name, counts, run.summary.finished)
         if counts["unreadable"]:
             notes.append(
@@ -266,7 +295,7 @@ def _warnings(group: RunGroup) -> list[str]:
             )
         if silent := unmetered_line(run.summary):
             notes.append(f"{name}: {silent}.")
-        if run.summary.stopped:
+        if run.summary.stopped and group.contest is None:
             notes.append(f"{name} was stopped: {run.summary.stopped}.")
     if group.comparison is not None:
         against = group.comparison.against
@@ -278,6 +307,12 @@ def _warnings(group: RunGroup) -> list[str]:
     return notes
 
 
+def _cited(shown: Sequence[Sequence[ShownRun]]) -> list[str]:
+    """The papers of the protocols that ran."""
+    programs = [run.evaluation.summary.run["program"] for runs in shown for run in runs]
+    return bibtex(protocols_in(programs))
+
+
 def _figures(
     groups: Sequence[RunGroup], shown: Sequence[Sequence[ShownRun]], folders: Sequence[Folder]
 ) -> dict[str, Any]:
@@ -285,6 +320,12 @@ def _figures(
         "groups": [
             {
                 "comparison": group.comparison.to_dict() if group.comparison is not None else None,
+                "contest": group.contest
+                and {
+                    "sentences": group.contest.sentences,
+                    "winner": group.contest.winner,
+                    "course": group.contest.course,
+                },
                 "runs": [
                     {
                         "name": run.name,

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ...modules.protocols.papers import bibtex
+
 MOST_FAILED = 0.02
 """Above this share of failed questions a measured figure says little about the published one."""
 
@@ -114,6 +116,11 @@ class Reproduction:
     stopped: str | None = None
     empty: bool = False
 
+    @property
+    def bibtex(self) -> list[str]:
+        """The paper's entry in BibTeX."""
+        return bibtex([self.name.partition("/")[0]])
+
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """A line per figure."""
         return {f"{line.row}, {line.figure}": "; ".join(line.cells) for line in self.lines}
@@ -126,6 +133,7 @@ class Reproduction:
             "notes": self.notes,
             "plots": [str(picture) for picture in self.pictures],
             "stopped": self.stopped,
+            "bibtex": self.bibtex,
         }
 
 

@@ -16,14 +16,15 @@ import dspy
 from aiohttp import web
 
 from ...modules.base.calls import CallError, Usage
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, said_by
 from ...modules.protocols.program import Program
 from ...modules.protocols.router import PERSON
 from ...modules.protocols.short_names import short_name
 from ...modules.reading.question import Question, from_row
 from ..base.budget import Budget, BudgetSpent
 from ..data.load import check_contexts
-from ..evaluation.answering import seat_engines
+from ..evaluation.answering import lms_in, seat_engines
+from ..lms.endpoint import without_keys
 from ..programs.resolve import parse_sets, program_given, program_of
 from ..programs.seats import Seating
 from ..runs.books import open_books
@@ -85,8 +86,12 @@ class Service:
         if request.content_type != "application/json":
             return _problem(415, "send the question as JSON, with Content-Type: application/json")
         try:
-            question = question_in(await request.json())
-        except (UserError, ValueError) as problem:
+            body = await request.json()
+        except (ValueError, LookupError, RecursionError):
+            return _problem(400, "the body of the request is not JSON")
+        try:
+            question = question_in(body)
+        except UserError as problem:
             return _problem(400, str(problem))
         try:
             async with asyncio.timeout(self.within):
@@ -99,6 +104,9 @@ class Service:
             return _problem(502, str(problem))
         except UserError as problem:
             return _problem(400, str(problem))
+        except Exception as problem:  # of a program of the user's own, or an LM that is not ours
+            reason = f"{type(problem).__name__}: {said_by(problem)}"
+            return _problem(500, without_keys(reason, lms_in(self.program, self.lm)))
         found = {
             "answer": prediction.answer,
             "decided_by": prediction.decided_by,
@@ -184,7 +192,8 @@ async def _listen(service: Service, request: ServeRequest, ready: Callable[[str]
                 "another --port"
             ) from None
         port = runner.addresses[0][1]
-        ready(f"http://{request.host}:{port}")
+        host = f"[{request.host}]" if ":" in request.host else request.host  # IPv6
+        ready(f"http://{host}:{port}")
         await stopped.wait()
     finally:
         await runner.cleanup()

@@ -14,7 +14,7 @@ from ..base.journal import read_object, write_json
 from ..base.run_files import Manifest
 from ..base.wording import calls_used, money
 from ..plots.dialogues import dialogues_page, most_informative
-from ..plots.protocols import plot_of
+from ..plots.protocols import drawings
 from ..runs.folder import MANIFEST
 from ..runs.manifest import read_run
 from ..runs.rows import RESULTS, read_rows
@@ -56,8 +56,8 @@ def evaluation_entry(folder: Path, key: str) -> RunEntry:
     }
     if summary.default_metric:  # the page marks right and wrong answers
         files["dialogues.html"] = Drawn([rows], partial(_write_dialogues, summary, rows))
-    if (plot := plot_of(kind)) is not None:
-        files[f"{kind}.png"] = Drawn([folder / SUMMARY], partial(plot.draw, summary.report))
+    for name, plot in drawings(kind, summary.report).items():
+        files[f"{name}.png"] = Drawn([folder / SUMMARY], partial(plot.draw, summary.report))
     cut = f"the first {TABLE_ROWS:,} of {total:,}" if total > TABLE_ROWS else f"all {total:,}"
     return begun(
         name=title(run, score_head(summary.metric, summary.main)),

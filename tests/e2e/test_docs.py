@@ -7,6 +7,7 @@ as a reader runs it, in a process of its own.
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -34,8 +35,15 @@ from folkmoot.pipelines.testing.server import first_option, wanted_fields
 
 ROOT = Path(folkmoot.__file__).parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-# whose commands run by day, too
-READ_FIRST = {"README.md", "cli.md", "your-data.md", "your-dspy-program.md", "your-team.md"}
+READ_FIRST = {
+    "README.md",
+    "ci.md",
+    "cli.md",
+    "index.md",
+    "your-data.md",
+    "your-dspy-program.md",
+    "your-team.md",
+}
 ROWS = [
     {
         "id": str(i),
@@ -206,6 +214,31 @@ def test_commands_run_in_processes_of_their_own(
         assert done.returncode == 0, f"{page}: {line}\n{done.stderr}"
 
 
+def test_the_readme_ends_its_contest_as_the_contest_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate(tmp_path, monkeypatch)
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    pictures = importlib.import_module("make_pictures")
+    unpack(tmp_path)
+    *looks, ending = pictures.contest_frames()
+    assert len(looks) == 5
+    assert "60 of 100 questions" in looks[-1]
+    readme = (ROOT / "README.md").read_text()
+    assert next(line for line in ending if line.startswith("Better: ")) in readme
+    picture = (ROOT / "docs" / "images" / "contest.svg").read_text()
+    assert pictures.animated([*looks, ending], "A contest") == picture
+
+
+def test_the_intervals_of_the_readme_are_those_of_the_atlas() -> None:
+    table = (ROOT / "README.md").read_text().partition("**When are")[0].replace("−", "-")
+    intervals = re.findall(r"(\S+) \[(\S+), (\S+)\]", table)
+    assert len(intervals) == 7
+    atlas = (ROOT / "docs" / "atlas.md").read_text().replace("+0.0 (", "0.0 (")
+    for value, low, high in intervals:
+        assert f"{value} ({low} to {high})" in atlas
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     "page",
@@ -214,7 +247,10 @@ def test_commands_run_in_processes_of_their_own(
 def test_files_of_a_page_pass_their_tests(page: str, tmp_path: Path) -> None:
     write_files(page, tmp_path)
     inner = "import os, pytest, sys; os.chdir(sys.argv[1]); sys.exit(pytest.main(sys.argv[2:]))"
-    done = run_child(run_code, inner, tmp_path, "-q", "-p", "no:cacheprovider", tmp_path)
+    words = ["-q", "-p", "no:cacheprovider"]
+    if "folkmoot" not in importlib.metadata.entry_points(group="pytest11").names:
+        words += ["-p", "folkmoot.pipelines.testing.plugin"]  # installed before it had the plugin
+    done = run_child(run_code, inner, tmp_path, *words, tmp_path)
     assert done.returncode == 0, f"{page}: {done.stdout}"
 
 
@@ -225,9 +261,10 @@ def test_links_between_pages_lead_somewhere() -> None:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def test_pictures_are_small_and_made_by_the_script() -> None:
+def test_pictures_are_small_and_made_by_a_script() -> None:
     pages = "".join(page.read_text() for page in PAGES)
-    made = (ROOT / "docs" / "make_screenshots.py").read_text()
+    scripts = (*(ROOT / "docs").glob("make_*.py"), ROOT / "benchmarks" / "atlas.py")
+    made = "".join(script.read_text() for script in scripts)
     for picture in (ROOT / "docs" / "images").iterdir():
         assert picture.stat().st_size <= 200_000
         assert f"/{picture.name}" in pages

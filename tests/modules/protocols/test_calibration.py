@@ -269,6 +269,7 @@ def test_another_program_or_lm_is_not_kept_calibrated(tmp_path: Path) -> None:
         ({"max_error": float("nan")}, "max_error is nan"),
         ({"confidence": 1}, "confidence is 1"),
         ({"max_error": 0.001}, "takes 3688 questions answered without an error"),
+        ({"concurrency": 0}, "concurrency is 0: give a whole number from 1 up"),
         ({"lm": "gpt"}, "lm is 'gpt': give an LM, such as fm.lm"),
         ({"recorded": {"judge": []}}, "recorded has rows of 'judge'"),
     ],

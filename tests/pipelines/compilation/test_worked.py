@@ -64,6 +64,8 @@ def test_every_method_shows_the_same_question(scripted: Any, file: Path) -> None
 def test_a_program_keeps_it_without_the_file(scripted: Any, file: Path, tmp_path: Path) -> None:
     program = fm.CausalConsistency(demonstration=file)
     program.save(tmp_path / "saved")
+    with pytest.raises(fm.UserError, match=r"worked\.yaml exists"):
+        fm.worked(SHOWN, lm="openai/scripted", out=file)
     file.unlink()
     again = fm.load_program(tmp_path / "saved")
     assert again.describe() == program.describe()

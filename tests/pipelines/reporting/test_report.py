@@ -19,6 +19,7 @@ from typing import Any
 
 import dspy
 import mlflow
+import pandas as pd
 import pytest
 from cli_helpers import folkmoot as command
 from planted import compiled, of_instructions
@@ -26,11 +27,14 @@ from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
+from folkmoot.modules.protocols.papers import bibtex
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.pipelines.comparison.compared import Compared
 from folkmoot.pipelines.comparison.verdict import conclude, prices_of
+from folkmoot.pipelines.plots.protocols import drawings
 from folkmoot.pipelines.reporting.dialogues import LONGEST_TEXT, pick, shown
 from folkmoot.pipelines.reporting.plots import price_chart, ticks
+from folkmoot.pipelines.reproduction.presets import PAPERS
 
 CHOICES = {"A": "yes it is", "B": "no it is not"}
 HOSTILE = (
@@ -188,6 +192,19 @@ def test_the_chart_has_round_ticks_and_a_line_along_the_front() -> None:
     at_no_price = price_chart(free, conclude(free, free, {}, prices_of(free, free), {}))
     assert at_no_price is not None
     assert at_no_price.across[0] == (at_no_price.points[0].x, "0")
+
+
+def test_who_agreed_with_whom_is_a_heat_map(tmp_path: Path) -> None:
+    """Of the members of a panel and of those who talked; of nobody else."""
+    shares = {"all": 0.5, "a-b": 0.9, "a-c-d": 0.6, "b-c-d": 0.7}
+    members = {"a": 0.5, "b": 0.5, "c-d": 0.5}
+    for program, field in (("ensemble", "member_accuracy"), ("deliberation", "role")):
+        figures = {field: members, "agreement": shares}
+        plot = drawings(program, figures)["agreement"]
+        assert plot.draw(figures, tmp_path / f"{program}.svg")
+        assert (tmp_path / f"{program}.svg").exists()
+        assert not plot.draw({**figures, field: {"a": 0.5}}, tmp_path / "none.svg")
+    assert drawings("single", {}) == {}
 
 
 # The page
@@ -660,6 +677,27 @@ def test_the_page_is_an_artifact_of_every_run_it_is_about(
     assert {question[5][3] for question in questions} == {trace.info.trace_id for trace in traces}
 
 
+def test_a_comparison_is_left_in_mlflow_with_its_table_and_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
+    folders = [str(run(right, 100, tmp_path / f"r{right}").folder) for right in (50, 90)]
+    for _ in range(2):  # once more brings the same run up to date
+        done = command("compare", *folders, "--names", "one,two", "--track")
+        assert done.exit_code == 0, done.output
+    client = mlflow.MlflowClient()
+    experiments = [one.experiment_id for one in client.search_experiments()]
+    (left,) = client.search_runs(experiments)
+    assert left.info.run_name == "two beats one by 40 points"
+    assert left.data.metrics["difference"] == pytest.approx(0.4)
+    names = {artifact.path for artifact in client.list_artifacts(left.info.run_id)}
+    assert names == {"report.html", "programs.json", "comparison.json"}
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/r50/run.json/none.db")
+    done = command("compare", *folders, "--track")
+    assert done.exit_code == 0  # the comparison is there all the same
+    assert "MLflow did not take the comparison" in done.stderr
+
+
 def test_a_store_that_is_away_is_told_and_the_page_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -692,6 +730,34 @@ def test_the_command(tmp_path: Path) -> None:
     refused = command("report", str(tmp_path / "nothing"))
     assert refused.exit_code == 2
     assert "there is no folder" in refused.stderr
+
+
+@pytest.mark.plots
+def test_plots_and_tables_can_be_had_as_files(tmp_path: Path) -> None:
+    runs = [run(5, 10, name="one"), talk(10), run(2, 10, asked=ask(10, start=50), name="apart")]
+    found = fm.report(runs, out=tmp_path / "r.html", export=tmp_path / "files")
+    names = {path.name for path in (tmp_path / "files").iterdir()}
+    assert {str(tmp_path / "files" / name) for name in names} == set(found.figures["exported"])
+    assert names >= {"1-runs.csv", "1-pairs.csv", "1-intervals.svg", "2-scores.csv"}
+    assert all("<svg" in path.read_text() for path in (tmp_path / "files").glob("*.svg"))
+    table = pd.read_csv(tmp_path / "files" / "1-pairs.csv")
+    (pair,) = found.figures["groups"][0]["comparison"]["pairs"]
+    assert list(table["difference"]) == pytest.approx([pair["difference"]])
+    with pytest.raises(fm.UserError, match="another --export"):
+        fm.report(runs, out=tmp_path / "r.html", export=tmp_path / "r.html")
+
+
+def test_papers_are_cited_by_the_protocols_that_ran(tmp_path: Path) -> None:
+    assert fm.report(run(5, 10), out=tmp_path / "r.html").figures["bibtex"] == []
+    one = run(5, 10, tmp_path / "one")
+    about = json.loads((tmp_path / "one" / "run.json").read_text())
+    about["program"] = {"program": "ensemble", "members": [{"program": "causal"}]}
+    (tmp_path / "one" / "run.json").write_text(json.dumps(about))
+    found = fm.report(one.folder, out=tmp_path / "r.html")
+    (entry,) = found.figures["bibtex"]
+    assert entry.startswith("@misc{causalgpt-caco-cot,\n  title = {Towards CausalGPT: ")
+    assert entry in page(found).text
+    assert len(bibtex(["deliberation", "causal", "network", "team"])) == len(bibtex(PAPERS)) == 4
 
 
 def test_settings_are_folded_by_seat_and_rounded(tmp_path: Path) -> None:

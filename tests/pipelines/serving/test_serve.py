@@ -59,7 +59,9 @@ def test_a_question_is_answered_and_its_calls_are_in_the_ledger(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("body", "headers", "status", "words"),
     [
-        (b"{", {}, 400, "Expecting"),
+        (b"{", {}, 400, "not JSON"),
+        (b"[" * 100_000, {}, 400, "not JSON"),
+        (b"{}", {"Content-Type": "application/json; charset=odd"}, 400, "not JSON"),
         (b"[1]", {}, 400, "one JSON object"),
         (b'{"choices": ["a", "b"]}', {}, 400, "no 'question'"),
         (b'{"question": "?", "choices": {"A": "a"}}', {}, 400, "choices"),
@@ -111,6 +113,22 @@ def test_a_question_has_a_time_out_and_a_budget() -> None:
     slow = service_of(ServeRequest(Slow(), lm=planted_lm(ASKED), within=0.2))
     with_client(slow, late)
     with_client(service(fm.SingleAgent("self_consistency"), question_budget=Budget(calls=1)), dear)
+
+
+class Broken(dspy.Module):  # type: ignore[misc]
+    def forward(self, question: str, **_: Any) -> dspy.Prediction:
+        raise RuntimeError(f"no way with {dspy.settings.lm.kwargs['api_key']}")
+
+
+def test_a_program_that_fails_says_why_without_a_key() -> None:
+    lm = dspy.LM("openai/x", api_key="sk-canary-8a41f0c2")
+
+    async def work(client: Client) -> None:
+        reply = await client.post("/answer", json=QUESTION)
+        assert reply.status == 500
+        assert (await reply.json())["error"] == "RuntimeError: no way with …"
+
+    with_client(service_of(ServeRequest(Broken(), lm=lm)), work)
 
 
 class Unsure(fm.SingleAgent):

@@ -38,7 +38,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", uri)
         patch.setenv("FOLKMOOT_CACHE", str(folder / "cache"))
-        patch.setattr(evaluation, "plot_of", lambda program: None)
+        patch.setattr(evaluation, "drawings", lambda program, report: {})
         yield uri
 
 

@@ -30,7 +30,7 @@ from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.modules.reading.question import Question
 from folkmoot.modules.reports.deliberation import deliberation_report
 from folkmoot.pipelines.evaluation.evaluate import evaluate
-from folkmoot.pipelines.plots.protocols import Drawing, plot_of
+from folkmoot.pipelines.plots.protocols import Drawing, drawings
 from folkmoot.pipelines.runs.summary import summarise
 from folkmoot.pipelines.tracking import evaluation
 from folkmoot.pipelines.tracking.context import NOWHERE
@@ -68,7 +68,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_run: tuple[Path,
     monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     # It takes most of the time.
-    monkeypatch.setattr(evaluation, "plot_of", lambda program: None)
+    monkeypatch.setattr(evaluation, "drawings", lambda program, report: {})
     shutil.copy(first_run[0] / "mlflow.db", tmp_path)
     return tmp_path
 
@@ -251,12 +251,12 @@ def test_a_push_sends_nothing_twice_and_asks_only_after_one_that_failed(
 def test_the_artifacts_can_be_read_by_people_and_by_mlflow(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluation, "plot_of", plot_of)
+    monkeypatch.setattr(evaluation, "drawings", drawings)
     run_id = pushed(here / "out", a_run())
     folder = artifacts(here, run_id)
     assert {path.name for path in folder.iterdir()} == {
         *("results.jsonl", "summary.json", "run.json", "rows.json"),
-        *("details.json", "dialogues.html", "deliberation.png"),
+        *("details.json", "dialogues.html", "deliberation.png", "agreement.png"),
     }
     assert (folder / "results.jsonl").read_text() == (here / "out" / "results.jsonl").read_text()
     assert (folder / "deliberation.png").read_bytes().startswith(b"\x89PNG")
@@ -426,7 +426,9 @@ def test_one_file_that_cannot_be_made_does_not_keep_the_run_from_ending(
     def full(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(evaluation, "plot_of", lambda program: Drawing(full, ""))
+    monkeypatch.setattr(
+        evaluation, "drawings", lambda program, report: {program: Drawing(full, "")}
+    )
     monkeypatch.setattr(evaluation, "dialogues_page", lambda *_: 1 / 0)
     done = push(written(here / "out", a_run()))
     assert done.missing == {

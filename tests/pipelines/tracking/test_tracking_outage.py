@@ -93,7 +93,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(autouse=True)
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(evaluation, "plot_of", lambda program: None)
+    monkeypatch.setattr(evaluation, "drawings", lambda program, report: {})
 
 
 class At:

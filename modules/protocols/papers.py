@@ -1,0 +1,35 @@
+"""The papers that the protocols come from, as BibTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+
+@cache
+def _papers() -> dict[str, dict[str, Any]]:
+    text = (files(__package__) / "papers.yaml").read_text(encoding="utf-8")
+    papers: dict[str, dict[str, Any]] = yaml.safe_load(text)
+    return papers
+
+
+def bibtex(names: Collection[str]) -> list[str]:
+    """The BibTeX entries of papers, by their own names or those of their protocols."""
+    entries = []
+    for key, paper in _papers().items():
+        if key in names or paper["protocol"] in names:
+            fields = [f"  {name} = {{{paper[name]}}}" for name in paper if name != "protocol"]
+            entries.append("\n".join([f"@misc{{{key},", ",\n".join(fields), "}"]))
+    return entries
+
+
+def protocols_in(program: Any) -> set[str]:
+    """The names of the protocols in what `Program.describe` says, those of members included."""
+    if isinstance(program, Mapping):
+        own = {program["program"]} if isinstance(program.get("program"), str) else set[str]()
+        return own.union(*map(protocols_in, program.values()))
+    return set[str]().union(*map(protocols_in, program)) if isinstance(program, list) else set()

@@ -1,0 +1,52 @@
+"""Plots of programs that answered the same questions, to be used outside of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from .figure import BLUE, GREY, new_figure, saved
+
+Ends = tuple[float, float, float]
+"""A value with the ends of its interval."""
+
+
+def interval_plot(
+    differences: Mapping[str, Ends], reference: str, path: Path, *, rate: bool = True
+) -> bool:
+    """Draw how far each program is from the reference, with its 95% interval.
+
+    Returns False, and writes nothing, when there is none.
+    """
+    if not differences:
+        return False
+    figure, [axes] = new_figure(7, 1.2 + 0.4 * len(differences))
+    axes.axvline(0, color=GREY, linewidth=1)
+    for name, ends in reversed([*differences.items()]):
+        value, low, high = ((100 if rate else 1) * end for end in ends)
+        axes.plot([low, high], [name, name], color=BLUE)
+        axes.plot([value], [name], color=BLUE, marker="o")
+    axes.margins(y=0.5 / len(differences))
+    axes.set(xlabel=f"{'points' if rate else 'score'} against {reference}, with 95% intervals")
+    return saved(figure, path)
+
+
+def price_plot(
+    scores: Mapping[str, Ends], prices: Mapping[str, float | None], unit: str, path: Path
+) -> bool:
+    """Draw scores with their intervals against prices per question, each with its program's name.
+
+    Returns False, and writes nothing, when no price is known.
+    """
+    priced = {name: price for name, price in prices.items() if price is not None and name in scores}
+    if not priced:
+        return False
+    figure, [axes] = new_figure(8, 5)
+    for name, price in priced.items():
+        value, low, high = scores[name]
+        axes.plot([price, price], [low, high], color=GREY)
+        axes.plot([price], [value], color=BLUE, marker="o")
+        axes.annotate(f"  {name}", (price, value), va="center", fontsize=9)
+    axes.margins(x=0.25)
+    axes.set(xlabel=f"{unit} per question", ylabel="score, with its 95% interval")
+    return saved(figure, path)

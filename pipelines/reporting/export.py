@@ -1,0 +1,91 @@
+"""The plots of a report as SVG files, and its tables as CSV files."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from ...modules.base.errors import UserError
+from ..plots.comparison import Ends, interval_plot, price_plot
+from .page import RunGroup, ShownRun
+from .plots import Picture
+
+
+def export_report(
+    groups: Sequence[RunGroup], shown: Sequence[Sequence[ShownRun]], folder: Path
+) -> list[Path]:
+    """Write plots and tables into a folder, and return the files.
+
+    Runs and pairs of a comparison are tables as in `Comparison.to_pandas`. Where runs are over
+    several data sets, the names of files begin with the number of theirs. Raises UserError where
+    nothing can be written.
+    """
+    files: list[Path] = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, (group, runs) in enumerate(zip(groups, shown, strict=True), 1):
+            start = f"{number}-" if len(groups) > 1 else ""
+            files += _tables(group, folder, start)
+            files += _comparison_plots(group, folder, start)
+            pictures = [("course", picture) for picture in group.course]
+            pictures += [(run.name, picture) for run in runs for picture in run.plots]
+            for place, (name, picture) in enumerate(pictures, 1):
+                files.append(_picture(picture, f"{folder}/{start}plot-{place}-{_slug(name)}"))
+    except OSError as problem:
+        raise UserError(
+            f"{folder} cannot be written ({problem.strerror or problem}): choose another --export"
+        ) from None
+    return files
+
+
+def _tables(group: RunGroup, folder: Path, start: str) -> list[Path]:
+    import pandas as pd
+
+    if group.comparison is not None:
+        tables = {name: group.comparison.to_pandas(name) for name in ("runs", "pairs")}
+    elif group.contest is not None:
+        standings = pd.json_normalize([asdict(one) for one in group.contest.standings])
+        tables = {"standings": standings, "course": pd.DataFrame(group.contest.course)}
+    else:
+        scores = [{"name": name, **one} for name, one in group.runs[0].summary.scores.items()]
+        tables = {"scores": pd.DataFrame(scores)}
+    files = {folder / f"{start}{name}.csv": table for name, table in tables.items()}
+    for file, table in files.items():
+        table.to_csv(file, index=False)
+    return list(files)
+
+
+def _comparison_plots(group: RunGroup, folder: Path, start: str) -> Iterator[Path]:
+    """The intervals of differences, and scores against prices."""
+    found, contest = group.comparison, group.contest
+    intervals, prices = folder / f"{start}intervals.svg", folder / f"{start}prices.svg"
+    differences: dict[str, Ends] = {}
+    if contest is not None:
+        differences = {one.name: one.difference for one in contest.standings if one.difference}
+    elif found is not None:
+        differences = {pair.a: (pair.difference, *pair.interval) for pair in found.judged}
+    if interval_plot(differences, group.names[0], intervals, rate=group.is_rate):
+        yield intervals
+    if found is not None:
+        scores = {
+            run.name: (run.score["value"], run.score["low"], run.score["high"])
+            for run in found.runs
+            if not run.failed
+        }
+        if price_plot(scores, found.verdict.prices, found.verdict.unit, prices):
+            yield prices
+
+
+def _picture(picture: Picture, stem: str) -> Path:
+    """Write a picture of the page into a file of its own."""
+    kind, _, data = picture.uri.removeprefix("data:image/").partition(";base64,")
+    file = Path(f"{stem}.{kind.partition('+')[0]}")
+    file.write_bytes(base64.b64decode(data))
+    return file
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", name).strip("-.")[:60]
