@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from ...modules.protocols.declaration import Described
 from ..base.run_files import LMFields
@@ -35,7 +35,10 @@ def confounds(names: tuple[str, str], runs: tuple[Evaluation, Evaluation]) -> li
     """
     differences, described = [], [run.summary.run for run in runs]
     if not _opponent_of(*runs) and _places(described[0]["lms"]) != _places(described[1]["lms"]):
-        differences.append(_each("LM", names, [_seated(run["lms"]) for run in described]))
+        lms = [_seated(run["lms"]) for run in described]
+        if lms[0] == lms[1]:  # of one name, at two addresses
+            lms = [_seated(run["lms"], "endpoint") for run in described]
+        differences.append(_each("LM", names, lms))
     if described[0]["data_fingerprint"] != described[1]["data_fingerprint"]:
         counts = [f"{run['questions']:,} questions" for run in described]
         same = counts[0] == counts[1]
@@ -130,10 +133,10 @@ def _places(lms: Mapping[str, LMFields]) -> dict[str, str] | str:
     )
 
 
-def _seated(lms: Mapping[str, LMFields]) -> str:
+def _seated(lms: Mapping[str, LMFields], field: Literal["name", "endpoint"] = "name") -> str:
     several = len({lm["endpoint"] for lm in lms.values()}) > 1
     seats = [
-        f"{lm['name']} as {seat}" if several and seat != "*" else lm["name"]
+        f"{lm[field]} as {seat}" if several and seat != "*" else str(lm[field])
         for seat, lm in lms.items()
     ]
     return ", ".join(dict.fromkeys(seats))

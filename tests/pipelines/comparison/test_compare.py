@@ -360,6 +360,7 @@ def lms(settings: Any = None, layout: str = "chat", **seats: str) -> dict[str, A
         ({"lms": lms({"temperature": 0.7})}, "sampling (team: temperature 0.7; base: temperature"),
         ({"lms": lms(layout="plain")}, 'prompt layout (team: layout "plain"; base: layout "chat")'),
         ({"lms": lms(judge="strong", reasoner="x")}, "LM (team: strong as judge, x as reasoner;"),
+        ({"lms": {"*": lms()["*"] | {"endpoint": "x at b"}}}, "LM (team: x at b; base: x)"),
         ({"data_fingerprint": "1"}, "data (their files are not the same)"),
         ({"data_fingerprint": "1", "questions": 20}, "data (team: 20 questions; base: 10"),
     ],
