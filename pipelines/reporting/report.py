@@ -13,8 +13,8 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ...modules.base.files import write_whole
-from ...modules.protocols.papers import bibtex, protocols_in
 from ...modules.reading.grading import ACCURACY
+from ..base.papers import bibtex, protocols_in
 from ..base.wording import counted, run_failed, run_notes
 from ..comparison.compare import compare, names_for, names_of, shared_questions
 from ..comparison.matched import run_or_match, with_matches

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...modules.protocols.papers import bibtex
+from ..base.papers import bibtex
 
 MOST_FAILED = 0.02
 """Above this share of failed questions a measured figure says little about the published one."""

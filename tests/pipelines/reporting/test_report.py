@@ -27,8 +27,8 @@ from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
-from folkmoot.modules.protocols.papers import bibtex
 from folkmoot.modules.protocols.program import Program, prediction_of
+from folkmoot.pipelines.base.papers import bibtex
 from folkmoot.pipelines.comparison.compared import Compared
 from folkmoot.pipelines.comparison.verdict import conclude, prices_of
 from folkmoot.pipelines.plots.protocols import drawings
