@@ -146,7 +146,7 @@ def rule_alone(seeds: int, questions: int) -> None:
                 paid += sum(prices[one] for one in watch.asked)
                 if watch.seen % 10 == 0:
                     watch.decide()
-                    if watch.settled:
+                    if watch.decided:
                         break
             else:
                 watch.last_look()

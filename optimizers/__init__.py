@@ -1,1 +1,1 @@
-"""What is learned: prompts, structure and policies, and the statistics that judge them."""
+"""Learning of prompts, structure and policies, and the statistics that judge the results."""

@@ -1,1 +1,1 @@
-"""One agent: what it is told, how its LM is asked, and how its reply is read."""
+"""One agent: its prompt, the request to its LM, and the reading of its reply."""

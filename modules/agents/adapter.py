@@ -1,6 +1,4 @@
-"""Turns a signature into a request to an LM and its reply into fields, as the LM's profile asks
-for.
-"""
+"""Turns a signature into a request to an LM, and the reply into fields, by the LM's profile."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ PASSED = (
     *("reasoning_effort", "thinking", "max_completion_tokens", "verbosity", "service_tier"),
     *("frequency_penalty", "presence_penalty", "logit_bias", "extra_body"),
 )
-"""Settings of an LM that are sent as they are; what its endpoint alone knows goes into
+"""Settings of an LM that are sent unchanged; fields that only its endpoint knows go into
 `extra_body`.
 """
 
@@ -31,7 +29,7 @@ SETTINGS = (*SAMPLING, *PASSED)
 
 
 def settings_of(lm: Any) -> dict[str, Any]:
-    """How an LM is asked, but for what is not set; nothing of it is an address, header or key."""
+    """The settings of an LM that are set; none is an address, header or key."""
     settings = {**lm.kwargs, **getattr(lm, "passed", {})}
     return {name: settings[name] for name in SETTINGS if settings.get(name) is not None}
 
@@ -82,7 +80,7 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
                 return [self.parse(signature, "")]
         asked = Asked(lm, lm_kwargs, signature, demos, inputs, self.wording)
         if unobserved(lm, dspy.settings.config):
-            # DSPy's own way hands every call to two threads, for nothing that is wanted here.
+            # DSPy's own method passes every call through two threads, which is not needed here.
             return [await asked.directly()]
         return [asked.read((await lm.acall(asked.request(), **asked.rollout())).text)]
 
@@ -103,7 +101,7 @@ def profile_of(lm: Any) -> Profile | None:
 
 
 def can_be_awaited(lm: Any) -> bool:
-    """Whether an LM has an asynchronous way to be asked; others are asked in threads."""
+    """Whether an LM can be asked asynchronously; others are asked in threads."""
     if isinstance(lm, dspy.LM):
         return isinstance(lm.engine, str)
     return type(lm).aforward is not dspy.BaseLM.aforward
@@ -118,7 +116,7 @@ def unobserved(lm: Any, settings: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a seat asks an LM that has a profile, before it is written as that LM wants it."""
+    """The request of a seat to an LM with a profile, before it is written in that LM's layout."""
 
     lm: Any
     lm_kwargs: Mapping[str, Any]
@@ -132,7 +130,7 @@ class Asked:
         return self.read((await self.lm.direct.complete(self.request())).text)
 
     def request(self) -> Request:
-        """System prompt, messages, sampling, and what only folkmoot's engine understands."""
+        """System prompt, messages, sampling, and values for folkmoot's engine."""
         lm, profile = self.lm, self.lm.profile
         settings = {**lm.kwargs, **self.lm_kwargs}
         takes = getattr(lm, "takes", SAMPLING)

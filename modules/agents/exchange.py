@@ -1,4 +1,4 @@
-"""How agents of a team answer first and answer again: what a controlled comparison asks anew."""
+"""How agents of a team answer first and answer again, for controlled comparisons."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from .seat import Seat
 from .transcript import Task, Turn
 
 Hear = Callable[[str, Sequence[Turn]], Sequence[Turn]]
-"""What the agent of this name is shown of turns: all of them in the team's own dialogue."""
+"""A function that chooses which turns the agent of this name is shown; in the team's own dialogue,
+all.
+"""
 
 
 def hear_all(agent: str, turns: Sequence[Turn]) -> Sequence[Turn]:
@@ -21,19 +23,19 @@ def hear_all(agent: str, turns: Sequence[Turn]) -> Sequence[Turn]:
 class Exchange:
     """What a protocol declares about the answers of its agents, as `exchange()` of its class.
 
-    Everybody else in a transcript, such as a judge, decides and has no vote.
+    All others in a transcript, such as a judge, decide and have no vote.
 
     Args:
         members: names of the agents who answer first and may answer again.
         again: `(task, recorded, hear)` lets the members answer again, in the team's own prompts
-            and by its own rules, until it would ask whoever decides. `recorded` begins with the
-            first answers, and `hear` says what each agent is shown of the turns. It returns the
-            first answers and all later turns. None: no member reads anything of another.
-        first: `(task)` asks every member anew, hearing nobody. None: the recorded first answers
-            were given so.
+            and by its own rules, until the decider would be asked. `recorded` begins with the first
+            answers, and `hear` says what each agent is shown of the turns. It returns the first
+            answers and all later turns. None: members do not read each other. first: `(task)` asks
+            every member for a fresh answer without the others' turns. None: the recorded first
+            answers were given in this way.
         turns: seats with the fewest and the most turns per question that `again` takes.
-        stances: whether peers hear answers of each other, so that hearing the answers alone is
-            something else than hearing nobody.
+        stances: whether peers read each other's answers, so that reading only the answers differs
+            from reading nothing.
     """
 
     members: Sequence[str]

@@ -1,4 +1,4 @@
-"""The fields of a signature, read once a class: DSPy computes them anew at every access.
+"""The fields of a signature, read once per class, since DSPy computes them at every access.
 
 Signature classes are only ever replaced, with one exception: an optimizer may give one other
 instructions, and those are not kept here.
@@ -18,8 +18,8 @@ class Fields:
     """The fields of a signature.
 
     `inputs` and `outputs` are their names in order; `defaults` holds the values of input fields
-    that have one; `options` those that an output field is limited to; `named` is what a request
-    calls the outputs; `plain` says whether all outputs are text or options, so that no type of
+    that have one; `options` the values that an output field is limited to; `named` are the outputs'
+    names in a request; `plain` says whether all outputs are text or options, so that no type of
     DSPy's own needs to be decoded.
     """
 

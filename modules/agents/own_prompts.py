@@ -40,8 +40,9 @@ def prompts_given(prompts: Any) -> dict[str, str]:
 
 
 def meant_for(seat: str, names: Iterable[str]) -> str | None:
-    """Which of the names means a seat most closely: its own, that without numbers (`agent.cot` for
-    `agent.0.cot`), or the last parts of it (`cot`); None if none does."""
+    """The most specific of the names that mean a seat: its own, the one without numbers
+    (`agent.cot` for `agent.0.cot`), or its last parts (`cot`); None if there is none.
+    """
     plain = _NUMBER.sub("", seat)
     fitting = [name for name in names if name in (seat, plain) or plain.endswith(f".{name}")]
     return max(fitting, key=lambda name: (name == seat, name == plain, len(name)), default=None)

@@ -1,5 +1,5 @@
-"""How one LM wants to be asked: layout of the prompt, form of the answer, and what holds it to that
-form.
+"""How an LM is asked: the layout of the prompt, the form of the answer, and how the form is
+enforced.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ DEFAULT_PROFILE = Profile()
 
 
 class Wording(NamedTuple):
-    """Where a chat request says what its seat is to do, and how.
+    """The place and form of a seat's instructions in a chat request.
 
-    `role_first`: in the system message, as papers do; else behind the material that all seats
-    share, so that their requests begin alike. `verbatim`: with the line breaks that the
-    instructions have.
+    `role_first`: in the system message, as in the papers; else after the material that all seats
+    share, so that their requests have a common prefix. `verbatim`: with the instructions' own line
+    breaks.
     """
 
     role_first: bool = False

@@ -114,7 +114,7 @@ def chat_messages(
 
 
 def _finished(signature: Any, demo: Any) -> bool:
-    """Whether a demonstration shows how this seat's reply ends; one of another seat's work does
+    """Whether a demonstration has this seat's last output field; one of another seat's work does
     not.
     """
     return demo.get(list(signature.output_fields)[-1]) is not None
@@ -139,7 +139,7 @@ def _user_text(
 
 
 def _material(inputs: Mapping[str, Any], profile: Profile) -> Iterator[str]:
-    """What every seat sees alike, in an order in which later turns only ever add at the end."""
+    """The material that all seats share, in an order in which later turns are only appended."""
     yield f"Question: {inputs['question']}"
     if inputs.get("choices") and profile.list_options:
         mark = "{0}) {1}" if profile.answer_form == "label" else "- {1}"
@@ -192,9 +192,7 @@ def _with_answer(
     max_chars: int,
     joined: str = "\n",
 ) -> str:
-    """What somebody said, cut to `max_chars`, and the answer that goes with it as this LM is shown
-    it.
-    """
+    """The text of a turn, cut to `max_chars`, and its answer in the form for this LM."""
     text = str(turn["text"]).strip()
     if len(text) > max_chars:
         # cleaned first: invisible padding could be long
@@ -227,9 +225,7 @@ def _form(inputs: Mapping[str, Any], profile: Profile) -> str:
 
 
 def shown_answer(answer: str | None, choices: Mapping[str, str] | None, profile: Profile) -> str:
-    """An answer as this LM is shown it: a label or the option's text; abstentions are said to be
-    such.
-    """
+    """An answer in the form for this LM: a label or the option's text; abstentions are marked."""
     if answer is None:
         return frame.ABSTAINED
     if not choices or answer not in choices:

@@ -20,11 +20,10 @@ _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\]", re.MULTILINE)
 
 
 def parse_reply(signature: Any, text: str, profile: Profile) -> dict[str, Any]:
-    """The output fields of a reply; every field is present, and what cannot be found is an empty
-    string.
+    """The output fields of a reply; every field is present, and a missing one is an empty string.
 
-    A reply that is no JSON object counts as argument and answer at once, so that an answer stated
-    in plain words is still read; whether it is one is for the answer's reader to say.
+    A reply that is no JSON object counts as argument and answer at once, so that an answer in plain
+    words can still be read; the reader of answers decides whether it is one.
     """
     names = fields_of(signature).outputs
     if profile.layout == "plain":
@@ -52,9 +51,7 @@ def _parse_plain(names: Sequence[str], text: str) -> dict[str, str]:
 
 
 def _named(named: Mapping[str, Any] | None, names: Sequence[str]) -> dict[str, Any]:
-    """The fields in an object, whatever the case of its keys; none in one that is about something
-    else.
-    """
+    """The fields in an object, with keys in any case; empty for an object without them."""
     alike = {str(key).strip().casefold(): value for key, value in (named or {}).items()}
     return {name: alike[name.casefold()] for name in names if name.casefold() in alike}
 

@@ -1,6 +1,4 @@
-"""How a retriever gets its evidence: passages from an environment, for queries that it writes
-itself.
-"""
+"""The retriever's evidence: passages from an environment, for queries that it writes itself."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ class Retrieval:
         return self  # an index is shared by all copies of a program
 
     async def look_up(self, query: str) -> list[Passage]:
-        """The passages that a query finds; empty when nothing was found."""
+        """The passages for a query; empty when there are none."""
         if self.environment is None:
             return []
         observations = await self.environment.evidence(query, passages=PASSAGES)
@@ -50,10 +48,9 @@ class Retrieval:
 def query_seat(
     retrieval: str, max_queries: int, environment: Any, sampling: Mapping[str, Any] | None
 ) -> Seat | None:
-    """Who writes the queries of a retriever; None where there is nothing to ask, or the question is
-    asked.
-
-    Raises UserError for another way to look things up, and fewer than one query.
+    """The seat that writes the queries of a retriever; None without an environment, or where the
+    question itself is the query. Raises UserError for an unknown `retrieval`, and fewer than one
+    query.
     """
     if retrieval not in RETRIEVALS:
         raise UserError(f"there is no retrieval {retrieval!r}: choose {' or '.join(RETRIEVALS)}")

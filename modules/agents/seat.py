@@ -26,7 +26,9 @@ MAX_SHOWN_CHARS = 80
 
 
 class SeatPredict(dspy.Predict):  # type: ignore[misc]
-    """A predictor that keeps its LM when an optimizer resets it: who sits where is not learned."""
+    """A predictor that keeps its LM when an optimizer resets it, since LMs of seats are not
+    learned.
+    """
 
     adapter: Any = None
 
@@ -148,7 +150,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
     ) -> Turn:
         """One turn: the answer in canonical form, or None if it could not be read twice.
 
-        Turns of different `rollout` are samples of their own: an LM that has a seed gets another
+        Turns with different `rollout` are independent samples: an LM with a seed gets another one
         for each. `sampling` are LM settings of this turn, before the seat's. `notes` are what else
         this seat is to see: dicts with `title`, `text` and, if there is one, `answer`; with `bare`
         set, a prompt of plain text shows the lines of `text` without their title, and `most`
@@ -204,7 +206,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         rollout: int | None = None,
         sampling: Mapping[str, Any] | None = None,
     ) -> dspy.Prediction:
-        """One call: the output fields as they were said, a missing one empty."""
+        """Make one call; returns the output fields as text, missing ones empty."""
         inputs = self.inputs(task, discussion, notes=notes)
         if correction is not None:
             inputs = self._corrected(inputs, correction)
@@ -252,7 +254,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         return {name: values[name] for name in fields if name in values}
 
     def _corrected(self, inputs: Mapping[str, Any], problem: str) -> dict[str, Any]:
-        """The inputs with what is wrong with the answer that they got."""
+        """The inputs, with a note on what was wrong with the last answer."""
         if "correction" in fields_of(self.predict.signature).inputs:
             return {**inputs, "correction": problem}
         return {**inputs, "question": f"{inputs['question']}\n\n{problem}"}
@@ -274,7 +276,7 @@ def forget(prediction: Any) -> None:
 
 
 def problem_of(answer: str | None, task: Task) -> str:
-    """Why an answer cannot be read, in the words that the agent is told."""
+    """The note to the agent on why its answer cannot be read."""
     if not answer or not answer.strip():
         return EMPTY
     # outside of any fence

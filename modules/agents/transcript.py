@@ -1,4 +1,4 @@
-"""What was said: the turns of a dialogue and the task they are about."""
+"""The transcript: the turns of a dialogue, and their task."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class Turn:
     `raw` is the answer in the agent's own words where that differs from `answer`; `evidence` lists
     what a tool returned before the agent spoke: dicts with `title`, `text`, `source`. A turn that
     prepares an answer and gives none has the name of its `step`. `examined` says which answer an
-    evaluator looked at: a dict with `agent`, `answer` and `counterfactual`. `details` are what else
-    a protocol has to say of the turn.
+    evaluator looked at: a dict with `agent`, `answer` and `counterfactual`. `details` are further
+    facts about the turn from the protocol.
     """
 
     agent: str

@@ -1,6 +1,4 @@
-"""What LM calls cost, who makes them, and how they fail: meter, asker, and errors that cross the
-floors.
-"""
+"""Cost, caller and failures of LM calls: meter, asker, and errors used on all floors."""
 
 from __future__ import annotations
 
@@ -59,7 +57,9 @@ class CallError(LMError):  # type: ignore[misc]
 
 
 class GivenUpError(CallError):
-    """A call that failed because of its endpoint, after all tries: not the question's fault."""
+    """A call that failed because of its endpoint, after all attempts; the question is not the
+    cause.
+    """
 
 
 class FatalCallError(CallError, UserError):
@@ -73,9 +73,7 @@ class EndpointDown(FatalCallError):  # noqa: N818
 
 
 class RefusedCall(RunEnding):
-    """A call that DSPy was not let make, for this `reason`; as an Exception, a callback could not
-    say so.
-    """
+    """Refuses a call of DSPy's for this `reason`; an Exception in a callback would be ignored."""
 
     def __init__(self, reason: FatalCallError) -> None:
         super().__init__(str(reason))
@@ -92,7 +90,7 @@ _REFUSED: ContextVar[list[FatalCallError] | None] = ContextVar("folkmoot_refused
 
 
 def refused(reason: FatalCallError) -> FatalCallError:
-    """Note that a call was not let be made, whatever is made of it by whoever wanted to make it."""
+    """Note that a call was refused, even if the caller catches the error."""
     if (noted := _REFUSED.get()) is not None:
         noted.append(reason)
     return reason
@@ -100,9 +98,7 @@ def refused(reason: FatalCallError) -> FatalCallError:
 
 @contextmanager
 def refusals() -> Iterator[list[FatalCallError]]:
-    """Raise the reason of a call that was refused inside the block; collects those that nobody
-    raised.
-    """
+    """Raise the reason of a call that was refused inside the block, even if it was caught there."""
     noted: list[FatalCallError] = []
     try:
         with bound(_REFUSED, noted):
@@ -123,11 +119,9 @@ def bound(variable: ContextVar[T], value: T) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Asker:
-    """On whose behalf a call is made: the seat's name and the question's id, each None where
-    unknown.
-
-    `requests` has the keys of all that was asked for the question; None where there is no question.
-    `paid` has those for which an earlier attempt at it has paid.
+    """The asker of a call: the seat's name and the question's id, each None where unknown.
+    `requests` has the keys of all requests of the question; None without a question. `paid` has the
+    keys that an earlier attempt has paid for.
     """
 
     seat: str | None = None
@@ -136,7 +130,7 @@ class Asker:
     paid: Container[str] = field(default=(), compare=False, repr=False)
 
     def asks_first(self, key: str) -> bool:
-        """Whether this request is not yet made for the question; from now on it is."""
+        """Whether this is the question's first request with this key, which is noted."""
         if self.requests is None:
             return True
         new = key not in self.requests
@@ -145,7 +139,7 @@ class Asker:
 
 
 Transcribed = list[tuple[Mapping[str, Any], Usage]]
-"""Usages as transcripts have them, each with the meter that it was read from."""
+"""Usages in transcripts, each with the meter that it was read from."""
 
 _NOBODY = Asker()
 ASKER: ContextVar[Asker] = ContextVar("folkmoot_asker", default=_NOBODY)
@@ -180,7 +174,7 @@ async def with_usage(answering: Awaitable[T]) -> tuple[T, Usage]:
 
 
 def meters() -> list[Usage]:
-    """The usages that count the calls made here and now, the innermost first."""
+    """The meters that count the current calls, the innermost first."""
     usages, meter = [], _METER.get()
     while meter is not None:
         usages.append(meter.usage)
@@ -221,9 +215,7 @@ def record_call(usage: Usage, worth: Usage | None = None) -> None:
 
 @contextmanager
 def counted_once() -> Iterator[None]:
-    """Count the call made inside the block, as one that nothing is known of, if nobody else counts
-    it.
-    """
+    """Count the call made inside the block, with unknown usage, unless something else counts it."""
     meter = _METER.get()
     before = 0 if meter is None else meter.usage.calls
     yield
@@ -265,7 +257,7 @@ ROLLOUTS: ContextVar[Rollouts] = ContextVar("folkmoot_rollouts", default=Rollout
 
 
 class asking:  # noqa: N801
-    """Set who asks in the calls inside the block; what is not given stays as it was outside."""
+    """Set the asker of the calls inside the block; values that are not passed are kept."""
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
-"""What HTTP clients share: a session per event loop, one call for equal requests, waits between
-tries.
+"""Parts that HTTP clients share: a session per event loop, one call for equal requests, and waits
+between attempts.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import aiohttp
 T = TypeVar("T")
 
 SENSIBLE_SECONDS = 86_400.0
-"""The longest wait that a server may ask for; what is beyond a day is a fault of its clock or its
-words.
+"""The longest wait that a server may ask for; more than a day is an error of its clock or its
+header.
 """
 
 
@@ -29,18 +29,16 @@ def of_loop(held: WeakKeyDictionary[asyncio.AbstractEventLoop, T], make: Callabl
     value = held.get(loop)
     if value is None:
         for old in [old for old in held if old.is_closed()]:
-            # what is held mostly refers to its loop, so a dead loop never leaves by itself
+            # values mostly refer to their loop, so entries of closed loops must be removed here
             del held[old]
         value = held[loop] = make()
     return value
 
 
 class SingleFlight:
-    """Makes equal requests once: whoever asks while one is under way in the same event loop gets
-    its outcome.
-
-    Exceptions are shared, too, but for those of the types `own`, which concern one asker alone:
-    like an asker who is cancelled, these leave the request to the next.
+    """Makes equal requests once: callers that ask while one is in flight in the same event loop
+    share its outcome. Exceptions are shared, too, except those of the types `own`, which concern
+    one caller: as when a caller is cancelled, the next caller then makes the request.
     """
 
     def __init__(self, own: type[Exception] | tuple[type[Exception], ...] = ()) -> None:
@@ -48,7 +46,7 @@ class SingleFlight:
         self._flights: dict[tuple[int, str], asyncio.Future[Any]] = {}
 
     async def __call__(self, key: str, make: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """What `make` gave, and whether it was called for this asker."""
+        """The result of `make`, and whether it was called for this caller."""
         loop = asyncio.get_running_loop()
         place = id(loop), key
         while (flight := self._flights.get(place)) is not None:

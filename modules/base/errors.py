@@ -1,4 +1,4 @@
-"""The one error that a user is meant to read, and the words that errors share."""
+"""The error for users, and wording that errors share."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 
 
 class UserError(ValueError):
-    """Something the user can put right; the message is one sentence: what, where, what to do.
-
-    The command line prints the message alone and exits with code 2.
+    """An error that the user can fix; the message is one sentence: what, where, what to do. The
+    command line prints only the message and exits with code 2.
     """
 
 
@@ -22,14 +21,12 @@ def checked_whole(name: str, value: Any, least: int = 1) -> int:
 
 
 def said_by(problem: BaseException, otherwise: str | None = None) -> str:
-    """What an exception says, on one line; the name of its class, or `otherwise`, when it says
-    nothing.
-    """
+    """The message of an exception on one line; if empty, its class name, or `otherwise`."""
     try:
         text = " ".join(str(problem).split())
     except KeyboardInterrupt:
         raise
-    except BaseException:  # its text is made by somebody's code, which may raise anything
+    except BaseException:  # the exception's own code makes its text, and may raise anything
         text = ""
     return text or (type(problem).__name__ if otherwise is None else otherwise)
 

@@ -1,4 +1,4 @@
-"""The extras of folkmoot: packages that only some features need, and what is said without them."""
+"""The extras of folkmoot: packages that only some features need, and the errors without them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def missing_extra(feature: str, extra: str) -> UserError:
 
 @contextmanager
 def from_extra(extra: str, feature: str) -> Iterator[None]:
-    """Import what an extra brings in this block. Raises UserError where it is not installed."""
+    """Import packages of an extra in this block. Raises UserError if it is not installed."""
     try:
         yield
     except ModuleNotFoundError:

@@ -37,10 +37,8 @@ def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None
 
 
 def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True) -> int:
-    """A descriptor of a regular file, which others cannot read where this makes it.
-
-    A FIFO would wait for a writer, and a device has no end. Raises OSError for these, and, unless
-    `links` are followed, for a link.
+    """Open a regular file; a new one is readable only by its owner. A FIFO would wait for a writer,
+    and a device has no end. Raises OSError for these, and, unless `links` are followed, for a link.
     """
     try:
         file = os.open(path, flags | os.O_NONBLOCK | (0 if links else os.O_NOFOLLOW), 0o600)
@@ -55,7 +53,7 @@ def open_regular(path: Path, flags: int = os.O_RDONLY, *, links: bool = True) ->
 
 
 def own_folder(path: Path) -> None:
-    """Make a folder for its owner alone. What one that is there holds was written by this user.
+    """Create a folder that only its owner can use, or check that an existing one is of this kind.
 
     Raises OSError for a link, and for a folder that another user owns or may write to.
     """
@@ -82,11 +80,9 @@ def read_regular(path: Path, most: int = MOST_BYTES, *, links: bool = True) -> b
 
 
 def whole_lines(file: Path | int, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """The complete lines of a file, by its path or descriptor, from a place on, each with its own
-    place.
-
-    A last line without an end is still being written, or torn by a kill: it is left out. A file
-    that is not there has no lines.
+    """The complete lines of a file, by its path or descriptor, from an offset on, each with its
+    offset. A last line without a line end is still being written, or torn by a kill, and is left
+    out. A missing file has no lines.
     """
     try:
         descriptor = file if isinstance(file, int) else open_regular(file)
@@ -114,9 +110,9 @@ def cut_torn_line(file: Path | int) -> None:
 def locked(path: Path, *, wait: bool = True, needed: bool = True) -> Iterator[None]:
     """Lock a folder, or a lock file that is made if it is missing, against all others who lock it.
 
-    The lock ends with the process, however that ends. Raises BlockingIOError when somebody else has
-    it and `wait` is False, and another OSError when the path cannot be opened, or its file system
-    has no locks and one is `needed`.
+    The lock ends with the process, however that ends. Raises BlockingIOError when another process
+    has it and `wait` is False, and another OSError when the path cannot be opened, or its file
+    system has no locks and one is `needed`.
     """
     file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT, 0o644)
     try:

@@ -36,14 +36,11 @@ class KeyValue:
 
     Args:
         path: the file; its folder is made.
-        what: what it is called in a warning, such as `call cache`.
-        without: what is done without it, likewise.
-        most_bytes: the size from which on the oldest eighth goes.
-        batch: values written at once; a killed process loses at most as many.
-
-    A value that is damaged on disk counts as missing. Trouble with the disk or with another process
-    costs kept values only: it warns once, and what cannot be read or written is not there.
-    Thread-safe.
+        what: its name in a warning, such as `call cache`. without: the consequence in a warning,
+    likewise. most_bytes: the size above which the oldest eighth is deleted. batch: values written
+    together; a killed process loses at most this many. A damaged value counts as missing. Trouble
+    with the disk or with another process gives one warning, and values that cannot be read or
+    written count as missing. Thread-safe.
     """
 
     def __init__(
@@ -93,13 +90,13 @@ class KeyValue:
                 self._write()
 
     def write(self) -> bool:
-        """Write what is still to be written; whether all of it is."""
+        """Write the pending values; returns whether all were written."""
         with self._lock:
             self._write()
             return not self._pending
 
     def close(self) -> None:
-        """Write what is still to be written, and let go of the file."""
+        """Write the pending values, and close the file."""
         with self._lock:
             self._write()
             if self._pending:

@@ -1,4 +1,4 @@
-"""Things known by name: built in, added in Python, of installed packages, or named as
+"""Registries of things by name: built in, added in Python, from installed packages, or named as
 `module:Name`.
 """
 
@@ -33,12 +33,10 @@ _SOURCE: ContextVar[_Source | None] = ContextVar("_SOURCE", default=None)
 
 @contextmanager
 def names_from(file: object, instead: str, *, hosts: bool = False) -> Iterator[None]:
-    """Import no code in the block, since names there are a file's and not the user's own words.
-
-    Args: file: what the names stand in; None where they are the user's, if the block around says no
-        other. instead: how the user gives such a name, for the UserError that the block then
-        raises. hosts: whether the file may name hosts, as a run may, whose questions went there
-        before.
+    """Import no code in the block, since its names come from a file and not from the user. Args:
+    file: the source of the names; None where they are the user's, unless an outer block says
+    otherwise. instead: how the user can give such a name, for the UserError. hosts: whether the
+    file may name hosts; a run may, since its questions were sent there before.
     """
     token = _SOURCE.set(_SOURCE.get() if file is None else _Source(str(file), instead, hosts))
     try:
@@ -61,8 +59,8 @@ def _entry_points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
 
 
 class Found(NamedTuple):
-    """What a spec names: the name, the thing of that name, and what stands behind the name and a
-    colon.
+    """The result of looking up a spec: the name, the thing of that name, and the text after the
+    name and a colon.
     """
 
     name: str
@@ -73,10 +71,9 @@ class Found(NamedTuple):
 class Registry(MutableMapping[str, T]):
     """The programs, strategies, environments or optimizers that can be named.
 
-    As a mapping it holds what is built in and what was added in Python. `find` also knows the entry
-    points `folkmoot.KIND` of installed packages, and imports those; only `spec` imports what a user
-    names as `module:Name`, where the working folder counts as well, and nothing that a file names
-    (`names_from`).
+    The mapping holds built-in things and those added in Python. `find` also imports the entry
+    points `folkmoot.KIND` of installed packages. Only `spec` imports what a user names as
+    `module:Name`, also from the working folder, but nothing that a file names (`names_from`).
 
     Args: kind: what there is here, in the plural, such as `programs`. checked: (name, what was
         imported) → what is kept; raises UserError for what does not belong here. built_in: gives
@@ -92,23 +89,23 @@ class Registry(MutableMapping[str, T]):
         self.kind, self._checked, self._built_in = kind, checked, built_in
 
     @cached_property
-    def _known(self) -> dict[str, T]:
+    def _entries(self) -> dict[str, T]:
         return dict(self._built_in())
 
     def __getitem__(self, name: str) -> T:
-        return self._known[name]
+        return self._entries[name]
 
     def __setitem__(self, name: str, thing: T) -> None:
-        self._known[name] = thing
+        self._entries[name] = thing
 
     def __delitem__(self, name: str) -> None:
-        del self._known[name]
+        del self._entries[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
+        return iter(self._entries)
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._entries)
 
     @property
     def what(self) -> str:
@@ -120,23 +117,21 @@ class Registry(MutableMapping[str, T]):
         )
 
     def names(self) -> list[str]:
-        """All names that can be given but for `module:Name`, those of installed packages last."""
+        """All known names (without `module:Name`), those of installed packages last."""
         own = [name for name in self if ":" not in name]
         return list(dict.fromkeys([*own, *(point.name for point in self._installed())]))
 
     def find(self, name: Any) -> T | None:
-        """What has this name, here or in an installed package; None when nothing has.
-
-        Raises UserError for an entry point that cannot be imported, or is nothing that belongs
-        here.
+        """The thing with this name, here or in an installed package; None if there is none. Raises
+        UserError for an entry point that cannot be imported, or is of the wrong kind.
         """
         if not isinstance(name, str):
             return None
-        if name not in self._known:
+        if name not in self._entries:
             for point in self._installed():
                 if name in (point.name, point.value):
-                    self._known[name] = self._checked(name, self._loaded(name, point.load))
-        return self._known.get(name)
+                    self._entries[name] = self._checked(name, self._loaded(name, point.load))
+        return self._entries.get(name)
 
     def spec(self, text: str) -> Found | None:
         """What a user's spec begins with, a name or `module:Name`; None when there is no such
@@ -155,12 +150,12 @@ class Registry(MutableMapping[str, T]):
             return None
         module, attribute, rest = place.groups()
         name = f"{module}:{attribute}"
-        if name not in self._known:
+        if name not in self._entries:
             thing = self._imported(name, module, attribute)
             if thing is None:
                 return None
-            self._known[name] = self._checked(name, thing)
-        return Found(name, self._known[name], rest or "")
+            self._entries[name] = self._checked(name, thing)
+        return Found(name, self._entries[name], rest or "")
 
     def adopted(self, thing: Any) -> str:
         """The name of a function that a user passes: that of its entry point, or `module:Name`.
@@ -173,8 +168,8 @@ class Registry(MutableMapping[str, T]):
         importable = (
             module != "__main__" and getattr(sys.modules.get(module), attribute, None) is thing
         )
-        if importable and name not in self._known:
-            self._known[name] = self._checked(name, thing)
+        if importable and name not in self._entries:
+            self._entries[name] = self._checked(name, thing)
         return name
 
     def _installed(self) -> tuple[EntryPoint, ...]:

@@ -46,10 +46,10 @@ class When:
 
 @dataclass(frozen=True)
 class Parameter:
-    """The values that a parameter may have, and when it exists.
+    """A parameter: its possible values, and the condition under which it exists.
 
     A dotted name sets an entry of a mapping: `sampling.temperature`. The value None leaves the
-    parameter at what the program does without it.
+    parameter unset.
 
     Args:
         values: as Optuna draws them; lists and mappings stand in them as JSON (see `choice`).
@@ -125,7 +125,7 @@ def lists(
 
 
 def settled(space: Space, varied: Iterable[str] = ()) -> Space:
-    """The space with every parameter that has a default at it, but for those that are to vary."""
+    """The space in which parameters with a default keep it, except those that are to vary."""
     kept: dict[str, Parameter] = {}
     for name, parameter in space.items():
         needed = parameter.when is None or parameter.when.parameter in kept
@@ -135,7 +135,7 @@ def settled(space: Space, varied: Iterable[str] = ()) -> Space:
 
 
 def options(values: Distribution) -> list[Any] | None:
-    """All values in order; None where there is no end of them."""
+    """All values in order; None for infinitely many."""
     if isinstance(values, CategoricalDistribution):
         return [decoded(value) for value in values.choices]
     if isinstance(values, IntDistribution):

@@ -24,7 +24,7 @@ from .errors import said_by
 T = TypeVar("T")
 P = ParamSpec("P")
 
-CANCEL_SECONDS = 10.0  # how long an interrupted call may take to put its things in order
+CANCEL_SECONDS = 10.0  # how long an interrupted call may take to clean up
 
 
 class _SharedLoop:
@@ -73,7 +73,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Cancelling:
-    """The call of `run_sync` under way in a thread, for somebody in another one to cancel."""
+    """The current call of `run_sync` in a thread, so that another thread can cancel it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -102,11 +102,10 @@ class _Interrupted(RunEnding):
 
 
 class ends_alone:  # noqa: N801
-    """What a user's code raises in the block ends that call, and never the loop or the worker it
-    runs in.
-
-    Whatever is no `Exception` becomes one: what asks a process, a task or a generator to end is an
-    error of that call. A KeyboardInterrupt ends `run_sync`, and a `RunEnding` the run.
+    """Make an exception of a user's code in the block end only that call, not the loop or worker
+    that it runs in. A BaseException becomes an Exception: a request to end a process, task or
+    generator is an error of that call. A KeyboardInterrupt ends `run_sync`, and a `RunEnding` the
+    run.
     """
 
     def __enter__(self) -> None:
@@ -132,7 +131,7 @@ class ends_alone:  # noqa: N801
 
 
 def _being_cancelled() -> bool:
-    """Whether somebody cancels the task that this runs in, if it runs in one."""
+    """Whether the current task, if any, is being cancelled."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # in a thread of its own
@@ -141,7 +140,7 @@ def _being_cancelled() -> bool:
 
 
 def run_ending(problem: BaseException) -> RunEnding | None:
-    """What in an exception, or in a group of them, ends the whole run; None where nothing does."""
+    """The part of an exception, or of a group, that ends the whole run; None if there is none."""
     if isinstance(problem, BaseExceptionGroup):
         return next(filter(None, map(run_ending, problem.exceptions)), None)
     if isinstance(problem, KeyboardInterrupt):
@@ -234,7 +233,7 @@ async def in_thread(function: Callable[..., T], *args: Any, **named: Any) -> T:
     """The result of a function that waits, from a thread of its own with the caller's context
     variables.
 
-    There are as many threads as calls under way: whoever asks bounds those.
+    There are as many threads as calls in flight, which the caller limits.
     """
 
     def called() -> T:

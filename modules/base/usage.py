@@ -1,4 +1,4 @@
-"""Sums of what LM calls took: calls, tokens and dollars, where what is not known stays unknown."""
+"""Sums of the usage of LM calls: calls, tokens and dollars. Unknown values stay unknown."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ _SUMS = tuple(UsageFields.__annotations__)
 
 @dataclass
 class Usage:
-    """Sums over LM calls. What one paid call did not report is None in the sum: unknown, which is
-    not 0.
+    """Sums over LM calls. A value that one paid call did not report is None in the sum, which means
+    unknown, not 0.
 
     `calls` counts every answer used; `cached_calls` are those of them that came from a record or
     cache and cost nothing. Tokens and `cost_usd` are those of the calls that were really made:
     `cached_prompt_tokens` of the `prompt_tokens` came from the provider's cache and
-    `cache_write_tokens` went into it, and `reasoning_tokens` are those of the `completion_tokens`
-    that nobody sees. `truncated_calls` ended at a token limit. `finish_reason` is not part of the
+    `cache_write_tokens` went into it, and `reasoning_tokens` are the hidden part of the
+    `completion_tokens`. `truncated_calls` ended at a token limit. `finish_reason` is not part of
+    the
     bill: how the calls ended, and of several ways the worst.
     """
 
@@ -75,7 +76,7 @@ class Usage:
             self.finish_reason = max(self.finish_reason, other.finish_reason, key=_badness)
 
     def without(self, part: Usage) -> Usage:
-        """What is left of a sum without one of its parts."""
+        """The sum without one of its parts."""
         left: dict[str, Any] = {}
         for name in _SUMS:
             left[name] = plus(getattr(self, name), getattr(part, name), -1)
@@ -114,7 +115,7 @@ def tokens_of(usage: UsageFields) -> int | None:
 
 
 def numbers_of(usage: UsageFields) -> dict[str, float]:
-    """What is known of a usage, by name."""
+    """The known values of a usage, by name."""
     return {name: value for name, value in usage.items() if isinstance(value, int | float)}
 
 

@@ -82,9 +82,7 @@ class Environment(ABC):
 
     @abstractmethod
     async def fetch(self, title: str) -> Page | None:
-        """The page of that title, or None when there is none (or when the title could mean
-        several).
-        """
+        """The page with this title, or None if there is none or the title is ambiguous."""
 
     @abstractmethod
     async def closest(self, query: str, n: int) -> list[str]:
@@ -93,7 +91,7 @@ class Environment(ABC):
         """
 
     async def close(self) -> None:  # noqa: B027 (most environments hold nothing open)
-        """Let go of files and connections; calling it again does nothing."""
+        """Close files and connections; calling it again does nothing."""
 
     def open(self, *, max_chars: int = MAX_CHARS) -> "Session":
         """A fresh session, on no page, whose observations have at most `max_chars` characters."""

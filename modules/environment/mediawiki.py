@@ -39,13 +39,13 @@ CONNECTIONS = 8
 """Requests in flight from one event loop: what a public wiki takes without complaint."""
 
 FORMAT = {"action": "query", "format": "json", "formatversion": "2", "maxlag": "5"}
-# What the API says, with status 200, of troubles that pass.
+# error codes of temporary troubles, which the API sends with status 200
 _PASSING = ("maxlag", "ratelimited", "readonly", "internal_api_error", "timeout")
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class _PassingError(Exception):
-    """A failure that may pass: worth another try."""
+    """A temporary failure that is worth another attempt."""
 
     def __init__(self, reason: str, retry_after: float | None = None) -> None:
         super().__init__(reason)

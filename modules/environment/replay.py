@@ -30,11 +30,9 @@ class About(TypedDict):
 
 
 class RecordingEnvironment(Environment):
-    """Asks `environment`, and keeps what it gave in the JSONL file at `path`.
-
-    What is on record already is given from there, so that whatever changes in between (a live wiki
-    does), every agent saw what the record says. Several processes, one after the other or at once,
-    may add to one record.
+    """Asks `environment`, and records its answers in the JSONL file at `path`. Recorded requests
+    are answered from the file, so that every agent saw what the record says, even if the
+    environment changes. Several processes, one after the other or at once, may add to one record.
 
     Raises UserError when the file is the record of another environment, or cannot be written.
     """
@@ -85,7 +83,7 @@ class RecordingEnvironment(Environment):
 
 
 class ReplayEnvironment(Environment):
-    """Gives again what `RecordingEnvironment` kept at `path`: the same observations, without a
+    """Replays the record of a `RecordingEnvironment` at `path`: the same observations, without a
     network.
 
     Raises UserError when there is no such record, and for a request that is not on it.
@@ -184,7 +182,7 @@ class _Record:
             return None if place is None else (json.loads(self._line(*place))["gave"],)
 
     def put(self, gave: Any, *asked: str | int) -> tuple[Any]:
-        """Keep what was given, unless another process has been quicker; what is on record now."""
+        """Record an answer, unless another process was faster; returns the recorded one."""
         with self._lock, self._alone():
             if _key(asked) not in self._places:
                 self._append({"asked": asked, "gave": gave})

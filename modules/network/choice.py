@@ -1,4 +1,4 @@
-"""Which strategies a group of agents takes, from its policies' scores (MARL-GAT, section 4.4).
+"""Chooses the strategies of a group of agents from its policies' scores (MARL-GAT, section 4.4).
 Pure.
 """
 
@@ -47,7 +47,7 @@ def draw(
 
 
 def random_for(seed: int, key: str) -> np.random.Generator:
-    """A generator for one question, whatever was drawn for others."""
+    """A random generator for one question, independent of draws for other questions."""
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
     return np.random.default_rng([seed, *np.frombuffer(digest, dtype=np.uint32).tolist()])
 

@@ -172,8 +172,8 @@ class Policies(nn.Module):
         rows = torch.block_diag(questions, torch.eye(standing.shape[-1]))  # type: ignore[no-untyped-call]
         product = functional.linear(rows, self.gat1.lin["weight"].flatten(0, 1))
         product = product.view(len(rows), agents, 1, heads, -1).transpose(0, 1)
-        known = product[:, batch:].permute(0, 2, 3, 4, 1).expand(-1, batch, -1, -1, -1)
-        weight = torch.cat([known, product[:, :batch, 0].unsqueeze(-1)], dim=-1)
+        agent_weights = product[:, batch:].permute(0, 2, 3, 4, 1).expand(-1, batch, -1, -1, -1)
+        weight = torch.cat([agent_weights, product[:, :batch, 0].unsqueeze(-1)], dim=-1)
         hidden = self.gat1(nodes, weight, every, nodes)
         # The second layer is needed at each agent's own node alone.
         at_home = hidden.diagonal(dim1=0, dim2=2).permute(2, 0, 1).unsqueeze(2)

@@ -1,4 +1,4 @@
-"""All that a strategy network has learned: what it chooses, how it votes, and how that is kept."""
+"""The state of a strategy network: its choices, its votes, and how they are saved."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
 
     @property
     def shape(self) -> str:
-        """What two networks share whose states fit each other."""
+        """The shape in words; networks with the same shape can load each other's state."""
         names = ", ".join(self.config.strategies)
         return (
             f"{self.config.agents} agents, the strategies {names} and embeddings {self.width} wide"
@@ -109,20 +109,20 @@ class NetworkState(Parameter):  # type: ignore[misc]
         return self.average if self.config.trust_rule == "averaged" else self.trust
 
     def group(self) -> AgentGraph:
-        """What policies see of the agents now."""
+        """The agents' current state as input of the policies."""
         return AgentGraph.of(self.adjacency, self.voting_trust, self.recent)
 
     def inputs(self, vectors: Vectors) -> torch.Tensor:
-        """What policies see of questions with embeddings (B, D)."""
+        """Embeddings (B, D) of questions as input of the policies."""
         return torch.from_numpy(self.checked(vectors) - self.centre)
 
     def logits(self, vectors: Vectors) -> npt.NDArray[np.float32]:
         """The policies' logits (B, N, S) for questions with embeddings (B, D)."""
         with torch.no_grad():
-            found: npt.NDArray[np.float32] = self.policies(
+            logits: npt.NDArray[np.float32] = self.policies(
                 self.inputs(vectors), self.group()
             ).numpy()
-        return found
+        return logits
 
     def bias(self, vectors: Vectors) -> Numbers:
         """What the tracker adds to the logits, gamma S[s, q], (B, 1, S), the same for all
@@ -135,7 +135,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         )
 
     def scores(self, vectors: Vectors) -> Numbers:
-        """What strategies are chosen by: logits + gamma S[s, q], (B, N, S)."""
+        """The scores from which strategies are chosen: logits + gamma S[s, q], (B, N, S)."""
         return self.logits(vectors) + self.bias(vectors)
 
     def probabilities(self, vectors: Vectors) -> Numbers:
@@ -193,15 +193,15 @@ class NetworkState(Parameter):  # type: ignore[misc]
             arrays |= {
                 f"vote.{name}": part for name, part in vars(self.vote).items() if part is not None
             }
-        found = {
+        named = {
             name: torch.from_numpy(np.ascontiguousarray(part)) for name, part in arrays.items()
         }
         policies = self.policies.state_dict().items()
-        return {f"{POLICIES}{name}": part.clone() for name, part in policies} | found
+        return {f"{POLICIES}{name}": part.clone() for name, part in policies} | named
 
     @property
     def identity(self) -> str:
-        """A name for all that was learned: equal for equal networks."""
+        """A hash of the learned state: equal for equal networks."""
         parts = sorted(self.tensors().items())
         return hashlib.sha256(
             b"".join(n.encode() + t.numpy().tobytes() for n, t in parts)
@@ -222,7 +222,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Take over what `dump_state` gave, its settings included.
+        """Load the result of `dump_state`, with its settings.
 
         Raises UserError, and changes nothing, for a state that is damaged, or of other agents,
         strategies or embeddings of another width.
@@ -301,19 +301,19 @@ class NetworkState(Parameter):  # type: ignore[misc]
         """The embeddings (B, D). Raises UserError unless they are of this network's width and not
         zero.
         """
-        found = np.asarray(vectors)
-        if found.ndim != 2 or found.shape[1] != self.width:
+        embeddings = np.asarray(vectors)
+        if embeddings.ndim != 2 or embeddings.shape[1] != self.width:
             raise UserError(
-                f"question embeddings of shape {found.shape} do not fit a network of width "
+                f"question embeddings of shape {embeddings.shape} do not fit a network of width "
                 f"{self.width}: "
                 f"embed questions with {self.config.embedding!r}, as in training."
             )
-        found = found.astype(np.float32)
-        if not np.isfinite(found).all() or not found.any(axis=1).all():
+        embeddings = embeddings.astype(np.float32)
+        if not np.isfinite(embeddings).all() or not embeddings.any(axis=1).all():
             raise UserError(
                 "a question embedding is zero or not finite: check the embedding model."
             )
-        return found
+        return embeddings
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -373,9 +373,9 @@ def _vote(arrays: dict[str, Array], shape: tuple[int, int, int]) -> VoteWeights:
 def _take(
     arrays: dict[str, Array], name: str, shape: tuple[int, ...], kind: Any = np.float64
 ) -> Array:
-    found = arrays.pop(name)
-    if found.shape != shape or found.dtype != kind or not np.isfinite(found).all():
+    array = arrays.pop(name)
+    if array.shape != shape or array.dtype != kind or not np.isfinite(array).all():
         raise UserError(
-            f"{name} must hold {np.dtype(kind).name} of shape {shape}, not {found.shape}"
+            f"{name} must hold {np.dtype(kind).name} of shape {shape}, not {array.shape}"
         )
-    return found
+    return array

@@ -1,6 +1,4 @@
-"""Which strategies did well on questions like this one: the tracker (MARL-GAT, sections 4.3 and
-4.8).
-"""
+"""The tracker: which strategies were right on similar questions (MARL-GAT, 4.3 and 4.8)."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ Embeddings = npt.NDArray[np.floating]
 
 @dataclass(frozen=True)
 class TrackerSettings(CheckedFields):
-    """How the tracker forgets and what it calls alike; the paper names no values.
+    """Settings of the tracker's forgetting and similarity; the paper gives no values.
 
     `alpha`: share of a new result in a score, above 0 up to 1; `similar`: least cosine similarity
     of a stored question that counts; `top_k`: how many of those at most; `merge`: similarity from

@@ -17,8 +17,8 @@ class Rivalry(NamedTuple):
 
 
 def verdict(contests: Sequence[Rivalry], simplest: str) -> list[str]:
-    """A sentence for each contest, such as `the group's vote does not beat a plain vote: +0.3
-    points [-0.4, +1.0]`; where none is won, one more that names what does as well, `simplest`.
+    """A sentence for each comparison, such as `the group's vote does not beat a plain vote: +0.3
+    points [-0.4, +1.0]`. If none is won, another sentence names the `simplest` alternative.
     """
     sentences, won = [], False
     for who, rival, difference in contests:

@@ -124,8 +124,8 @@ def fit_conditional(
     centre = wide.mean(axis=0) if len(wide) else np.zeros(wide.shape[1])
     features = np.hstack([np.ones((len(wide), 1)), wide - centre])
     strength = np.array([penalty] + [slope_penalty] * wide.shape[1])
-    found = _fit(answers, correct, features, strength, prior)
-    return VoteWeights(found[:, 0], found[:, 1:], centre)
+    fitted = _fit(answers, correct, features, strength, prior)
+    return VoteWeights(fitted[:, 0], fitted[:, 1:], centre)
 
 
 def log_likelihood(answers: Answers, correct: Right, weights: Numbers) -> float:
@@ -185,27 +185,27 @@ def _fit(
     telling = correct.any(axis=1) & ((answers >= 0) & ~correct).any(axis=1)
     if not telling.any():
         return start
-    groups, given = _grouped(answers[telling], correct[telling]), features[telling]
+    groups, inputs = _grouped(answers[telling], correct[telling]), features[telling]
 
     scale = np.sqrt(penalty)  # every direction then has the same penalty, and the search is quick
 
     def loss(flat: Numbers) -> tuple[float, Numbers]:
         away = flat.reshape(start.shape)
         coefficients = start + away / scale
-        scores = groups.sums(given @ coefficients.T)
+        scores = groups.sums(inputs @ coefficients.T)
         total, share = _softmax(scores, groups)
         right_total, right_share = _softmax(np.where(groups.right, scores, -np.inf), groups)
         by_vote = np.zeros(groups.voted.shape)
         by_vote[groups.voted] = (share - right_share)[groups.of_vote]
         value = (total - right_total).sum() + 0.5 * (away**2).sum()
-        return float(value), (by_vote.T @ given / scale + away).ravel()
+        return float(value), (by_vote.T @ inputs / scale + away).ravel()
 
     from scipy.optimize import minimize  # takes half a second
 
-    found = minimize(
+    optimum = minimize(
         loss, np.zeros(start.size), jac=True, method="L-BFGS-B", options={"maxiter": 1000}
     )
-    best: Numbers = start + found.x.reshape(start.shape) / scale
+    best: Numbers = start + optimum.x.reshape(start.shape) / scale
     return best
 
 

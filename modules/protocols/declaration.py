@@ -1,6 +1,4 @@
-"""What a protocol says about itself beside its class: how it is written, named, tuned, replayed,
-drawn.
-"""
+"""The declaration of a protocol: its short spec, name, search space, replays and plots."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ class Replayed(NamedTuple):
 
 @dataclass(frozen=True)
 class Replays:
-    """Which constructor parameters a recorded run is free to change afterwards.
+    """The constructor parameters whose effect can be computed from a recorded run.
 
     Args: free: names of those parameters. record: turns a program's parameters and the largest
         value of each free number into those of the run that tells most of them.
@@ -76,7 +74,7 @@ def comma_items(parts: Sequence[str]) -> list[str]:
 
 
 def known_names(
-    parameter: str, value: Any, known: Iterable[str], what: str, advice: str
+    parameter: str, value: Any, allowed: Iterable[str], what: str, advice: str
 ) -> list[str]:
     """The items of a parameter that takes several names, or one text, where all of them are known.
 
@@ -85,7 +83,7 @@ def known_names(
     """
     if not isinstance(value, Sequence):
         raise UserError(f"{parameter} is {value!r}: {advice}")
-    names, choices = [value] if isinstance(value, str) else list(value), list(known)
+    names, choices = [value] if isinstance(value, str) else list(value), list(allowed)
     parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else []
     if len(parts) > 1 and all(part in choices for part in parts):
         raise UserError(f"{parameter} is one text: give a list, {parameter}={parts}")
@@ -99,7 +97,7 @@ def known_names(
 
 @dataclass(frozen=True)
 class Protocol:
-    """All that others need to know of one protocol; `Program.protocol` of its class.
+    """The facts about a protocol that other modules need; `Program.protocol` of its class.
 
     Args: name: under which it is found, written, saved and plotted. example: a short spec; empty
         for what no short spec makes. read: turns the parts of a short spec after the name (at most

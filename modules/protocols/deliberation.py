@@ -527,7 +527,7 @@ _SPACE: Space = {
     "tie_break": Parameter(CategoricalDistribution(tuple(_BUILT_IN))),
     "ties": Parameter(
         CategoricalDistribution(("first", "random")),
-        When("tie_break", tuple(name for name, known in _BUILT_IN.items() if known.votes)),
+        When("tie_break", tuple(name for name, rule in _BUILT_IN.items() if rule.votes)),
         joins="tie_break",
         default="first",
     ),
@@ -539,8 +539,8 @@ _SPACE: Space = {
             joins="tie_break",
             among="roles",
         )
-        for name, known in _BUILT_IN.items()
-        if known.names_agent
+        for name, rule in _BUILT_IN.items()
+        if rule.names_agent
     },
     "prompt_layout": LAYOUT,
     "sampling.temperature": Parameter(CategoricalDistribution((None, 0.5, 1.0))),

@@ -268,7 +268,7 @@ def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[
 _SPACE: Space = {
     "members": Parameter(
         lists(
-            (name for name, known in STRATEGIES.items() if known.samples is None),
+            (name for name, strategy in STRATEGIES.items() if strategy.samples is None),
             2,
             4,
             ordered=False,

@@ -1,5 +1,5 @@
-"""Programs that are none of folkmoot's: any `dspy.Module` or callable, asked by one rule and read
-by one.
+"""Foreign programs: any `dspy.Module` or callable, with one rule for its inputs and one for its
+answer.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MODULE, STATE = "module.json", "state.json"
 """Files of a saved module: which one it is, and what DSPy's `load` reads."""
 
 THOUGHTS = frozenset(("reasoning", "rationale", "trajectory", "completions"))
-"""Fields that DSPy's modules add to a prediction: never the answer."""
+"""Fields that DSPy's modules add to a prediction, which are never the answer."""
 
 ENDPOINT = "endpoint"
 """The parameter by which a function asks for the address of its LM.
@@ -162,7 +162,7 @@ class Foreign(Program):
         return dict(zip(distinct([seat.name for seat in every]), every, strict=True))
 
     def turns(self) -> list[SeatTurns]:
-        """Nothing is known before it has run."""
+        """The number of turns is not known before it has run."""
         return []
 
     def save(
@@ -217,8 +217,8 @@ class Foreign(Program):
             return []
         for name, field in self.fields.items():
             source = self.inputs.get(name, name)
-            lacking = [question.id for question in questions if source not in _known(question)]
-            empty = all(_known(question).get(source) is None for question in questions)
+            lacking = [question.id for question in questions if source not in _inputs_of(question)]
+            empty = all(_inputs_of(question).get(source) is None for question in questions)
             if (field.needed or name in self.inputs) and (lacking or (empty and source in INPUTS)):
                 which = "no question has" if empty else f"the question {lacking[0]!r} does not have"
                 raise UserError(
@@ -241,8 +241,8 @@ class Foreign(Program):
         """
         if self.fields is None:
             raise UserError(f"{self._name} has no prompts to improve: give a dspy.Module")
-        values = _known(question)
-        fields = self._given(values)
+        values = _inputs_of(question)
+        fields = self._arguments(values)
         shown = {
             name: value
             for name, value in fields.items()
@@ -264,7 +264,7 @@ class Foreign(Program):
         if self.fields is None:
             unlabelled = Question({**dict(question.items()), "answer": None})
             return await self._predict(question, [unlabelled], {})
-        return await self._predict(question, [], self._given(_known(question)))
+        return await self._predict(question, [], self._arguments(_inputs_of(question)))
 
     async def aforward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
         asked = {name: fields.get(name) for name in INPUTS}
@@ -273,7 +273,9 @@ class Foreign(Program):
         )
         if self.fields is None:
             return await self.answer(question)
-        return await self._predict(question, [], self._given({**fields, **_known(question)}))
+        return await self._predict(
+            question, [], self._arguments({**fields, **_inputs_of(question)})
+        )
 
     def forward(self, **fields: Any) -> dspy.Prediction:  # type: ignore[override]
         return run_sync(partial(self.aforward, **fields))
@@ -309,23 +311,23 @@ class Foreign(Program):
             }
         )
 
-    async def _asked(self, *given: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
-        """What the program returned, and the turns of its transcript, of which nothing is known."""
-        return await self._call(*given, **fields), []
+    async def _asked(self, *args: Any, **fields: Any) -> tuple[Any, list[TurnFields]]:
+        """The result of the program, and its turns, which are unknown here."""
+        return await self._call(*args, **fields), []
 
-    async def _call(self, *given: Any, **fields: Any) -> Any:
+    async def _call(self, *args: Any, **fields: Any) -> Any:
         # DSPy's own threads take its settings along.
         with ends_alone(), dspy.context(**{CARRIED: copy_context()}):
             if isinstance(self.module, dspy.Module):
                 if self._async and self._lms_can_be_awaited():
-                    return await self.module.acall(*given, **fields)
-                return await self._in_thread(*given, **fields)
+                    return await self.module.acall(*args, **fields)
+                return await self._in_thread(*args, **fields)
             if self._async:
-                return await self.module(*given, **fields)
-            returned = await self._in_thread(*given, **fields)
+                return await self.module(*args, **fields)
+            returned = await self._in_thread(*args, **fields)
             return await returned if inspect.isawaitable(returned) else returned
 
-    async def _in_thread(self, *given: Any, **fields: Any) -> Any:
+    async def _in_thread(self, *args: Any, **fields: Any) -> Any:
         """The result of the module in a thread, tried again where DSPy's progress bars clash.
 
         `dspy.Parallel` (DSPy 3.4) empties tqdm's list of bars, from which the bar of another
@@ -333,7 +335,7 @@ class Foreign(Program):
         """
         for _ in range(MOST_CLASHES):
             try:
-                return await in_thread(self.module, *given, **fields)
+                return await in_thread(self.module, *args, **fields)
             except KeyError as problem:
                 if "weakref" not in str(problem) or "tqdm" not in str(problem):
                     raise
@@ -341,14 +343,14 @@ class Foreign(Program):
         raise RuntimeError(CLASH)
 
     def _lms_can_be_awaited(self) -> bool:
-        """Whether to await the module: not where an LM can only be waited for, and the module, too,
-        can be run in a thread.
+        """Whether to await the module: not where an LM only works synchronously, and the module can
+        run in a thread.
         """
         lms = [dspy.settings.lm, *(one.lm for one in predictors_of(self).values())]
         awaitable = all(can_be_awaited(lm) for lm in lms if lm is not None)
         return awaitable or not hasattr(type(self.module), "forward")
 
-    def _given(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of a call, from those of a question."""
         assert self.fields is not None
         sources = {name: self.inputs.get(name, name) for name in self.fields}
@@ -362,7 +364,7 @@ class Foreign(Program):
         return arguments
 
     def about(self) -> str:
-        """What it is, for an LM that is to improve it: its code, or its name where that is
+        """A description for an LM that is to improve it: its code, or the name of a class of
         DSPy's.
         """
         kind = type(self.module)
@@ -406,8 +408,8 @@ def _simple_signature(module: Any) -> str | None:
     return " -> ".join(sides)
 
 
-def _known(question: Question) -> dict[str, Any]:
-    """What a program may be told of a question by name: all but the gold answer."""
+def _inputs_of(question: Question) -> dict[str, Any]:
+    """The fields of a question that a program may get: all but the gold answer."""
     own = {name: question[name] for name in ("id", *INPUTS, "meta")}
     return {name: value for name, value in question.meta.items() if name != "answer"} | own
 
@@ -549,11 +551,9 @@ def _text(value: Any) -> str | None:
 
 
 def _code(module: Any) -> str:
-    """A hash of what can be hashed: the source of classes and functions, and settings that are
-    plain values.
-
-    What they call elsewhere, and objects such as an index, are not in it; prompts and
-    demonstrations have hashes of their own.
+    """A hash of the source of classes and functions, and of settings that are plain values. Code
+    that they call elsewhere, and objects such as an index, are not included; prompts and
+    demonstrations have their own hashes.
     """
     if not isinstance(module, dspy.Module):
         parts: Any = _said_of(module)

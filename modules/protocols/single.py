@@ -183,7 +183,7 @@ def _read(parts: Sequence[str]) -> dict[str, Any]:
 
 
 _SAMPLED = When(
-    "strategy", tuple(name for name, known in STRATEGIES.items() if known.samples is not None)
+    "strategy", tuple(name for name, strategy in STRATEGIES.items() if strategy.samples is not None)
 )
 _SPACE: Space = {
     "strategy": Parameter(CategoricalDistribution(tuple(STRATEGIES))),

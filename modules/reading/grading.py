@@ -44,7 +44,7 @@ class MetricFields(TypedDict):
 
 
 class MetricError(UserError):
-    """A metric gave no score; where questions have rows, this one's is an error that says so."""
+    """A metric gave no score; the question's row becomes an error row."""
 
 
 class Graded(NamedTuple):

@@ -99,7 +99,7 @@ class Metric:
 
     @property
     def scale(self) -> Scale:
-        """The scores that it can give."""
+        """The scale of its scores."""
         return Scale(self.low, self.high, self.rate)
 
     @property
@@ -198,7 +198,7 @@ def _raise(problem: Exception) -> Any:
 
 
 def metric_of(metric: Any) -> Metric:
-    """The metric that `metric=` names; None is accuracy. Raises UserError."""
+    """The metric that `metric=` names; None is accuracy. Raises UserError for an unknown one."""
     if isinstance(metric, Metric):
         return metric
     if metric is None:
@@ -228,20 +228,20 @@ def check_metric(metric: Metric, questions: Sequence[Question]) -> None:
     free = next((question.id for question in questions if question.kind == "open"), None)
     if free is not None and metric.default:
         raise UserError(
-            f"question {free!r} is open, and nothing says what a right answer is: give a metric, "
-            "such as metric='f1', 'contains' or a function of your own"
+            f"question {free!r} is open, and a right answer is not defined: give a metric, such "
+            "as metric='f1', 'contains' or a function of your own"
         )
 
 
-def metric_of_run(run: Mapping[str, Any], given: Any = None) -> Metric:
+def metric_of_run(run: Mapping[str, Any], override: Any = None) -> Metric:
     """The metric that a run was scored by, from its description.
 
-    A function of the user's own must be `given`, as `metric_of` takes it: the name in a run is not
+    Pass a function of your own as `override`, as `metric_of` takes it: the name in a run is not
     imported. Raises UserError for a function that is missing, or that has changed since the run.
     """
     recorded = run.get("metric")
-    if given is not None:
-        metric = metric_of(given)
+    if override is not None:
+        metric = metric_of(override)
     elif not recorded:
         return METRICS[ACCURACY]
     elif recorded.get("spec") == JUDGE:
@@ -290,7 +290,7 @@ def _by_name() -> dict[str, Metric]:
 METRICS: Registry[Metric] = Registry("metrics", _imported, _by_name)
 
 
-# What a function is
+# Identity of a function
 # ----------------------------------------------------------------------------------
 
 

@@ -1,6 +1,4 @@
-"""How the answers of several agents become one: majority, weighted vote, trust-weighted
-consensus.
-"""
+"""Votes of several agents: majority, weighted vote, trust-weighted consensus."""
 
 import math
 import random

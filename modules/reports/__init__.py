@@ -1,1 +1,1 @@
-"""Reports: what recorded rows say about who knew what, who gave way, and whom it helped."""
+"""Reports from recorded rows: which agents were right, which gave way, and the effect."""

@@ -1,4 +1,4 @@
-"""Effects of dialogues on answers: who gave way to whom, and who was right."""
+"""Effects of dialogues on answers: which agent gave way to which, and which was right."""
 
 from __future__ import annotations
 

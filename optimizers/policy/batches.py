@@ -24,20 +24,21 @@ from ...modules.reading.voting import trust_consensus
 from .known_answers import KnownAnswers
 from .settings import TrainingSettings
 
-_ORDER, _DRAW, _DROPOUT, _BUFFER = 1, 2, 3, 5  # what a random draw is for; 4 is for folds
+# streams of random numbers by purpose; 4 is for folds
+_ORDER, _DRAW, _DROPOUT, _BUFFER = 1, 2, 3, 5
 
 
 @dataclass
 class TrainingLog:
-    """What happened in training.
+    """The log of a training.
 
-    `epochs`: how many there are in all. `steps`: one dict a batch with its `epoch` (from 1), the
-    number of `questions` answered so far, mean `reward`, the shares of right answers, `individual`
-    and `consensus`, `loss`, mean `entropy` of the choices in nats, mean `trust` between connected
-    agents, how many edges of the graph came or went so far, `edges_changed`, and the share of each
-    strategy among the choices, `strategies`. `graphs`: trust and adjacency at the start, after each
-    evolution and at the end, with `questions`. `selection`: expected accuracy on held-out questions
-    after each epoch, where epochs were chosen by it.
+    `epochs`: their total number. `steps`: one dict per batch with its `epoch` (from 1), the number
+    of `questions` answered so far, mean `reward`, the shares of right answers, `individual` and
+    `consensus`, `loss`, mean `entropy` of the choices in nats, mean `trust` between connected
+    agents, the number of graph edges added or removed so far, `edges_changed`, and the share of
+    each strategy among the choices, `strategies`. `graphs`: trust and adjacency at the start, after
+    each evolution and at the end, with `questions`. `selection`: expected accuracy on held-out
+    questions after each epoch, if the number of epochs was chosen by it.
     """
 
     epochs: int
@@ -53,19 +54,19 @@ class PolicyTraining:
     """A training in progress on some of the questions; the state changes with each step.
 
     `vectors` (Q, D) and `known` are those of all questions, `chosen` the numbers of those to learn
-    from. Everything random follows from the state's seed and the number of the step, so that a
-    training that goes on from step k is the one that never stopped.
+    from. All random numbers follow from the state's seed and the step's number, so a training that
+    resumes from step k gives the same network as one that never stopped.
     """
 
     def __init__(
         self,
         state: NetworkState,
         vectors: npt.NDArray[np.float32],
-        known: KnownAnswers,
+        answers: KnownAnswers,
         chosen: npt.NDArray[np.intp],
         settings: TrainingSettings,
     ) -> None:
-        self.state, self.vectors, self.known = state, vectors, known
+        self.state, self.vectors, self.answers = state, vectors, answers
         self.chosen, self.settings = chosen, settings
         self.optimizer = torch.optim.Adam(state.policies.parameters(), lr=settings.lr, fused=True)
         self.done = 0
@@ -74,7 +75,7 @@ class PolicyTraining:
         self.answered = 0
         self.log = TrainingLog(epochs=0)
         self.edges_changed = 0
-        # the last episodes, a row each: what was seen, done and earned
+        # the last episodes, one row each: observation, action and reward
         self.buffer: dict[str, Tensor] = {}
         if state.questions == 0 and state.config.centred:
             state.centre = vectors[chosen].mean(axis=0)
@@ -82,11 +83,11 @@ class PolicyTraining:
 
     @property
     def batches(self) -> int:
-        """How many steps make an epoch."""
+        """The number of steps per epoch."""
         return -(-len(self.chosen) // self.settings.batch)
 
     def step(self) -> dict[str, Any]:
-        """Answer and learn from one batch; its line of the log. Raises UserError as `close`
+        """Answer and learn from one batch; returns its line of the log. Raises UserError as `close`
         does.
         """
         epoch, place = divmod(self.done, self.batches)
@@ -99,7 +100,7 @@ class PolicyTraining:
         rng = self._random(_DRAW, self.done)
         distinct = self.state.config.distinct
         drawn = [draw(one, rng=rng, distinct=distinct) for one in scores.detach().numpy()]
-        self.known.ask(
+        self.answers.ask(
             (int(q), i, int(s))
             for q, one in zip(batch, drawn, strict=True)
             for i, s in enumerate(one.strategies)
@@ -147,9 +148,7 @@ class PolicyTraining:
         return entry
 
     def close(self) -> None:
-        """Record the group's state at the end. Raises UserError for policies that grew without
-        bounds.
-        """
+        """Record the group's state at the end. Raises UserError for policies that have diverged."""
         self._check_bounds(*self.state.policies.parameters())
         if self.log.graphs[-1]["questions"] != self.state.questions:
             self._snapshot()
@@ -157,13 +156,13 @@ class PolicyTraining:
     def _check_bounds(self, *numbers: Tensor) -> None:
         if not all(bool(torch.isfinite(each).all()) for each in numbers):
             raise UserError(
-                f"the policies grew without bounds within {self.done} batches: train again, in "
+                f"the policies diverged within {self.done} batches: train again, in "
                 f"another "
                 f"folder, with an lr below {self.settings.lr:g}"
             )
 
     def _scores(self, batch: npt.NDArray[np.intp], group: AgentGraph, bias: Tensor) -> Tensor:
-        """What strategies are drawn by, (B, N, S), ready for the gradient."""
+        """The scores (B, N, S) from which strategies are drawn, with gradients."""
         state, vectors = self.state, self.vectors[batch]
         shape = (len(batch), state.config.agents, len(state.config.strategies))
         if shape[2] == 1:  # nothing to choose, nothing to learn
@@ -179,13 +178,12 @@ class PolicyTraining:
     def _play(
         self, q: int, strategies: npt.NDArray[np.intp]
     ) -> tuple[npt.NDArray[np.bool_], bool, Numbers, Numbers]:
-        """Vote on one question and let tracker, trust and graph know who was right.
-
-        Returns who was right (N,), whether the group was, the rewards (N,), and the signal to learn
-        from: (N,) or, with full information, (N, S).
+        """Vote on one question, and update tracker, trust and graph with the right agents. Returns
+        which agents were right (N,), whether the group was, the rewards (N,), and the learning
+        signal: (N,) or, with full information, (N, S).
         """
         state, config = self.state, self.state.config
-        correct = self.known.correct[q, np.arange(config.agents), strategies]
+        correct = self.answers.correct[q, np.arange(config.agents), strategies]
         consensus = self._consensus_right(q, strategies)
         signal = self._signal(q, strategies, consensus)
         reward = individual(correct) if self.settings.learning == "supervised" else signal
@@ -206,22 +204,22 @@ class PolicyTraining:
         return correct, consensus, reward, signal
 
     def _consensus_right(self, q: int, strategies: npt.NDArray[np.intp]) -> bool:
-        codes = self.known.codes[q, np.arange(len(strategies)), strategies]
+        codes = self.answers.codes[q, np.arange(len(strategies)), strategies]
         answers = [None if code < 0 else str(code) for code in codes]
         winner = trust_consensus(answers, self.state.voting_trust, self.state.adjacency).answer
         if winner is None:
             return False
         i = answers.index(winner)
-        return bool(self.known.correct[q, i, strategies[i]])
+        return bool(self.answers.correct[q, i, strategies[i]])
 
     def _signal(self, q: int, strategies: npt.NDArray[np.intp], consensus: bool) -> Numbers:
-        """What each agent learns from its answer, (N,): its reward, or whether the group
-        was right.
+        """The learning signal of each agent's answer, (N,): its reward, or whether the group was
+        right.
         """
         agents = np.arange(self.state.config.agents)
         codes, correct = (
-            self.known.codes[q, agents, strategies],
-            self.known.correct[q, agents, strategies],
+            self.answers.codes[q, agents, strategies],
+            self.answers.correct[q, agents, strategies],
         )
         if self.settings.learning == "supervised":
             return np.full(len(agents), 1.0 if consensus else -1.0)
@@ -236,19 +234,21 @@ class PolicyTraining:
         return reward
 
     def _every_signal(self, q: int, strategies: npt.NDArray[np.intp]) -> Numbers:
-        """The same for every strategy of each agent, (N, S), while the others do as they did."""
+        """The learning signal of every strategy of each agent, (N, S), with the other agents'
+        choices unchanged.
+        """
         if self.settings.learning == "reinforce" and self.settings.reward == "base":
-            return individual(self.known.correct[q])
-        found = np.zeros(self.known.codes.shape[1:])
-        for i, s in np.ndindex(*found.shape):
+            return individual(self.answers.correct[q])
+        signals = np.zeros(self.answers.codes.shape[1:])
+        for i, s in np.ndindex(*signals.shape):
             other = strategies.copy()
             other[i] = s
-            found[i, s] = self._signal(q, other, self._consensus_right(q, other))[i]
-        return found
+            signals[i, s] = self._signal(q, other, self._consensus_right(q, other))[i]
+        return signals
 
     def _remembered(self, episodes: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The episodes to learn from, now that these have happened: a batch of the last ones, or
-        these.
+        """Add these episodes to the buffer, and choose those to learn from: a batch of the last
+        ones, or these.
         """
         size, batch = self.settings.buffer, self.settings.batch
         if size is None or size <= batch:
@@ -262,7 +262,7 @@ class PolicyTraining:
         return {name: part[torch.from_numpy(drawn)] for name, part in self.buffer.items()}
 
     def _learn(self, scores: Tensor, episodes: dict[str, Tensor]) -> float:
-        """One update of all policies; the loss that it followed."""
+        """Update all policies once; returns the loss."""
         signal = episodes["signal"].numpy()
         if self.settings.full_information:
             loss = -(scores.softmax(-1) * torch.from_numpy(signal).float()).sum()

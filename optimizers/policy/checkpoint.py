@@ -1,6 +1,4 @@
-"""Checkpoints of a training: going on from one ends with the network that no stop would
-have given.
-"""
+"""Checkpoints of a training: a resumed training gives the same network as one without a stop."""
 
 from __future__ import annotations
 
@@ -26,10 +24,8 @@ _NETWORK, _OPTIMIZER, _BUFFER = "network", "optimizer.", "buffer.all."
 def training_fingerprint(
     state: NetworkState, questions: Sequence[TrainingQuestion], settings: TrainingSettings
 ) -> str:
-    """The identity of a training: a hash of the network that it begins with, its settings and
-    questions.
-
-    How often a checkpoint is written is no part of it.
+    """The identity of a training: a hash of its initial network, its settings and questions,
+    without the interval of checkpoints.
     """
     learning = {**settings.to_dict(), "checkpoint_every": None}
     digest = hashlib.sha256(json.dumps([state.config.to_dict(), learning]).encode())
@@ -42,10 +38,8 @@ def training_fingerprint(
 
 
 def save_checkpoint(path: Path, identity: str, training: PolicyTraining) -> None:
-    """Write where the training `identity` stands; a stop while writing leaves the checkpoint
-    before.
-
-    The file holds the tensors of network, optimizer and buffer, and the rest as JSON.
+    """Write a checkpoint of the training `identity`, atomically. The file holds the tensors of
+    network, optimizer and buffer, and the rest as JSON.
     """
     moments = training.optimizer.state_dict()["state"]
     tensors = {
@@ -63,17 +57,16 @@ def save_checkpoint(path: Path, identity: str, training: PolicyTraining) -> None
         "total_reward": training.total_reward.tolist(),
         "answered": training.answered,
         "log": training.log.to_dict(),
-        # With full information all is asked for anew at the start, for nothing.
-        "known": [] if training.settings.full_information else training.known.rows(),
+        # With full information, all answers are read again at the start, at no cost.
+        "known": [] if training.settings.full_information else training.answers.rows(),
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, write_tensors(tensors, {"progress": json.dumps(progress)}))
 
 
 def restore_checkpoint(path: Path, identity: str, training: PolicyTraining) -> bool:
-    """Put a training where the last checkpoint stands; False when there is none.
-
-    Raises UserError when the checkpoint is damaged or of another training.
+    """Restore a training from its last checkpoint; returns False when there is none. Raises
+    UserError when the checkpoint is damaged or belongs to another training.
     """
     if not path.exists():
         return False
@@ -83,7 +76,7 @@ def restore_checkpoint(path: Path, identity: str, training: PolicyTraining) -> b
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, TypeError, KeyError, ValueError) as problem:
         raise UserError(
-            f"the checkpoint {path} cannot be read ({problem}): remove it to begin anew."
+            f"the checkpoint {path} cannot be read ({problem}): delete it to start again."
         ) from None
     if progress["identity"] != identity:
         raise UserError(
@@ -92,7 +85,7 @@ def restore_checkpoint(path: Path, identity: str, training: PolicyTraining) -> b
         )
     network = tensors.pop(_NETWORK).numpy().tobytes()
     loaded = NetworkState.of(progress["network"], network, f"the checkpoint {path}")
-    policies = training.state.policies  # whose tensors the optimizer holds
+    policies = training.state.policies  # in place, since the optimizer refers to these tensors
     policies.load_state_dict(loaded.policies.state_dict())
     training.state.__dict__.update(vars(loaded), policies=policies)
     moments: dict[int, dict[str, torch.Tensor]] = {}
@@ -107,5 +100,5 @@ def restore_checkpoint(path: Path, identity: str, training: PolicyTraining) -> b
     training.total_reward = np.array(progress["total_reward"])
     training.log = TrainingLog(**progress["log"])
     training.edges_changed = training.log.steps[-1]["edges_changed"]
-    training.known.restore(progress["known"])
+    training.answers.restore(progress["known"])
     return True

@@ -1,4 +1,4 @@
-"""What is known of the agents' answers to the training questions, and asking for the rest."""
+"""The agents' answers to the training questions so far, and requests for the rest."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Outcome = tuple[str | None, bool]
 """An answer, None for an abstention, and whether it is right. Equal answers are equal texts."""
 
 Answer = Callable[[int, int, int], Outcome | Awaitable[Outcome]]
-"""(number of the question, of the agent, of the strategy) → its outcome, at once or awaited."""
+"""(index of the question, agent, strategy) → its outcome, directly or as an awaitable."""
 
 UNKNOWN, ABSTAINED = -2, -1
 
 
 class TrainingQuestion(NamedTuple):
-    """A question to learn from: its id, its embedding (D,), and its topic where one is known."""
+    """A training question: its id, its embedding (D,), and its topic where known."""
 
     key: str
     vector: npt.NDArray[np.floating]
@@ -30,10 +30,10 @@ class TrainingQuestion(NamedTuple):
 
 
 class KnownAnswers:
-    """The answers of N agents with S strategies to Q questions, each asked for once at most.
+    """The answers of N agents with S strategies to Q questions, each requested at most once.
 
-    `codes` (Q, N, S): equal numbers for equal answers to a question, -1 for an abstention, -2 where
-    nobody asked; `correct` (Q, N, S).
+    `codes` (Q, N, S): equal numbers for equal answers to a question, -1 for an abstention, -2 for
+    an answer not requested; `correct` (Q, N, S).
     """
 
     def __init__(self, questions: int, n: int, s: int, answer: Answer) -> None:
@@ -43,9 +43,8 @@ class KnownAnswers:
         self._texts: list[dict[str, int]] = [{} for _ in range(questions)]
 
     def ask(self, wanted: Iterable[tuple[int, int, int]]) -> None:
-        """Ask for what is not yet known of (question, agent, strategy), all at the same time.
-
-        Raises what `answer` raises.
+        """Request the missing answers of (question, agent, strategy), concurrently. Raises whatever
+        `answer` raises.
         """
         missing = [place for place in dict.fromkeys(wanted) if self.codes[place] == UNKNOWN]
         outcomes: list[Any] = [self._answer(*place) for place in missing]
@@ -55,7 +54,7 @@ class KnownAnswers:
             self._note(place, *outcome)
 
     def ask_all(self) -> None:
-        """Ask for every strategy of every agent on every question."""
+        """Request the answer of every agent with every strategy to every question."""
         self.ask((q, i, s) for q, i, s in np.ndindex(*self.codes.shape))
 
     def rows(self) -> list[list[Any]]:
@@ -68,7 +67,7 @@ class KnownAnswers:
         return rows
 
     def restore(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Take over what `rows` gave, so that nobody asks for it again."""
+        """Restore the answers that `rows` returned, so that they are not requested again."""
         for q, i, s, text, correct in rows:
             self._note((q, i, s), text, correct)
 

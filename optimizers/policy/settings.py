@@ -18,27 +18,26 @@ AUTO = "auto"
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings(ConsensusBonus):
-    """How policies learn; defaults are the paper's where it has them.
+    """Settings of the training of policies; defaults are the paper's where it has them.
 
-    - `learning`: `reinforce`, or `supervised`, an interpretation of the paper's Table 2, which says
-      no more than that predictions are trained on the consensus and the gold answer: up with what
-      was chosen when the consensus is right, down when it is wrong.
+    - `learning`: `reinforce`, or `supervised`, an interpretation of the paper's Table 2, which only
+      says that predictions are trained on the consensus and the gold answer: choices become more
+      likely when the consensus is right, and less likely when it is wrong.
     - `reward`: `base`, `consensus_aware` (Table 3, with `delta_plus`, `delta_minus`, `delta_minor`
-      as in `ConsensusBonus`) or `difference`, what the agent adds to the group.
+      as in `ConsensusBonus`) or `difference`, the agent's contribution to the group.
     - `baseline` subtracted from rewards: `none`, or the running `mean` of the agent's own.
     - `full_information`: every strategy of every agent is asked about each question, and the policy
-      climbs the expected reward instead of that of what was drawn. Then no baseline matters. Only
-      for replay, where answers are free.
+      follows the gradient of the expected reward instead of the drawn choice's reward. A baseline
+      has no effect then. Only for replay, where answers are free.
     - `entropy` bonus, gradient `clip` for each agent (None: off), `lr` of Adam,
-      `batch` questions an update, `epochs` times through all questions.
-    - `buffer`: each agent keeps state, action and reward of so many last episodes and learns from a
-      `batch` of them drawn at random; None, and up to one batch, those just answered.
-    - `epochs="auto"`: as many as it takes to come near the best on held-out questions, by
-      cross-validation over `folds`, at most `max_epochs`, ended when `patience` more add nothing.
-      Needs `full_information`.
-    - `checkpoint_every` so many batches.
-
-    Raises UserError for a value that cannot be, or options that exclude one another.
+      `batch` questions per update, `epochs` passes over all questions.
+    - `buffer`: each agent keeps state, action and reward of this many last episodes and learns from
+      a random `batch` of them; with None, or at most one batch, from the episodes just answered.
+    - `epochs="auto"`: the fewest that come near the best accuracy on held-out questions, by
+      cross-validation over `folds`; at most `max_epochs`, and stopped when `patience` more epochs
+      bring no gain. Needs `full_information`.
+    - `checkpoint_every`: the number of batches between checkpoints. Raises UserError for an invalid
+      value, or options that exclude each other.
     """
 
     learning: Literal["reinforce", "supervised"] = "reinforce"
@@ -88,16 +87,17 @@ PRESETS: dict[str, dict[str, Any]] = {
         "epochs": AUTO,
     },
 }
-"""Settings by name: the defaults, in which nodes carry their agents' standing; the paper's policy
-to the letter where the text decides, and the ablations of its Tables 2 to 4; what did best on
-recorded answers.
+"""Presets by name: the defaults, in which nodes carry their agents' standing; the paper's policy,
+followed literally where the text is clear, and the ablations of its Tables 2 to 4; and the best
+settings on recorded answers.
 """
 
 
 def configured(
     settings: Mapping[str, Any], preset: str = STANDING
 ) -> tuple[NetworkConfig, TrainingSettings]:
-    """The network and its training from settings of either, by name, over those of a preset.
+    """The network's and the training's settings, from named settings of either that override a
+    preset's.
 
     Raises UserError for an unknown preset or name.
     """
@@ -109,8 +109,8 @@ def configured(
     )
     for name in merged:
         if name not in network | training:
-            known = ", ".join(sorted(network | training))
-            raise UserError(f"there is no setting {name!r}: choose among {known}.")
+            choices = ", ".join(sorted(network | training))
+            raise UserError(f"there is no setting {name!r}: choose among {choices}.")
     return (
         NetworkConfig(**{name: value for name, value in merged.items() if name in network}),
         TrainingSettings(**{name: value for name, value in merged.items() if name in training}),

@@ -25,11 +25,11 @@ from .vote_weights import fit_vote
 Progress = Callable[[dict[str, Any]], None]
 
 _WORTH = 0.005
-"""What more epochs must add to held-out accuracy: later gains are mostly those of ever surer
-choices.
+"""The least gain in held-out accuracy that counts; smaller later gains mostly come from choices
+that become surer.
 """
 
-_FOLDS = 4  # what a random draw is for; others are in policy_training
+_FOLDS = 4  # stream of random numbers; the others are in `batches`
 
 
 def train_policies(
@@ -41,34 +41,32 @@ def train_policies(
     checkpoint: str | Path | None = None,
     progress: Progress | None = None,
 ) -> TrainingLog:
-    """Teach a network, in place: policies, tracker, trust and graph, and then the weights of votes.
+    """Train a network in place: policies, tracker, trust and graph, and then the weights of votes.
 
-    Args: state: new or trained before. questions: at least one, with different keys. answer: what
-        an agent says with a strategy; live calls of a batch are made at the same time, and no
-        answer is asked for twice.
-        settings: how to learn.
-        checkpoint: file to go on from if it is there, and to write to. However often a
-            training was stopped, it ends with the same network.
+    Args: state: new or trained before. questions: at least one, with different keys. answer: gives
+    an agent's answer with a strategy; live calls of a batch are concurrent, and no answer is
+    requested twice. settings: the training settings. checkpoint: file to resume from if it exists,
+    and to write to. A training that was stopped and resumed gives the same network.
         progress: called after each step with its line of the log and `stage`, `step` and `steps`;
             while epochs are chosen, after each epoch, with `held_out` accuracy.
 
-    Raises UserError for questions that do not fit the network or a checkpoint of another training;
-    what `answer` raises goes through, and the state is then half-way.
+    Raises UserError for questions that do not fit the network or a checkpoint of another training.
+    Errors of `answer` are passed on, and leave the state partly trained.
     """
     vectors = state.checked(np.stack([question.vector for question in questions]))
     config = state.config
-    known = KnownAnswers(len(questions), config.agents, len(config.strategies), answer)
+    answers = KnownAnswers(len(questions), config.agents, len(config.strategies), answer)
     place = None if checkpoint is None else Path(checkpoint)
     identity = training_fingerprint(state, questions, settings)
     with _one_thread():
         untouched = copy.deepcopy(state) if settings.epochs == AUTO else state
-        training = PolicyTraining(state, vectors, known, np.arange(len(questions)), settings)
+        training = PolicyTraining(state, vectors, answers, np.arange(len(questions)), settings)
         resumed = place is not None and restore_checkpoint(place, identity, training)
         if settings.full_information:
-            known.ask_all()
+            answers.ask_all()
         if not resumed:
             if settings.epochs == AUTO:
-                training.log.selection = _held_out(untouched, vectors, known, settings, progress)
+                training.log.selection = _held_out(untouched, vectors, answers, settings, progress)
                 training.log.epochs = _enough(training.log.selection)
             else:
                 training.log.epochs = int(settings.epochs)
@@ -81,23 +79,23 @@ def train_policies(
             if progress is not None:
                 progress({"stage": "training", "step": training.done, "steps": steps, **entry})
         training.close()
-        state.vote = fit_vote(config, vectors, known)
+        state.vote = fit_vote(config, vectors, answers)
     return training.log
 
 
 def _held_out(
     state: NetworkState,
     vectors: npt.NDArray[np.float32],
-    known: KnownAnswers,
+    answers: KnownAnswers,
     settings: TrainingSettings,
     progress: Progress | None,
 ) -> list[float]:
-    """How likely one agent is right on held-out questions after each epoch, the mean over folds.
-
-    Chances say more than the likeliest strategy alone: they change with every step, and by less.
+    """The expected accuracy of one agent on held-out questions after each epoch, the mean over
+    folds. It uses the probabilities of all strategies, which change more smoothly than the
+    likeliest strategy.
     """
     if len(state.config.strategies) == 1:
-        return [float(known.correct.mean())]  # nothing to choose, however long
+        return [float(answers.correct.mean())]  # nothing to choose with any number of epochs
     count = min(settings.folds, len(vectors))
     if count < 2:
         raise UserError(
@@ -107,32 +105,32 @@ def _held_out(
     folds = [np.sort(order[place::count]) for place in range(count)]
     rests = [np.setdiff1d(order, fold) for fold in folds]
     trainings = [
-        PolicyTraining(copy.deepcopy(state), vectors, known, rest, settings) for rest in rests
+        PolicyTraining(copy.deepcopy(state), vectors, answers, rest, settings) for rest in rests
     ]
-    found: list[float] = []
-    while len(found) < settings.max_epochs and len(found) - _enough(found) < settings.patience:
+    scores: list[float] = []
+    while len(scores) < settings.max_epochs and len(scores) - _enough(scores) < settings.patience:
         total = 0.0
         for fold, training in zip(folds, trainings, strict=True):
             for _ in range(training.batches):
                 training.step()
             chances = training.state.probabilities(vectors[fold])
-            total += float((chances * known.correct[fold]).sum(axis=-1).mean(axis=-1).sum())
-        found.append(total / len(vectors))
+            total += float((chances * answers.correct[fold]).sum(axis=-1).mean(axis=-1).sum())
+        scores.append(total / len(vectors))
         if progress is not None:
-            progress({"stage": "selection", "epoch": len(found), "held_out": found[-1]})
-    return found
+            progress({"stage": "selection", "epoch": len(scores), "held_out": scores[-1]})
+    return scores
 
 
 def _enough(held_out: Sequence[float]) -> int:
-    """How many epochs will do: the fewest that come within half a point of the best."""
+    """The fewest epochs that come within half a point of the best."""
     best = max(held_out, default=0.0)
-    return next((epoch for epoch, found in enumerate(held_out, 1) if found >= best - _WORTH), 0)
+    return next((epoch for epoch, share in enumerate(held_out, 1) if share >= best - _WORTH), 0)
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Let PyTorch use one thread: products this small only get slower with more, and sums then
-    always have the same order.
+    """Limit PyTorch to one thread: small products are faster on one, and sums always have the same
+    order.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -20,63 +20,66 @@ _Rows = npt.NDArray[np.intp]
 
 _PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
 _SHRINKAGES = tuple((by_odds, slopes) for by_odds in (False, True) for slopes in (1.0, 10.0, 1e4))
-"""Whether conditional weights begin from the agents' log-odds, and the penalty of their slopes."""
+"""Candidates for conditional weights: whether they start from the agents' log-odds, and the penalty
+of their slopes.
+"""
 _FOLDS = 5
 
 
 def fit_vote(
-    config: NetworkConfig, vectors: npt.NDArray[np.floating], known: KnownAnswers
+    config: NetworkConfig, vectors: npt.NDArray[np.floating], answers: KnownAnswers
 ) -> VoteWeights | None:
-    """The weights of `config.weight` from answers to Q questions with embeddings (Q, D).
-
-    Each agent with each strategy has a weight of its own; where all agents are copies of one LM,
-    each strategy has. What nobody asked says nothing. None for mean trust, which is not fitted.
+    """The weights of the kind `config.weight`, from answers to Q questions with embeddings (Q, D).
+    Each pair of agent and strategy has its own weight; if all agents are copies of one LM, each
+    strategy has. Answers that were not requested are ignored. None for mean trust, which is not
+    fitted.
     """
     kind = config.weight
     if kind == "mean_trust":
         return None
     shape = (config.agents, len(config.strategies))
     if config.alike:
-        codes, correct, vectors = _by_strategy(known, vectors)
+        codes, correct, vectors = _by_strategy(answers, vectors)
     else:
-        codes = known.codes.reshape(len(known.codes), -1)
-        correct = known.correct.reshape(codes.shape)
-    given = np.maximum(codes, -1)  # an answer that nobody asked for is no vote either
+        codes = answers.codes.reshape(len(answers.codes), -1)
+        correct = answers.correct.reshape(codes.shape)
+    # an answer that was not requested is not a vote, like an abstention
+    votes = np.maximum(codes, -1)
     if kind == "fitted":
         return VoteWeights(
-            _whole(weights.logit_weights(given, correct, penalty_for(given, correct)), shape)
+            _whole(weights.logit_weights(votes, correct, penalty_for(votes, correct)), shape)
         )
     if kind == "conditional":
-        model = conditional_weights(vectors, given, correct)
+        model = conditional_weights(vectors, votes, correct)
         slopes = None if model.slopes is None else _whole(model.slopes, (*shape, vectors.shape[1]))
         return VoteWeights(_whole(model.base, shape), slopes, model.centre)
     asked = [correct[codes[:, arm] != UNKNOWN, arm][:, None] for arm in range(codes.shape[1])]
     if kind == "accuracy":
         each = [weights.accuracy(one)[0] for one in asked]
     else:
-        each = [weights.log_odds_weights(one, _options(given))[0] for one in asked]
+        each = [weights.log_odds_weights(one, _options(votes))[0] for one in asked]
     return VoteWeights(_whole(np.array(each), shape))
 
 
-def penalty_for(given: weights.Answers, correct: weights.Right) -> float:
-    """The penalty of `logit_weights`, which holds weights equal, under which the right answers to
-    held-out questions are likeliest; the middle one where there is too little to tell.
+def penalty_for(votes: weights.Answers, correct: weights.Right) -> float:
+    """The penalty of `logit_weights`, which pulls weights towards equality, chosen by the
+    likelihood of right answers to held-out questions; the middle one if there are too few
+    questions.
     """
 
     def fit(rows: _Rows, penalty: float) -> VoteWeights:
-        return VoteWeights(weights.logit_weights(given[rows], correct[rows], penalty))
+        return VoteWeights(weights.logit_weights(votes[rows], correct[rows], penalty))
 
-    return _likeliest(_PENALTIES, fit, np.zeros((len(given), 0)), given, correct, _PENALTIES[2])
+    return _likeliest(_PENALTIES, fit, np.zeros((len(votes), 0)), votes, correct, _PENALTIES[2])
 
 
 def conditional_weights(
-    vectors: npt.NDArray[np.floating], given: weights.Answers, correct: weights.Right
+    vectors: npt.NDArray[np.floating], votes: weights.Answers, correct: weights.Right
 ) -> VoteWeights:
-    """The weights of `fit_conditional`, held as closely to equal weights or to log-odds, and as
-    close to the same on all questions, as makes the right answers to held-out questions likeliest.
-
-    A few agents of unlike quality are weighed best by their accuracy alone, many answers of one LM
-    by the question.
+    """The weights of `fit_conditional`. How strongly they are pulled towards equal weights or
+    log-odds, and towards the same weights on all questions, is chosen by the likelihood of right
+    answers to held-out questions. A few agents of different quality are best weighted by accuracy
+    alone, many answers of one LM by the question.
     """
     wide = np.asarray(vectors, dtype=np.float64)
 
@@ -84,28 +87,28 @@ def conditional_weights(
         by_odds, slope_penalty = choice
         prior: npt.NDArray[np.float64] | float = weights.EQUAL
         if by_odds:
-            # An agent that is worse than chance has no say, rather than one turned round.
-            odds = weights.log_odds_weights(correct[rows], _options(given[rows]))
+            # An agent that is worse than chance gets the weight 0 rather than a negative one.
+            odds = weights.log_odds_weights(correct[rows], _options(votes[rows]))
             prior = np.maximum(odds, 0.0)
-        table = (wide[rows], given[rows], correct[rows])
+        table = (wide[rows], votes[rows], correct[rows])
         return weights.fit_conditional(*table, prior=prior, slope_penalty=slope_penalty)
 
-    best = _likeliest(_SHRINKAGES, fit, wide, given, correct, _SHRINKAGES[0])
-    return fit(np.arange(len(given)), best)
+    best = _likeliest(_SHRINKAGES, fit, wide, votes, correct, _SHRINKAGES[0])
+    return fit(np.arange(len(votes)), best)
 
 
 def _likeliest(
     choices: Sequence[Choice],
     fit: Callable[[_Rows, Choice], VoteWeights],
     vectors: npt.NDArray[np.float64],
-    given: weights.Answers,
+    votes: weights.Answers,
     correct: weights.Right,
     unknown: Choice,
 ) -> Choice:
-    """The choice with which the right answers to held-out questions are likeliest, by
-    cross-validation; `unknown` where there are too few questions that agents disagree on.
+    """The choice with the highest likelihood of right answers to held-out questions, by
+    cross-validation; `unknown` where agents disagree on too few questions.
     """
-    telling = np.flatnonzero(correct.any(axis=1) & ((given >= 0) & ~correct).any(axis=1))
+    telling = np.flatnonzero(correct.any(axis=1) & ((votes >= 0) & ~correct).any(axis=1))
     if len(telling) < 2 * _FOLDS:
         return unknown
     totals = []
@@ -115,27 +118,28 @@ def _likeliest(
             held, rest = telling[fold::_FOLDS], np.setdiff1d(telling, telling[fold::_FOLDS])
             fitted = fit(rest, choice)
             on_held = np.stack([fitted.at(vector) for vector in vectors[held]])
-            total += weights.log_likelihood(given[held], correct[held], on_held)
+            total += weights.log_likelihood(votes[held], correct[held], on_held)
         totals.append(total)
     return choices[int(np.argmax(totals))]
 
 
-def _whole(found: npt.NDArray[np.float64], shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
-    """Weights by strategy or by agent and strategy as (N, S) or (N, S, D)."""
-    each = found.reshape(-1, *shape[1:])
+def _whole(by_strategy: npt.NDArray[np.float64], shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """Broadcast weights by strategy, or by agent and strategy, to (N, S) or (N, S, D)."""
+    each = by_strategy.reshape(-1, *shape[1:])
     return np.broadcast_to(each, shape).copy()
 
 
 def _by_strategy(
-    known: KnownAnswers, vectors: npt.NDArray[np.floating]
+    answers: KnownAnswers, vectors: npt.NDArray[np.floating]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_], npt.NDArray[np.floating]]:
-    """The answers of copies of one LM as teams with one answer a strategy: the first copies asked
-    make the first team on the question, the second the second, and so on; equal teams count once.
+    """The answers of copies of one LM as teams with one answer per strategy: the first copies asked
+    are the first team on the question, the second copies the second team, and so on; equal teams
+    count once.
     """
     codes, correct, questions = [], [], []
-    for q, (given, right) in enumerate(zip(known.codes, known.correct, strict=True)):
-        order = np.argsort(given == UNKNOWN, axis=0, kind="stable")
-        teams = np.take_along_axis(given, order, axis=0)
+    for q, (picked, right) in enumerate(zip(answers.codes, answers.correct, strict=True)):
+        order = np.argsort(picked == UNKNOWN, axis=0, kind="stable")
+        teams = np.take_along_axis(picked, order, axis=0)
         rights = np.take_along_axis(right, order, axis=0)
         _, first = np.unique(teams, axis=0, return_index=True)
         kept = [team for team in sorted(first.tolist()) if (teams[team] != UNKNOWN).any()]
@@ -145,7 +149,7 @@ def _by_strategy(
     return np.concatenate(codes), np.concatenate(correct), np.asarray(vectors)[questions]
 
 
-def _options(given: weights.Answers) -> int:
-    """How many answers a question has to choose from: those given, and one more."""
-    distinct = [len(set(row[row >= 0].tolist())) for row in given]
+def _options(votes: weights.Answers) -> int:
+    """The mean number of possible answers to a question: the distinct answers, and one more."""
+    distinct = [len(set(row[row >= 0].tolist())) for row in votes]
     return max(2, round(float(np.mean(distinct)) + 1)) if distinct else 2

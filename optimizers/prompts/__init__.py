@@ -1,1 +1,1 @@
-"""Prompts: DSPy's optimizers by name, and the program as they handle it."""
+"""Prompts: DSPy's optimizers by name, and an adapter that lets them optimise a program."""

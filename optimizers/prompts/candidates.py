@@ -1,4 +1,4 @@
-"""Candidate programs of a compilation: which were met, how each scored, and which is the best."""
+"""Candidate programs of a compilation, their scores, and the best of them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from ..statistics.statistics import bootstrap_mean, wilson
 class PromptCandidate:
     """A program with the prompts of one candidate, and its scores (0 to 1) by question id.
 
-    `shown` are the texts of the questions that it has as demonstrations: its answers to those say
-    nothing.
+    `shown` are the texts of the questions among its demonstrations, whose answers are not scored.
     """
 
     name: str
@@ -46,42 +45,42 @@ class PromptCandidate:
 
 
 class Candidates:
-    """All candidates of one compilation, in the order in which they were met. Thread-safe.
+    """All candidates of one compilation, in order of first appearance. Thread-safe.
 
     Args:
-        given: the program as it was given; it is the first candidate.
+        program: the program to compile; it is the first candidate.
         selection: the questions by which candidates are chosen.
         finished: called with every candidate once it has a score on all of them.
     """
 
     def __init__(
         self,
-        given: Program,
+        program: Program,
         selection: Sequence[Question],
         finished: Callable[[PromptCandidate], None],
     ) -> None:
         self._selection = {question.id: question.question for question in selection}
         self._finished = finished
         self._lock = threading.Lock()
-        self._given = given
-        self._known: dict[str, PromptCandidate] = {}
+        self._program = program
+        self._candidates: dict[str, PromptCandidate] = {}
         self.scorings = 0
-        self.first = self.met(given)
+        self.first = self.met(program)
 
     def __getitem__(self, name: str) -> PromptCandidate:
-        return self._known[name]
+        return self._candidates[name]
 
     def __iter__(self) -> Iterator[PromptCandidate]:
-        return iter(list(self._known.values()))
+        return iter(list(self._candidates.values()))
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._candidates)
 
     def met(self, program: Program) -> str:
-        """The name of the candidate that a program is; a copy is kept when it is a new one."""
+        """The name of a program's candidate; a copy of a new one is kept."""
         name = name_of(program)
         with self._lock:
-            if name not in self._known:
+            if name not in self._candidates:
                 demos = [demo for predictor in program.predictors() for demo in predictor.demos]
                 texts = [
                     demo.get("question")
@@ -89,17 +88,17 @@ class Candidates:
                     if isinstance(demo, Mapping | dspy.Example)
                 ]
                 shown = frozenset(str(text) for text in texts if text is not None)
-                self._known[name] = PromptCandidate(name, self._seated(program), shown)
+                self._candidates[name] = PromptCandidate(name, self._seated(program), shown)
         return name
 
     def scored(self, question: Question, prediction: Any, score: float) -> None:
-        """Note a score; of a prediction that no candidate made as it is, nothing."""
+        """Note a score; predictions that no candidate made are ignored."""
         program = getattr(prediction, "_program", None)
         if program is None:
             return
         name = self.met(program)
         with self._lock:
-            candidate = self._known[name]
+            candidate = self._candidates[name]
             if question.question in candidate.shown:
                 return
             self.scorings += 1
@@ -110,24 +109,24 @@ class Candidates:
             self._finished(candidate)
 
     def complete(self, candidate: PromptCandidate) -> bool:
-        """Whether it has a score on every selection question that it does not show."""
+        """Whether it has a score on every selection question that is not among its
+        demonstrations.
+        """
         return all(
             name in candidate.scores or text in candidate.shown
             for name, text in self._selection.items()
         )
 
     def best(self) -> PromptCandidate:
-        """The candidate with the best score on the selection questions; of equal ones the given
-        program, then the one with the shortest prompts.
-
-        One that was scored on some questions only (the run was stopped) has to be surely better:
-        the lower end of its interval has to lie above the others' score. The given program is the
-        best as long as nothing else is known.
+        """The candidate with the best score on the selection questions; ties go to the user's
+        program, then to the shortest prompts. A candidate that was scored only on some questions
+        (the run was stopped) has to be clearly better: the lower end of its interval must lie above
+        the others' score. Without scores, the user's program is the best.
         """
-        best = self._known[self.first]
+        best = self._candidates[self.first]
         at = self.selected(best).score
         others = sorted(
-            self._known.values(), key=lambda one: (len(str(prompts_of(one.program))), one.name)
+            self._candidates.values(), key=lambda one: (len(str(prompts_of(one.program))), one.name)
         )
         for candidate in others:
             if self.complete(candidate) and (score := self.selected(candidate).score) > at:
@@ -138,18 +137,16 @@ class Candidates:
         return best
 
     def selected(self, candidate: PromptCandidate) -> PromptCandidate:
-        """The candidate with its scores on selection questions alone."""
+        """The candidate with only its scores on selection questions."""
         scores = {
             name: candidate.scores[name] for name in self._selection if name in candidate.scores
         }
         return PromptCandidate(candidate.name, candidate.program, candidate.shown, scores)
 
     def _seated(self, program: Program) -> Program:
-        """A copy with the LMs and settings that were given: optimizers may have put others
-        there.
-        """
+        """A copy with the user's LMs and settings, since optimizers may have replaced them."""
         copied: Program = program.deepcopy()
-        seats = self._given.seats()
+        seats = self._program.seats()
         for name, seat in copied.seats().items():
             seat.predict.lm = seats[name].predict.lm
             seat.predict.config = dict(seats[name].predict.config)
@@ -159,10 +156,8 @@ class Candidates:
 
 
 def prompts_of(program: Program) -> dict[str, dict[str, Any]]:
-    """Instructions and demonstrations by predictor, as JSON: all that a prompt optimizer changes.
-
-    Where they are chosen for each question, the demonstrations are all those there are to choose
-    from.
+    """Instructions and demonstrations by predictor, as JSON: everything that a prompt optimizer
+    changes. Where demonstrations are chosen per question, all available ones are included.
     """
     by_predictor = {
         name: {
@@ -182,9 +177,8 @@ def prompts_of(program: Program) -> dict[str, dict[str, Any]]:
 
 
 def demos_of(predictor: Any) -> list[dict[str, Any]]:
-    """The demonstrations that a seat shows, each with the fields that its signature has.
-
-    One that does not end as this seat's replies do is never shown, and left out.
+    """The demonstrations that a seat shows, each with the fields of its signature. Demonstrations
+    without the seat's last output field are never shown, and are left out.
     """
     signature = predictor.signature
     last = list(signature.output_fields)[-1]
@@ -197,16 +191,17 @@ def demos_of(predictor: Any) -> list[dict[str, Any]]:
 
 
 def name_of(program: Program) -> str:
-    """A short hash of everything that tells candidates apart."""
+    """A short hash of everything that distinguishes candidates."""
     text = json.dumps([type(program).__name__, prompts_of(program)], sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:12]
 
 
 def candidate_row(candidate: PromptCandidate, complete: bool) -> dict[str, Any]:
-    """The candidate as it stands in `candidates.jsonl`."""
+    """The candidate's row in `candidates.jsonl`."""
     low, high = candidate.interval()
     return {
-        "key": f"{candidate.name}/{len(candidate.scores)}",  # scored further, it gets another row
+        # a new key for each number of scores, since each gets a row
+        "key": f"{candidate.name}/{len(candidate.scores)}",
         "candidate": candidate.name,
         "score": candidate.score,
         "low": low,

@@ -1,4 +1,4 @@
-"""Labelled examples as demonstrations, without any tuning."""
+"""Labelled examples as demonstrations, without optimization."""
 
 from __future__ import annotations
 
@@ -16,13 +16,10 @@ def labelled_demos(
     program: Program, train: Sequence[Question], k: int, *, seed: int | None = None
 ) -> Program:
     """A copy of the program in which every agent is shown k labelled training questions before its
-    own.
-
-    Args:
-        program: left as it is.
+    own. Args: program: the program; it is not changed.
         train: labelled questions.
         k: how many of them.
-        seed: draws them at random; None takes the first k.
+        seed: draws them; None takes the first k.
 
     Raises UserError when there are fewer than k training questions.
     """
@@ -34,6 +31,6 @@ def labelled_demos(
     shown: Program = program.deepcopy()
     for predictor in shown.predictors():
         if list(predictor.signature.output_fields)[-1] != "answer":
-            continue  # a step that prepares an answer has nothing to learn from labels
+            continue  # a step that only prepares an answer has no labels to learn from
         predictor.demos = [dspy.Example(question) for question in chosen]
     return shown

@@ -1,4 +1,4 @@
-"""Feedback on one answered question in words, from its transcript: what GEPA learns from."""
+"""Textual feedback on one answered question, from its transcript, for GEPA."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def feedback(
     seat: str | None = None,
     graded: Graded | None = None,
 ) -> str:
-    """What to say to whoever rewrites the instructions of `seat` (None: of the program) about this
-    question.
+    """Feedback on this question for the LM that rewrites the instructions of `seat` (None: of the
+    program).
 
-    The lines say what the right answer is and what became of it: each agent's answers by round, who
-    turned from right to wrong or back and after whom, what a judge, supervisor or evaluator missed,
-    and which replies could not be read. What LMs said is quoted on one line, cut, and with nothing
-    in it that a prompt could take for a mark of its own. With the score of a metric (`graded`) they
-    say that instead of who was right when.
+    The lines have the right answer, each agent's answers by round, which agents turned from right
+    to wrong or back and whose answers they had read, what a judge, supervisor or evaluator missed,
+    and which replies could not be read. LM text is quoted on one line, cut, and without the markers
+    that prompts use. With the score of a metric (`graded`), the lines have that score instead of
+    right and wrong answers.
     """
     account = _Account(question, prediction, seat)
     return "\n".join(account.lines() if graded is None else account.graded(graded))
 
 
 def quoted(text: Any, most: int = MAX_QUOTE_CHARS) -> str:
-    """Text from outside as one line between quotation marks, at most so many characters,
-    disarmed.
+    """Foreign text as one line in quotation marks, cut to this many characters, without prompt
+    markers.
     """
     raw = str(text)[: 10 * most]
     return '"' + cut(one_line(disarm(raw)), most).replace('"', "'") + '"'
@@ -56,7 +56,7 @@ class _Account:
         yield self._outcome()
         if self.prediction.get("error"):
             return
-        yield from self._said()
+        yield from self._agent_lines()
         yield from self._swayed()
         yield from self._unreadable()
         yield from self._decided()
@@ -77,7 +77,7 @@ class _Account:
         return bool(score(answer, str(question.answer), question.kind, question.choices).correct)
 
     def shown(self, answer: Any) -> str:
-        """An answer as it is named here: a label with its option, or the quoted phrase."""
+        """An answer as shown in feedback: a label with its option, or the quoted phrase."""
         if answer is None:
             return words.ABSTAINED
         option = (self.question.choices or {}).get(answer)
@@ -107,8 +107,10 @@ class _Account:
             answer=shown, decided_by=decided_by
         )
 
-    def _said(self) -> Iterator[str]:
-        """Each agent's answers, in the order given; of one agent alone the outcome has said it."""
+    def _agent_lines(self) -> Iterator[str]:
+        """Each agent's answers in order; nothing for a single agent, whose answer is in the
+        outcome.
+        """
         agents = list(dict.fromkeys(turn["agent"] for turn in self.spoken))
         if len(agents) < 2 and len(self.spoken) < 2:
             return
@@ -121,7 +123,9 @@ class _Account:
             yield words.NOBODY
 
     def _swayed(self) -> Iterator[str]:
-        """Who turned from wrong to right or back, and whose answers it had heard by then."""
+        """The agents that turned from wrong to right or back, and whose answers they had read by
+        then.
+        """
         latest: dict[str, str | None] = {}
         for turn in self.spoken:
             agent, answer = turn["agent"], turn["answer"]
@@ -159,7 +163,7 @@ class _Account:
                 )
 
     def _decided(self) -> Iterator[str]:
-        """What judge, supervisor, evaluators or a vote made of the answers they had."""
+        """The decisions of judge, supervisor, evaluators or a vote on their answers."""
         heard: dict[str, str | None] = {}
         decider = False
         for turn in self.turns:
@@ -213,7 +217,7 @@ class _Account:
     def _examined(self, turn: Turn) -> Iterator[str]:
         examined, after = turn["examined"], turn["answer"]
         if after is None:
-            return  # said among the unreadable replies
+            return  # reported with the unreadable replies
         before = examined.get("answer")
         names = {"agent": turn["agent"], "other": examined.get("agent")}
         shown = {"before": self.shown(before), "after": self.shown(after)}
@@ -225,7 +229,7 @@ class _Account:
                 yield text.format(**names, **shown)
 
     def _own(self) -> Iterator[str]:
-        """What the seat that is to be improved said itself, last of all."""
+        """The replies of the seat that is to be improved; they come last."""
         if self.seat is None:
             return
         own = [turn for turn in self.turns if turn["agent"] == self.seat]

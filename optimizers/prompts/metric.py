@@ -15,7 +15,7 @@ from ...modules.reading.question import Question
 from .feedback import feedback
 
 DEMONSTRABLE_F1 = 0.8
-"""The least F1 at which a span answer may be shown as an example; every other kind has to be right.
+"""The least F1 of a span answer that may be a demonstration; answers of other kinds must be right.
 """
 
 Scored = Callable[[Question, Any, float], None]
@@ -32,7 +32,7 @@ def value(question: Question, answer: str | None) -> float:
 
 
 def demonstrable(question: Question, answer: str | None) -> bool:
-    """Whether what led to this answer may be shown as an example."""
+    """Whether the calls that led to this answer may be demonstrations."""
     return value(question, answer) >= (DEMONSTRABLE_F1 if question.kind == "span" else 1.0)
 
 
@@ -42,9 +42,9 @@ class OptimizerMetric:
     Called to score, it gives `value`; called with a trace to collect demonstrations, whether the
     answer is `demonstrable`; called by GEPA about one predictor, `value` and `feedback`.
 
-    Args: scored: called with every score, but not of those that come with a trace or feedback.
-        seats: the name of the seat behind each of the student's predictors. grade: another metric,
-        of which `value` and `demonstrable` then know nothing: called as a metric is.
+    Args: scored: called with every score, except those with a trace or feedback. seats: the name of
+    the seat of each of the student's predictors. grade: another metric, which replaces `value` and
+    `demonstrable`.
     """
 
     def __init__(
@@ -86,9 +86,7 @@ class OptimizerMetric:
         return scored
 
     def demonstrable(self, gold: Question, pred: Any, trace: Any = ()) -> bool:
-        """Whether what led to a prediction may be shown: it is right, or scores as a span answer
-        has to.
-        """
+        """Whether a prediction may be a demonstration: right, or a span with enough F1."""
         if self.grade is None:
             return demonstrable(gold, None if pred is None else pred.get("answer"))
         graded = self.grade(gold, pred, trace)

@@ -27,23 +27,21 @@ from .student import Student
 PRESETS = ("light", "medium", "heavy")
 
 FINALISTS = 3
-"""How many of SIMBA's programs are scored on the selection questions beside its best."""
+"""How many of SIMBA's programs are scored on the selection questions, in addition to its best."""
 
 Settings = Mapping[str, int]
 
 Work = Callable[[SimpleNamespace], tuple[int, int]]
-"""(a preset's settings, and the numbers of `learn` and `select` questions and `predictors`) → at
-most so many questions are answered, and so many proposals asked for.
+"""(a preset's settings, and the numbers of `learn` and `select` questions and `predictors`) → the
+most questions answered, and the most proposals requested.
 """
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What an optimizer works with.
-
-    `learn` are the questions that demonstrations and failures are taken from, `select` those that
-    candidates are compared on; `threads` is how many questions are in flight; `teacher` writes the
-    demonstrations, where it is not the student itself.
+    """The inputs of an optimizer. `learn` are the questions for demonstrations and failures,
+    `select` those for comparing candidates; `threads` is the number of questions in flight;
+    `teacher` writes the demonstrations, by default the student itself.
     """
 
     student: Student
@@ -57,9 +55,8 @@ class Bench:
     teacher: Student | None = None
 
     def compiled(self, optimizer: Any, *, selecting: bool = True, **more: Any) -> Any:
-        """What DSPy's optimizer makes of the student, or of another one that is given.
-
-        It learns from copies, since some shuffle them; only some take questions to select by.
+        """Run DSPy's optimizer on the student, or on another one. It gets copies of the questions,
+        since some optimizers shuffle them; only some accept questions to select by.
         """
         questions = {"valset": list(self.select)} if selecting else {}
         return optimizer.compile(
@@ -68,7 +65,7 @@ class Bench:
 
     @property
     def shown(self) -> dict[str, int]:
-        """How many demonstrations a prompt has at most, as DSPy calls the two kinds."""
+        """The most demonstrations in a prompt, as DSPy's settings of the two kinds."""
         settings = self.settings
         return {
             "max_bootstrapped_demos": settings["demos"],
@@ -81,14 +78,12 @@ Run = Callable[[Bench], list[Student]]
 
 @dataclass(frozen=True)
 class PromptOptimizer:
-    """One optimizer: what it does in a line, its presets, and `run`, which gives its best programs
-    first.
-
-    `instructs` and `demonstrates` say what it changes; `proposes` whether it asks the prompt LM;
-    `learns` whether it needs learning questions beside those it selects by; `taught` whether a
-    teacher can write its demonstrations; `decides` whether it fits thresholds of decision outputs,
-    which a program has to have. `work` bounds what a
-    plan announces; what is really paid for, a budget bounds.
+    """An optimizer: its description in one line, its presets, and `run`, which yields its best
+    programs first. `instructs` and `demonstrates` say whether it changes instructions and
+    demonstrations; `proposes` whether it asks the prompt LM; `learns` whether it needs learning
+    questions in addition to selection questions; `taught` whether a teacher can write its
+    demonstrations; `decides` whether it fits thresholds of decision outputs, which the program must
+    have. `work` gives the upper bound in a plan; only a budget limits the real cost.
     """
 
     name: str
@@ -106,13 +101,13 @@ class PromptOptimizer:
     def most_work(
         self, preset: str, *, learn: int, select: int, predictors: int
     ) -> tuple[int, int]:
-        """The most questions that are answered, and the most proposals that are asked for."""
+        """The most questions that are answered, and the most proposals that are requested."""
         sizes = {"learn": learn, "select": select, "predictors": predictors}
         return self.work(SimpleNamespace(**sizes, **self.presets[preset]))
 
 
 def _checked(name: str, thing: Any) -> PromptOptimizer:
-    """An optimizer as it was imported; a preset that it does not have is without settings."""
+    """Check an imported optimizer; presets that it lacks get empty settings."""
     if not isinstance(thing, PromptOptimizer):
         raise UserError(
             f"{name} is not an optimizer: name a PromptOptimizer of folkmoot.optimizers.prompts"
@@ -169,10 +164,10 @@ def _search_work(n: SimpleNamespace) -> tuple[int, int]:
 
 
 def _mipro_work(n: SimpleNamespace, kinds: int = 2) -> tuple[int, int]:
-    """`kinds` of things are searched a predictor: instructions, and demonstrations too or not.
-
-    As many trials as MIPROv2 recommends for its number of candidates: on 35 questions each where
-    there are many, with the best so far scored on all of them after every fifth.
+    """`kinds` is the number of things searched per predictor: instructions, and possibly
+    demonstrations. It uses as many trials as MIPROv2 recommends for its number of candidates, on 35
+    questions each if there are many; after every fifth trial, the best so far is scored on all
+    questions.
     """
     tried = (6, 12, 18)[n.auto]
     trials = int(max(2 * kinds * n.predictors * log2(tried), 1.5 * tried))
@@ -181,7 +176,7 @@ def _mipro_work(n: SimpleNamespace, kinds: int = 2) -> tuple[int, int]:
 
 
 def _copro_work(n: SimpleNamespace) -> tuple[int, int]:
-    """With several predictors every round tries the candidates of all rounds before, too."""
+    """With several predictors, every round also tries the candidates of all earlier rounds."""
     rounds = n.depth * (n.depth + 1) // 2 if n.predictors > 1 else n.depth
     return n.breadth * rounds * n.predictors * n.select, n.breadth * n.depth * n.predictors
 
@@ -233,7 +228,7 @@ def bootstrap_rs(bench: Bench) -> list[Student]:
 
 
 @_register(
-    "searches, for each agent, which of such questions to show",
+    "searches which of such questions to show to each agent",
     "demonstrates learns taught",
     lambda n: (n.learn + n.candidates * n.select, 0),
     demos=(4, 8, 12),
@@ -246,8 +241,8 @@ def bootstrap_optuna(bench: Bench) -> list[Student]:
 
 
 class _DemonstrationSearch(dspy.BootstrapFewShotWithOptuna):  # type: ignore[misc]
-    """DSPy's search, with draws by the seed, and for programs in which some agents have no
-    demonstration to choose from.
+    """DSPy's search with seeded draws; it also works if some agents have no demonstrations to
+    choose from.
     """
 
     def __init__(self, bench: Bench) -> None:
@@ -291,7 +286,7 @@ class _DemonstrationSearch(dspy.BootstrapFewShotWithOptuna):  # type: ignore[mis
     passes=(45, 45, 45),
 )
 def reanchor(bench: Bench) -> list[Student]:
-    """One pass for each candidate threshold: the calls of all are the same, and paid for once."""
+    """One pass per candidate threshold; all passes make the same calls, which are paid for once."""
     made = ReAnchor(metric=bench.metric, num_threads=bench.threads, require_cache=False)
     return [bench.compiled(made, selecting=False)]
 
@@ -303,8 +298,8 @@ def reanchor(bench: Bench) -> list[Student]:
     k=(3, 5, 8),
 )
 def knn(bench: Bench) -> list[Student]:
-    """DSPy's KNNFewShot bootstraps anew for every question that is asked; here each learning
-    question is solved once, and a question finds its neighbours among them.
+    """DSPy's KNNFewShot bootstraps again for every question; here each learning question is solved
+    once, and a question finds its neighbours among them.
     """
     student = (bench.teacher or bench.student).deepcopy()
     solved = bootstrap_trace_data(
@@ -402,7 +397,7 @@ def gepa(bench: Bench) -> list[Student]:
 )
 def infer_rules(bench: Bench) -> list[Student]:
     student = bench.student.deepcopy()
-    # DSPy writes into signature classes, which copies of a program share
+    # DSPy changes signature classes, which copies of a program share
     student.own_signatures = True
     made = InferRules(
         num_candidates=bench.settings["candidates"],
@@ -463,8 +458,8 @@ def _mipro(bench: Bench, **shown: int) -> Any:
 def _solved(
     one: Mapping[str, Any], student: Student, names: Mapping[int, str], metric: OptimizerMetric
 ) -> Shown:
-    """A learning question with what to show of it: each seat's own work if it led to the right
-    answer, else the right answer alone.
+    """A learning question and its demonstrations: each seat's own work if it led to the right
+    answer, else only the right answer.
     """
     question, prediction = one["example"], one["prediction"]
     demos: dict[str, dict[str, Any]] = {}
@@ -484,8 +479,8 @@ def _solved(
 def _reflected(
     candidate: dict[str, str], reflective_dataset: Any, components_to_update: list[str]
 ) -> dict[str, str]:
-    """GEPA's own proposer of instructions, reading every reply; without a usable one all stays as
-    it was.
+    """GEPA's own proposer of instructions, with an adapter that reads every reply; without a usable
+    reply, the instructions are unchanged.
     """
     propose = InstructionProposer(adapter=ProposalAdapter())
     try:

@@ -1,5 +1,5 @@
-"""The LM that optimizers ask for new instructions, and the adapter that reads whatever it
-replies.
+"""The LM that optimizers ask for new instructions, and an adapter that reads its replies in any
+form.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from ...modules.protocols.program import Program
 from .student import CallControl
 
 SEAT = "optimizer"
-"""The name under which proposals stand in a ledger."""
+"""The name of proposals in the ledger."""
 
 NOTHING = "[[ ## completed ## ]]"
-"""An empty reply in DSPy's form, which refuses one that is really empty."""
+"""An empty reply in DSPy's form, since DSPy refuses an empty text."""
 
 SOURCE = "program_code"
-"""Input field of DSPy's signatures that is about the whole program."""
+"""Input field of DSPy's signatures that describes the whole program."""
 
 THOUGHTS = ("reasoning", "discussion")
-"""Output fields of DSPy's signatures that lead up to a proposal."""
+"""Output fields of DSPy's signatures that precede a proposal."""
 
 
 class Kept(Protocol):
-    """Proposals by the hash of their request, which a resumed run is given again."""
+    """Proposals by the hash of their request, which a resumed run reuses."""
 
     def get(self, key: str) -> str | None: ...
 
@@ -46,12 +46,11 @@ class Kept(Protocol):
 class Proposer(dspy.BaseLM):  # type: ignore[misc]
     """A prompt LM as DSPy's optimizers call it: several samples of one request (`n`), and rollouts.
 
-    Args: lm: the LM behind it, made by `fm.lm` or not. control: what the calls are made on behalf
-        of; it ends them when the run is stopped. kept: proposals of an earlier attempt. Unlike a
-        record of calls it holds those that were cut off, too: with another text in their place the
-        run would go another way.
-
-    A call that fails for good counts as an empty proposal, several in a row end the run.
+    Args: lm: the LM behind it, made by `fm.lm` or not. control: the control of the run, which ends
+    the calls when the run is stopped. kept: proposals of an earlier attempt. Unlike a record of
+    calls, it includes replies that were cut off, since another text would make the resumed run take
+    a different course. A call that fails for good counts as an empty proposal; several in a row end
+    the run.
     """
 
     def __init__(self, lm: Any, control: CallControl, kept: Kept) -> None:
@@ -123,14 +122,11 @@ class Proposer(dspy.BaseLM):  # type: ignore[misc]
 
 
 class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
-    """DSPy's chat adapter, which also reads replies that do not keep to the form.
-
-    Fields may come as JSON; a reply without any form is read as the first field that is no
-    reasoning: what it is worth is for its score to say. Raises AdapterParseError only where a field
-    has to be more than text.
-
-    Args: program: what is to be improved. The prompt LM reads its `program_page`, where DSPy would
-        show the source code of its classes: for a deliberation, thousands of tokens a proposal.
+    """DSPy's chat adapter, which also reads replies in another form. Fields may come as JSON; a
+    reply without any form is taken as the first field that is not reasoning, and its score
+    decides its worth. Raises AdapterParseError only where a field must be more than text. Args:
+    program: the program to improve. The prompt LM reads its `program_page`, where DSPy would
+    show the source code of its classes: for a deliberation, thousands of tokens per proposal.
     """
 
     def __init__(self, program: Program | None = None) -> None:
@@ -159,7 +155,7 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
             if named := _named(completion, fields):
                 return {**empty, **named}
             meant = next((name for name in fields if name not in THOUGHTS), list(fields)[-1])
-            # Without the chat adapter's headings.
+            # without the chat adapter's headings
             lines = [
                 line for line in completion.splitlines() if not line.strip().startswith("[[ ##")
             ]
@@ -167,8 +163,8 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
 
 
 def program_page(program: Program) -> str:
-    """What a program does, its settings, and what each of its agents is given, asked and to
-    reply.
+    """A description of a program: its purpose, its settings, and each agent's inputs, instructions
+    and outputs.
     """
     if isinstance(program, Foreign):
         parts = [program.about()]
@@ -204,7 +200,7 @@ def _named(completion: str, fields: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _texts(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Role and text of each message; the texts of one in parts are joined."""
+    """Role and text of each message; the parts of a message are joined."""
     texts = []
     for message in messages:
         content = message.get("content") or ""

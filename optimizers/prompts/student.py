@@ -1,6 +1,4 @@
-"""A program as DSPy's optimizers handle it: safe in their threads, ended at once, the same in any
-order.
-"""
+"""Adapts a program for DSPy's optimizers: thread-safe, stoppable, and independent of order."""
 
 from __future__ import annotations
 
@@ -26,22 +24,17 @@ from ...modules.protocols.program import Program
 T = TypeVar("T")
 
 MOST_FAILURES = 20
-"""So many calls that fail for good one after the other end a compilation."""
+"""This many consecutive calls that fail for good end a compilation."""
 
 
 class Halted(BaseException):
-    """Ends an optimizer at once; DSPy would take an Exception for a wrong answer and go on
-    paying.
-    """
+    """Ends an optimizer at once; DSPy would count an Exception as a wrong answer and go on."""
 
 
 class CallControl:
-    """What all copies of a student share: on whose behalf they ask, and whether they are to stop.
-
-    Args:
-        within: binds records, budgets and ledgers; DSPy's threads start without them.
-
-    `problem` is why everything was ended, None as long as it was not. Thread-safe.
+    """The state that all copies of a student share: the run's books, and whether to stop. Args:
+    within: binds records, budgets and ledgers, which DSPy's threads do not inherit. `problem` is
+    the error that ended everything, or None. Thread-safe.
     """
 
     def __init__(self, within: Callable[[], AbstractContextManager[Any]]) -> None:
@@ -56,9 +49,7 @@ class CallControl:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Wrap one call: a failure that every other call would meet ends them all. Raises
-        Halted.
-        """
+        """Wrap one call: a failure that would affect all calls ends them all. Raises Halted."""
         if self.problem is not None:
             raise Halted
         try:
@@ -78,7 +69,7 @@ class CallControl:
             raise
 
     async def attended(self, function: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        """Await a call that `halt` can cancel."""
+        """Await a call, which `halt` can cancel."""
         task = asyncio.current_task()
         assert task is not None
         with self._lock:
@@ -92,7 +83,7 @@ class CallControl:
                 self._tasks.discard(task)
 
     def halt(self, problem: BaseException) -> None:
-        """Let no call begin any more, and cancel those under way."""
+        """Start no further call, and cancel the calls in flight."""
         with self._lock:
             if self.problem is None:
                 self.problem = problem
@@ -101,7 +92,7 @@ class CallControl:
             task.get_loop().call_soon_threadsafe(task.cancel)
 
     def failed(self, problem: Exception) -> None:
-        """Count a call that failed for good. Raises Halted when it is one of too many in a row."""
+        """Count a call that failed for good. Raises Halted after too many in a row."""
         with self._lock:
             self._failures += 1
             hopeless = self._failures >= MOST_FAILURES
@@ -110,8 +101,7 @@ class CallControl:
             self.halt(
                 UserError(
                     f"stopped after {MOST_FAILURES} failed calls in a row, the last because "
-                    f"{why}; fix the "
-                    "cause and run the same command again: what was answered is kept"
+                    f"{why}; fix the cause and run the same command again: answered calls are kept"
                 )
             )
             raise Halted
@@ -124,9 +114,9 @@ class Student(dspy.Module):  # type: ignore[misc]
     """A question-answering program whose prompts are to be improved. Its predictors are those of
     `program`.
 
-    A question that fails gets a prediction without an answer, which is wrong. With
-    `own_signatures`, copies have signature classes of their own, for an optimizer that changes them
-    in place.
+    A failed question gets a prediction without an answer, which counts as wrong. With
+    `own_signatures`, copies have their own signature classes, for an optimizer that changes them in
+    place.
     """
 
     def __init__(self, program: Program, control: CallControl) -> None:
@@ -166,7 +156,7 @@ class Student(dspy.Module):  # type: ignore[misc]
         return copied
 
     def reset_copy(self) -> Student:
-        """A copy without demonstrations; unlike DSPy's, each seat keeps the LM that it has."""
+        """A copy without demonstrations; unlike in DSPy's own, each seat keeps its LM."""
         copied = self.deepcopy()
         for predictor in copied.predictors():
             predictor.demos, predictor.traces, predictor.train = [], [], []
@@ -176,10 +166,8 @@ class Student(dspy.Module):  # type: ignore[misc]
         return dspy.settings.lm
 
     def set_lm(self, lm: Any) -> None:
-        """Make every seat draw samples of its own from the LM it has, as many as there are
-        rollouts.
-
-        DSPy hands over one LM for all; who sits where is not its business.
+        """Make every seat draw an independent sample from its own LM for each rollout. DSPy passes
+        one LM for all seats, which is ignored.
         """
         self.sampled = True
         for seat in self.program.seats().values():
@@ -200,9 +188,7 @@ class Student(dspy.Module):  # type: ignore[misc]
 
 
 class Sampled:
-    """An engine whose every call belongs to one rollout: other rollouts are samples of
-    their own.
-    """
+    """An engine whose calls all belong to one rollout; other rollouts are independent samples."""
 
     def __init__(self, engine: Any, rollout: int) -> None:
         self._engine, self._rollout = engine, rollout
@@ -218,11 +204,9 @@ class Sampled:
 
 
 def in_order(steps: list[Any], predictors: list[Any]) -> list[Any]:
-    """The steps of a trace in an order that does not depend on which of several calls at once came
-    first.
-
-    Whoever was given more comes later, as each turn hears those before it; then goes the
-    predictors' order, then what was said.
+    """The steps of a trace in an order that does not depend on which concurrent call ended first.
+    Calls with longer inputs come later, since each turn reads the earlier ones; ties are broken by
+    the predictors' order, then by the reply.
     """
     places = {id(predictor): place for place, predictor in enumerate(predictors)}
 

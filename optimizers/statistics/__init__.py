@@ -1,1 +1,1 @@
-"""The statistics that judge every difference. All pure."""
+"""The statistics behind every verdict. All functions are pure."""

@@ -1,9 +1,10 @@
-"""Tests and intervals that stay valid while somebody watches the answers come in. All pure.
+"""Sequential tests and intervals, valid at every look while answers come in. All functions are
+pure.
 
 Differences are scores of a minus scores of b on the same question, in [-1, 1]. The evidence against
-"the mean difference is m" is an e-value: the wealth of somebody who bets against m, question by
-question, and starts with 1. If m is true, that wealth exceeds 1/alpha at any time with probability
-alpha at most (Ville's inequality), so that looking after every question costs nothing.
+"the mean difference is m" is an e-value: the wealth of a gambler who bets against m, question by
+question, and starts with 1. If m is true, the wealth ever exceeds 1/alpha with probability at most
+alpha (Ville's inequality), so looking after every question does not increase the error.
 
 Source: betting e-values of Waudby-Smith and Ramdas (2024), "Estimating means of bounded random
 variables by betting"; anytime t-test after Wang and Ramdas (2024).
@@ -30,12 +31,14 @@ PREDICTIONS, STEPS = 500, 10
 FEWEST_CLUSTERS = 5
 SCALES = (1.0, 10.0, 100.0)
 SMALL_CLUSTER, MANY_CLUSTERS = 5.0, 40
-"""From that many clusters of at most that mean size on, clusters are bet on like questions."""
+"""With at least this many clusters of at most this mean size, clusters are bet on like
+questions.
+"""
 
 
 @lru_cache(maxsize=1)
 def _fractions() -> Numbers:
-    """The parts of the largest safe stake that are bet, (K,); negative ones bet on b.
+    """The bets (K,) as fractions of the largest safe stake; negative ones bet on b.
 
     They are 2B - 1 at the mid-quantiles of B ~ Beta(3, 3).
     """
@@ -52,13 +55,13 @@ def _log_factors(values: Numbers, mean: float) -> Numbers:
         up = (values - mean) / (1.0 + mean)
         down = (mean - values) / (1.0 - mean)
         relative = np.where(share > 0, up, down)
-    # At the ends -1 and 1 a value that equals the mean moves no bet.
+    # At the ends -1 and 1, a value that equals the mean does not change the wealth.
     relative = np.where(values == mean, 0.0, relative)
     return np.asarray(np.log1p(np.abs(share) * relative), dtype=np.float64)
 
 
 def _log_mean(logs: Numbers) -> Numbers:
-    """The logarithm of the mean over the first axis of numbers that are given by logarithms."""
+    """The logarithm of the mean over the first axis of numbers given as logarithms."""
     top = logs.max(axis=0)
     if np.isinf(top).any():
         return np.asarray(np.where(np.isinf(top), top, 0.0), dtype=np.float64)
@@ -81,7 +84,8 @@ def log_e_value(differences: Sequence[float], mean: float = 0.0) -> float:
 
 
 def confidence_sequence(wins: int, losses: int, ties: int, alpha: float = 0.05) -> Interval:
-    """The mean differences that are not refuted at `alpha`, however often they were tested before.
+    """The confidence sequence at `alpha`: the mean differences that are not refuted, with any
+    number of earlier tests.
 
     `wins`, `losses` and `ties` count the differences 1, -1 and 0. With none it is (-1, 1). The
     interval excludes 0 exactly when `log_e_value` at 0 reaches log(1/alpha). Raises ValueError for
@@ -124,7 +128,8 @@ def _interval(values: Numbers, counts: npt.NDArray[np.int_], alpha: float) -> In
 
 
 def sampled_interval(differences: Sequence[float], of: int, alpha: float = 0.05) -> Interval:
-    """The mean difference over a list of `of` questions, from those asked so far in random order.
+    """The interval of the mean difference over a list of `of` questions, from those asked so far in
+    random order.
 
     Questions are drawn without replacement, so the interval is a point when all are asked. Raises
     ValueError for more differences than questions.
@@ -144,7 +149,7 @@ def sampled_interval(differences: Sequence[float], of: int, alpha: float = 0.05)
     limit = -math.log(alpha)
 
     def excess(mean: float) -> float:
-        # What the questions that were left then would have to average, if `mean` is the list's.
+        # The mean that the remaining questions would need, if `mean` is the mean of the list.
         expected = np.clip((of * mean - sums) / left, -1 + 1e-12, 1 - 1e-12)
         share = _fractions()[:, None]
         gap = seen - expected
@@ -180,16 +185,15 @@ def _log_e_t(t: float, n: int) -> float:
 
 
 class _Coins:
-    """Fair coins under the sequential test: the chance that they cross its boundary, exactly.
-
-    Given how many questions tell two equal programs apart, who wins each is a fair coin.
+    """The exact probability that fair coins cross the boundary of the sequential test. Between two
+    equal programs, the winner of each discordant question is a fair coin.
     """
 
     def __init__(self, alpha: float) -> None:
         self._limit = -math.log(alpha)
         self._logs = _log_factors(np.array([1.0, -1.0]), 0.0)
         self._boundary = 1  # the smallest lead that has crossed at some earlier number of coins
-        # By number of coins: the chance of each number of wins without having crossed so far.
+        # by number of coins: the probability of each number of wins without having crossed so far
         self._open: list[Numbers] = [np.ones(1)]
 
     def crossed(self, wins: int, losses: int) -> bool:
@@ -197,7 +201,9 @@ class _Coins:
         return float(_log_mean(self._logs @ np.array([wins, losses]))) >= self._limit
 
     def critical_lead(self, coins: int, alpha: float) -> int:
-        """The smallest lead that the last look takes for a difference; the error is `alpha`."""
+        """The smallest lead that counts as a difference at the last look, for an overall error of
+        `alpha`.
+        """
         self._extend(coins)
         still_open = self._open[coins]
         left = alpha - (1.0 - float(still_open.sum()))
@@ -213,7 +219,8 @@ class _Coins:
             now[:-1] += before / 2
             now[1:] += before / 2
             n = len(before)
-            # A lead that crosses moves by one coin at most: the boundary is followed, not searched.
+            # The boundary moves by at most one coin per step, so it is followed rather than
+            # searched.
             lead = max(self._boundary - 1, 0)
             lead += (n - lead) % 2
             while lead <= n and not self.crossed((n + lead) // 2, (n - lead) // 2):
@@ -231,16 +238,16 @@ def _coins(alpha: float) -> _Coins:
 
 
 class PairWatch:
-    """Watches the differences between programs a and b until it is sure which is better.
+    """Watches the differences between programs a and b until it is decided which is better.
 
     `state` is "open", then for good "a" or "b" (that one is better), "no_worse" (with a `margin`: a
     is no worse than b by more than the margin) or "futile" (the planned questions will not decide).
     `interval` is the confidence sequence of the mean difference a - b for new questions like these.
 
     Args:
-        planned: how many questions there will be; without it there is neither futility nor a last
-            look. It may be set later, once.
-        alpha: the error that is allowed over the whole watch, last look included.
+        planned: the planned number of questions; without it there is neither futility nor a last
+            look. It may be set later, once. alpha: the allowed error over the whole watch, the last
+            look included.
         margin: the difference that does not matter, in scores, such as 0.05.
     """
 
@@ -262,13 +269,13 @@ class PairWatch:
 
     @property
     def interval(self) -> Interval:
-        """The mean differences that are not refuted, at any time."""
+        """The confidence sequence of the mean difference."""
         if self._clusters:
             return self._cluster_interval()
         return _interval(*self._counted(), self.alpha)
 
     def update(self, difference: float, cluster: str | None = None) -> State:
-        """Take the next question's difference, and its cluster where questions come in clusters.
+        """Add the next question's difference, and its cluster where questions come in clusters.
 
         Returns the state. Raises ValueError for a difference outside [-1, 1], and for questions of
         which some have a cluster and others none.
@@ -285,10 +292,9 @@ class PairWatch:
         return self.state
 
     def last_look(self) -> State:
-        """Test once more, with what is left of `alpha`, and close the pair; returns the state.
-
-        It is for the planned number of questions: with fewer or more there is none, nor after a
-        futility stop, with clusters, or for scores between right and wrong.
+        """Test once more, with the rest of `alpha`, and close the pair; returns the state. There is
+        a last look only at exactly the planned number of questions, and not after a futility stop,
+        with clusters, or for scores between right and wrong.
         """
         planned = self.planned is not None and len(self.differences) == self.planned
         coins = set(self._counts) <= {1.0, -1.0, 0.0}
@@ -318,7 +324,7 @@ class PairWatch:
             self.state = "futile"
 
     def _futile(self) -> bool:
-        """Whether it is time to ask what the rest will bring, and a verdict is unlikely."""
+        """Whether a futility check is due, and a verdict is unlikely."""
         seen = len(self.differences)
         if self.planned is None or self._clusters or not FUTILITY_FROM <= seen < self.planned:
             return False
@@ -358,9 +364,8 @@ class PairWatch:
         return Interval(max(-1.0, middle - half), min(1.0, middle + half))
 
     def _chance_of_verdict(self) -> float:
-        """How often the planned questions end in a verdict, if they go on as they began.
-
-        The rest is predicted with shares drawn from Dirichlet(counts + 1/2). Seeded by the counts,
+        """The predicted probability of a verdict at the planned number of questions. The remaining
+        answers are simulated with shares drawn from Dirichlet(counts + 1/2), seeded by the counts,
         so that the same answers give the same decision.
         """
         counts = {1.0: 0, -1.0: 0, 0.0: 0} | self._counts

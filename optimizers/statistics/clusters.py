@@ -17,7 +17,7 @@ FEW = 20
 
 
 class Clustered(NamedTuple):
-    """A mean over so many clusters, with the ends of its interval and its two-sided p against 0."""
+    """A mean over clusters, with the ends of its interval and its two-sided p against 0."""
 
     mean: float
     low: float
@@ -29,7 +29,7 @@ class Clustered(NamedTuple):
 def clustered_mean(
     values: Sequence[SupportsFloat], clusters: Sequence[Hashable], confidence: float = 0.95
 ) -> Clustered:
-    """The mean of `values` (any unit) whose errors may go together within a cluster.
+    """The mean of `values` (any unit), whose errors may be correlated within a cluster.
 
     The cluster-robust variance CR1 of a regression on a constant, with Student's t of G - 1 degrees
     of freedom (Cameron and Miller 2015, "A practitioner's guide to cluster-robust inference"):
@@ -37,7 +37,7 @@ def clustered_mean(
         se^2 = G / (G - 1) / n^2 * sum over clusters of (sum of values[i] - mean)^2
 
     as statsmodels' OLS with `cov_type="cluster"`, `use_correction` and `use_t`. Where every cluster
-    has the same mean other than 0, se is 0, and p is that of as many clusters all on one side
+    has the same non-zero mean, se is 0, and p is that of a sign test with all clusters on one side
     (`mcnemar_midp`).
 
     Raises ValueError for lengths that differ, fewer than two clusters, or a confidence outside 0 to

@@ -1,4 +1,4 @@
-"""Splits what a team gains over one of its agents into parts along one path. All pure."""
+"""Splits a team's gain over one of its agents into parts along one path. All functions are pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import NamedTuple
 from ...modules.reading.voting import Key, majority
 
 LEVELS = ("first", "vote", "isolated", "placebo", "last", "team")
-"""The path from one first answer on average to the answer of the team."""
+"""The path from the mean of the first answers to the team's answer."""
 
 PARTS = ("sampling", "re_evaluation", "presence", "content", "decider")
-"""What lies between each level and the next."""
+"""The part between each level and the next."""
 
 DISCORDANT = 0.13
-"""The share of questions on which two levels of recorded teams differ: with it, 200 questions give
-an interval of 5 points to both sides, and 1,300 one of 2.
+"""The share of questions on which two levels of recorded teams differ. With it, 200 questions give
+an interval of ±5 points, and 1,300 questions one of ±2.
 """
 
 
@@ -33,22 +33,21 @@ class GainPart(NamedTuple):
 def expected_vote(
     answers: Sequence[str | None], score: Callable[[str], float], key: Key = str
 ) -> float:
-    """The score that a vote of these answers has on average if a tie is settled by lot; 0 if nobody
-    answered.
-    """
+    """The expected score of a vote of these answers, ties broken at random; 0 without any."""
     leading = majority(answers, key=key).leading
     return fmean(map(score, leading)) if leading else 0.0
 
 
 def gain_part(before: Sequence[float], after: Sequence[float], unit: float = 1.0) -> GainPart:
-    """What the scores `after` have more than those `before`, question by question, on average.
+    """The mean paired difference of the scores `after` minus `before`.
 
     One win and one loss of weight ½ are added to the n differences d in -unit … unit, since few
-    questions differ where a part is small, and zeros alone have no variance:
+    questions differ where a part is small, and only zeros would give no variance:
 
         c = Σd / (n + 1),  s² = (Σd² + unit² - (n + 1) c²) / n,  c ± t(n - 1) s / sqrt(n + 1)
 
-    A single question tells nothing. Raises ValueError for lengths that differ and no question.
+    With a single question, the interval is as wide as possible. Raises ValueError for lengths that
+    differ and no question.
     """
     differences = [high - low for low, high in zip(before, after, strict=True)]
     n = len(differences)
@@ -62,7 +61,7 @@ def gain_part(before: Sequence[float], after: Sequence[float], unit: float = 1.0
 
 
 def half_width(n: int) -> float:
-    """How far the interval of a small part reaches to both sides with n questions."""
+    """The half-width of the interval of a small part with n questions."""
     return _half(n, n * DISCORDANT + 1) if n > 1 else 1.0
 
 
@@ -73,7 +72,7 @@ def _half(n: int, squares: float) -> float:
 
 
 def gain_parts(levels: Mapping[str, Sequence[float]], unit: float = 1.0) -> dict[str, GainPart]:
-    """The parts of PARTS, but for those of which a level is missing.
+    """The parts of PARTS, without those for which a level is missing.
 
     `levels` has the score of every question at each level, in one order.
     """

@@ -1,8 +1,8 @@
-"""Who leaves a field of several programs while their answers come in, and whom to recommend.
+"""Decides which programs leave a field while answers come in, and which to recommend.
 
 Every two programs are watched as a pair (`anytime.PairWatch`), each at alpha / (K - 1), so that all
-statements hold together, however often somebody looks. Nothing here asks an LM: the same rules run
-on recorded answers.
+statements hold jointly at any number of looks. No LM is asked here: the same rules run on recorded
+answers.
 """
 
 from __future__ import annotations
@@ -17,19 +17,18 @@ from .anytime import PairWatch, State, log_e_value
 from .statistics import Interval
 
 FEWEST = 20
-"""Nothing is decided before so many questions."""
+"""The smallest number of questions before any decision."""
 
 Pair: TypeAlias = tuple[int, int]
-"""Places of two programs, the cheaper one first; of equally cheap ones the earlier."""
+"""Indices of two programs, the cheaper one first; of equally cheap ones, the earlier."""
 Why: TypeAlias = Literal["beaten", "no_better"]
 
 
 @dataclass(frozen=True)
 class Exit:
-    """A program left after `seen` questions because of another, `by`.
-
-    `beaten`: that one is surely better. `no_better`: it is cheaper, and surely no worse by more
-    than the margin.
+    """A program that left after `seen` questions because of another one, `by`. `beaten`: the other
+    is shown to be better. `no_better`: the other is cheaper, and shown to be no worse by more than
+    the margin.
     """
 
     program: int
@@ -44,32 +43,32 @@ def leaving(
     covered: Mapping[int, frozenset[int]],
     protected: Collection[int] = (),
 ) -> list[Exit]:
-    """Say which of the racing programs leave by these states of their pairs, in order.
+    """Decide which racing programs leave by the states of their pairs, in order.
 
     Args:
         states: by pair; in a pair (a, b), a is the cheaper one, and "no_worse" says that a is no
             worse than b by more than the margin.
         racing: programs that are still in.
-        covered: by program, those that left because of it without being beaten, and whom it has
-            taken over from those that it replaced.
+        covered: by program, the programs that it replaced without beating them, including those
+            replaced by these.
         protected: programs that leave only when they are beaten.
 
-    A program that replaces another must itself be shown no worse than all that the other covered:
-    else a chain of small steps down could lose several margins. One program always stays.
+    A program that replaces another must be shown to be no worse than all programs that the other
+    covers; otherwise a chain of small losses could exceed the margin. One program always stays.
     """
     left, exits = set(racing), list[Exit]()
     covers = {program: frozenset(covered.get(program, ())) for program in racing}
     for program in sorted(racing):
         winners = [other for other in sorted(racing) if better(states, other, program)]
         if winners:
-            # Somebody whom nobody beats, if there is one, so that the reason still stands later.
+            # Prefer a program that no other beats, so that the reason remains valid later.
             unbeaten = [one for one in winners if not any(better(states, o, one) for o in racing)]
             by = (unbeaten or winners)[0]
             exits.append(Exit(program, by, "beaten"))
             left.discard(program)
             if by in covers:
                 covers[by] |= covers[program]
-    if not left:  # each beaten by another, which rounding alone could do
+    if not left:  # each is beaten by another one, which only rounding could cause
         return []
     cheapest_first = sorted(left, key=lambda one: _rank(states, one, left))
     for program in reversed(cheapest_first):
@@ -96,7 +95,7 @@ def no_worse(states: Mapping[Pair, State], one: int, other: int) -> bool:
 
 
 def shown_above(states: Mapping[Pair, State], one: int, other: int) -> bool:
-    """Whether `one` is shown better than `other`, maybe by way of programs between the two."""
+    """Whether `one` is shown better than `other`, directly or through programs in between."""
     above, new = {other}, {other}
     programs = {program for pair in states for program in pair}
     while new:
@@ -106,22 +105,21 @@ def shown_above(states: Mapping[Pair, State], one: int, other: int) -> bool:
 
 
 def _rank(states: Mapping[Pair, State], program: int, among: Iterable[int]) -> int:
-    """How many of the others are cheaper, as the order in the pairs says."""
+    """How many of the others are cheaper, by the order in the pairs."""
     return sum((other, program) in states for other in among)
 
 
 class FieldWatch:
-    """Watches a field of programs until one is left, or the rest cannot be told apart.
+    """Watches a field of programs until one is left, or no difference between the rest can be
+    shown.
 
     Args:
-        prices: what a question costs with each program, in any one unit.
-        planned: how many questions there will be; None: not known, and then there is neither a
-            last look nor futility.
+        prices: each program's price per question, in one unit. planned: the planned number of
+            questions; with None, there is neither a last look nor futility.
         margin: the difference in scores that does not matter.
-        alpha: the error that is allowed for all pairs together.
-        kept: programs that the others have to beat for a verdict (the reference, and one prompt
-            asked k times). They are out only when they are beaten, as long as any other is racing,
-            and are asked even then.
+        alpha: the allowed error for all pairs together. kept: programs that the others have to beat
+            for a verdict (the reference, and one prompt asked k times). They leave only when they
+            are beaten, and are asked even then, as long as any other is racing.
         stops: whether programs leave at all.
     """
 
@@ -147,8 +145,8 @@ class FieldWatch:
         order = sorted(self.racing, key=lambda one: (prices[one], one))
         self.pairs: dict[Pair, PairWatch] = {}
         for a, b in combinations(order, 2):
-            # A kept program is there to be beaten, so a cheaper one has to show more than "no
-            # worse" for the verdict, and its pair goes on being watched.
+            # For the verdict, a kept program has to be beaten: "no worse" is not enough for a
+            # cheaper one, so its pair is watched further.
             watched = None if b in self.kept and a not in self.kept else margin
             self.pairs[a, b] = PairWatch(planned, self.alpha, watched)
 
@@ -158,7 +156,7 @@ class FieldWatch:
         return {pair: watch.state for pair, watch in self.pairs.items()}
 
     def update(self, scores: Mapping[int, float], cluster: str | None = None) -> None:
-        """Take the scores, 0 … 1, of one more question, of all programs that it was asked of."""
+        """Add the scores, 0 … 1, of one more question, for all programs that were asked."""
         self.seen += 1
         for (a, b), watch in self.pairs.items():
             if a in scores and b in scores:
@@ -167,7 +165,7 @@ class FieldWatch:
                     watch.state = "open"
 
     def decide(self) -> list[Exit]:
-        """Let programs leave by what was seen so far; returns who left."""
+        """Let programs leave by the answers so far; returns those that left."""
         if not self.stops or self.seen < FEWEST:
             return []
         others = self.racing - self.kept
@@ -183,19 +181,21 @@ class FieldWatch:
         return exits
 
     def last_look(self) -> list[Exit]:
-        """Test all pairs once more, at the planned number of questions; returns who left."""
+        """Test all pairs once more, at the planned number of questions; returns the programs that
+        left.
+        """
         for watch in self.pairs.values():
             watch.last_look()
         return self.decide()
 
     @property
     def asked(self) -> frozenset[int]:
-        """The programs that the next question is for: those racing, and always those kept."""
+        """The programs that get the next question: the racing and the kept ones."""
         return self.kept | self.racing
 
     @property
-    def settled(self) -> bool:
-        """Whether more questions are of no use: one program is left, or no open pair is."""
+    def decided(self) -> bool:
+        """Whether more questions are useless: one program or no open pair is left."""
         pairs = combinations(self.racing, 2)
         return self.seen >= FEWEST and all(self._watch(a, b).state != "open" for a, b in pairs)
 
@@ -212,7 +212,7 @@ class FieldWatch:
         return len(self.prices)
 
     def better(self, one: int, other: int) -> bool:
-        """Whether `one` is shown better than `other`, maybe by way of programs between the two."""
+        """Whether `one` is shown better than `other`, directly or through programs in between."""
         return shown_above(self.states, one, other)
 
     def differences(self, one: int, other: int) -> list[float]:
@@ -226,19 +226,18 @@ class FieldWatch:
         return Interval(low, high) if (one, other) in self.pairs else Interval(-high, -low)
 
     def at_most(self, one: int, other: int, margin: float) -> bool:
-        """Whether `one` can be at most so much better than `other`."""
+        """The largest amount by which `one` may be better than `other`."""
         return no_worse(self.states, other, one) or self.interval(one, other).high <= margin
 
     def needed(self, one: int, other: int) -> int | None:
-        """Predict how many questions decide a pair, if answers go on as they began.
-
-        Either that one is better, or that the cheaper one is no worse. None where nothing points
-        to an end.
+        """Predict how many questions will decide a pair, if answers go on in the same way. A
+        decision is that one program is better, or that the cheaper one is no worse. None where no
+        decision is in sight.
         """
         pair = (one, other) if (one, other) in self.pairs else (other, one)
         seen = self.pairs[pair].differences
         growth = max(log_e_value(seen), log_e_value(seen, -self.margin)) if seen else 0.0
-        if growth <= 0.1:  # as good as no evidence yet
+        if growth <= 0.1:  # almost no evidence yet
             return None
         return max(len(seen) + 1, math.ceil(len(seen) * -math.log(self.alpha) / growth))
 

@@ -1,6 +1,4 @@
-"""Whether a cheaper program is as good as a team: the non-inferiority test, its limits and what it
-needs.
-"""
+"""The non-inferiority test of a cheaper program against a team, its limits, and its sample size."""
 
 from __future__ import annotations
 
@@ -25,8 +23,8 @@ class NonInferiority:
     program's accuracy minus the team's, -1 to 1. `low` and `high` are its one-sided limits, each
     with the `confidence` given (so that together they are an interval of 2 × confidence - 1).
     `verdict` is `non-inferior` when `low` lies above -margin, `inferior` when `high` lies below it,
-    else `not shown`. `needed` says how many questions would show it with a power of 80%, were the
-    two equally good and apart on as many questions as here.
+    else `not shown`. `needed` is the number of questions that would show non-inferiority with 80%
+    power, if the two were equally good with the same share of discordant questions.
     """
 
     n: int
@@ -42,7 +40,7 @@ class NonInferiority:
 
     @property
     def sentence(self) -> str:
-        """The verdict in words, no bolder than the limits allow."""
+        """The verdict in words that claim no more than the limits allow."""
         points = (
             f"{100 * self.difference:+.1f} points, one-sided {100 * self.confidence:.4g}% limits "
             f"{100 * self.low:+.1f} and {100 * self.high:+.1f}, n = {self.n:,}"
@@ -67,8 +65,8 @@ def non_inferiority(
 ) -> NonInferiority:
     """Test whether the program's accuracy is at most `margin` (0 to 1) below the team's.
 
-    `program[i]` and `team[i]` say who answered question i right. Raises ValueError for lengths that
-    differ, no question, or a margin or confidence outside 0 to 1.
+    `program[i]` and `team[i]` say whether each answered question i right. Raises ValueError for
+    lengths that differ, no question, or a margin or confidence outside 0 to 1.
     """
     if len(program) != len(team) or not len(team):
         raise ValueError(
@@ -97,8 +95,8 @@ def score_limits(gained: int, lost: int, n: int, confidence: float = CONFIDENCE)
         (gained - lost - n D) / sqrt(n (2 q(D) + D (1 - D)))  =  ± z(confidence)
 
     with q(D) the likeliest share of `lost` questions given D. Unlike a bootstrap, they have a width
-    where no question tells the two apart: with no discordant question the lower limit is -z² / (n +
-    z²). Raises ValueError for counts that do not fit into n, or a confidence outside 0.5 to 1.
+    even without discordant questions: then the lower limit is -z² / (n + z²). Raises ValueError for
+    counts that do not fit into n, or a confidence outside 0.5 to 1.
     """
     if min(gained, lost) < 0 or gained + lost > n or n < 1:
         raise ValueError(f"{gained} gained and {lost} lost do not fit into {n} questions")
@@ -111,12 +109,12 @@ def score_limits(gained: int, lost: int, n: int, confidence: float = CONFIDENCE)
 def questions_needed(
     margin: float, discordant: float, confidence: float = CONFIDENCE, power: float = POWER
 ) -> int:
-    """How many paired questions show non-inferiority with this power if both programs are equally
-    good.
+    """The number of paired questions that show non-inferiority with this power if both programs are
+    equally good.
 
-    n = (z(confidence) + z(power))² s / margin², s the share of discordant questions (Nam 1997,
-    "Establishing equivalence of two treatments and sample size requirements in matched-pairs
-    design", Biometrics 53), and never fewer than it takes when no question is discordant,
+    n = (z(confidence) + z(power))² s / margin², where s is the share of discordant questions (Nam
+    1997, "Establishing equivalence of two treatments and sample size requirements in matched-pairs
+    design", Biometrics 53), and at least the number needed without discordant questions,
     z(confidence)² (1 - margin) / margin.
     """
     z, z_power = quantile(confidence), quantile(power)
@@ -125,20 +123,22 @@ def questions_needed(
 
 
 def fewest_questions(margin: float, confidence: float = CONFIDENCE) -> int:
-    """The fewest questions that show non-inferiority of two programs that are never apart."""
+    """The fewest questions that show non-inferiority of two programs without discordant
+    questions.
+    """
     z = quantile(confidence)
     return math.floor(z * z * (1 - margin) / margin) + 1
 
 
 def _lower(gained: int, lost: int, n: int, z: float) -> float:
-    from scipy.optimize import brentq  # takes half a second to import
+    from scipy.optimize import brentq  # the import takes half a second
 
     seen = (gained - lost) / n
     if seen - _NEAR <= -1:
         return -1.0
 
     def beyond(d: float) -> float:
-        """How far the score lies beyond the limit if the true difference is d."""
+        """The distance of the score beyond the limit if the true difference is d."""
         b = (2 * n - gained + lost) * d - gained - lost
         q = (math.sqrt(max(0.0, b * b + 8 * n * lost * d * (1 - d))) - b) / (4 * n)
         return gained - lost - n * d - z * math.sqrt(max(0.0, n * (2 * q + d * (1 - d))))

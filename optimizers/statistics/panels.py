@@ -1,5 +1,5 @@
-"""Which panel of agents to take: the best few of many by a majority vote, judged where it was not
-chosen.
+"""Chooses a panel of agents for a majority vote, and judges it on questions not used for the
+choice.
 """
 
 from __future__ import annotations
@@ -15,21 +15,20 @@ from .clusters import clustered_mean
 Whole = npt.NDArray[np.int64]
 
 SPLITS = 5
-"""Ways to halve the questions. With ten folds, whose choices share most of their questions, panels
-of agents that guess were called better in 10% of trials (8 of 60, 13 of 150); with halves in 4% (5
-of 60, 3 of 150).
+"""The number of random halvings of the questions. With ten folds, whose training parts overlap,
+panels of guessing agents were called better in 10% of trials (8 of 60, 13 of 150); with halves in
+4% (5 of 60, 3 of 150).
 """
 
 _BEAM = 8
-"""So many panels of a size are made larger."""
+"""The beam width: this many panels of each size are extended."""
 
 
 class PanelEstimate(NamedTuple):
-    """A panel, and what choosing one gives on questions that had no part in the choice.
-
-    `members` and `single` (places of agents) are the best panel and the best agent of all
-    questions, and `seen` is the panel's share right there, which flatters it. `score` and
-    `single_score` are shares right on held-out questions, `difference` the one less the other with
+    """A panel, and its gain on questions that were not used to choose it. `members` and `single`
+    (indices of agents) are the best panel and the best agent on all questions, and `seen` is the
+    panel's share of right answers there, which is biased upwards. `score` and `single_score` are
+    shares of right answers on held-out questions, `difference` is `score` minus `single_score` with
     its 95% interval and two-sided p, and `chosen` the share of choices that fell on the same
     members.
     """
@@ -56,15 +55,15 @@ def best_panel(
 ) -> PanelEstimate:
     """The best panel of 2 to `most` agents by a majority vote, with nested selection.
 
-    Args: answers: an agent's answers to the questions, one list an agent; None abstains. At least
-        three agents. correct: whether each is right. Right answers to a question vote together,
-        however they are written. most: members at most, from 2 up. seed: of the halves. clusters:
+    Args: answers: one list of answers per agent; None abstains. At least three agents. correct:
+        whether each is right. Right answers to a question count as the same vote in any spelling.
+        most: the largest number of members, at least 2. seed: the seed of the halvings. clusters:
         which questions belong together; they are in one half, and count as one for the interval.
 
-    Even votes count as what a fair draw gives. The questions are halved in five ways. Panel, size
-    and best agent are chosen anew on one half, by the same search (forward from each agent, the
-    best 8 panels of a size kept), and judged on the other, each half once: what picking among many
-    gains by luck is not in `difference`.
+    Ties count as the expected score of a random choice. The questions are halved in five ways.
+    Panel, size and best agent are chosen anew on one half, by the same search (forward from each
+    agent, the best 8 panels of a size kept), and judged on the other, each half once, so
+    `difference` has no selection bias.
 
     Raises ValueError for fewer than three agents, lengths that differ, or fewer than two clusters.
     """
@@ -95,7 +94,7 @@ def best_panel(
 
 
 def _codes(answers: Sequence[Sequence[Hashable | None]], right: npt.NDArray[np.bool_]) -> Whole:
-    """Answers as numbers, a question apart: 0 is right, and -1 abstains."""
+    """Answers as numbers per question: 0 is right, and -1 abstains."""
     codes = np.full(right.shape, -1)
     for place, question in enumerate(zip(*answers, strict=True)):
         numbers: dict[Hashable, int] = {}
@@ -108,7 +107,7 @@ def _codes(answers: Sequence[Sequence[Hashable | None]], right: npt.NDArray[np.b
 
 
 def _halves(groups: Sequence[Hashable], seed: int) -> Iterator[npt.NDArray[np.bool_]]:
-    """Each half of the questions once for every split."""
+    """Yield each half of the questions once for every split."""
     places = {group: place for place, group in enumerate(dict.fromkeys(groups))}
     of = np.array([places[group] for group in groups])
     rng = np.random.default_rng(seed)
@@ -119,8 +118,8 @@ def _halves(groups: Sequence[Hashable], seed: int) -> Iterator[npt.NDArray[np.bo
 
 
 class _Ballots(NamedTuple):
-    """Of a panel and each question: votes of every answer, the most that one has, how many
-    have it.
+    """A panel's votes on each question: the votes of every answer, the largest number, and how many
+    answers have it.
     """
 
     counts: Whole
@@ -129,8 +128,8 @@ class _Ballots(NamedTuple):
 
 
 def _search(codes: Whole, seen: npt.NDArray[np.bool_], most: int) -> tuple[tuple[int, ...], float]:
-    """The panel with the highest share right of the questions seen, the smaller of equals; and that
-    share.
+    """The panel with the highest share of right answers on the seen questions (of equal ones the
+    smaller), and that share.
     """
     codes = codes[:, seen]
     agents, n = codes.shape
@@ -148,7 +147,8 @@ def _search(codes: Whole, seen: npt.NDArray[np.bool_], most: int) -> tuple[tuple
                 if agent not in members and panel not in scored:
                     scored[panel] = (float(shares[agent]), ballots, agent)
         kept = sorted(scored.items(), key=lambda one: -one[1][0])
-        # A panel of two is as right as its members on average: all agents go on to panels of three.
+        # A panel of two scores as its members do on average, so all agents are extended to panels
+        # of three.
         kept = kept[: agents if size == 1 else agents * _BEAM if size == 2 else _BEAM]
         beam = (
             [(panel, _added(ballots, codes[agent])) for panel, (_, ballots, agent) in kept]
@@ -161,9 +161,7 @@ def _search(codes: Whole, seen: npt.NDArray[np.bool_], most: int) -> tuple[tuple
 
 
 def _with_each(codes: Whole, ballots: _Ballots) -> npt.NDArray[np.float64]:
-    """How right the panel's vote is with each agent added, an agent a row; an even vote counts in
-    part.
-    """
+    """The panel vote's scores with each agent added, one row per agent; ties count in part."""
     counts, top, ties = ballots
     votes = np.where(codes >= 0, counts[np.arange(counts.shape[0]), codes] + 1, -1)
     before = np.divide(counts[:, 0] == top, ties, out=np.zeros(len(top)), where=ties > 0)
@@ -183,7 +181,7 @@ def _added(ballots: _Ballots, codes: Whole) -> _Ballots:
 
 
 def _votes(codes: Whole, members: Sequence[int]) -> npt.NDArray[np.float64]:
-    """How right the members' vote is, a question apart."""
+    """The score of the members' vote per question."""
     counts = np.zeros((codes.shape[1], max(0, int(codes.max())) + 1), dtype=np.int64)
     for agent in members:
         voted = np.flatnonzero(codes[agent] >= 0)

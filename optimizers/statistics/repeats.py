@@ -1,4 +1,4 @@
-"""Repeats of one question: how much answers to it vary, and how often it is worth asking again."""
+"""Repeats of a question: the variance of its answers, and the best number of repeats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Spread(NamedTuple):
-    """Variances of scores: `within` a question, between its repeats, and `between` questions."""
+    """Variances of scores: `within` a question (between its repeats) and `between` questions."""
 
     within: float
     between: float
@@ -33,16 +33,15 @@ def spread_of(scores: Sequence[Sequence[float]]) -> Spread:
 
 
 def best_repeats(spread: Spread, question: float = 0.0, repeat: float = 1.0) -> float:
-    """How often to ask each question for the least standard error at a given bill:
+    """The number of repeats with the least standard error at a given cost:
 
         K* = sqrt(within / between * question / repeat)
 
-    Args: question: what one more question costs beside its answers, such as its label.
-        repeat: what one answer costs, in the same unit.
-
-    0 where a question costs only its calls: then new questions come first, and repeats pay when
-    the list is used up. Infinite where questions do not differ. Raises ValueError for a negative
-    price, or a repeat that costs nothing.
+    Args: question: the cost of one more question without its answers, such as its label. repeat:
+    the cost of one answer, in the same unit. The result is 0 where a question costs only its calls:
+    then new questions come first, and repeats are useful only when no questions are left. It is
+    infinite where questions do not differ. Raises ValueError for a negative price, or a repeat that
+    costs nothing.
     """
     if question < 0 or repeat <= 0:
         raise ValueError("a question must not cost less than 0, and a repeat more than 0")

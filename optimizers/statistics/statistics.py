@@ -1,5 +1,5 @@
-"""The statistics behind every comparison: intervals, paired tests, and what a sample can detect.
-All pure.
+"""The statistics behind every comparison: intervals, paired tests, and detectable differences. All
+functions are pure.
 """
 
 import math
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, SupportsFloat
 import numpy as np
 import numpy.typing as npt
 
-_CELLS = 4_000_000  # numbers held at once while resampling: 32 MB
+_CELLS = 4_000_000  # numbers in memory while resampling: 32 MB
 
 
 class Interval(NamedTuple):
@@ -58,8 +58,8 @@ def wilson(successes: int, n: int, confidence: float = 0.95) -> Interval:
 
 
 def mcnemar_exact(only_a: int, only_b: int) -> float:
-    """Two-sided exact p that two programs are equally often right, from the questions only one of
-    them got right.
+    """The two-sided exact p of equal accuracy of two programs, from the numbers of questions that
+    only one got right.
 
     McNemar's test by the binomial distribution with probability one half; 1.0 when no question
     tells the two apart. Raises ValueError for a negative count.
@@ -79,12 +79,11 @@ def mcnemar_exact(only_a: int, only_b: int) -> float:
 
 
 def mcnemar_midp(only_a: int, only_b: int) -> float:
-    """Two-sided mid-p that two programs are equally often right, as `mcnemar_exact`.
-
-    Half of the chance of the counts that were seen counts as more extreme than they: the exact test
-    is stricter than it says, since its p takes few values (Fagerland, Lydersen and Laake 2013, "The
-    McNemar test for binary matched-pairs data: mid-p and asymptotic are better than exact
-    conditional"). Raises ValueError for a negative count.
+    """The two-sided mid-p of equal accuracy of two programs, from the counts of `mcnemar_exact`.
+    Half of the probability of the observed counts is included: the exact test is conservative,
+    since its p takes few values (Fagerland, Lydersen and Laake 2013, "The McNemar test for binary
+    matched-pairs data: mid-p and asymptotic are better than exact conditional"). Raises ValueError
+    for a negative count.
     """
     if only_a == only_b:
         return mcnemar_exact(only_a, only_b)
@@ -101,7 +100,7 @@ def paired_bootstrap(
     interval.
 
     `a[i]` and `b[i]` are the two scores of question i (any unit; right or wrong as True or False):
-    questions are resampled, with both their scores. The order of the questions does not matter.
+    questions are resampled together with both scores. The order of the questions does not matter.
     Raises ValueError for lengths that differ, no question, a score that is not finite, or fewer
     than one resample.
     """
@@ -131,9 +130,9 @@ def cohens_kappa(
 
         kappa = (agreement - chance) / (1 - chance)
 
-    where chance is the agreement of raters who say yes as often as these, independently. 1 is full
-    agreement, 0 as much as by chance; 0 where both always say the same one thing, which tells
-    nothing. Raises ValueError for lengths that differ and no thing.
+    where chance is the agreement of independent raters with the same rates of yes. 1 is full
+    agreement, 0 is agreement by chance; the result is 0, too, where both always give the same
+    rating. Raises ValueError for lengths that differ and no thing.
     """
     if len(one) != len(other) or not len(one):
         raise ValueError(f"ratings must be of the same things: {len(one)} and {len(other)}")
@@ -149,10 +148,10 @@ def _kappa(counts: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     first, second = shares[:, 2] + shares[:, 3], shares[:, 1] + shares[:, 3]
     chance = first * second + (1 - first) * (1 - second)
     agreed = shares[:, 0] + shares[:, 3]
-    found: npt.NDArray[np.float64] = np.where(
+    kappa: npt.NDArray[np.float64] = np.where(
         chance < 1, (agreed - chance) / np.where(chance < 1, 1 - chance, 1), 0.0
     )
-    return found
+    return kappa
 
 
 def minimum_detectable_difference(
@@ -190,8 +189,7 @@ def minimum_detectable_difference(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p values adjusted for their number by Holm's step-down method (1979), in the order given,
-    each at most 1.
+    """The p values adjusted by Holm's step-down method (1979), in the same order, each at most 1.
 
     Raises ValueError for a value outside 0 to 1.
     """
@@ -208,8 +206,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def _bootstrap(
     values: npt.NDArray[np.float64], seed: int, resamples: int, confidence: float
 ) -> tuple[float, float, float]:
-    """Mean and percentile interval in pieces of bounded memory; values are sorted, so order cannot
-    matter.
+    """Mean and percentile interval, computed in chunks of bounded memory; values are sorted, so
+    their order does not matter.
     """
     if resamples < 1:
         raise ValueError(f"resamples must be at least 1, not {resamples}")
@@ -221,7 +219,7 @@ def _bootstrap(
     step = max(1, _CELLS // (len(distinct) if few else n))
     for start in range(0, resamples, step):
         size = min(step, resamples - start)
-        # drawing how often each distinct value occurs is the same resample for far less work
+        # drawing the count of each distinct value gives the same distribution with far less work
         if few:
             drawn = rng.multinomial(n, counts / n, size=size) @ distinct / n
         else:
@@ -247,5 +245,5 @@ def _check_share(name: str, value: float) -> None:
 
 
 def quantile(probability: float) -> float:
-    """That of the standard normal distribution."""
+    """The quantile of the standard normal distribution."""
     return NormalDist().inv_cdf(probability)

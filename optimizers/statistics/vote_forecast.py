@@ -1,9 +1,9 @@
-"""Forecasts what a vote of n agents gains over one of them, from a few agents on a few questions.
+"""Forecasts the gain of a vote of n agents over one of them, from a few agents on a few questions.
 
 The model: the share of agents that are right on a question follows a beta distribution, and wrong
 agents spread over the wrong answers as in a Dirichlet-multinomial distribution. Both are fitted by
 maximum likelihood; the plurality of n agents is then simulated, with the same random numbers for
-every fit, so that fits differ only by what was fitted.
+every fit, so that results differ only by the fitted parameters.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ Codes = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.float64]
 
 ABSTAINED, RIGHT = -1, 0
-"""The codes of no answer and of the right one; wrong answers of a question are 1, 2, …"""
+"""The codes of a missing and of the right answer; wrong answers of a question are 1, 2, …"""
 
 OPEN = 12
-"""How many wrong answers are kept apart where a question has no options."""
+"""The number of distinct wrong answers in the simulation where a question has no options."""
 
 SIMULATED, RESAMPLES = 4_000, 30
 MODEL_ERROR = 0.005
-"""What the model itself is wrong by, one standard deviation, in shares right."""
+"""The model error: one standard deviation, as a share of right answers."""
 
 
 class VoteModel(NamedTuple):
     """A fit: Beta(`right`, `wrong`) over questions, the `spread` of wrong answers, and abstentions.
 
-    `spread` is the Dirichlet's concentration: near 0 wrong agents all say the same. `options` is
-    how many wrong answers a question has, and `abstaining` the share of wrong agents without one.
+    `spread` is the Dirichlet's concentration: near 0, all wrong agents give the same answer.
+    `options` is how many wrong answers a question has, and `abstaining` the share of wrong agents
+    without one.
     """
 
     right: float
@@ -45,15 +46,14 @@ class VoteModel(NamedTuple):
 
     @property
     def correlation(self) -> float:
-        """How alike two agents' right and wrong answers are, 0 to 1."""
+        """The correlation of two agents' being right, 0 to 1."""
         return 1.0 / (self.right + self.wrong + 1.0)
 
 
 @dataclass(frozen=True)
 class VoteForecast:
-    """The vote of n agents less their mean accuracy, for each of `sizes`, in -1 to 1.
-
-    `effective` is how many independent agents the given ones are worth, `ceiling` the share of
+    """The vote's accuracy minus the agents' mean accuracy, for each of `sizes`, in -1 to 1.
+    `effective` is the number of independent agents that these are worth, `ceiling` the share of
     questions on which any of them is right, `accuracy` their mean.
     """
 
@@ -81,9 +81,8 @@ def forecast_vote(
         answers: 0 is right, 1, 2, … are the wrong answers of a question, -1 is none.
         options: how many wrong answers a question has; None where answers are free.
         sizes: the numbers of agents to forecast.
-        one_lm: whether the agents are samples of one LM, of which a few say less about the next.
-        confidence: of the interval, 0 to 1.
-        seed: of the bootstrap over questions.
+        one_lm: whether the agents are samples of one LM. confidence: the level of the interval, 0
+            to 1. seed: the seed of the bootstrap over questions.
 
     The interval adds the variances of a bootstrap over questions, of leaving out one agent at a
     time, and of the model. Raises ValueError below 2 agents or 10 questions.
@@ -146,8 +145,8 @@ def fit_vote_model(answers: Codes, options: int | None) -> VoteModel:
 
     share = (hits.sum() + 0.5) / (hits.size * agents + 1)
     start = np.log([max(share, 0.02), max(1 - share, 0.02)])
-    found = minimize(unlikely, start, method="L-BFGS-B", bounds=[(-5, 5), (-5, 5)])
-    right, wrong = np.exp(found.x)
+    optimum = minimize(unlikely, start, method="L-BFGS-B", bounds=[(-5, 5), (-5, 5)])
+    right, wrong = np.exp(optimum.x)
 
     # How often each wrong answer was given, by question: (questions, wrong answers).
     top = max(int(answers.max()), 1)
@@ -158,7 +157,7 @@ def fit_vote_model(answers: Codes, options: int | None) -> VoteModel:
     def scattered(log: float) -> float:
         spread = float(np.exp(log))
         if options is None:
-            # Ewens' formula, for a number of wrong answers that has no end.
+            # Ewens' formula, for an unlimited number of wrong answers.
             each = gammaln(np.maximum(counts, 1)) * (counts > 0)
             kinds = (counts > 0).sum(axis=1)
             fit = kinds * log + each.sum(axis=1)
@@ -189,11 +188,12 @@ def _randoms(most: int, options: int) -> tuple[Numbers, Numbers, Numbers, Number
 
 
 def simulated_gain(model: VoteModel, sizes: Sequence[int]) -> Numbers:
-    """The share that the plurality of n agents has right, ties split, less that of one agent."""
+    """The accuracy of the plurality of n agents, with ties split, minus that of one agent."""
     from scipy.special import betaincinv
 
     most, options = max(sizes), model.options
-    # Of one shape for all usual sizes, so that a size's figure does not depend on the others.
+    # The same shape for all usual sizes, so that the result for a size does not depend on the
+    # others.
     quantiles, hit, which, sticks = _randoms(max(most, 30), options)
     chance = betaincinv(model.right, model.wrong, quantiles)
     weights = _wrong_shares(model, sticks)
@@ -203,7 +203,7 @@ def simulated_gain(model: VoteModel, sizes: Sequence[int]) -> Numbers:
     shares = {}
     for n in range(1, most + 1):
         miss = hit[:, n - 1] >= chance
-        # The part of the number that is left over says who abstains.
+        # The rest of the random number decides which agents abstain.
         silent = miss & ((hit[:, n - 1] - chance) / (1 - chance + 1e-12) < model.abstaining)
         kind = (which[:, n - 1, None] > edges).sum(axis=1).clip(max=options - 1) + 1
         code = np.where(miss, kind, 0)
@@ -215,12 +215,12 @@ def simulated_gain(model: VoteModel, sizes: Sequence[int]) -> Numbers:
 
 
 def _wrong_shares(model: VoteModel, uniforms: Numbers) -> Numbers:
-    """How wrong agents spread over the wrong answers of each question, (questions, options)."""
+    """The shares of wrong agents by wrong answer of each question, (questions, options)."""
     from scipy.special import betaincinv
 
     options = model.options
     left = np.arange(options - 1, 0, -1)
-    # Stick breaking: each answer takes a beta-distributed part of what the ones before left.
+    # Stick breaking: each answer takes a beta-distributed part of the rest.
     part = model.spread / options
     breaks = np.ones_like(uniforms)
     breaks[:, :-1] = betaincinv(part, part * left, uniforms[:, :-1])

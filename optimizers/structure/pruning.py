@@ -1,4 +1,4 @@
-"""Growing subsets: after how many questions a trial is compared, and when it is behind for good."""
+"""Growing subsets of questions: when a trial is compared, and when it is stopped."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ..statistics.statistics import bootstrap_mean, mcnemar_exact
 
-FIRST_RUNG = 10  # questions before which no comparison means anything
-SHARE = 8  # the first rung is one eighth of the questions, each next twice as many
+FIRST_RUNG = 10  # the fewest questions for a comparison
+SHARE = 8  # the first rung has one eighth of the questions, each next one twice as many
 ALPHA = 0.05
 
 Scores = Sequence[float | None]
@@ -19,20 +19,18 @@ def rungs(questions: int) -> list[int]:
 
     Examples: 200 gives 25, 50, 100, 200; 15 gives 10, 15; 8 gives 8.
     """
-    found = []
+    sizes = []
     size = max(FIRST_RUNG, -(-questions // SHARE))
     while size < questions:
-        found.append(size)
+        sizes.append(size)
         size *= 2
-    return [*found, questions]
+    return [*sizes, questions]
 
 
 def worth_going_on(trial: Scores, best: Scores, questions: int) -> bool:
-    """Whether a setting that differs from a finished one in nothing but rounds or votes is asked
-    further.
-
-    From a quarter of all `questions` on it has to be ahead of the best so far: the finished one has
-    shown most of what there is to learn, and a study must not pay for each of them in full.
+    """Whether to continue a trial that differs from a finished one only in rounds or votes. From a
+    quarter of all `questions` on, it has to be ahead of the best so far, since the finished trial
+    has shown most of its result, and a study should not pay for each such trial in full.
     """
     if len(trial) < FIRST_RUNG or 4 * len(trial) < questions:
         return True
@@ -42,13 +40,13 @@ def worth_going_on(trial: Scores, best: Scores, questions: int) -> bool:
 
 
 def behind(trial: Scores, best: Scores, rungs_planned: int, *, alpha: float = ALPHA) -> bool:
-    """Whether a trial is behind the best so far by a paired test on the questions that both have
-    answered.
+    """Whether a trial is worse than the best so far, by a paired test on the questions that both
+    have answered.
 
     Right-or-wrong scores take McNemar's exact test, other scores the bootstrap of the mean
     difference. Both are one-sided at `alpha / rungs_planned` (Bonferroni over the comparisons of
     one trial), so a trial that is as good as the best is stopped early with a probability of at
-    most `alpha`. Questions that failed in either say nothing.
+    most `alpha`. Questions that failed in either are left out.
     """
     pairs = [(a, b) for a, b in zip(trial, best, strict=False) if a is not None and b is not None]
     level = alpha / max(1, rungs_planned)

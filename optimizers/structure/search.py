@@ -1,5 +1,5 @@
-"""Structure search with Optuna: points of a space become trials, drawn alike however often a study
-stops.
+"""Structure search with Optuna: points of a space become trials; a resumed study draws the same
+ones.
 """
 
 from __future__ import annotations
@@ -36,26 +36,22 @@ maximized.
 """
 
 SAMPLERS = ("tpe", "nsga2", "gp", "random", "grid")
-STARTUP = 10  # trials drawn at random before a model of the space is worth anything
+STARTUP = 10  # trials drawn at random before the sampler's model is used
 GRID_LIMIT = 100_000
 
 PLACE = "place"
-"""The attribute of a trial that holds its number in the study, which a retry keeps."""
+"""The attribute with a trial's place in the study, which a retry keeps."""
 
 Point = Callable[[Draw], Setting]
-"""Draws a point of a space with the function that it is given."""
+"""A function that draws a point of a space with the given suggest function."""
 
 
 class SeededSampler(BaseSampler):
-    """A sampler whose draws depend on the seed, the trial's place and the finished trials alone.
-
-    A study that was killed goes on as if it had not been: each trial has a sampler of its own,
-    seeded by its place, and a trial that is tried again keeps its place.
-
-    Args:
-        sampler: one of SAMPLERS, where `grid` draws nothing, since its trials are all queued with
-            their parameters; or one of Optuna's, which draws with a seed and state of its own.
-        seed: of the study.
+    """A sampler whose draws depend only on the seed, the trial's place and the finished trials. So
+    a killed study resumes with the same draws: each trial has its own sampler, seeded by its place,
+    and a retried trial keeps its place. Args: sampler: one of SAMPLERS, where `grid` draws nothing,
+    since all its trials are queued with their parameters; or one of Optuna's, which uses its own
+    seed and state. seed: the seed of the study.
     """
 
     def __init__(self, sampler: str | BaseSampler, seed: int) -> None:
@@ -107,7 +103,7 @@ def _sampler(name: str, seed: int) -> BaseSampler:
 
 
 def suggested(trial: Trial, point: Point) -> Setting:
-    """The point of the space that a trial is to try."""
+    """The point of the space for a trial."""
 
     def suggest(name: str, values: Distribution) -> Any:
         if isinstance(values, CategoricalDistribution):
@@ -122,9 +118,8 @@ def suggested(trial: Trial, point: Point) -> Setting:
 def parameters_of(
     point: Point, setting: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, BaseDistribution]]:
-    """What Optuna keeps of a point of the space: its parameters, and what each was drawn from.
-
-    Raises ValueError for a point that is not in the space.
+    """A point of the space as Optuna stores it: its parameters and their distributions. Raises
+    ValueError for a point that is not in the space.
     """
     parameters: dict[str, Any] = {}
     distributions: dict[str, BaseDistribution] = {}
@@ -155,7 +150,6 @@ def grid(point: Point) -> list[Setting]:
                 )
     except ValueError as problem:
         raise UserError(
-            f"a grid cannot go through all values of {problem}: give it a step, or choose "
-            f"another sampler"
+            f"a grid cannot try all values of {problem}: give it a step, or choose another sampler"
         ) from None
     return cells

@@ -1,1 +1,1 @@
-"""What every pipeline stands on: settings, budgets, JSON lines and shared wording."""
+"""The base of all pipelines: settings, budgets, JSON lines and shared wording."""

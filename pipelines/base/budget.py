@@ -17,9 +17,9 @@ from ...modules.base.errors import UserError
 
 EXAMPLE = '"2 USD", "500 calls", "1M tokens" or "20 min", several joined by commas'
 POLL_SECONDS = 0.02
-TURN_SECONDS = 2.0  # that a call lets earlier questions go first at most
+TURN_SECONDS = 2.0  # the longest time that a call waits for earlier questions
 LIKELY = Usage(8, 8000, 2000)
-"""What a question is taken to need as long as none has finished."""
+"""The assumed need of a question until one has finished."""
 _PART = re.compile(r"(?P<dollar>\$?)\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[^\d\s.].*)?")
 _SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
 _UNITS = {
@@ -41,9 +41,7 @@ _UNITS = {
 
 
 class BudgetSpent(FatalCallError):  # noqa: N818
-    """No further call may be made: a budget is spent. The question it was for is unfinished, not
-    failed.
-    """
+    """A budget is spent, so no further call may be made. The question is unfinished, not failed."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +57,8 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str) -> Budget:
-        """`2 USD, 500 calls, 1M tokens, 20 min`: one or several, each with its unit. Raises
-        UserError.
+        """Read a budget such as `2 USD, 500 calls, 1M tokens, 20 min`. Raises UserError for a part
+        without a known unit.
         """
         if not isinstance(text, str):
             amount = f"{text} calls" if isinstance(text, int) and text > 1 else "100 calls"
@@ -104,40 +102,37 @@ class Budget:
 
 
 _QUESTION: ContextVar[object] = ContextVar("folkmoot_question_under_way", default=None)
-"""What accounts know the question by for which a call is made."""
+"""The key by which accounts know the question that a call is made for."""
 
 
 @dataclass
 class Account:
-    """What has been spent of a budget, and how many calls are under way that will add to it.
+    """The spending from a budget, and the number of calls in flight that will add to it.
 
     Time counts from the account's opening; calls, tokens and money start with `spent`. A `strict`
-    account also keeps what the calls under way may take, each as much as the dearest so far, so
-    that their ends do not overrun the budget. Thread-safe.
+    account also reserves the price of the dearest call so far for each call in flight, so that
+    these calls do not exceed the budget. Thread-safe.
     """
 
     budget: Budget
     spent: Usage = field(default_factory=Usage)
     likely: Usage = field(default_factory=lambda: LIKELY)
     in_flight: int = 0
-    uncounted: str | None = None  # the LM of a call whose tokens or price nobody knows
+    uncounted: str | None = None  # the LM of a call with unknown tokens or price
     strict: bool = False
     _dearest: Usage | None = None  # the most tokens and dollars of a call so far
     _answered: int = 0
     _took: Usage = field(default_factory=Usage)  # the answered questions
-    _open: dict[object, Usage] = field(default_factory=dict)  # what each under way has been charged
+    # what each question in flight has been charged
+    _open: dict[object, Usage] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     async def admit(self) -> None:
-        """Take a place for one paid call, to be given back by `leave`.
-
-        Where little is left, the calls of questions that began earlier go first, but for a few
-        seconds only: a call that waits may hold a place at the endpoint that an earlier question
-        waits for.
-
-        Raises BudgetSpent, but not before the calls in flight have ended: whoever gets it may stop
-        others.
+        """Reserve one paid call; `leave` releases it. Where little is left, calls of questions that
+        began earlier go first, but only for a few seconds: a waiting call may hold a place at the
+        endpoint that an earlier question needs. Raises BudgetSpent only after the calls in flight
+        have ended, since the caller may then stop other work.
         """
         patient = time.monotonic() + TURN_SECONDS
         while True:
@@ -149,18 +144,18 @@ class Account:
                     self.in_flight += 1
                     return
                 if over is None and promised and not self.in_flight:
-                    over = self._spent_on("what is left does not do for another call")
+                    over = self._spent_on("what is left does not cover another call")
                 if over is not None and not self.in_flight:
                     raise refused(BudgetSpent(over))
             await asyncio.sleep(POLL_SECONDS)  # polled, since calls may end on other event loops
 
     def admit_now(self) -> None:
-        """As `admit`, for a call that cannot wait: calls in flight count as spent."""
+        """Do what `admit` does for a call that cannot wait: calls in flight count as spent."""
         with self._lock:
             over = self._over()
             if over is None and (self._fully_promised() or not self._fits_one_more()):
                 over = self._spent_on(
-                    f"{self.spent.calls:,} calls and {self.in_flight:,} under way"
+                    f"{self.spent.calls:,} calls and {self.in_flight:,} in flight"
                 )
             if over is not None:
                 raise refused(BudgetSpent(over))
@@ -168,10 +163,9 @@ class Account:
 
     @asynccontextmanager
     async def question(self, key: object) -> AsyncIterator[None]:
-        """Answer a question inside the block, once what is left is likely to do for it and those
-        under way.
-
-        Every question begins when nothing is left: it may need no call.
+        """Answer a question inside the block, once the rest of the budget is likely to cover it and
+        the questions in flight. If nothing is left, every question begins, since it may need no
+        call.
         """
         while not self._begins(key):
             await asyncio.sleep(POLL_SECONDS)
@@ -193,14 +187,12 @@ class Account:
             return True
 
     def _turn(self) -> int:
-        """The place of the question that asks among those under way, from 1 for the one that began
-        first.
-        """
+        """The rank of the current question among those in flight; 1 began first."""
         key = _QUESTION.get()
         return list(self._open).index(key) + 1 if key in self._open else 1
 
     def _suffices_for(self, questions: int) -> bool:
-        """Whether what is left is likely to do for so many questions; for one it is always
+        """Whether the rest is likely to cover this many questions; a single question is always
         tried.
         """
         if questions == 1:
@@ -215,8 +207,8 @@ class Account:
             spent = getattr(self.spent, name)
             if limit is None or spent is None or None in taken:
                 continue
-            # Quick questions finish first: what those under way have taken keeps them from standing
-            # for all.
+            # Quick questions finish first and would bias the mean, so the charges of questions in
+            # flight count, too.
             each = sum(taken) / self._answered if self._answered else getattr(self.likely, name)
             if questions * each > limit - spent:
                 return False
@@ -233,7 +225,9 @@ class Account:
             self.in_flight -= 1
 
     def charge(self, usage: Usage, model: str) -> None:
-        """Add a paid call. One whose tokens or price are not known ends what they were to limit."""
+        """Add a paid call. A call with unknown tokens or price makes a budget that limits these
+        unusable.
+        """
         with self._lock:
             self._spend(usage)
             if (question := self._open.get(_QUESTION.get())) is not None:
@@ -253,13 +247,14 @@ class Account:
             )
 
     def _fits_one_more(self) -> bool:
-        """Whether a strict budget holds if another call and those under way are as dear as
-        any.
+        """Whether a strict budget holds if another call and those in flight cost as much as the
+        dearest call.
         """
         if not self.strict:
             return True
         each = self._dearest
-        if each is None:  # so far a question is as good as known, and takes several calls
+        # No call is measured yet: take the assumed need of a question, spread over its calls.
+        if each is None:
             likely, calls = self.likely, self.likely.calls
             each = Usage(
                 prompt_tokens=(likely.tokens or 0) // calls,
@@ -286,9 +281,9 @@ class Account:
         budget, spent = self.budget, self.spent
         if self.uncounted is not None:
             return (
-                f"budget {budget} cannot be held: {self.uncounted} did not say how many tokens a "
-                f"call took, "
-                "or contradicted itself; what is finished is kept: limit calls or time instead"
+                f"budget {budget} cannot be enforced: {self.uncounted} did not report the tokens "
+                "of a call, or contradicted itself; finished work is kept: limit calls or time "
+                "instead"
             )
         used = None
         if budget.calls is not None and spent.calls >= budget.calls:
@@ -304,7 +299,7 @@ class Account:
         return None if used is None else self._spent_on(used)
 
     def _spent_on(self, used: str) -> str:
-        kept = "what is finished is kept; a larger budget goes on from there"
+        kept = "finished work is kept; a larger budget goes on from there"
         return f"budget {self.budget} spent ({used}): {kept}"
 
     def _fully_promised(self) -> bool:
@@ -314,11 +309,9 @@ class Account:
 
 
 def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Account:
-    """The account of a budget of which `spent` is gone already.
-
-    `engines` are what the LMs that will be asked are billed as (`lms.foreign.billed_as`). Raises
-    UserError when the ceilings could not be held: money and an unknown price, or unknown spending
-    so far.
+    """The account of a budget of which `spent` is already used. `engines` are the engines of the
+    LMs that will be asked (`lms.foreign.billed_as`). Raises UserError when the ceilings cannot be
+    enforced: money with an unknown price, or unknown spending so far.
     """
     budget = text if isinstance(text, Budget) else Budget.parse(text)
     dearest = 0.0
@@ -327,7 +320,7 @@ def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Ac
         if budget.usd is not None and engine.endpoint is not None and engine.prices is None:
             to_price = f'give --price "{engine.model}=IN,OUT" (USD per million tokens)'
             raise UserError(
-                f"the price of {engine.model} is unknown, so {budget} cannot be held: "
+                f"the price of {engine.model} is unknown, so {budget} cannot be enforced: "
                 f"{getattr(engine, 'to_price', to_price)}, or limit calls or tokens instead"
             )
     for limit, used, what, instead in (
@@ -336,7 +329,7 @@ def open_account(text: str | Budget, engines: Iterable[Any], spent: Usage) -> Ac
     ):
         if limit is not None and used is None:
             raise UserError(
-                f"what this run {what} so far is unknown, so {budget} cannot be held: limit "
+                f"what this run {what} so far is unknown, so {budget} cannot be enforced: limit "
                 f"{instead} "
                 "instead, or choose another --out"
             )
@@ -349,12 +342,13 @@ ACCOUNTS: ContextVar[tuple[Account, ...]] = ContextVar("folkmoot_accounts", defa
 
 @asynccontextmanager
 async def room_for_question() -> AsyncIterator[None]:
-    """Answer a question inside the block; where a budget is short, those under way are finished
+    """Answer a question inside the block; where a budget is short, questions in flight are finished
     first.
     """
     key = object()
     async with AsyncExitStack() as held:
-        if _QUESTION.get() is None:  # a question asked within another one would wait for that
+        # a question asked within another one would wait for that one forever one forever
+        if _QUESTION.get() is None:
             for account in ACCOUNTS.get():
                 await held.enter_async_context(account.question(key))
             held.enter_context(bound(_QUESTION, key))

@@ -1,4 +1,4 @@
-"""Python processes that are started here: they import nothing from the working folder."""
+"""Starts Python processes that import nothing from the working folder."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 SAFE_PATH = {"PYTHONSAFEPATH": "1"}
-"""The environment of such a process: `python -m` and `-c` would else look for modules where it
-starts.
+"""The environment of such a process; without it, `python -m` and `-c` look for modules in the
+working folder.
 """
 
 
 @contextmanager
 def safe_path() -> Iterator[None]:
-    """Every process that is started in the block, by whatever library, has that environment."""
+    """Give this environment to every process that is started in the block, by any library."""
     (name,) = SAFE_PATH
     before = os.environ.get(name)
     os.environ |= SAFE_PATH

@@ -1,6 +1,4 @@
-"""How far a run has come: one line, live on a terminal or in a notebook, whoever started
-the run.
-"""
+"""Progress of a run: one live line on a terminal or in a notebook."""
 
 from __future__ import annotations
 
@@ -36,15 +34,14 @@ LINE_EVERY, LINE_SECONDS = 25, 30.0
 NOTEBOOK_WIDTH = 120  # columns
 NOTEBOOK_FORMAT = '<pre style="white-space:pre-wrap;line-height:normal">{code}</pre>'
 
-_DRAWING = threading.Lock()  # of two lines at a time, one would overwrite the other
+# only one display at a time, since two lines would overwrite each other
+_DRAWING = threading.Lock()
 
 
 @dataclass(frozen=True)
 class ProgressLine:
-    """A line of live progress: what is under way, figures of it, and how much of it is done, if
-    known.
-
-    A `picture` takes the line's place where it can be drawn anew; it has to be clean text.
+    """A line of live progress: the work, its figures, and the share that is done, if known. A
+    `picture` replaces the line where it can be redrawn; it must be clean text.
     """
 
     label: str
@@ -60,13 +57,13 @@ def displayed(
     label: str,
     draw: Callable[[State], ProgressLine],
 ) -> Iterator[Callable[[State], None]]:
-    """A callback whose latest state is drawn on standard error, or in the notebook, while the block
+    """A callback; its latest state is drawn on standard error, or in the notebook, while the block
     runs.
 
     `show` may be a function that takes the states instead. None draws on a terminal and in a
     notebook; True also writes lines into a pipe or a file: one every LINE_EVERY things done, or
-    LINE_SECONDS; False draws nothing. Of displays inside one another the outermost is shown. One
-    that fails stays as it is, and the block goes on.
+    LINE_SECONDS; False draws nothing. Of nested displays only the outermost is shown. A display
+    that fails is no longer updated, and the block goes on.
     """
     if callable(show):
         yield show
@@ -91,7 +88,7 @@ def _row(line: ProgressLine) -> RenderableType:
         return line.picture
     row = Table.grid(padding=(0, 1))
     bar = [ProgressBar(total=line.total, completed=line.done, width=10)] if line.total else []
-    # A live display does not pass through the screen's own cleaning.
+    # A live display bypasses the console's own cleaning of text.
     texts = (Text(clean(one), no_wrap=True) for one in (line.label, "  ".join(line.parts)))
     row.add_row(next(texts), *bar, next(texts))
     return row
@@ -99,7 +96,7 @@ def _row(line: ProgressLine) -> RenderableType:
 
 @contextmanager
 def _sink(show: bool | None, line: Callable[[], ProgressLine]) -> Iterator[Callable[[], None]]:
-    """Give what to call for every state; draws where somebody looks."""
+    """The callback for every state, which draws on a terminal or in a notebook."""
     if show is False or not _DRAWING.acquire(blocking=False):
         yield lambda: None
         return
@@ -115,7 +112,7 @@ def _sink(show: bool | None, line: Callable[[], ProgressLine]) -> Iterator[Calla
             with _Line(out, lambda: _row(line())) as drawn:
                 _DRAWN.append(drawn)
                 try:
-                    yield lambda: None  # the line draws itself
+                    yield lambda: None  # the line redraws itself
                 finally:
                     _DRAWN.remove(drawn)
         elif show:
@@ -150,10 +147,10 @@ class _Lines:
 
 
 class _Line(Live):
-    """The line on a terminal, drawn anew by a thread of its own."""
+    """The line on a terminal, redrawn by its own thread."""
 
     def __init__(self, out: Console, render: Callable[[], RenderableType]) -> None:
-        # What goes into a file or a pipe is left alone.
+        # Output into a file or a pipe is not redirected.
         shared = bool(sys.stdout) and sys.stdout.isatty()
         super().__init__(
             get_renderable=render, console=out, refresh_per_second=A_SECOND, redirect_stdout=shared
@@ -206,9 +203,7 @@ class _Notebook:
 
 
 class Screen(Console, RenderHook):
-    """A console that no text, wherever it is from, sends a control, invisible or direction
-    character to.
-    """
+    """A console that removes control, invisible and direction characters from all text."""
 
     def __init__(self, file: IO[str], **settings: Any) -> None:
         super().__init__(file=file, highlight=False, markup=False, emoji=False, **settings)

@@ -1,6 +1,4 @@
-"""Results as notebooks show them: tables of escaped text, without scripts and colours of
-their own.
-"""
+"""HTML of results for notebooks: tables of escaped text, without scripts and colours."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ _CELL = "text-align:left;vertical-align:top;white-space:pre-wrap"
 
 
 def html_text(value: Any) -> str:
-    """A value as text that stands in HTML as it is: no mark-up, no invisible characters; None is a
-    dash.
-    """
+    """A value as text that is safe in HTML: no mark-up, no invisible characters; None is a dash."""
     if value is None:
         return "–"
     text = f"{value:.4g}" if isinstance(value, float) else str(value)
@@ -27,7 +23,7 @@ def html_text(value: Any) -> str:
 
 
 def html_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """A table, a row a line."""
+    """A table with a line per row."""
     head = "".join(f'<th style="{_CELL}">{html_text(name)}</th>' for name in columns)
     lines = (
         "".join(f'<td style="{_CELL}">{html_text(value)}</td>' for value in row) for row in rows
@@ -37,7 +33,7 @@ def html_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def html_result(title: str, lines: Mapping[str, str], *more: str) -> str:
-    """A result: its title, what there is to say by name, and tables."""
+    """A result: its title, named facts, and tables."""
     body = "".join(
         f'<tr><th style="{_CELL}">{html_text(name)}</th><td '
         f'style="{_CELL}">{html_text(value)}</td></tr>'

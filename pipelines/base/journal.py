@@ -1,5 +1,5 @@
-"""JSON on disk: a file written at once, and a journal of one object a line that survives being
-killed.
+"""JSON on disk: files that are written atomically, and a journal with one object per line that
+survives a kill.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def as_json(value: Any) -> Any:
-    """The value as it comes back from a JSON file."""
+    """The value after a round trip through JSON."""
     return json.loads(json.dumps(value, default=str))
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
-    """The object in a JSON file; None when the file is missing, unreadable, or holds something
+    """Read the object in a JSON file; None when the file is missing, unreadable, or holds something
     else.
     """
     try:
@@ -56,7 +56,7 @@ def read_object(path: Path) -> dict[str, Any] | None:
 
 
 def parsed(text: bytes, fields: Collection[str] = ()) -> dict[str, Any] | None:
-    """The object that a file or a line holds; None for a damaged one and one that lacks a field."""
+    """The object in the text of a file or a line; None if it is damaged or lacks a field."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -67,21 +67,20 @@ def parsed(text: bytes, fields: Collection[str] = ()) -> dict[str, Any] | None:
 def records(
     file: Path | int, fields: Collection[str] = (), start: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """The objects of a journal from a place on; lines that are torn, damaged or lack a field are
-    left out.
+    """Read the objects of a journal from an offset on; lines that are torn, damaged or lack a field
+    are skipped.
     """
     for _, line in whole_lines(file, start):
-        if (found := parsed(line, fields)) is not None:
-            yield found
+        if (record := parsed(line, fields)) is not None:
+            yield record
 
 
 class Journal:
-    """A file of JSON objects, one per line, that is only added to, each line in one write.
-    Thread-safe.
+    """An append-only file of JSON objects, one per line, each line in one write. Thread-safe.
 
-    Several processes may add to one journal. Of a process killed while writing at most one line is
-    torn: it is ended before the next one, and readers pass it over. A journal that is written
-    `alone` loses it.
+    Several processes may append to one journal. A process that is killed while writing leaves at
+    most one torn line, which is terminated before the next one and skipped by readers. A journal
+    that is written `alone` drops it.
 
     Raises OSError when the file cannot be opened.
     """
@@ -97,14 +96,14 @@ class Journal:
         self._torn = bool(size) and os.pread(self.file, 1, size - 1) != b"\n"
 
     def append(self, record: Any) -> tuple[int, int]:
-        """Add a line; its place and length. Raises UserError when the disk takes no more."""
+        """Append a line; returns its offset and length. Raises UserError when the disk is full."""
         try:
             return self.write(record)
         except OSError as problem:
             raise unwritten(self.path, problem) from None
 
     def write(self, record: Any) -> tuple[int, int]:
-        """As `append`, but raises OSError."""
+        """Do what `append` does, but raise OSError."""
         line = to_json(record) + b"\n"
         with self._lock:
             whole = b"\n" + line if self._torn else line

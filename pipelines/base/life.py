@@ -1,9 +1,9 @@
 """The life of a command: Request → Plan → Run → Outcome.
 
-A request (`request.py`) is what a user asks. A function of it makes a plan: all input is read and
-checked, and no LM is called. Another function carries the plan out, inside `tracking.run.running`,
-and returns an outcome. The Python function does both; the command line shows the plan before and
-the outcome after (`cli/life.py`).
+A request (`request.py`) holds the user's arguments. One function makes a plan of it: all input is
+read and checked, and no LM is called. Another function carries out the plan, inside
+`tracking.run.running`, and returns an outcome. The Python function does both; the command line
+shows the plan before and the outcome after (`cli/life.py`).
 """
 
 from __future__ import annotations
@@ -14,25 +14,23 @@ from typing import Any, Protocol
 
 
 class Plan(Protocol):
-    """What a command is going to ask, what that may cost, and what it can show; checked, and not
-    begun.
-    """
+    """The checked plan of a command: what it will ask, what that may cost, and what it can show."""
 
     @property
     def title(self) -> str:
-        """What is run, in a word or two."""
+        """The work in a word or two."""
 
     @property
     def out(self) -> Path | None:
-        """The folder that the result is kept in; None for a temporary one."""
+        """The folder of the result; None for a temporary one."""
 
     @property
     def warnings(self) -> Sequence[str]:
-        """What to warn of before anything is spent."""
+        """Warnings to show before anything is spent."""
 
     @property
     def cost(self) -> tuple[float, float] | None:
-        """USD, from and to; None where a price is not known."""
+        """Lowest and highest cost in USD; None where a price is not known."""
 
     def lines(self) -> Sequence[Any]:
         """The plan in words, or in tables of rich, one element per line."""
@@ -42,18 +40,18 @@ class Plan(Protocol):
 
 
 class Outcome(Protocol):
-    """What came out of a command."""
+    """The outcome of a command."""
 
     @property
     def stopped(self) -> str | None:
-        """Why it ended early, in a sentence; None if it did not."""
+        """A sentence that says why it ended early; None if it did not."""
 
     @property
     def empty(self) -> bool:
-        """Whether nothing usable came out."""
+        """Whether there is no usable result."""
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        """The figures that are worth a line each."""
+        """The remaining figures, one line each."""
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON."""

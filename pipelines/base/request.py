@@ -1,4 +1,4 @@
-"""Requests: what a user asks of a command, one dataclass for the command line and for Python."""
+"""Requests: the arguments of a command, in one dataclass for the command line and for Python."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     AnyLM: TypeAlias = dspy.BaseLM | str | Sequence[str] | Mapping[str, Any]
     AnyMetric: TypeAlias = Metric | Callable[..., Any] | str
     AnyBudget: TypeAlias = Budget | str
-else:  # importing these takes seconds, which --help does without
+else:  # slow imports that --help does not need
     AnyProgram = AnyQuestions = AnyLM = AnyMetric = AnyBudget = Any
 
 P = ParamSpec("P")
@@ -57,8 +57,8 @@ Pairs = Mapping[str, Any] | Sequence[str] | None
 def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]:
     """Turn a function of a request into one that takes the request's fields as its arguments.
 
-    The dataclass is where arguments are written: type checkers read the keywords of the function
-    from it, and `help` lists them with the words that the command line shows.
+    The arguments are declared only in the dataclass: type checkers read the keywords of the
+    function from it, and `help` lists them with the command line's help texts.
     """
 
     def decorate(work: Callable[[R], T]) -> Callable[P, T]:
@@ -91,8 +91,8 @@ def entry(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T
 
 
 class CommandOption(NamedTuple):
-    """A field of a request as the command line has it: the type that it is read as, and typer's
-    words.
+    """A field of a request on the command line: the type that it is parsed as, and typer's
+    description.
     """
 
     field: Field[Any]
@@ -101,19 +101,17 @@ class CommandOption(NamedTuple):
 
     @property
     def long_name(self) -> str:
-        """Such as `--api-base`; of an argument, the name of its field."""
-        # In `Annotated`, typer keeps the first of an option's names where a default would be.
+        """The name, such as `--api-base`; for an argument, the name of its field."""
+        # In `Annotated`, typer stores the first of an option's names as its default.
         names = (self.info.default, *(self.info.param_decls or ()))
         own = (name for name in names if isinstance(name, str) and name.startswith("--"))
         return next(own, "--" + self.field.name.replace("_", "-"))
 
 
 def command_options(request: type[Any]) -> dict[str, CommandOption]:
-    """The fields that the command line has, by name: a request's own first, then those of its
-    groups.
-
-    A field is on the command line if it is `Annotated` with one of typer's options or arguments;
-    where the command line reads another type than Python takes, that type stands before it.
+    """The command-line fields by name: a request's own first, then those of its groups. A field is
+    on the command line if it is `Annotated` with one of typer's options or arguments; if the
+    command line parses another type than Python takes, that type comes before it.
     """
     hints = get_type_hints(request, include_extras=True)
     declared = {one.name: one for one in fields(request)}
@@ -132,7 +130,7 @@ def command_options(request: type[Any]) -> dict[str, CommandOption]:
 
 
 def _arguments(request: Any) -> str:
-    """A paragraph for each argument, in the words of its option, or of its `Doc`."""
+    """A paragraph for each argument, from the help of its option or from its `Doc`."""
     words = {name: one.info.help for name, one in command_options(request).items()}
     for name, hint in get_type_hints(request, include_extras=True).items():
         words |= {name: one.documentation for one in get_args(hint) if isinstance(one, Doc)}  # noqa: B035
@@ -146,7 +144,7 @@ def _arguments(request: Any) -> str:
 
 
 class Default(NamedTuple):
-    """A value that a user set elsewhere than on the command line, and the place where."""
+    """A value that was not set on the command line, and where it was set."""
 
     value: Any
     place: str
@@ -167,8 +165,8 @@ def folder(of: str, *names: str) -> Any:
 
 
 def sampled(what: str) -> Any:
-    """Describe the option that limits the questions of a part of the data."""
-    return Option(min=1, help=f"Only so many {what} questions, drawn by the seed.")
+    """An option that limits the questions of a part of the data."""
+    return Option(min=1, help=f"Use at most this many {what} questions, drawn by the seed.")
 
 
 def tracked(what: str = "the run", does: str = "Log {} to MLflow.") -> Any:
@@ -199,12 +197,16 @@ Scored = Annotated[
     ),
 ]
 JudgeLM = Annotated[
-    AnyLM | None, str | None, Option(metavar="NAME", help="LM that grades, for the metric judge.")
+    AnyLM | None,
+    str | None,
+    Option(metavar="NAME", help="LM that grades answers, for the metric judge."),
 ]
 RetryErrors = Annotated[bool, Option("--retry-errors", help="Ask failed questions again.")]
 TrainSplit = Annotated[str | None, Option(help="Split of the training questions. Default: train.")]
 Record = Annotated[
-    str | Path | None, Path | None, folder("Keep every LM call there, for the LM replay/DIR.")
+    str | Path | None,
+    Path | None,
+    folder("Record every LM call in this folder, for the LM replay/DIR."),
 ]
 Workers = Annotated[int | None, Option(min=1, help="Ray's worker processes. Default: one per CPU.")]
 Concurrency = Annotated[int, Option(min=1, help="Most questions and LM calls in flight.")]
@@ -235,7 +237,7 @@ ProgressOption = Annotated[
 
 
 def share_of_points(margin: str | float) -> float:
-    """Read what the command line gives in points, such as `2`, as a share, 0.02."""
+    """Read a number of points from the command line, such as `2`, as a share, 0.02."""
     return float(margin) / 100 if isinstance(margin, str) else margin
 
 
@@ -245,15 +247,14 @@ def share_of_points(margin: str | float) -> float:
 
 @dataclass(kw_only=True)
 class Request:
-    """What a user asks of a command; its docstring is the command's help.
-
-    `defaults` holds the options that a configuration file or the environment gave, by field: where
-    they have no use, they are passed over, since nobody asked for them in this run.
+    """The arguments of a command; the docstring is the command's help. `defaults` holds the options
+    from a configuration file or the environment, by field. They are ignored where they do not
+    apply, since the user did not give them for this run.
     """
 
     example: ClassVar[str]
     own_defaults: ClassVar[tuple[str, ...]] = ()
-    """Options that a configuration file sets for this command alone, not for all."""
+    """Options that a configuration file sets only for this command."""
 
     defaults: dict[str, Default] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -328,7 +329,7 @@ class SharedByLMs(Request):
 
 @dataclass(kw_only=True)
 class Commands(Request):
-    """What commands that are programs (`cmd:…`) may have."""
+    """The environment of programs that are commands (`cmd:…`)."""
 
     pass_env: Annotated[
         Sequence[str],
@@ -336,7 +337,7 @@ class Commands(Request):
         Option(
             "--pass-env",
             metavar="NAME",
-            help="Of a command (cmd:…): an environment variable with a key that it may have.",
+            help="For a program cmd:…: an environment variable with a key that it may read.",
         ),
     ] = ()
 
@@ -365,7 +366,7 @@ class LMs(SharedByLMs, Seats, Commands):
         Option(
             "--inputs",
             metavar="FIELD=QUESTION_FIELD",
-            help="Of a program of your own: its field, and the question's that it takes.",
+            help="For your own program: its field, and the question's field that it gets.",
         ),
     ] = None
     temperature: Temperature = None
@@ -381,12 +382,12 @@ class LMs(SharedByLMs, Seats, Commands):
             self.demonstration = None
 
     def parameters(self) -> list[str]:
-        """`sets` as `KEY=VALUE`, with what a command may have of the environment."""
+        """`sets` as `KEY=VALUE`, with the environment variables that a command may read."""
         passed = f"pass_env=[{', '.join(self.pass_env)}]"
         return [*pairs_text(self.sets), *([passed] if self.pass_env else [])]
 
     def input_fields(self) -> dict[str, str]:
-        """`inputs` by the program's field. Raises UserError."""
+        """`inputs` by the program's field. Raises UserError for what is not a pair."""
         return pairs_of(self.inputs, "--inputs", "FIELD=QUESTION_FIELD", "query=question")
 
 
@@ -400,15 +401,14 @@ class Columned(Request):
         Option(
             "--columns",
             metavar="FIELD=COLUMN",
-            help="Column that holds a field, such as question=text, choices=first,second,third "
-            "for options "
-            "in columns of their own, or answer=gold:from0 for places of options counted from 0.",
+            help="Column that holds a field, such as question=text; choices=first,second,third "
+            "for one column per option; answer=gold:from0 for positions of options counted from 0.",
         ),
     ] = None
     kind: Kind = None
 
     def column_names(self) -> dict[str, str] | None:
-        """`columns` by field. Raises UserError."""
+        """`columns` by field. Raises UserError for what is not a pair."""
         columns = self.columns
         if isinstance(columns, Sequence):
             columns = [pair for one in columns for pair in re.split(r",(?=\s*\w+=)", one)]
@@ -420,7 +420,7 @@ class Repeated(Request):
     """How often every question is asked."""
 
     repeats: Annotated[
-        int, Option(min=1, help="Ask every question so many times, past the call cache.")
+        int, Option(min=1, help="Ask every question this many times, without the call cache.")
     ] = 1
     permute: Annotated[
         bool,
@@ -429,7 +429,7 @@ class Repeated(Request):
 
     @property
     def times(self) -> int:
-        """How often every question is asked, at least twice where options change places."""
+        """How often every question is asked; at least twice where options are permuted."""
         return max(self.repeats, 2 if self.permute else 1)
 
 
@@ -443,8 +443,7 @@ class Spending(Request):
         Option(
             metavar="LIMITS",
             help='Hard ceilings, such as "2 USD, 500 calls, 1M tokens, 20 min", over all '
-            "attempts at a "
-            "folder (time: of this one). What is finished when one is reached is kept.",
+            "attempts at a folder (time: this attempt only). Finished work is kept.",
         ),
     ] = None
 
@@ -476,7 +475,9 @@ def pairs_text(pairs: Pairs) -> list[str]:
 
 
 def split_items(values: str | Iterable[Any] | None) -> list[Any]:
-    """The items of an option that may repeat, and each time hold several with commas between."""
+    """The items of an option that may be repeated, and may hold several items separated by
+    commas.
+    """
     values = [values] if isinstance(values, str) else values or ()
     return [
         item

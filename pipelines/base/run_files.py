@@ -1,6 +1,4 @@
-"""The shapes of what a run keeps as JSON: `run.json` (its manifest) and parts of
-`summary.json`.
-"""
+"""The types of a run's JSON files: `run.json` (its manifest) and parts of `summary.json`."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ class Counts(TypedDict):
 
 class Flaky(TypedDict):
     """A question that is right in some of its repeats and wrong in others; `flips` is the share of
-    the repeats that are not like most.
+    repeats that differ from the majority.
     """
 
     id: str
@@ -47,7 +45,7 @@ class Flaky(TypedDict):
 
 
 class FittedWeights(TypedDict):
-    """The weights that an ensemble learned, on how many questions, and what that took."""
+    """The weights that an ensemble learned, the number of training questions, and the cost."""
 
     weights: dict[str, float]
     questions: int
@@ -64,7 +62,7 @@ class Latency(TypedDict, total=False):
 
 
 class LMFields(TypedDict):
-    """An LM as a run notes it: enough to ask it again, but for its key."""
+    """An LM in a run's manifest: all that is needed to ask it again, except its key."""
 
     name: str
     endpoint: str
@@ -73,7 +71,7 @@ class LMFields(TypedDict):
 
 
 class JudgeFields(TypedDict):
-    """The LM that graded answers and, if `checked`, how far it agrees with people."""
+    """The LM that graded answers and, if `checked`, its agreement with people."""
 
     lm: str
     checked: bool
@@ -96,7 +94,7 @@ class DataSettings(TypedDict, total=False):
 
 
 class RunSettings(DataSettings, total=False):
-    """How a run was asked for: fields of its request, and what its command notes beside them."""
+    """The settings of a run: fields of its request, and additions of its command."""
 
     command: str
     program_spec: str
@@ -123,11 +121,11 @@ class RunSettings(DataSettings, total=False):
 
 
 class Manifest(TypedDict):
-    """`run.json`: what a run is of, and where it is tracked.
+    """`run.json`: the description of a run, and where it is tracked.
 
-    `program` is what the program's `describe()` says; `lms` has the LM of each seat, `*` that of
-    all others; `metric` is None for accuracy. `imported` describes the log that a run was read
-    from. The last fields are those of the tracking store.
+    `program` is the program's `describe()`; `lms` has the LM of each seat, with `*` for all others;
+    `metric` is None for accuracy. `imported` describes the log that a run was read from. The last
+    fields are those of the tracking store.
     """
 
     program: dict[str, Any]

@@ -12,7 +12,7 @@ from .wording import counted, percent
 
 
 def sentence(package: str, template: str, name: str, *values: Any) -> str:
-    """Write the macro of that name of a room's template about these values, on one line."""
+    """Render the macro of this name in a room's template with these values, on one line."""
     return " ".join(str(getattr(_macros(package, template), name)(*values)).split())
 
 

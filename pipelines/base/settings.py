@@ -30,8 +30,8 @@ Folder = Annotated[Path, AfterValidator(Path.expanduser)]
 
 
 class Settings(BaseSettings):
-    """What a user sets once for a machine rather than for a run; each field is `FOLKMOOT_` plus its
-    name.
+    """Settings of a machine rather than of a run; the variable of each field is `FOLKMOOT_` plus
+    its name.
     """
 
     model_config = SettingsConfigDict(
@@ -41,14 +41,12 @@ class Settings(BaseSettings):
     data: Folder | None = Field(
         default=None, description="folder with data sets as NAME-SPLIT.jsonl files"
     )
-    lm: str | None = Field(
-        default=None, description="LM where none is named; None: the embedded one"
-    )
+    lm: str | None = Field(default=None, description="the default LM; None: the embedded one")
     cache: Folder = Field(
         default_factory=_default_cache, description="folder of the call and vector caches"
     )
     calls_mb: int = Field(
-        default=2000, ge=0, description="largest size of the call cache in MB; 0 keeps none"
+        default=2000, ge=0, description="largest size of the call cache in MB; 0 turns it off"
     )
     reply_mb: int = Field(
         default=8, ge=1, description="largest reply of an LM in MB, once it is unpacked"
@@ -61,9 +59,7 @@ class Settings(BaseSettings):
 
     @property
     def openai_base_url(self) -> str:
-        """Where `openai/…` names go when no address is given: OPENAI_BASE_URL, else OpenAI
-        itself.
-        """
+        """The address of `openai/…` LMs when none is given: OPENAI_BASE_URL, else OpenAI itself."""
         return os.environ.get("OPENAI_BASE_URL") or self.default_openai_base_url
 
     @property
@@ -76,11 +72,11 @@ class Settings(BaseSettings):
         return os.environ.get("OPENAI_API_KEY") or None
 
     def key_names(self) -> set[str]:
-        """The environment variables whose names are like those of keys."""
+        """The environment variables whose names look like those of keys."""
         return {name for name in os.environ if name.upper().endswith(_KEYS)}
 
     def provider_keys(self) -> list[str]:
-        """What these variables hold, to be hidden in what servers say."""
+        """The values of these variables, which are hidden in messages from servers."""
         return [os.environ[name] for name in self.key_names()]
 
     def environment_without(self, names: Container[str]) -> dict[str, str]:
@@ -89,9 +85,7 @@ class Settings(BaseSettings):
 
 
 def settings() -> Settings:
-    """The settings as the environment stands now. Raises UserError for a value that cannot
-    be used.
-    """
+    """Read the settings from the environment. Raises UserError for an invalid value."""
     try:
         return Settings()
     except ValidationError as error:

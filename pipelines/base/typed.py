@@ -1,6 +1,4 @@
-"""Objects from files that others may have written, checked against the types that the code
-goes by.
-"""
+"""Checks objects from files that others may have written against the types that the code uses."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from typing import (
 from pydantic import ConfigDict, Field, InstanceOf, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-Text = InstanceOf[str]  # pydantic's own text refuses halves of surrogate pairs, which LMs do write
+Text = InstanceOf[str]  # pydantic's str refuses lone surrogates, which LMs do write
 Number = Annotated[int, Field(ge=0, lt=2**63)]
 Amount = Annotated[float, Field(ge=0, le=1e18)]
 Signed = Annotated[float, Field(ge=-1e18, le=1e18)]
@@ -29,19 +27,18 @@ _PLAIN: dict[Any, Any] = {str: Text, int: Number, float: Amount}
 
 
 def as_read(kind: Any, needed: Collection[str] = (), *, more: bool = True, **others: Any) -> Any:
-    """The TypedDict as an object from a file has to be: only the `needed` fields must be there.
-
-    Numbers are from 0 up, and not absurd. Fields that are not declared may be there if `more` may;
-    `others` are types of fields that take other ones than declared.
+    """A variant of a TypedDict for objects from files, in which only the `needed` fields are
+    required. Numbers must be at least 0 and not absurdly large. Undeclared fields are allowed with
+    `more`; `others` replaces the types of fields.
     """
     hints = {**get_type_hints(kind), **others}
     fields = {
         name: Required[_checked(hint)] if name in needed else NotRequired[_checked(hint)]
         for name, hint in hints.items()
     }
-    found = TypedDict(kind.__name__, fields)  # type: ignore[misc]
+    declared = TypedDict(kind.__name__, fields)  # type: ignore[misc]
     how = ConfigDict(strict=True, allow_inf_nan=False, extra="ignore" if more else "forbid")
-    return with_config(how)(found)
+    return with_config(how)(declared)
 
 
 def _checked(hint: Any) -> Any:
@@ -61,8 +58,8 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def misfit(value: Any, kind: Any) -> str | None:
-    """What of a value does not fit a type of `as_read`, such as `usage.calls`; None where
-    all fits.
+    """The first part of a value that does not fit a type of `as_read`, such as `usage.calls`; None
+    if all fits.
     """
     try:
         _adapter(kind).validate_python(value)

@@ -1,6 +1,4 @@
-"""Sentences that several commands share: numbers of things, failed questions, and what a sample can
-show.
-"""
+"""Wording that several commands share: counts, failed questions, and what a sample can show."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from .run_files import Counts, ScoreFields
 POWER = 0.8
 
 DISCORDANT = (0.1, 0.35)
-"""Shares of questions on which only one of two programs is right, where no run has shown it."""
+"""Assumed shares of questions on which only one of two programs is right, where no run shows it."""
 
 FEWEST, FEWEST_EXACT = 5, 6
 """With fewer questions McNemar's mid-p, or exact, test cannot reach p < 0.05, even if all go one
@@ -31,9 +29,7 @@ def counted(number: int, thing: str) -> str:
 
 
 def percent(score: ScoreFields | Mapping[str, float]) -> str:
-    """A share in percent with its interval; a score that is none (`rate` is False) in its
-    own unit.
-    """
+    """A share in percent with its interval; other scores (`rate` is False) in their own unit."""
     form = "{:.1%} [{:.1%}, {:.1%}]" if score.get("rate", True) else "{:.3g} [{:.3g}, {:.3g}]"
     return form.format(score["value"], score["low"], score["high"])
 
@@ -94,7 +90,7 @@ def tokens_used(usage: UsageFields) -> str:
 
 
 def _parts(total: int, parts: Mapping[str, int | None]) -> str:
-    """A number of tokens with those of its parts that are known and not 0."""
+    """A number of tokens with its known, non-zero parts."""
     named = [f"{tokens:,} {name}" for name, tokens in parts.items() if tokens]
     return f"{total:,}" + (f" ({', '.join(named)})" if named else "")
 
@@ -110,10 +106,8 @@ def difference_unit(is_rate: bool, metric: str) -> str:
 
 
 def smallest_difference(n: int, discordant: float, fewest: int = FEWEST) -> float:
-    """The smallest true difference (0 to 1) that n paired questions show with a power of 80%; 1 for
-    none.
-
-    `discordant` is the share of them that only one of two programs gets right.
+    """The smallest true difference (0 to 1) that n paired questions show with 80% power; 1 if there
+    is none. `discordant` is the share of questions that only one of two programs gets right.
     """
     return minimum_detectable_difference(n, discordant, POWER) if n >= fewest else 1.0
 
@@ -125,9 +119,8 @@ def smallest_differences(n: int) -> tuple[float, float]:
 
 
 def shows(n: int, *, is_rate: bool = True) -> str:
-    """Say what so many questions can show, before anybody has answered them.
-
-    Two programs are taken to differ on the middle of DISCORDANT.
+    """Describe what this many questions can show, before they are answered. It assumes the middle
+    of DISCORDANT as the share on which two programs differ.
     """
     if not is_rate:
         return f"what {counted(n, 'question')} can show depends on how far scores spread"
@@ -138,15 +131,13 @@ def shows(n: int, *, is_rate: bool = True) -> str:
 
 
 def asked(rows: int, questions: int) -> str:
-    """`100 questions`, and of several rows each, one for each repeat, `500 answers to 100
-    questions`.
-    """
+    """`100 questions`; with several rows per question, `500 answers to 100 questions`."""
     named = counted(questions, "question")
     return f"{rows:,} answers to {named}" if rows > questions else named
 
 
 def answers_text(answers: Sequence[str | None]) -> str | None:
-    """The answer to a question, and of several, one for each repeat, `B (3 times), C (2 times)`."""
+    """The answer to a question; with several repeats, such as `B (3 times), C (2 times)`."""
     if len(answers) == 1:
         return answers[0]
     counts = Counter("no answer" if answer is None else answer for answer in answers).most_common()
@@ -154,9 +145,8 @@ def answers_text(answers: Sequence[str | None]) -> str | None:
 
 
 def run_notes(name: str, counts: Counts, finished: int) -> list[str]:
-    """What to keep in mind of a run: failed questions, those without a row, and repeats.
-
-    `counts` are those of its summary, and `finished` questions have a row.
+    """Caveats of a run: failed questions, questions without a row, and repeats. `counts` come from
+    its summary, and `finished` is the number of questions with a row.
     """
     errors, rows, questions = counts["errors"], counts["rows"], counts["questions"]
     notes = []
@@ -180,16 +170,12 @@ def run_notes(name: str, counts: Counts, finished: int) -> list[str]:
 
 
 def mostly_failed(errors: int, rows: int) -> bool:
-    """Whether so many rows are errors that the scores are about the failure and not about the
-    program.
-    """
+    """Whether at least half of the rows are errors, so that the scores describe the failure."""
     return rows > 0 and 2 * errors >= rows
 
 
 def run_failed(name: str, errors: int, rows: int, questions: int) -> str:
-    """What to do about a run whose rows are mostly errors, without a full stop; empty for another
-    run.
-    """
+    """Advice for a run whose rows are mostly errors, without a full stop; empty for other runs."""
     if not mostly_failed(errors, rows):
         return ""
     return (
@@ -200,7 +186,7 @@ def run_failed(name: str, errors: int, rows: int, questions: int) -> str:
 
 
 def common_error(rows: Iterable[ResultRow]) -> tuple[str, int] | None:
-    """The most frequent reason for which rows failed, and how many gave it; of equals the first."""
+    """The most frequent error of rows, and its count; the first of equally frequent ones."""
     reasons = Counter(
         " ".join(str(row["error"]).split()) for row in rows if row["error"] is not None
     )
@@ -211,6 +197,6 @@ def common_error(rows: Iterable[ResultRow]) -> tuple[str, int] | None:
 
 
 def shortened(text: str, longest: int = LONGEST_REASON) -> str:
-    """A text as one line of so many characters at most."""
+    """A text as one line of at most this many characters."""
     flat = " ".join(text.split())
     return flat if len(flat) <= longest else f"{flat[: longest - 1]}…"

@@ -33,7 +33,7 @@ from .stdin import take_piped
 
 
 class Command(NamedTuple):
-    """What a command asks for, how it shows what it does, and the module that has its function."""
+    """A command: its request, its view, and the module with its function."""
 
     request: type[Request]
     view: type[of.View]
@@ -41,7 +41,7 @@ class Command(NamedTuple):
 
     @property
     def options(self) -> dict[str, CommandOption]:
-        """All its options by field, those of the request first."""
+        """The options of a command by field, those of the request first."""
         return {**command_options(self.request), **command_options(self.view)}
 
 
@@ -71,7 +71,9 @@ COMMANDS = {
     "ui": Command(of.UiRequest, of.View, "setup"),
 }
 MANY_OPTIONS = 20
-"""A command with so many options shows them in the groups of PANELS; what is in none is asking."""
+"""A command with at least this many options shows them in the groups of PANELS; options in no group
+are about asking.
+"""
 PANELS = {
     "Data": (
         *("questions", "split", "limit", "seed", "columns", "kind", "train", "train_split"),
@@ -88,7 +90,7 @@ OPTIONS = {name: command.options for name, command in COMMANDS.items()}
 
 
 class Defaulted(TyperGroup):
-    """Commands that take what is not on the command line from a configuration file."""
+    """Commands that take defaults from a configuration file."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
@@ -135,7 +137,7 @@ def add(app: typer.Typer, name: str, command: Command) -> None:
     Its help is the request's docstring. The module with the function of that name is imported when
     the command runs; the function gets a request and a view. A field without a default is required.
     """
-    options = command.options  # once: each look makes typer's descriptions anew
+    options = command.options  # computed once, since each access builds typer's descriptions again
     for field, option in options.items():
         if len(options) >= MANY_OPTIONS and isinstance(option.info, OptionInfo):
             panel = next((name for name, fields in PANELS.items() if field in fields), "Asking")
@@ -146,15 +148,15 @@ def add(app: typer.Typer, name: str, command: Command) -> None:
             source = ctx.get_parameter_source(field)
             return source is not None and source.name == "COMMANDLINE"
 
-        # Typer gives None, or an empty list, for what nobody set: the dataclass has its own default
-        # then.
+        # Typer gives None or an empty list for options that are not set; then the dataclass's
+        # default holds.
         chosen = {field: value for field, value in values.items() if value not in (None, [])}
         request = command.request(**_of(command.request, chosen))
         view = command.view(**_of(command.view, chosen))
         with guarded(debug=view.debug, verbose=view.verbose):
             apply_defaults(request, ctx.obj or {}, on_line)
             take_piped(request)
-            if view.verbose and not isinstance(view, of.Planned):  # their plans say it
+            if view.verbose and not isinstance(view, of.Planned):  # their plans show the defaults
                 for line in default_lines(request):
                     say(f"defaults: {line}")
             if isinstance(view, of.Quietly) and hasattr(request, "progress"):
@@ -189,7 +191,7 @@ def _of(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
 _data = typer.Typer(
     name="data",
     cls=Defaulted,
-    help="Looks at questions before anything is spent.",
+    help="Checks questions before anything is spent.",
     epilog=f"Example: folkmoot {of.CheckRequest.example}",
     no_args_is_help=True,
 )
@@ -205,5 +207,5 @@ def run() -> None:
         app()
     finally:
         leave_quietly()
-        # else Python looks through all that was imported again as it ends, for half a second
+        # otherwise the garbage collector scans all modules at exit, which takes half a second
         gc.freeze()

@@ -29,7 +29,7 @@ def ask(request: AskRequest, view: Quietly) -> None:
         program_of(str(request.program), parse_sets(request.parameters()), make_lm=lms.make),
         request.input_fields(),
     )
-    # A question from the command line's words is refused as a row of a file would be.
+    # A question from the command line is checked like a row of a file.
     question = piped_text() if request.question == DASH else request.question
     words = {"question": question, "choices": labelled(request.choice), "context": request.context}
     asked = from_row({"id": "ask", **words}, "the question asked", request.kind)
@@ -57,8 +57,8 @@ def ask(request: AskRequest, view: Quietly) -> None:
 
 
 def labelled(choices: Sequence[str]) -> Mapping[str, str] | list[str] | None:
-    """`A=TEXT` options by label; plain texts as they are, to be labelled A, B, …; None without
-    request.
+    """`A=TEXT` options by label; plain texts as a list, to be labelled A, B, …; None without
+    options.
     """
     if not choices:
         return None
@@ -73,7 +73,7 @@ def labelled(choices: Sequence[str]) -> Mapping[str, str] | list[str] | None:
     options = {match[1]: match[2] for match in matches if match}
     if len(options) < len(choices):
         raise UserError(
-            "--choice has options without a label, or a label twice: give all as LABEL=TEXT, each "
-            "with a label of its own, or none"
+            "--choice has options without a label, or a label twice: give all as LABEL=TEXT with "
+            "different labels, or none"
         )
     return options

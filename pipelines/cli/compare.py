@@ -1,4 +1,4 @@
-"""`folkmoot compare`: which of several runs is better, how sure that is, and at what price."""
+"""`folkmoot compare`: which run is better, how sure that is, and at what price."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def compare(request: CompareRequest, view: CompareView) -> None:
         comparison = carried_out(plan, lambda one: present(view, one.to_dict(), lambda: show(one)))
         leave(None, code(comparison))
     else:
-        from .life import live  # brings DSPy, which comparing does without
+        from .life import live  # imports DSPy, which a comparison does not need
 
         live(request, view, plan, carried_out, show=show, code_of=code)
 
@@ -59,8 +59,8 @@ def _log(comparison: Comparison, request: CompareRequest) -> None:
 
 
 def show_comparison(out: Console, comparison: Comparison, view: CompareView) -> None:
-    """The table and the sentences; with `--pairs` also every pair, with its test, and with `--show`
-    questions on which runs differ.
+    """Show the table and the sentences; with `--pairs` also every pair with its test, and with
+    `--show` questions on which runs differ.
     """
     for line in comparison.table():
         out.print(Text(line), soft_wrap=True)

@@ -1,8 +1,8 @@
 """Defaults of the command line, from `folkmoot.toml` or `[tool.folkmoot]` of `pyproject.toml`.
 
-A file of the working folder may be somebody else's: it says numbers, true or false, and plain
-words, which name no server, no code, and no place outside of its folder. The user's own file may
-say more.
+A file in the working folder may come from somebody else, so it may hold only numbers, booleans and
+plain words that name no server, no code and no place outside its folder. The user's own file may
+hold more.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ FILE, SHARED = "folkmoot.toml", "pyproject.toml"
 MOST_BYTES = 2**20
 EVERY, LM = "*", "FOLKMOOT_LM"
 PAIRS = ("lm", "api_base", "lm_set", "sets", "price", "columns")
-NEVER = ("yes", "team")  # who starts a run agrees to its price, and names its programs
+NEVER = ("yes", "team")  # whoever starts a run agrees to its price, and names its programs
 OWN = ("api_base", "prompt_api_base", "storage", "host", "register", "environment", "embedding")
-"""Where things are sent, or may be code: for the user's own file, also as keys of pairs."""
-# which may name code: plain words in any file
+"""Options that name addresses or code, which only the user's own file may set, also as keys of
+pairs.
+"""
+# options that may name code: only plain words in any file
 CODE = ("metric", "optimizer", "environment", "sets")
-COLONS = ("lm", "judge_lm", "prompt_lm", "price", "columns")  # which may have one before a word
+# characters that are allowed before a word
+COLONS = ("lm", "judge_lm", "prompt_lm", "price", "columns")
 _TAKEN: dict[type, tuple[Any, str]] = {
     int: (int, "a whole number"),
     float: (int | float, "a number"),
@@ -48,12 +51,10 @@ _TAG = re.compile(r":(?=\w)")
 def defaults(
     command: str, commands: Mapping[str, Mapping[str, CommandOption]], own: Collection[str] = ()
 ) -> dict[str, Default]:
-    """What configuration files say of a command's options, by the names of their fields.
-
-    `own` are the options that a file sets for this command alone, not for all. The nearest file of
-    the working folder goes before the user's own file. Raises UserError, naming file and key, for
-    what no command has, for values that cannot be or that such a file may not have, and for keys
-    and passwords.
+    """The values of a command's options in configuration files, by field name. `own` are the
+    options that a file sets for this command only. The nearest file of the working folder takes
+    precedence over the user's own file. Raises UserError, naming file and key, for unknown options,
+    for values that are invalid or not allowed in such a file, and for keys and passwords.
     """
     chosen: dict[str, Default] = {}
     with suppress(FileNotFoundError):  # the working folder is gone
@@ -80,7 +81,7 @@ def _options(
     commands: Mapping[str, Mapping[str, CommandOption]],
     own: Collection[str],
 ) -> dict[str, Default]:
-    """What one file says of a command's options: for all commands, then in its own table."""
+    """One file's values of a command's options: for all commands, then in the command's table."""
     named = {name: _named(options) for name, options in commands.items()}
     everywhere = {key: one for options in named.values() for key, one in options.items()}
     shown = path.name if path.parent == Path.cwd() else str(path)
@@ -108,9 +109,7 @@ class _Option(NamedTuple):
 
 
 def _named(options: Mapping[str, CommandOption]) -> dict[str, _Option]:
-    """A command's options by what a file calls them: their long names; arguments are not
-    options.
-    """
+    """A command's options by their long names, as files call them; arguments are not options."""
     return {
         one.long_name.partition("/")[0][2:].replace("-", "_"): _Option(field, one.type, one.info)
         for field, one in options.items()
@@ -121,21 +120,22 @@ def _named(options: Mapping[str, CommandOption]) -> dict[str, _Option]:
 def apply_defaults(
     request: Request, chosen: Mapping[str, Default], on_line: Callable[[str], bool]
 ) -> None:
-    """Note which options have a default, and join the two where both are pairs: the command line
-    goes first.
+    """Note which options have a default from a file. Where both are pairs, join them; the command
+    line takes precedence.
 
     Args:
-        request: with `chosen` in place of options that are not on the command line.
+        request: the request, the request, with `chosen` in place of options that are not on the
+            command line.
         chosen: the result of `defaults`.
         on_line: whether a field is on the command line.
 
-    FOLKMOOT_LM goes before what a file says of every seat; without either, the embedded LM is the
-    default.
+    FOLKMOOT_LM takes precedence over a file's LM for every seat; without either, the embedded LM is
+    the default.
     """
     seated = isinstance(request, Seats) and "lm" not in request.own_defaults
     lm = _environment_lm() if seated else None
     for name, (value, place) in chosen.items():
-        if not hasattr(request, name):  # how the command shows things
+        if not hasattr(request, name):  # options of the view
             continue
         if name in PAIRS:
             typed = (getattr(request, name) or []) if on_line(name) else []
@@ -156,9 +156,7 @@ def apply_defaults(
 
 
 def default_lines(request: Request) -> list[str]:
-    """Which defaults hold that are not folkmoot's own, and where they are from, in a line
-    at most.
-    """
+    """The defaults from files or the environment, with their source, in at most one line."""
     lines = [
         f"{name.replace('_', '-')} = {', '.join(value) if isinstance(value, list) else value} "
         f"({place})"
@@ -169,15 +167,16 @@ def default_lines(request: Request) -> list[str]:
 
 
 def _environment_lm() -> str | None:
-    from ..base.settings import settings  # brings pydantic, which --help does without
+    from ..base.settings import settings  # imports pydantic, which --help does not need
 
-    with suppress(UserError):  # of another variable: said where that one is needed
+    # an error in another variable is reported where that variable is needed
+    with suppress(UserError):
         return settings().lm
     return None
 
 
 def _key(name: str, pair: str) -> str:
-    """What a pair is of: a seat for LMs and addresses, else what stands before the equals sign."""
+    """The key of a pair: a seat for LMs and addresses, else the text before the equals sign."""
     if name not in ("lm", "api_base"):
         return pair.partition("=")[0].strip()
     seat, mark, _ = pair.partition("=")
@@ -185,13 +184,13 @@ def _key(name: str, pair: str) -> str:
 
 
 def _others(name: str, pairs: Iterable[str], first: Iterable[str]) -> list[str]:
-    """The pairs that are of other things than those that go first."""
+    """The pairs whose keys are not among those of the pairs that take precedence."""
     taken = {_key(name, pair) for pair in first}
     return [pair for pair in pairs if _key(name, pair) not in taken]
 
 
 def _files() -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The files that count, and what they say: the user's own, then the nearest of the folder."""
+    """The configuration files and their content: the user's own, then the nearest of the folder."""
     if (contents := _contents(own_file())) is not None:
         yield own_file(), contents
     folder = Path.cwd()
@@ -203,7 +202,7 @@ def _files() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _contents(path: Path) -> dict[str, Any] | None:
-    """What a file says to folkmoot; None where it is not there, or says nothing."""
+    """folkmoot's settings in a file; None where it is missing or has none."""
     if not os.path.exists(path):
         return None
     try:
@@ -240,7 +239,7 @@ def _unknown(where: str, name: str, options: Iterable[str], commands: Collection
 
 
 def _checked(where: str, path: Path, option: _Option, value: Any) -> Any:
-    """The value as the option takes it. Raises UserError."""
+    """The value in the type of the option. Raises UserError for a value that does not fit."""
     if option.field in NEVER:
         raise UserError(f"{where} is for the command line: drop it")
     many = get_origin(option.kind) is list
@@ -257,7 +256,7 @@ def _checked(where: str, path: Path, option: _Option, value: Any) -> Any:
         if isinstance(one, str):
             _check_text(where, option.field, one, path == own_file())
     parts = {*(option.info.metavar or "").split("|")}
-    if {"FILE", "DIR"} & parts:  # a place beside the configuration
+    if {"FILE", "DIR"} & parts:  # a path relative to the configuration file
         beside = [path.parent / Path(one).expanduser() for one in values]
         inside = all(place.resolve().is_relative_to(path.parent.resolve()) for place in beside)
         if not inside and path != own_file():
@@ -273,7 +272,7 @@ def _checked(where: str, path: Path, option: _Option, value: Any) -> Any:
 
 
 def _check_text(where: str, field: str, text: str, own: bool) -> None:
-    """Raise UserError for a text that no file may have, or none but the user's `own`."""
+    """Raise UserError for a text that no file, or only the user's `own` file, may hold."""
     if _SECRET.search(text):
         raise UserError(
             f"{where} holds a key or password, which no file may: set it in the environment"
@@ -290,6 +289,6 @@ def _check_text(where: str, field: str, text: str, own: bool) -> None:
 
 
 def _elsewhere(field: str) -> str:
-    """Where the user says what a file of the working folder may not."""
+    """The advice where else to set an option that a file of the working folder may not set."""
     variable = {"lm": ", as FOLKMOOT_LM", "api_base": ", as OPENAI_BASE_URL"}.get(field, "")
     return f"give it on the command line{variable}, or in {own_file()}"

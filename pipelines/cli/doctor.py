@@ -1,4 +1,4 @@
-"""`folkmoot doctor`: checks what a run needs, and says what is wrong and how to fix it."""
+"""`folkmoot doctor`: checks what a run needs, and reports each problem with its fix."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from .show import console, finish
 
 Status = Literal["ok", "warn", "fail"]
 Answer = tuple[Status, str] | tuple[Status, str, str]
-"""How it is, what there is, and what to do about it."""
+"""Status, finding, and fix."""
 INSTALL_LOCAL = install_line("local")
 GEMMA_TERMS = "Gemma 3 is under Google's Gemma Terms of Use: https://ai.google.dev/gemma/terms"
 LITTLE_DISK, TOO_LITTLE_DISK = 2e9, 3e8  # bytes
@@ -50,7 +50,7 @@ LITTLE_DISK, TOO_LITTLE_DISK = 2e9, 3e8  # bytes
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the report: what was checked, how it is, and what to do about it."""
+    """One line of the report: what was checked, its status, and the fix."""
 
     name: str
     status: Status
@@ -73,8 +73,8 @@ def doctor(request: DoctorRequest, view: View) -> None:
 
 
 def examine(request: DoctorRequest) -> Iterator[Check]:
-    """Every check as soon as it is done; a check that raises is reported as failed and stops no
-    other.
+    """Run the checks and yield each when it is done; a check that raises is reported as failed, and
+    the others still run.
     """
     checks: list[tuple[str, Callable[[], Answer]]] = [
         ("packages", _packages),
@@ -91,7 +91,7 @@ def examine(request: DoctorRequest) -> Iterator[Check]:
     for name, check in checks:
         try:
             yield Check(name, *check())
-        except UserError as problem:  # its sentence says what to do
+        except UserError as problem:  # the message of a UserError already says what to do
             yield Check(name, "fail", str(problem))
         except CallError as problem:
             fix = "start the endpoint, correct --api-base, or name another --lm"
@@ -102,11 +102,11 @@ def examine(request: DoctorRequest) -> Iterator[Check]:
 
 
 def _packages() -> Answer:
-    """Whether what folkmoot needs is installed, in the versions that it was checked with."""
+    """Whether folkmoot's dependencies are installed, in the versions that it was tested with."""
     needed = [Requirement(line) for line in requires("folkmoot") or ()]
     needed = [one for one in needed if not one.marker or one.marker.evaluate({"extra": ""})]
     versions = {
-        one.name: next((found.version for found in distributions(name=one.name)), "missing")
+        one.name: next((installed.version for installed in distributions(name=one.name)), "missing")
         for one in needed
     }
     wrong = [
@@ -134,8 +134,8 @@ def _data() -> Answer:
 
 
 def _folder(folder: Path) -> Answer:
-    """Whether a folder can be written, and has room."""
-    elsewhere = "work in another folder, and set FOLKMOOT_CACHE to one that has room for you"
+    """Whether a folder can be written and has free space."""
+    elsewhere = "work in another folder, and set FOLKMOOT_CACHE to a folder with free space"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -154,7 +154,7 @@ def _store() -> Answer:
     shown, fix = masked(uri), "correct MLFLOW_TRACKING_URI, or unset it"
     try:
         if uri.startswith(("http://", "https://")):
-            fix = f"start the server, or {fix}; runs go on, and are sent later"
+            fix = f"start the server, or {fix}; runs continue, and are sent later"
             with urlopen(f"{uri.rstrip('/')}/health", timeout=5):
                 return "ok", f"{shown} answers"
         if uri.startswith("sqlite:///"):
@@ -171,7 +171,7 @@ def _store() -> Answer:
 
 
 def _sqlite(path: Path) -> str:
-    """Look at a database without making one. Raises OSError or sqlite3.Error when it could not be
+    """Check a database without creating one. Raises OSError or sqlite3.Error when it cannot be
     used.
     """
     # SQLite writes a journal beside the file.
@@ -190,22 +190,22 @@ def _sqlite(path: Path) -> str:
 
 
 def _existing(path: Path) -> Path:
-    """The nearest place above a path that exists."""
+    """The nearest existing folder above a path."""
     return next(place for place in path.parents if place.exists())
 
 
 def _backlog() -> Answer:
-    """Runs that the store could not take while they lasted."""
+    """Runs that still have to be sent to the tracking store."""
     folders = waiting()
     if not folders:
         return "ok", "no run waits to be sent"
     shown = ", ".join(map(str, folders[:3])) + (" …" if len(folders) > 3 else "")
     text = f"waiting to be sent: {counted(len(folders), 'run')} ({shown})"
-    return "warn", text, "folkmoot push, once the store is back"
+    return "warn", text, "run folkmoot push when the store is back"
 
 
 def _keys() -> Answer:
-    """Which keys are set; their values are shown nowhere."""
+    """Which keys are set, without their values."""
     keys = {name: value for name, value in os.environ.items() if name.endswith("_API_KEY")}
     names = sorted(name for name, value in keys.items() if value.strip())
     text = f"set: {', '.join(names)}" if names else "none set; only hosted LMs need one"
@@ -224,7 +224,7 @@ def _embedded() -> Answer:
 
 
 def _no_default_lm() -> str | None:
-    """What the default LM lacks on this machine."""
+    """What is missing on this machine to run the default LM."""
     if find_spec("xllamacpp") is None:
         return "llama.cpp (xllamacpp) is not installed"
     here = {one["name"]: one["here"] for one in list_weights(settings().cache)}
@@ -232,7 +232,7 @@ def _no_default_lm() -> str | None:
 
 
 def _answers(lms: Seating) -> Answer:
-    """A real answer to a sample question, through the same path as any run."""
+    """Ask the LM a sample question, in the same way as a run does."""
     if lms.seated.get(EVERY, default_lm()) == DEFAULT_LM and _no_default_lm():
         return "warn", "no LM to ask", f"{INSTALL_LOCAL}, or name one with --lm"
     program, lm = lms.seat(SingleAgent("simple"))

@@ -1,5 +1,5 @@
-"""What surrounds every command: messages for people, errors as one line and an exit code, clean
-output.
+"""The context of every command: log messages for people, errors as one line with an exit code, and
+clean standard output.
 """
 
 from __future__ import annotations
@@ -33,19 +33,21 @@ def say(message: str) -> None:
 
 
 class _Lines(logging.Handler):
-    """Shows what the package logs while a command runs as lines for people."""
+    """Shows the package's log messages as lines for people while a command runs."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(record.getMessage())
 
 
 def results() -> TextIO:
-    """Standard output as it was before the command began; only results go there."""
+    """The original standard output; only results go there."""
     return _RESULTS.get() or sys.stdout
 
 
 def heed_interrupts() -> None:
-    """Lose no Ctrl-C: one that Python drops in a finaliser or a callback is sent again."""
+    """Make sure that no Ctrl-C is lost: one that Python drops in a finaliser or a callback is sent
+    again.
+    """
     before = sys.unraisablehook
 
     def dropped(what: Any) -> None:
@@ -60,18 +62,17 @@ def heed_interrupts() -> None:
 
 
 def leave_quietly() -> None:
-    """End without a word where nobody reads on, as after `folkmoot … | head`."""
+    """End silently when the reader of a pipe is gone, as after `folkmoot … | head`."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (
-            BrokenPipeError
-        ):  # what is left would be flushed once more, with a complaint, as Python ends
+        except BrokenPipeError:
+            # Otherwise Python flushes the rest once more at exit, and prints an error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def say_warnings() -> None:
-    """Show a warning, of a thread or of the process's end too, as a line for people."""
+    """Show a warning as a line for people, also in threads and at exit."""
     before = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
@@ -85,14 +86,12 @@ def say_warnings() -> None:
 
 @contextmanager
 def guarded(*, debug: bool = False, verbose: bool = False) -> Iterator[None]:
-    """Keep what libraries print off standard output, and turn an error into one line and an exit
-    code.
-
-    What the package logs is said, if `verbose` also what is no warning.
+    """Keep the output of libraries off standard output, and turn an error into one line and an exit
+    code. The package's warnings are shown; with `verbose`, all its log messages.
     """
-    # litellm fetches a price table otherwise
+    # otherwise litellm fetches a price table
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    # and reads a `.env`, which may name servers
+    # otherwise it reads a `.env` file, which may name servers
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     token = _RESULTS.set(sys.stdout)
     log, handler = logging.getLogger("folkmoot"), _Lines()
@@ -125,7 +124,7 @@ def guarded(*, debug: bool = False, verbose: bool = False) -> Iterator[None]:
 
 
 def _unexpected(problem: Exception, debug: bool) -> str:
-    from ...modules.base.calls import CallError  # brings DSPy, which --help does without
+    from ...modules.base.calls import CallError  # imports DSPy, which --help does not need
 
     if isinstance(problem, CallError):
         return str(problem)

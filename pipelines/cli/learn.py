@@ -1,5 +1,5 @@
 """`folkmoot train` and `folkmoot distil`: a network that learns strategies, and a single agent that
-takes a team's place.
+replaces a team.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def distil(request: DistilRequest, view: Planned) -> None:
 
 
 def candidate_table(report: Mapping[str, Any]) -> Table:
-    """The candidates' scores on the questions that the choice is made on."""
+    """The candidates' scores on the questions that the choice is based on."""
     table = _table("candidate")
     for one in report["candidates"]:
         verdict = one["against_team"]["verdict"] if one["cheaper"] else "not cheaper"
@@ -71,7 +71,7 @@ def candidate_table(report: Mapping[str, Any]) -> Table:
 
 
 def program_table(report: Mapping[str, Any]) -> Table:
-    """What the programs did in the last test."""
+    """Show the results of the programs in the last test."""
     table = _table("last test", "routed")
     share = report["router"]["share_routed"]["value"]
     routed = {"team": 1.0, "single": 0.0, "router": share, "cheap": 0.0}
@@ -85,7 +85,7 @@ def program_table(report: Mapping[str, Any]) -> Table:
 
 
 def _figures(one: Mapping[str, Any]) -> list[str]:
-    """Accuracy, difference to the team, and the price per question."""
+    """A table of accuracy, difference to the team, and price per question."""
     test, tokens, cost = one["against_team"], one["tokens"], one["cost_usd"]
     return [
         percent(one["accuracy"]),
@@ -145,7 +145,9 @@ def show_scores(
     track: bool,
     tested: Mapping[str, str] | None = None,
 ) -> None:
-    """The scores as a table; of a training, how it ended, where the network is, and what next."""
+    """Show the scores as a table; after a training also how it ended, where the network is, and the
+    next command.
+    """
     if scores.get("missing"):
         text = f"warning: {scores['missing']:,.1f} chosen answers are not in the test outcomes"
         say(f"{text}, and count as wrong")
@@ -178,7 +180,7 @@ def training_lines(scores: Mapping[str, Any], out: str, *, track: bool) -> dict[
 
 
 def score_table(out: Console, scores: Mapping[str, Any]) -> None:
-    """The test scores of a network, with what each is less than or more than its rivals."""
+    """Show the test scores of a network, with the difference of each to its rivals."""
     table = Table("", "right", "95%", "calls per question", "", box=None, pad_edge=False)
     for name, meaning in SCORES.items():
         score = scores[name]

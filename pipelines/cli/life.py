@@ -1,6 +1,4 @@
-"""The life of a command on the command line: a plan to agree to, the run, and its outcome, shown
-once.
-"""
+"""The life cycle of a command: a plan to agree to, the run, and its outcome, shown once."""
 
 from __future__ import annotations
 
@@ -29,13 +27,12 @@ def live(
     show: Callable[[OutcomeType], None] | None = None,
     code_of: Callable[[OutcomeType], int] = lambda _: 0,
 ) -> None:
-    """Show the plan, carry it out if the user agrees, show what came out, and leave with an exit
-    code.
+    """Show the plan, carry it out if the user agrees, show the outcome, and exit with a code.
 
     Args:
-        run: carries the plan out. It may call its second argument with a result that ended well,
-            before what comes after the result (such as sending the run to MLflow).
-        left: what an attempt that was stopped has left in its folder; None for nothing.
+        run: carries out the plan. It may call its second argument with a result that ended well,
+            before later steps such as sending the run to MLflow. left: reads the partial outcome of
+            a stopped attempt from its folder; None if there is none.
         show: shows an outcome to a person; by default its lines.
         code_of: the exit code of an outcome that is not empty.
     """
@@ -65,14 +62,11 @@ def live(
         stopped, code = outcome.stopped, STOPPED if outcome.empty else code_of(outcome)
     except KeyboardInterrupt:
         outcome, code = left(plan), INTERRUPTED
-        stopped = (
-            f"interrupted: what is finished is kept in {plan.out}; the same command takes "
-            f"it up again"
-        )
+        stopped = f"interrupted: finished work is kept in {plan.out}; the same command resumes it"
     except (BudgetSpent, UserError) as problem:
         outcome, stopped, code = left(plan), str(problem), STOPPED
         if outcome is None and not isinstance(problem, BudgetSpent):
-            raise  # nothing was done: the input is wrong
+            raise  # nothing was done, since the input is wrong
     if outcome is not None:
         once(outcome)
     elif view.as_json:

@@ -1,4 +1,4 @@
-"""What every command shows, and the requests of commands that Python has no function for."""
+"""The views of commands, and the requests of commands without a Python function."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ..comparison.request import RunNames, Runs, Tested
 
 @dataclass(kw_only=True)
 class View:
-    """How a command shows what it does; every command has these."""
+    """The output options that every command has."""
 
     as_json: Annotated[
-        bool, Option("--json", help="One JSON object on standard output, nothing else.")
+        bool, Option("--json", help="Print only one JSON object on standard output.")
     ] = False
     verbose: Annotated[
         bool,
         Option(
             "--verbose",
             "-v",
-            help="Say what happens: each call, retry and cache hit, and defaults.",
+            help="Log each call, retry and cache hit, and the defaults.",
         ),
     ] = False
     debug: Annotated[bool, Option("--debug", help="Show the traceback of an unexpected error.")] = (
@@ -34,13 +34,13 @@ class View:
 
 @dataclass(kw_only=True)
 class Quietly(View):
-    """A command that says more than its result."""
+    """A command that shows more than its result."""
 
     quiet: Annotated[bool, Option("--quiet", "-q", help="No plan and no progress.")] = False
 
     @property
     def progress(self) -> bool:
-        """What functions take as `progress`."""
+        """The value that functions take as `progress`."""
         return not self.quiet
 
 
@@ -62,7 +62,7 @@ class Confirmed(Planned):
 
 @dataclass(kw_only=True)
 class EvaluateView(Confirmed):
-    """What only the command line has of `evaluate`."""
+    """Options of `evaluate` on the command line only."""
 
     outcomes: Annotated[
         list[str],
@@ -72,21 +72,21 @@ class EvaluateView(Confirmed):
 
 @dataclass(kw_only=True)
 class TryView(Confirmed):
-    """What only the command line has of `try`, and of `compare`, too."""
+    """Options of `try` and `compare` on the command line only."""
 
     fail_if: Annotated[
         str | None,
         Option(
             "--fail-if",
             metavar="worse|undecided|not-better",
-            help="For CI: leave with the exit code 3 if the verdict is that.",
+            help="For CI: exit with code 3 if this is the verdict.",
         ),
     ] = None
 
 
 @dataclass(kw_only=True)
 class CompareView(TryView):
-    """What only the command line has of `compare`."""
+    """Options of `compare` on the command line only."""
 
     pairs: Annotated[
         bool, Option("--pairs", help="Also show the verdict on every pair of runs, with its test.")
@@ -96,13 +96,14 @@ class CompareView(TryView):
         Option("--track", help="Leave the table and its page in MLflow, named by the verdict."),
     ] = False
     show: Annotated[
-        int, Option(min=0, help="Show so many questions on which a run differs from the baseline.")
+        int,
+        Option(min=0, help="Show this many questions on which a run differs from the baseline."),
     ] = 0
 
 
 @dataclass(kw_only=True)
 class ReproduceView(Confirmed):
-    """What only the command line has of `reproduce`."""
+    """Options of `reproduce` on the command line only."""
 
     show_list: Annotated[
         bool, Option("--list", help="Show papers and tables, or the rows of PAPER or PAPER/TABLE.")
@@ -137,8 +138,8 @@ class AskRequest(LMs):
 class ReportRequest(Tested):
     """Write one HTML page about runs: the verdict first, then figures, plots and dialogues.
 
-    The first run is what the others over the same questions are measured against. The page loads
-    nothing from anywhere: send it, print it, or open it on a phone.
+    The other runs over the same questions are compared with the first. The page loads nothing from
+    the network: send it, print it, or open it on a phone.
     """
 
     example: ClassVar[str] = "report runs/cot runs/talk --out report.html"
@@ -173,30 +174,30 @@ class ShowRequest(Request):
 
 @dataclass(kw_only=True)
 class RunsRequest(Request):
-    """List runs: what ran, its score with its interval, calls and price, when, and how it ended.
-
-    The newest come first; what is not known comes last.
+    """List runs: program, score with its interval, calls and price, date, and how each ended. The
+    newest come first; unknown values come last.
     """
 
     example: ClassVar[str] = "runs --sort score"
 
     folders: Annotated[
         list[str],
-        Argument(metavar="[DIR]...", help="Where to look, with folders within. Default: runs."),
+        Argument(metavar="[DIR]...", help="Folder to search, with its sub-folders. Default: runs."),
     ] = field(default_factory=list)
     sort: Annotated[
         str,
-        Option(metavar="time|score|cost|calls", help="Order, greatest or newest first."),
+        Option(metavar="time|score|cost|calls", help="Sort order, greatest or newest first."),
     ] = "time"
 
 
 @dataclass(kw_only=True)
 class ImportRequest(Request):
-    """Read what others measured as runs, one per agent, and as an outcome table; no LM is called.
+    """Import the logs of other tools as runs, one per agent, and as an outcome table; no LM is
+    called.
 
     Reads logs of Inspect (.eval), samples of lm-eval, rows of Every Eval Ever, results of
     promptfoo, evaluation tables of MLflow, and plain tables with the columns question_id, agent,
-    answer, correct. The same import again changes nothing.
+    answer, correct. Repeating the same import changes nothing.
     """
 
     example: ClassVar[str] = "import logs/ --out runs/imported"
@@ -211,23 +212,23 @@ class ImportRequest(Request):
 class ExportRequest(Request):
     """Write runs as logs that other tools read; no LM is called.
 
-    inspect writes NAME.eval for `inspect view`, jsonl and csv a table with a row an answer.
+    inspect writes NAME.eval for `inspect view`; jsonl and csv write a table with one row per
+    answer.
     """
 
     example: ClassVar[str] = "export runs/sample-choice-single-cot-1a2b3c4d --out logs"
 
     runs: Runs
     out: Annotated[Path, folder("Where the logs go; or one run's NAME.eval.")]
-    format: Annotated[str, Option(metavar="inspect|jsonl|csv", help="What to write them as.")] = (
+    format: Annotated[str, Option(metavar="inspect|jsonl|csv", help="Format of the logs.")] = (
         "inspect"
     )
 
 
 @dataclass(kw_only=True)
 class CheckRequest(Columned):
-    """Show what a file of questions is understood as, and list everything that is wrong with it.
-
-    The exit code is 2 if anything is.
+    """Show how a file of questions is read, and list everything that is wrong with it. The exit
+    code is 2 if anything is wrong.
     """
 
     example: ClassVar[str] = "data check questions.csv --columns answer=gold:from0"
@@ -240,8 +241,8 @@ class CheckRequest(Columned):
 
 @dataclass(kw_only=True)
 class DatasetsRequest(Request):
-    """List the data sets known by name: splits, rows, licence, where from, and whether it
-    is here.
+    """List the data sets known by name: splits, rows, licence, source, and whether each is on this
+    machine.
     """
 
     example: ClassVar[str] = "datasets --json"
@@ -250,7 +251,7 @@ class DatasetsRequest(Request):
 @dataclass(kw_only=True)
 class LmsRequest(Request):
     """List the LMs that run inside this process: name, size, licence, and whether the weights are
-    here.
+    on this machine.
     """
 
     example: ClassVar[str] = "lms get qwen2.5-coder-1.5b"
@@ -262,8 +263,8 @@ class LmsRequest(Request):
 
 @dataclass(kw_only=True)
 class DoctorRequest(Seats):
-    """Check this machine: packages, LM, data, folders, tracking store; each problem with
-    its fix.
+    """Check this machine (packages, LM, data, folders, tracking store), and show a fix for each
+    problem.
     """
 
     example: ClassVar[str] = "doctor --lm openai/my-model --api-base http://localhost:8000/v1"
@@ -273,19 +274,21 @@ class DoctorRequest(Seats):
 
 @dataclass(kw_only=True)
 class PushRequest(Request):
-    """Send runs to MLflow that its store could not take, or not whole, while they lasted."""
+    """Send runs to MLflow that were not, or not completely, sent while they ran."""
 
     example: ClassVar[str] = "push runs/sample-choice-single-cot-1a2b3c4d"
 
     folders: Annotated[
         list[Path],
-        Argument(metavar="DIR", help="Folders of finished runs. Default: all that wait."),
+        Argument(
+            metavar="DIR", help="Folders of finished runs. Default: all runs that wait to be sent."
+        ),
     ] = field(default_factory=list)
 
 
 @dataclass(kw_only=True)
 class UiRequest(Request):
-    """Open MLflow's UI on the store that runs are tracked in, until Ctrl-C."""
+    """Open MLflow's UI on the tracking store, until Ctrl-C."""
 
     example: ClassVar[str] = "ui --port 5001"
 

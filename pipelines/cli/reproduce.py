@@ -1,4 +1,4 @@
-"""`folkmoot reproduce`: rows of published tables run again, beside what was published."""
+"""`folkmoot reproduce`: runs rows of published tables again, and shows both figures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def reproduce(request: ReproduceRequest, view: ReproduceView) -> None:
 
 
 def _show(view: ReproduceView, result: Reproduction, plan: ReproductionPlan | RecordedPlan) -> None:
-    """The figures side by side, then where everything is."""
+    """Show the figures side by side, then the folders."""
     table = plain_table("row", "figure", *CELLS)
     for line in result.lines:
         table.add_row(line.row, line.figure, *line.cells)
@@ -91,7 +91,7 @@ def _list_tables(tables: list[TableInfo]) -> None:
 
 
 def _here(data: Collection[str], missing: Collection[str]) -> str:
-    """Whether the data is on this machine; nothing for what needs none."""
+    """Whether the data is on this machine; empty if none is needed."""
     return "missing: " + ", ".join(missing) if missing else "yes" if data else ""
 
 

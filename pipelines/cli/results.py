@@ -1,6 +1,5 @@
-"""The commands about runs that there are: show, runs, report, export, import, push, forecast.
-
-`import` reads logs without DSPy, so what needs it is imported when its command runs.
+"""The commands about existing runs: show, runs, report, export, import, push, forecast. `import`
+works without DSPy, so modules that need DSPy are imported by the other commands when they run.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ if TYPE_CHECKING:
     from ..forecasting.request import ForecastRequest
     from ..reporting.listed import ListedRun
 
-LISTED = 15  # questions, so that all fits a screen
+LISTED = 15  # questions in a list, so that it fits a screen
 LONGEST_QUESTION = 60  # characters
 COLUMNS = ("folder", "kind", "program", "LM", "data", "score", "n", "calls", "cost", "when (UTC)")
 WIDE = 120  # columns of a terminal that has room for all of them
 NARROW = ("folder", "program", "score", "calls")
 WIDTHS = (28, 16, 14, 6)  # of these, at most
-LONGEST_LINE = 2000  # columns where no terminal folds them
+LONGEST_LINE = 2000  # columns when there is no terminal
 
 
 def forecast(request: ForecastRequest, view: View) -> None:
@@ -97,7 +96,7 @@ def import_(request: ImportRequest, view: View) -> None:
 def push(request: PushRequest, view: View) -> None:
     from ..tracking.cursor import waiting
 
-    store_uri()  # sets what MLflow reads when it is imported
+    store_uri()  # sets the environment that MLflow reads on import
     from ..tracking.push import push as send
 
     runs: list[dict[str, Any]] = []
@@ -186,21 +185,23 @@ def show(request: ShowRequest, view: Quietly) -> None:
 
 
 def _rows_of(run: Evaluation, name: str) -> list[ResultRow]:
-    """All repeats of a question, named by its id or by its place from 1 on. Raises UserError."""
+    """The rows of all repeats of a question, which is named by its id or its number from 1 on.
+    Raises UserError if there is none.
+    """
     rows = list(run.rows)
     ids = list(dict.fromkeys(row["id"] for row in rows))
     if name not in ids and name.isdigit() and 1 <= int(name) <= len(ids):
         name = ids[int(name) - 1]
     if name not in ids:
         raise UserError(
-            f"{run.folder} has no row of a question {name!r}{did_you_mean(name, ids)}: "
+            f"{run.folder} has no row of the question {name!r}{did_you_mean(name, ids)}: "
             f"folkmoot show {run.folder} lists its questions"
         )
     return [row for row in rows if row["id"] == name]
 
 
 def _order(row: ResultRow) -> int:
-    """What to look at first: failures, then unreadable answers, then wrong ones."""
+    """The rows to look at first: failures, then unreadable answers, then wrong ones."""
     if row["error"]:
         return 0
     if row["answer"] is None:
@@ -247,9 +248,7 @@ def _show_rows(out: Console, rows: list[ResultRow]) -> None:
 
 
 def _ending(row: ResultRow) -> Iterator[str]:
-    """What the dialogue itself does not say: failure, the text of an unreadable answer, the gold
-    answer.
-    """
+    """Show what a dialogue lacks: the error, an unreadable answer's text, the gold answer."""
     if row["error"]:
         yield f"failed: {row['error']}"
     elif row["answer"] is None:

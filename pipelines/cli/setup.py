@@ -26,7 +26,7 @@ from .options import CheckRequest, DatasetsRequest, LmsRequest, UiRequest, View
 from .show import console, finish, print_json, show_result
 
 MOST_SHOWN = 12
-"""Most different answers that are listed with their counts."""
+"""At most this many different answers are listed with their counts."""
 
 
 def datasets(request: DatasetsRequest, view: View) -> None:
@@ -72,7 +72,7 @@ def ui(request: UiRequest, view: View) -> None:
         results().flush()
 
     if uri.startswith(("http://", "https://")):
-        ready(masked(uri))  # a server runs there already
+        ready(masked(uri))  # a server already runs there
     else:
         say("starting MLflow's UI, which takes some seconds")
         serve_ui(uri, request.host, request.port, ready)
@@ -102,13 +102,13 @@ def check(request: CheckRequest, view: View) -> None:
         reading.fault("", f"no row has an answer; say which column holds it {naming('answer')}")
     for question in reading.questions:
         if labelled and question.answer is None and str(question.kind) != "open":
-            reading.fault(stands_at(question), "no answer, and what is scored needs one; add it")
+            reading.fault(stands_at(question), "no answer, which scoring needs; add it")
         try:
             check_contexts([question])
         except UserError as error:
             reading.fault(stands_at(question), str(error))
     if not reading.questions and not reading.count:
-        raise UserError(f"{reading.name} has no questions; give one with at least one row")
+        raise UserError(f"{reading.name} has no questions; give a file with at least one row")
     description = described(reading)
     faulty = BAD_INPUT if reading.count else 0
     if faulty and not view.as_json:
@@ -119,7 +119,7 @@ def check(request: CheckRequest, view: View) -> None:
 
 
 def described(reading: DataReading) -> dict[str, Any]:
-    """Describe the questions that were read: their kinds, answers, duplicates and faults."""
+    """Describe the questions of a file: their kinds, answers, duplicates and faults."""
     questions = reading.questions
     places: dict[str, str] = {}
     duplicates = []

@@ -1,4 +1,4 @@
-"""What the command line shows: a plan to agree to, a result, a dialogue, figures as text."""
+"""Output of the command line: plans, results, dialogues, and figures as text."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .guard import STOPPED, results, say
 from .options import Confirmed, Planned, View
 
 EXPENSIVE_USD = 1.0
-PLAIN_WIDTH = 160  # columns where there is no terminal to ask
+PLAIN_WIDTH = 160  # columns when there is no terminal
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A view on standard output or error; without a terminal it writes plain, wide lines."""
+    """A console on standard output or error; without a terminal it writes plain, wide lines."""
     stream = sys.stderr if stderr else results()
     return Screen(stream, width=None if stream.isatty() else PLAIN_WIDTH)
 
@@ -33,8 +33,7 @@ def console(*, stderr: bool = False) -> Console:
 def print_json(value: Any) -> None:
     """One JSON object on standard output."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
-    # Invisible and control characters stand inside of strings only, where an escape may replace
-    # them.
+    # Invisible and control characters occur only inside strings, where an escape can replace them.
     shown = (
         char if char == "\n" or char.isprintable() else json.dumps(char)[1:-1] for char in text
     )
@@ -75,7 +74,7 @@ def show_dialogue(
 
 
 def show_result(out: Console, title: str, lines: Mapping[str, str]) -> None:
-    """A result as a panel on a terminal, else as plain lines."""
+    """Show a result as a panel on a terminal, else as plain lines."""
     table = Table.grid(padding=(0, 2))
     for name, value in lines.items():
         table.add_row(Text(name, style="dim"), Text(value))
@@ -93,8 +92,8 @@ def show_lines(lines: Iterable[str]) -> None:
 
 
 def plain_table(*columns: str, last_left: bool = False, no_wrap: bool = False) -> Table:
-    """A table without lines: the first column stands left, figures right, and a last one of words
-    left.
+    """A table without lines: the first column is left-aligned, figures right, and a last column of
+    words left.
     """
     table = Table(box=None, pad_edge=False)
     for place, column in enumerate(columns):
@@ -111,11 +110,10 @@ def confirm(
     cost: tuple[float, float] | None = None,
     guessed: str = "",
 ) -> None:
-    """Show a plan, and go on unless it was a dry run, or the person at the terminal says no.
-
-    Asked is who gave no budget for what costs much, and who gave a file of which a column was
-    `guessed`. `document` is what `--dry-run --json` prints, `cost` from and to how many USD is
-    expected. Raises typer.Exit where the command ends here.
+    """Show a plan, and continue unless it is a dry run or the user declines. The user is asked if
+    an expensive run has no budget, or if a column of the file was `guessed`. `document` is the
+    output of `--dry-run --json`; `cost` is the expected range in USD. Raises typer.Exit where the
+    command ends here.
     """
     if not view.quiet:
         out = console(stderr=True)
@@ -135,7 +133,7 @@ def confirm(
 
 
 def agreed(reason: str) -> bool:
-    """Whether the person at the terminal wants to go on; True where there is nobody to ask."""
+    """Ask at the terminal whether to continue; True where there is no terminal."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
     sys.stderr.write(f"{reason} Go on? [y/N] ")
@@ -150,15 +148,13 @@ def finish(
     stopped: str | None = None,
     code: int | None = None,
 ) -> None:
-    """Print what was found as JSON or let it be shown, and say why it `stopped` early, if
-    it did.
-    """
+    """Print the outcome as JSON or show it, and report why it `stopped` early, if it did."""
     present(view, document, show)
     leave(stopped, code)
 
 
 def present(view: View, document: Any, show: Callable[[], None]) -> None:
-    """Print what was found as JSON, or let it be shown."""
+    """Print the outcome as JSON, or show it."""
     end_line()
     if view.as_json:
         print_json(document)
@@ -168,7 +164,7 @@ def present(view: View, document: Any, show: Callable[[], None]) -> None:
 
 
 def leave(stopped: str | None, code: int | None = None) -> None:
-    """End the command, and say why it `stopped` early, if it did."""
+    """End the command, and report why it `stopped` early, if it did."""
     if stopped:
         say(stopped)
     code = (STOPPED if stopped else 0) if code is None else code

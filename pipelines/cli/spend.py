@@ -1,5 +1,5 @@
-"""The commands that ask LMs: what each plans, what carries the plan out, and what an attempt that
-was interrupted has left. What a command needs is imported when it runs.
+"""The commands that ask LMs: for each, the plan, the function that carries it out, and the reader
+of an interrupted attempt. Their modules are imported when a command runs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(request: EvaluateRequest, view: EvaluateView) -> None:
-    """Evaluate a program; a trained network also on recorded answers, without LM calls."""
+    """Evaluate a program, or a trained network on recorded answers without LM calls."""
     from ..evaluation.evaluate import carry_out
     from ..evaluation.plan import plan_evaluation
     from .life import live

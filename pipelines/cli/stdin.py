@@ -1,4 +1,4 @@
-"""Standard input in the place of a file or a question, where an option says `-`."""
+"""Reads standard input instead of a file or a question, where an option is `-`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DASH = "-"
 
 
 def piped() -> bytes:
-    """All of standard input. Raises UserError for more than fits."""
+    """All of standard input. Raises UserError if it is too large."""
     content = sys.stdin.buffer.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise UserError(f"standard input has more than {MOST_BYTES // 2**20} MB: give a file")
@@ -22,7 +22,7 @@ def piped() -> bytes:
 
 
 def piped_text() -> str:
-    """Standard input as a question. Raises UserError where it is not text."""
+    """Standard input as a question. Raises UserError if it is not text."""
     try:
         return piped().decode().strip()
     except UnicodeDecodeError:
@@ -30,11 +30,9 @@ def piped_text() -> str:
 
 
 def take_piped(request: Request) -> None:
-    """Put the questions of standard input into a file of the cache, and its name where an option
-    says `-`.
-
-    The file is named by its content, so that the run can be resumed, and its questions found again.
-    Raises UserError where two options want them, and for none.
+    """Write the questions of standard input to a file in the cache, and put its name where an
+    option is `-`. The file is named by its content, so that the run can be resumed. Raises
+    UserError if two options are `-`, or if there are no questions.
     """
     named = {
         name: option.long_name
@@ -46,8 +44,8 @@ def take_piped(request: Request) -> None:
         return
     if len(named) > 1:
         both = " and ".join(named.values())
-        raise UserError(f"{both} are both -, but standard input can be read once: give files")
-    from ..base.settings import settings  # brings pydantic
+        raise UserError(f"{both} are both -, but standard input can be read only once: give files")
+    from ..base.settings import settings  # imports pydantic
 
     content = piped()
     if not content.strip():

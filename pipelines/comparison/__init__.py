@@ -1,1 +1,1 @@
-"""Comparison: runs set against each other question by question, at matched budgets."""
+"""Comparison of runs question by question, at matched budgets."""

@@ -52,7 +52,7 @@ NO_CLUSTERS = "none"
 
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """Runs that can be compared, by name, the reference first, and the match to run before."""
+    """The checked runs by name, the reference first, and the baseline to run before."""
 
     request: CompareRequest
     runs: Mapping[str, Evaluation | None]
@@ -78,19 +78,20 @@ class ComparisonPlan:
 
 @entry(CompareRequest)
 def _compare(request: CompareRequest) -> Comparison:
-    """Compare runs, each with each other, over the questions that all of them answered.
+    """Compare every pair of runs over the questions that all runs answered.
 
-    What is not in every run is left out, and `notes` say how much that is. Unreadable answers and
-    errors are wrong; of a run that failed on half of the questions or more, or whose unreadable
-    answers are above 5% or could undo a difference, there is no verdict. The folder of an import
-    stands for all its runs; a baseline that was matched to the run in a folder is compared, too.
+    Questions that are not in every run are left out; `notes` say how many. Unreadable answers and
+    errors count as wrong. There is no verdict on a run that failed on at least half of the
+    questions, or whose unreadable answers are above 5% or could undo a difference. The folder of an
+    import stands for all its runs. A baseline that was matched to the run in a folder is compared,
+    too.
 
-    Returns a Comparison: the verdict, one Pair for each two runs, first those of the others (`a`)
-    against the reference (`b`), with p-values Holm-corrected over all.
+    Returns a Comparison: the verdict, and one Pair for each two runs. The pairs of the other runs
+    (`a`) against the reference (`b`) come first; p-values are Holm-corrected over all pairs.
 
-    Raises: UserError: nothing to compare with, what is not a run, a folder without one, names that
-        do not fit, no shared question, a question that differs between the runs in its text, its
-        options or its gold answer, or a cluster field that a question lacks.
+    Raises: UserError: fewer than two runs, something that is not a run, a folder without a run,
+        names that do not fit, no shared question, a question that differs between the runs in its
+        text, its options or its gold answer, or a cluster field that a question lacks.
     """
     return carry_out_comparison(plan_comparison(request))
 
@@ -107,7 +108,9 @@ compare.__signature__ = signature(_compare).replace(  # type: ignore[attr-define
 
 
 def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> ComparisonPlan:
-    """Open the runs and check what can be checked. No LM is called; a plan alone is `keyless`."""
+    """Open and check the runs without calling an LM. With `keyless` (a plan alone), no key is
+    needed.
+    """
     for name in ("data", "lm", "api_base", "price", "metric", "out", "budget"):
         if request.asked(name) and not request.match_budget:
             option = "--" + name.replace("_", "-")
@@ -128,9 +131,9 @@ def plan_comparison(request: CompareRequest, *, keyless: bool = False) -> Compar
         if MATCHED in names:
             raise UserError(f"{MATCHED!r} is what --match-budget runs: give the run another name")
         first = _place(request.baseline, [*names, MATCHED], folders, len(names))
-        if len(runs) > 1:  # what cannot be compared is refused before anything is spent
+        if len(runs) > 1:  # refuse runs that cannot be compared before anything is spent
             _shared(runs, names, request)
-        from .match_budget import plan_costliest  # brings DSPy, which comparing does without
+        from .match_budget import plan_costliest  # imports DSPy, which a comparison does not need
 
         match = plan_costliest(request, runs, names, keyless=keyless)
         named = {**dict(zip(names, runs, strict=True)), MATCHED: None}
@@ -205,10 +208,9 @@ def _shared(
 
 
 def shared_questions(asked: Sequence[Mapping[str, int]], titles: Sequence[str]) -> list[str]:
-    """The ids that all runs have, in the first one's order; `asked` is what `asked_in` gives of
-    each.
-
-    Raises UserError where there is none, or where one is another question in one of the runs.
+    """The ids that all runs have, in the first run's order; `asked` has the result of `asked_in`
+    for each run. Raises UserError where there is none, or where the question of an id differs
+    between runs.
     """
     ids = [name for name in asked[0] if all(name in others for others in asked[1:])]
     if not ids:
@@ -236,8 +238,8 @@ def _declared(run: Evaluation) -> str | None:
 def _clusters(
     field: str | None, declared: bool, ids: Sequence[str], answers: Sequence[QuestionAnswers]
 ) -> list[Hashable] | None:
-    """The cluster of each question; None without any. A question whose field names another one's id
-    stands with that one.
+    """The cluster of each question; None without any. A question whose field names the id of
+    another question is in that question's cluster.
     """
     if field is None or field == NO_CLUSTERS:
         return None
@@ -263,8 +265,8 @@ def _clusters(
 
 
 def names_for(names: Sequence[str], runs: Sequence[Evaluation]) -> list[str]:
-    """The names given, or where none are what the runs ran. Raises UserError for names that do not
-    fit.
+    """The user's names, or by default the programs of the runs. Raises UserError for names that do
+    not fit.
     """
     if not names:
         return names_of(runs)
@@ -277,8 +279,8 @@ def names_for(names: Sequence[str], runs: Sequence[Evaluation]) -> list[str]:
 
 
 def names_of(runs: Sequence[Evaluation]) -> list[str]:
-    """Name what each ran; where that is the same, with the rest of the program, the LM, the folder,
-    then a number.
+    """Name runs by their programs; where these are the same, add the rest of the program, the LM,
+    the folder, then a number.
     """
     manifests = [run.summary.run for run in runs]
     names = [name_of_run(run) for run in manifests]
@@ -374,7 +376,7 @@ def _pairs(
     answers: Sequence[Sequence[QuestionAnswers]],
     test: Test,
 ) -> tuple[list[Pair], list[int]]:
-    """Every pair, tested and corrected, and the places of those with different metrics."""
+    """Every pair, tested and corrected, and the places of the pairs whose metrics differ."""
     places = [(a, b) for b, a in combinations(range(len(runs)), 2)]
     metrics = [run.summary.run.get("metric") or None for run in runs]
     unlike = [place for place, (a, b) in enumerate(places) if metrics[a] != metrics[b]]
@@ -400,7 +402,7 @@ def _pairs(
         )
 
     def p_if(place: int, p: float) -> float:
-        """The corrected p of a pair if its own p were this one."""
+        """The corrected p of a pair if its uncorrected p were this value."""
         return corrected([*p_values[:place], p, *p_values[place + 1 :]], unlike)[place]
 
     for place, (a, b) in enumerate(places):
@@ -424,8 +426,8 @@ def _other_way(
     b: Sequence[QuestionAnswers],
     limits: tuple[float, float],
 ) -> tuple[Scores, Scores] | None:
-    """The scores of a and b if unread answers of the better one were as bad as they can be, and
-    those of the other as good; None where neither is better.
+    """The worst case for the better run: the scores of a and b if its unread answers got the lowest
+    score and those of the other the highest; None where neither is better.
     """
     worst, best = limits
     if pair.outcome not in (A, B):
@@ -435,7 +437,7 @@ def _other_way(
 
 
 def _undone(pair: Pair, a: Scores, b: Scores) -> bool:
-    """Whether the better one is no longer ahead by these scores."""
+    """Whether the better run is no longer ahead with these scores."""
     return bool(a.mean() <= b.mean() if pair.outcome == A else b.mean() <= a.mean())
 
 
@@ -445,14 +447,16 @@ def scores_if_unread(answers: Sequence[QuestionAnswers], score: float) -> Scores
 
 
 def _failure(run: Compared) -> str:
-    """Whether a run failed on at least half of its answers, and what to do; else empty."""
+    """A sentence for a run that failed on at least half of its answers, with what to do; else
+    empty.
+    """
     return run_failed(run.name, run.errors, run.answers, int(run.score["n"]))
 
 
 def _limits(
     metric: MetricFields | None, answers: Sequence[Sequence[QuestionAnswers]]
 ) -> tuple[float, float]:
-    """The worst and best that an answer could have scored: the metric's limits, else the scores
+    """The lowest and highest possible score of an answer: the metric's limits, else the scores
     seen.
     """
     if metric is None:
@@ -472,7 +476,7 @@ def _panel(
     most: int,
 ) -> Panel | None:
     """The best panel of the usable runs; None where their answers cannot be counted as votes."""
-    if not test.is_rate or most < 2 or FREE in {one.votes[0].said for one in answers[0]}:
+    if not test.is_rate or most < 2 or FREE in {one.votes[0].answer for one in answers[0]}:
         return None
     votes = [[one.votes for one in answers[place]] for place in usable]
     return panel_of([compared[place] for place in usable], votes, most, test.clusters, test.seed)

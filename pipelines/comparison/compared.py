@@ -1,4 +1,4 @@
-"""One run of a comparison: how often it is right on the shared questions, and what that took."""
+"""One run of a comparison: its score on the shared questions, and its cost."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MOST_UNREAD = 0.05
 
 @dataclass(frozen=True)
 class Compared:
-    """One run, as far as it is compared: every figure is over the shared questions alone.
+    """One run of a comparison. Every figure is over the shared questions alone.
 
     Attributes:
-        questions, rows: how many questions were asked for, and how many rows the run has.
+        questions, rows: how many questions the run has to answer, and how many rows it has.
         left_out: how many questions with a row are not shared.
         score: by the `metric`, a share of right answers (`is_rate`) or a mean, with a 95% interval.
         f1: of span questions; None without any.
@@ -28,10 +28,10 @@ class Compared:
         errors, unreadable, cut_off: how many answers failed, could not be read, or had a reply that
             ended at the token limit. `unread` answers are of one of the last two kinds.
         usage: what the calls really made took.
-        takes: the same with answers from records and caches at their price.
-        seconds: the mean per answer; None where a log of others does not say it.
-        metric_usage: what the metric itself asked for, over all rows of the run.
-        program: what the short name leaves out.
+        takes: the same, with answers from records and caches counted at their price.
+        seconds: the mean per answer; None where an imported log does not say it.
+        metric_usage: the LM usage of the metric itself, over all rows of the run.
+        program: the full description, where the name is short.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Compared:
 
     @property
     def answers(self) -> int:
-        """How many answers the compared questions have, of all repeats."""
+        """How many answers the compared questions have, over all repeats."""
         return round(self.repeats * self.score["n"])
 
     @property
@@ -76,7 +76,7 @@ class Compared:
 
     @property
     def tokens(self) -> int | None:
-        """What the run takes of prompts and completions together; None where not known."""
+        """Prompt and completion tokens together; None where not known."""
         return tokens_of(self.takes)
 
     @property

@@ -21,14 +21,14 @@ from .words import say
 if TYPE_CHECKING:
     import pandas as pd
 
-SHOWN = 5  # questions on which two runs differ that are shown unless more are asked for
+SHOWN = 5  # how many differing questions are shown by default
 
 
 class Discordant(TypedDict, total=False):
-    """A question that only one of two runs had right, or answered better: the run `right`.
+    """A question that only one of two runs, `right`, answered right or answered better.
 
-    `answers` are by run's name, in one text where a question has several; `errors` are by the name
-    of the run that failed.
+    `answers` are by name of the run, joined where a question has several; `errors` are by name of
+    the run that failed.
     """
 
     id: str
@@ -41,16 +41,14 @@ class Discordant(TypedDict, total=False):
 
 
 class Comparison(Sequence[Pair]):
-    """Runs compared over their shared questions: a sequence of all pairs.
-
-    First come those of the others, as `a`, against the reference, as `b`; then those among the
-    others.
+    """Runs compared over their shared questions: a sequence of all pairs. The pairs of the other
+    runs (`a`) with the reference (`b`) come first, then those among the other runs.
 
     Attributes:
         runs: every run, the reference first.
         pairs: all pairs.
-        verdict: what they come to; every sentence and plot rests on it.
-        notes: what the figures leave out, a sentence each.
+        verdict: the conclusion from all pairs; every sentence and plot is derived from it.
+        notes: sentences about what the figures leave out.
         panel: whether a majority vote of some runs beats the best of them; None where fewer than
             three can vote.
     """
@@ -71,8 +69,8 @@ class Comparison(Sequence[Pair]):
         self.panel = panel
         self._evaluations = evaluations
 
-    stopped = None  # a baseline that is not finished is compared as far as it goes
-    empty = False  # what cannot be compared is refused
+    stopped = None  # why the baseline ended early; it is compared on the questions that it has
+    empty = False  # runs without answers are refused before
 
     @property
     def names(self) -> list[str]:
@@ -80,12 +78,12 @@ class Comparison(Sequence[Pair]):
 
     @property
     def against(self) -> list[Pair]:
-        """The pairs of the others against the reference, in their order."""
+        """The pairs of the other runs against the reference, in order."""
         return self.pairs[: len(self.runs) - 1]
 
     @property
     def judged(self) -> list[Pair]:
-        """Those of them that there is a verdict on."""
+        """The pairs of `against` that have a verdict."""
         return [pair for pair in self.against if not pair.cause]
 
     @property
@@ -95,8 +93,8 @@ class Comparison(Sequence[Pair]):
 
     @property
     def lead(self) -> Pair | None:
-        """The pair that the headline is about; None where several others are all worse, or none is
-        judged.
+        """The pair that the headline is about; None where several runs are all worse, or none has a
+        verdict.
         """
         candidates = self.judged or self.against
         if len(candidates) == 1:
@@ -112,30 +110,28 @@ class Comparison(Sequence[Pair]):
 
     @property
     def headline(self) -> str:
-        """What is shown beside the reference, in plain figures."""
+        """The headline: how the subject compares with the reference, in figures."""
         return say("headline", self)
 
     @property
     def short(self) -> str:
-        """What is shown beside the reference, in one sentence without intervals."""
+        """How the subject compares with the reference, in one sentence without intervals."""
         return say("short", self)
 
     @property
     def how_sure(self) -> str:
-        """The figures behind `short`, in plain words; empty where there is no verdict."""
+        """The figures behind `short`; empty where there is no verdict."""
         return say("how_sure", self)
 
     @property
     def sentences(self) -> list[str]:
-        """What is shown, which program to take, and what to do next: three sentences at most."""
+        """The headline, which program to take, and what to do next: three sentences at most."""
         take = [self.recommendation.sentence] if self.recommendation else []
         return [line for line in (self.headline, *take, say("next_step", self)) if line]
 
     @property
     def said(self) -> list[str]:
-        """The sentences, whether a vote of some runs is better, and why there is no verdict on
-        others.
-        """
+        """The sentences, the panel if it is better, and why other pairs have no verdict."""
         others = [pair for pair in self.against if pair is not self.lead and pair.cause]
         panel = [self.panel.sentence] if self.panel and self.panel.better else []
         return [*self.sentences, *panel, *(pair.verdict for pair in others)]
@@ -149,7 +145,7 @@ class Comparison(Sequence[Pair]):
         return [*pairs, *([self.panel.sentence] if self.panel else [])]
 
     def table(self) -> list[str]:
-        """A line for each run: how often it is right, its lead over the reference, its price."""
+        """A line for each run: its score, its difference to the reference, and its price."""
         prices = self.verdict.prices
         reference = prices[self.names[0]]
         standings = []
@@ -172,7 +168,7 @@ class Comparison(Sequence[Pair]):
 
     @property
     def legend(self) -> list[str]:
-        """What the names of runs leave out, a line each."""
+        """The legend: a line for each run whose name leaves something out."""
         return [f"{run.name}: {run.program}" for run in self.runs if run.program]
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
@@ -210,9 +206,8 @@ class Comparison(Sequence[Pair]):
         return pd.json_normalize([row.to_dict() for row in rows[what]])
 
     def discordant(self, pair: Pair, most: int = SHOWN) -> list[Discordant]:
-        """Questions that only one of the two answered right, its two kinds in turn and in the
-        data's order.
-
+        """Questions that only one of the two answered right, alternating between the two runs, in
+        the data's order.
         """
         turns = chain.from_iterable(zip_longest(pair.only_a, pair.only_b))
         chosen = [name for name in turns if name is not None][:most]

@@ -1,5 +1,5 @@
-"""What keeps a verdict off or confounds it (unread answers, other LMs, data), and whom a team must
-beat.
+"""What prevents or confounds a verdict (unread answers, other LMs, other data), and which rivals a
+team must beat.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ SINGLE = "single"
 """The program of one agent, as manifests call it."""
 
 ROUGHLY = 0.8
-"""A bill is matched by a pilot of a few questions, which may misjudge what a sample takes by so
-much.
+"""The tolerance of a matched bill: the pilot of a few questions may misjudge a sample's cost by
+this factor.
 """
 
 ARMS: Final = "alone"
-"""In the settings of a matched baseline: the LMs that were tried alone, of which it is the best."""
+"""Key in a matched baseline's settings: the LMs that were run alone; the baseline is the best of
+them.
+"""
 
 
 def confounds(names: tuple[str, str], runs: tuple[Evaluation, Evaluation]) -> list[str]:
-    """In what two runs differ beside their programs: LM (of any seat), data, prompt layout,
-    sampling.
-
-    Each as words that follow "they differ in", such as `LM (talk: a, b as judge; cot: a)`.
+    """The differences of two runs beside their programs: LM (of any seat), data, prompt layout,
+    sampling. Each is worded to follow "they differ in", such as `LM (talk: a, b as judge; cot: a)`.
     """
     differences, described = [], [run.summary.run for run in runs]
     if not _opponent_of(*runs) and _places(described[0]["lms"]) != _places(described[1]["lms"]):
@@ -68,9 +68,8 @@ def _layout(program: Described) -> str:
 def rivals_of(
     runs: Mapping[str, Evaluation], compared: Sequence[Compared], prices: QuestionPrices
 ) -> dict[str, Rivals]:
-    """Whom each team has to beat before it is called better.
-
-    A team is a program that is not one agent and makes two calls per question or more.
+    """The rivals that each team has to beat before it is called better. A team is a program that is
+    not one agent and makes at least two calls per question.
     """
     agents = {name: run for name, run in runs.items() if _program(run).get("program") == SINGLE}
     samples = {name: _program(run).get("samples") for name, run in agents.items()}
@@ -93,8 +92,8 @@ def rivals_of(
 
 
 def _program(run: Evaluation) -> Described:
-    """What a run's manifest says of its program, or of the one that gets examples by nearest
-    neighbours.
+    """The description of a run's program in its manifest; of a nearest-neighbour program, that of
+    the inner one.
     """
     program: Described = run.summary.run["program"]
     return program["of"] if isinstance(program.get("of"), Mapping) else program
@@ -109,7 +108,7 @@ def unread_cause(run: Compared, evaluation: Evaluation) -> str:
 
 
 def _opponent_of(one: Evaluation, other: Evaluation) -> bool:
-    """Whether one of the two is the best of the other's LMs alone."""
+    """Whether one of the two runs is the best of the other run's LMs, each run alone."""
     return any(_endpoints(run) <= _tried(matched) for run, matched in ((one, other), (other, one)))
 
 
@@ -119,7 +118,7 @@ def _endpoints(run: Evaluation) -> set[str]:
 
 
 def _tried(run: Evaluation) -> set[str]:
-    """The LMs of which a matched baseline is the best."""
+    """The LMs that a matched baseline was chosen from."""
     return set(run.summary.run["settings"].get("alone") or ())
 
 
@@ -149,8 +148,10 @@ def _by_lm(lms: Mapping[str, Any], key: str) -> dict[str, Mapping[str, Any]]:
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
     return [
-        ", ".join(f"{key} {json.dumps(known[key]) if key in known else 'not set'}" for key in keys)
-        for known in (one, other)
+        ", ".join(
+            f"{key} {json.dumps(settings[key]) if key in settings else 'not set'}" for key in keys
+        )
+        for settings in (one, other)
     ]
 
 

@@ -1,4 +1,4 @@
-"""The budget-matched baseline: self-consistency for what another program spent."""
+"""The budget-matched baseline: self-consistency for the same cost as another program."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from .run_again import lms_of_run, noted_prices, questions_of
 from .words import say
 
 PILOT = 8
-"""Questions, evenly spaced, that are asked once to learn what a sample takes."""
+"""Evenly spaced questions that are asked once to measure the cost of a sample."""
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One LM alone, the folder of its pilot and samples, and how many calls are left to make."""
+    """One LM alone: the folder of its pilot and samples, and how many calls are left to make."""
 
     lm: Any
     identity: LMFields
@@ -57,7 +57,7 @@ class Arm:
 
     @property
     def cost_usd(self) -> float | None:
-        """What those calls are likely to cost; None where the price is not known."""
+        """The likely cost of those calls; None where the price is not known."""
         per_sample = self.match.cost_per_sample
         return None if per_sample is None else per_sample * self.calls
 
@@ -66,8 +66,8 @@ class Arm:
 class MatchPlan:
     """A budget-matched baseline that is checked; no LM has been called.
 
-    `ceiling` is the budget that was given, or else what the run took on as many questions, those of
-    the `pilot` too, for each of the `arms`, and a fifth more.
+    `ceiling` is the user's budget. By default it is, for each of the `arms`, 120% of what the run
+    took on as many questions, the `pilot` included.
     """
 
     request: MatchRequest
@@ -91,7 +91,7 @@ class MatchPlan:
 
     @property
     def cost(self) -> tuple[float, float] | None:
-        """What it is likely to cost in dollars, and at most; None where a price is not known."""
+        """The likely and the highest cost in dollars; None where a price is not known."""
         costs = [arm.cost_usd for arm in self.arms if arm.cost_usd is not None]
         if len(costs) < len(self.arms):
             return None
@@ -99,21 +99,21 @@ class MatchPlan:
         return min(sum(costs), most), most if sum(costs) else 0.0
 
     def account(self) -> Account:
-        """What earlier attempts left of the ceiling. Raises UserError for a budget that cannot be
-        held.
+        """The part of the ceiling that earlier attempts left. Raises UserError for a budget that
+        cannot be enforced.
         """
         spent = Usage()
         for arm in self.arms:
             for folder in (arm.folder / "pilot", *arm.folder.glob("*-samples")):
                 for line in read_ledger(folder):
-                    # A call that a stop cut off is booked as the most that it may have taken: many
+                    # A call that a stop cut off is booked at the most that it may have cost: many
                     # of them would end the next attempt at once.
                     if self.request.budget is not None or not line.get("lost"):
                         spent.add(usage_of(line))
         return open_account(self.ceiling, [billed_as(arm.lm) for arm in self.arms], spent)
 
     def lines(self) -> list[str]:
-        """How often each LM is likely to be asked, what that takes, and the ceiling."""
+        """The plan in words: the likely calls of each LM, their cost, and the ceiling."""
         questions = counted(len(self.request.questions), "question")
         lines = [f"{questions} again, by 1 agent for the bill of {self.name}"]
         for arm in self.arms:
@@ -148,26 +148,25 @@ class MatchPlan:
 
 @entry(MatchRequest)
 def match_budget(request: MatchRequest) -> Evaluation:
-    """Run self-consistency on the same questions, with as many samples as fit into a run's bill.
+    """Run self-consistency on a run's questions, with as many samples as the run's bill pays for.
 
-    `lm` is the LM to sample from, by rights one of those that the run used. Of several, in a list,
-    each is run alone for the whole bill, and the result is the one most often right: the fair
-    opponent of a team of unlike LMs. None takes DSPy's configured one. Without a `budget`, the
-    ceiling is what the run took, for each LM, and a fifth more. A baseline that a budget ends early
-    has `summary.stopped`; the same call goes on.
+    `lm` is the LM to sample from, one that the run used; None takes DSPy's configured LM. In a list
+    of several, each LM is run alone for the whole bill, and the result is the one most often right:
+    the fair opponent of a team of different LMs. Without a `budget`, the ceiling for each LM is
+    120% of what the run took. A baseline that a budget ends early has `summary.stopped`; the same
+    call resumes it.
 
     Raises: UserError: other questions than those of the run, another LM or metric, unknown tokens
-        (a replayed or cached run), a sample that takes more than the run spent per question (unless
-        a budget is given), a budget that cannot be held or ends before there is a baseline, and
+        (a replayed or cached run), a sample that costs more than the run spent per question (unless
+        a budget is given), a budget that cannot be enforced or ends before there is a baseline, and
         whatever `evaluate` raises.
     """
     return run_match(plan_match(request))
 
 
 def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
-    """Check everything that `match_budget` takes, and estimate what it needs. No LM is called.
-
-    `name` is what the plan calls the run.
+    """Check the arguments of `match_budget`, and estimate the cost. No LM is called. `name` is the
+    name of the run in the plan.
     """
     matched, questions = earlier(request.run), request.questions
     described = matched.summary.run
@@ -192,7 +191,7 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
         alone = replace(spent, lm=identity["name"] if len(lms) > 1 else "")
         arms.append(_arm(one, identity, folder, alone, questions, pilot))
     plan = MatchPlan(request, matched, pilot, arms, metric, home, name or name_of_run(described))
-    plan.account()  # refused now rather than after a question
+    plan.account()  # refuse a bad budget now, before any question is paid for
     return plan
 
 
@@ -203,15 +202,15 @@ def plan_costliest(
     *,
     keyless: bool = False,
 ) -> MatchPlan:
-    """Plan a match of the run that took most per question, in dollars where all are known, else
-    tokens, on its own questions and LMs, which are read and made again; for a plan alone,
-    `keyless`, without their keys.
+    """Plan a match of the run that took most per question, in dollars where all are known, else in
+    tokens. Its questions are read again and its LMs made again; with `keyless` (a plan alone),
+    without their keys.
     """
     costs = [_cost_per_question(run.rows) for run in runs]
     spent = [tokens_per_question(run.rows)[0] for run in runs] if None in costs else costs
     place = max(range(len(runs)), key=lambda place: spent[place] or 0.0)
     run = runs[place]
-    _spent_by(run)  # refused before its questions are read
+    _spent_by(run)  # refuse it before its questions are read
     match = MatchRequest(
         run=run,
         questions=questions_of(run, request.data),
@@ -243,7 +242,7 @@ def run_match(plan: MatchPlan) -> Evaluation:
                 "metric": plan.metric,
                 "concurrency": request.concurrency,
             }
-            # From the cache, the pilot would not tell what a sample takes.
+            # Answers from the cache would not show what a sample costs.
             apart: dict[str, Any] = {"cache": False, "tracking": False, "progress": False}
             pilot = evaluate(_sampling(1), plan.pilot, out=arm.folder / "pilot", **apart, **shared)
             if pilot.summary.stopped:
@@ -276,15 +275,15 @@ def run_match(plan: MatchPlan) -> Evaluation:
     if not baselines:
         raise UserError(
             f"{say('bill_reason', match)}, so not one sample fits the bill of {plan.run.folder}: "
-            "match a run of more calls per question, or allow it with --budget"
+            "match a run with more calls per question, or allow it with --budget"
         )
     best = max(baselines, key=lambda run: run.score)
-    # The matched run may own the folder that all of this lies in.
+    # The folder of the baseline may lie inside the folder of the matched run.
     return Evaluation(best.folder, best.summary, (plan.run, *baselines))
 
 
 def match_note(baseline: Evaluation, name: str) -> str:
-    """How the samples of a baseline were chosen, in a sentence about the run of this name."""
+    """A sentence on how the number of samples was chosen to match the run of this name."""
     settings: Any = baseline.summary.run["settings"]
     return say("match_note", name, Match(**settings[MATCH]), settings[ARMS])
 
@@ -296,8 +295,8 @@ def evenly_spaced(questions: Sequence[Question], most: int) -> list[Question]:
 
 
 def _checked_lm(matched: Evaluation, lm: Any) -> LMFields:
-    """What is known of the baseline's LM, which the run must have used: another one's tokens are
-    another currency.
+    """The identity of the baseline's LM. The run must have used it, since tokens of different LMs
+    cannot be compared.
     """
     program: SingleAgent = _sampling(1)
     used = lms_of(program, lm or dspy.settings.lm)["*"]
@@ -306,7 +305,7 @@ def _checked_lm(matched: Evaluation, lm: Any) -> LMFields:
         names = dict.fromkeys(str(other["endpoint"]) for other in lms)
         raise UserError(
             f"{used['endpoint']} is not an LM of {matched.folder}, which used "
-            f"{', '.join(names) or 'none that is known'}: match it with that one"
+            f"{', '.join(names) or 'none that is known'}: match it with one of these"
         )
     return used
 
@@ -319,8 +318,8 @@ def _arm(
     questions: Sequence[Question],
     pilot: Sequence[Question],
 ) -> Arm:
-    """What an LM alone would take: as its pilot has shown, or estimated from the prompt of a
-    sample.
+    """The expected cost of one LM alone: measured by its pilot, or estimated from a sample's
+    prompt.
     """
     pilot_left, _ = left_of(folder / "pilot", pilot)
     if not pilot_left:
@@ -335,13 +334,13 @@ def _arm(
 
 
 def _measured(spent: Match, pilot: Evaluation) -> Match:
-    """The match if a sample takes what it took in the pilot. Raises UserError where nobody counted
-    that.
+    """The match if a sample costs what it cost in the pilot. Raises UserError where the pilot has
+    no counts.
     """
     tokens, questions = tokens_per_question(pilot.rows)
     if tokens is None:
         raise UserError(
-            f"what a sample takes is not known, since no question of the pilot in {pilot.folder} "
+            f"the cost of a sample is not known, since no question of the pilot in {pilot.folder} "
             "was answered by an LM that counts tokens: see the errors in its rows, and delete it "
             "to try again"
         )
@@ -354,8 +353,8 @@ def _sampling(samples: int) -> SingleAgent:
 
 
 def _cost_per_question(rows: Iterable[ResultRow], prices: Prices | None = None) -> float | None:
-    """Mean dollars of the answered questions, as they were or at other `prices`; None where a
-    price or a number of tokens is not known, or nothing was paid.
+    """Mean dollars per answered question, at the recorded or at other `prices`; None where a price
+    or a number of tokens is not known, or nothing was paid.
     """
     usages = [usage for usage in usages_of(rows) if usage.tokens is not None]
     costs = [usage.cost_usd if prices is None else prices.cost(usage) for usage in usages]
@@ -364,8 +363,8 @@ def _cost_per_question(rows: Iterable[ResultRow], prices: Prices | None = None) 
 
 
 def _spent_by(run: Evaluation) -> Match:
-    """What a run spent per question, with nothing known of a sample. Raises UserError where nobody
-    knows.
+    """The match with what the run spent per question, before the cost of a sample is known. Raises
+    UserError where the spending is not known.
     """
     tokens, rows = tokens_per_question(run.rows)
     if tokens is None:
@@ -380,7 +379,7 @@ def _spent_by(run: Evaluation) -> Match:
 def _dollars_per_question(run: Evaluation, lms: Sequence[Any]) -> float | None:
     """What the run spent per question; None where the price of one of these LMs is not known.
 
-    The tokens of a run of one LM cost what that LM is said to cost now, so that both sides are
+    The tokens of a run with one LM are priced at that LM's current price, so that both sides are
     priced alike.
     """
     prices = [billed_as(one).prices for one in lms]

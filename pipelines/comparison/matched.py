@@ -1,5 +1,5 @@
-"""Baselines with the budget of a run: what a question takes, how many samples that pays for, and
-where such a baseline lies.
+"""Baselines with the budget of a run: the cost per question, how many samples that pays for, and
+where the baseline is stored.
 """
 
 from __future__ import annotations
@@ -19,24 +19,23 @@ from ..runs.folder import MANIFEST
 from .words import say
 
 MATCH = "match-budget"
-"""The folder, in that of the run that is matched, and a baseline's setting."""
+"""The name of the folder inside the matched run's folder, and of the key in a baseline's settings.
+"""
 
 MATCHED = "1 agent, same budget"
 
 TOLERANCE = 1.2
-"""How many times the bill of the run that it matches a baseline may take: a pilot is no exact
-estimate.
-"""
+"""A baseline may take this many times the bill of the matched run, since a pilot is not exact."""
 
 
 @dataclass(frozen=True)
 class Match:
     """How many samples of `lm` the bill pays for: max(1, ⌊spent per question / taken by a sample⌋).
 
-    Both are in dollars where both are known, else in tokens, prompt and completion together: those
-    of a question are the mean over the `rows` of the matched run whose calls were all paid for,
-    those of a sample the mean over `pilot` questions asked once, or, where `pilot` is 0, an
-    estimate.
+    Both are in dollars where both are known, else in tokens (prompt and completion together). The
+    cost of a question is the mean over the `rows` of the matched run whose calls were all paid for.
+    The cost of a sample is the mean over `pilot` questions asked once, or an estimate where `pilot`
+    is 0.
     """
 
     tokens_per_question: float
@@ -49,7 +48,7 @@ class Match:
 
     @property
     def in_dollars(self) -> bool:
-        """Whether what was spent and what a sample takes are both known in dollars."""
+        """Whether the spending and the cost of a sample are both known in dollars."""
         return bool(self.cost_per_question and self.cost_per_sample)
 
     @property
@@ -60,7 +59,7 @@ class Match:
 
     @property
     def taken(self) -> float:
-        """What a sample takes, in the same unit."""
+        """The cost of a sample, in the same unit."""
         dollars = self.cost_per_sample if self.in_dollars else None
         return self.tokens_per_sample if dollars is None else dollars
 
@@ -75,13 +74,13 @@ class Match:
 
     @property
     def sentence(self) -> str:
-        """What was spent, what a sample takes, and how many samples that gives."""
+        """The spending per question, the cost of a sample, and the number of samples, in words."""
         return say("match", self)
 
 
 def run_or_match(run: Evaluation | str | Path) -> Evaluation:
-    """Open a run as `earlier` does; the folder that a baseline and its pilot were sent to stands
-    for the baseline.
+    """Open a run as `earlier` does; the folder with a baseline and its pilot stands for the
+    baseline.
     """
     if isinstance(run, str | Path) and not (Path(run).expanduser() / MANIFEST).exists():
         home = Path(run).expanduser()
@@ -92,7 +91,7 @@ def run_or_match(run: Evaluation | str | Path) -> Evaluation:
 def with_matches(
     names: Sequence[str], runs: Sequence[Evaluation]
 ) -> tuple[list[str], list[Evaluation]]:
-    """The runs, and after them the baselines in their folders, if they are not among them."""
+    """The runs, followed by the baselines in their folders that are not yet among them."""
     folders, new = {run.folder.resolve() for run in runs}, []
     for name, run in zip(names, runs, strict=True):
         match = _best_of((run.folder / MATCH).glob("**/*-samples"))
@@ -104,7 +103,7 @@ def with_matches(
 
 
 def _best_of(places: Iterable[Path]) -> Evaluation | None:
-    """The most often right of the finished baselines in these folders."""
+    """The finished baseline in these folders that is most often right."""
     baselines = []
     for place in sorted(places):
         with suppress(UserError, OSError):
@@ -116,16 +115,16 @@ def _best_of(places: Iterable[Path]) -> Evaluation | None:
 
 
 def same_lm(one: LMFields, other: LMFields) -> bool:
-    """Whether two are one LM, as far as is known: of an LM that is DSPy's own no address is."""
+    """Whether two identities are the same LM, as far as is known: no address is known of DSPy's own
+    LMs.
+    """
     placed = {lm["endpoint"] for lm in (one, other)} - {one["name"]}
     return one["name"] == other["name"] and len(placed) < 2
 
 
 def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
-    """Mean tokens of the answered questions whose tokens are known, and how many those are; None
-    for none.
-
-    Questions that failed are left out: what they spent before is no answer's price.
+    """Mean tokens of the answered questions with known tokens, and their number; None for none.
+    Failed questions are left out: their spending is not the price of an answer.
     """
     counts = [usage.tokens for usage in usages_of(rows) if usage.tokens is not None]
     total = sum(counts)
@@ -133,6 +132,6 @@ def tokens_per_question(rows: Iterable[ResultRow]) -> tuple[float | None, int]:
 
 
 def usages_of(rows: Iterable[ResultRow]) -> list[Usage]:
-    """What each answered question takes; those without a call are left out."""
+    """The usage of each answered question; questions without a call are left out."""
     usages = [taken(row) for row in rows if row["error"] is None]
     return [usage for usage in usages if usage.calls]

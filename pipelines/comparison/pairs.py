@@ -1,4 +1,4 @@
-"""One run against another: scores, difference, test, prices, and what keeps a verdict off."""
+"""One run against another: scores, difference, test, prices, and reasons against a verdict."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ MIDP, EXACT, CLUSTERS = "McNemar's mid-p", "McNemar's exact p", "cluster-robust 
 PAIRED_T = "paired t-test"
 
 _POWER = 1.43
-"""Half a 95% interval times this is seen with a power of 80%: (1.96 + 0.84) / 1.96 standard errors.
+"""A difference of half a 95% interval times this factor is detected with 80% power: (1.96 + 0.84) /
+1.96.
 """
 
 
@@ -39,20 +40,21 @@ class Pair:
         difference, low, high: of the scores, with the ends of its 95% interval: paired bootstrap,
             or Student's for means over repeats.
         p: of `test`: McNemar's mid-p or exact test where each question is right or wrong in both
-            (`right_or_wrong`), else the paired t-test; with `clustered` the cluster-robust one.
+            (`right_or_wrong`), else the paired t-test; with `clustered`, the cluster-robust test.
         p_adjusted: p after Holm's correction over all pairs that were compared.
         f1: the difference in F1 over span questions; None without any.
-        call_ratio, token_ratio, cost_ratio: what an answer of a takes as a multiple of b's, with
-            answers from records and caches at their price; None where b's is zero or unknown.
+        call_ratio, token_ratio, cost_ratio: usage per answer of a divided by that of b, with
+        answers from records and caches at their price; None where b's is zero or unknown.
         seconds_ratio: of the time per answer; None also where answers came from a cache.
         only_a, only_b: ids of the questions that only one of them had right, or had better.
         failed_a, failed_b: how many answers failed; they count as wrong.
         cluster, clustered: the field of `meta` that says which questions belong together, and the
-            difference over its values, which decides where there is one.
-        failure, other_metric, unread: reasons why there is no verdict; empty where there is one.
-        confounds: what else than the programs differs.
-        unchecked_judge: whether an LM graded that nobody checked against people.
-        price_a, price_b: what each takes per question in `price_unit`; None where not known.
+        difference over its clusters, which decides where it is not None. failure, other_metric,
+        unread: reasons why there is no verdict; empty where there is one.
+        confounds: what differs beside the programs.
+        unchecked_judge: whether the answers were graded by an LM that was not checked against
+        people. price_a, price_b: the price per question of each in `price_unit`; None where not
+        known.
     """
 
     a: str
@@ -104,13 +106,13 @@ class Pair:
 
     @property
     def interval(self) -> Interval:
-        """The interval that decides: over new clusters where there are any."""
+        """The interval that decides: the one over clusters where there are clusters."""
         values = self if self.clustered is None else self.clustered
         return Interval(values.low, values.high)
 
     @property
     def outcome(self) -> str:
-        """`a` or `b` for the one shown to be better, `undecided`, or `not_comparable`."""
+        """`a` or `b` for the run that is shown to be better, `undecided`, or `not_comparable`."""
         if self.cause:
             return NOT_COMPARABLE
         low, high = self.interval
@@ -120,7 +122,9 @@ class Pair:
 
     @property
     def interval_misleads(self) -> bool:
-        """Whether nothing is shown although the interval leaves out 0."""
+        """Whether the pair is undecided although the interval excludes 0, because of the
+        correction.
+        """
         low, high = self.interval
         return self.outcome == UNDECIDED and not low <= 0 <= high
 
@@ -138,9 +142,9 @@ class Pair:
 
     @property
     def smallest(self) -> float:
-        """The smallest true difference (0 … 1) that as many questions, as often discordant, show at
-        80% power; 1 where they are too few to show any. Of scores: as widely spread; infinite where
-        unknown.
+        """The smallest true difference (0 … 1) that this many questions show with 80% power at the
+        same share of discordant pairs; 1 where they are too few. For other scores: at the same
+        variance; infinite where unknown.
         """
         most = 1.0 if self.is_rate else math.inf
         if self.clustered is None and self.right_or_wrong:
@@ -154,7 +158,7 @@ class Pair:
 
     @property
     def can_show_any(self) -> bool:
-        """Whether so many questions can show a difference at all."""
+        """Whether this many questions can show any difference."""
         return self.smallest < (1.0 if self.is_rate else math.inf)
 
     # Words
@@ -170,7 +174,7 @@ class Pair:
 
     @property
     def did_well(self) -> str:
-        """What an answer is that only one of the two has."""
+        """What to call an answer that only one of the two runs has."""
         return "right" if self.right_or_wrong else "answered better"
 
     @property
@@ -185,7 +189,7 @@ class Pair:
 
     @property
     def verdict(self) -> str:
-        """The outcome in plain figures, no bolder than the interval allows."""
+        """The outcome in figures that claim no more than the interval allows."""
         return say("pair_verdict", self)
 
     @property
@@ -206,14 +210,14 @@ class Pair:
 
     @property
     def notes(self) -> list[str]:
-        """What keeps a verdict off and what else than the programs differs, a sentence each."""
+        """Sentences on why there is no verdict, and on what differs beside the programs."""
         judge = "The judge was not checked against people." if self.unchecked_judge else ""
         cause = f"{self.cause}." if self.cause else ""
         notes = (cause, say("confounds", self), judge, self.few_clusters)
         return [note for note in notes if note]
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON; figures of runs with different metrics are null."""
+        """The pair as JSON; figures of runs with different metrics are null."""
         named = {
             key: None if value is None else value._asdict()
             for key, value in (("f1", self.f1), ("clustered", self.clustered))

@@ -1,4 +1,4 @@
-"""Whether the votes of several runs would beat the best of them, without a call."""
+"""Whether a vote of several runs would beat the best of them, computed from their rows."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ MOST_MEMBERS = 5
 
 @dataclass(frozen=True)
 class Panel:
-    """The panel of runs whose majority vote is most often right, and what choosing one gains.
+    """The panel of runs whose majority vote is most often right, and the gain over the best run.
 
     `members` and `single` are names of runs: the best panel and the best run of all `n` questions.
-    `seen` is the panel's share right there, which flatters it, as it was chosen by it. `score` and
-    `single_score` are shares right where neither was chosen: the questions are halved in five ways,
-    both are chosen anew on one half and judged on the other. `difference` is the one less the
-    other, `low` and `high` are the ends of its 95% interval, and `p` tests it against 0. `chosen`
-    is the share of choices that fell on the same members. `calls` and `cost_usd` are what all
-    members together took for a question; None where one is not known.
+    `seen` is the panel's share of right answers on these questions; it is too high, since the panel
+    was chosen by it. `score` and `single_score` are cross-validated shares of right answers: the
+    questions are halved in five ways, and both are chosen on one half and judged on the other.
+    `difference` is `score` minus `single_score`, `low` and `high` are the ends of its 95% interval,
+    and `p` tests it against 0. `chosen` is the share of choices that fell on the same members.
+    `calls` and `cost_usd` are per question, for all members together; None where one is not known.
     """
 
     members: tuple[str, ...]
@@ -64,9 +64,9 @@ def panel_of(
 ) -> Panel | None:
     """The best panel of the runs; None for fewer than three runs or two members.
 
-    `votes[i][q]` are those of run i on question q, one for each repeat. All questions have as many
-    ballots as one has repeats at most; in the next ballot each run casts its next vote, and after
-    the last the first again. So each question counts once, and its ballots stay together as one
+    `votes[i][q]` are the votes of run i on question q, one for each repeat. Every question has as
+    many ballots as the largest number of repeats. In each ballot a run casts its next vote, and
+    starts again after its last. So each question counts once, and its ballots stay together as one
     cluster.
     """
     if len(runs) < 3 or most < 2:
@@ -75,7 +75,7 @@ def panel_of(
     ballots = range(max(len(own) for run in votes for own in run))
     cast = [[own[ballot % len(own)] for own in run for ballot in ballots] for run in votes]
     best = best_panel(
-        [[vote.said for vote in run] for run in cast],
+        [[vote.answer for vote in run] for run in cast],
         [[vote.right for vote in run] for run in cast],
         most,
         seed=seed,
@@ -94,7 +94,7 @@ def panel_of(
 
 
 def _each(runs: Sequence[Compared], what: Literal["calls", "cost_usd"]) -> float | None:
-    """What all runs together took for an answer; None where one is not known."""
+    """The usage per answer of all runs together; None where one is not known."""
     taken: float | None = 0.0
     for run in runs:
         total = run.takes[what]

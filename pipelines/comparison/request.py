@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..evaluation.earlier import Evaluation
 
     AnyRun: TypeAlias = Evaluation | str | Path
-else:  # --help does without what reads runs
+else:  # --help does not import the modules that read runs
     AnyRun = Question = Any
 
 Runs = Annotated[
@@ -36,7 +36,9 @@ Runs = Annotated[
 RunNames = Annotated[
     Sequence[str],
     list[str],
-    Option("--names", metavar="A,B,…", help="What to call the runs. Default: what they ran."),
+    Option(
+        "--names", metavar="A,B,…", help="Names for the runs. Default: the names of their programs."
+    ),
 ]
 
 
@@ -60,7 +62,8 @@ class Tested(Request):
         Option(
             min=0,
             metavar="K",
-            help="Of three runs or more, judge a vote of up to so many; 0: none.",
+            help="With three runs or more, also judge a vote of at most this many runs; 0: no "
+            "vote.",
         ),
     ] = 5
     seed: Annotated[int, Option(help="Of the bootstrap.")] = 0
@@ -77,7 +80,9 @@ class Matching(Seats, Spending):
     metric: Annotated[
         AnyMetric | None,
         str | None,
-        Option(metavar="NAME", help="What runs were scored by that used your own module:function."),
+        Option(
+            metavar="NAME", help="The metric of runs that were scored by your own module:function."
+        ),
     ] = None
     out: Annotated[
         str | Path | None,
@@ -91,11 +96,11 @@ class Matching(Seats, Spending):
 
 @dataclass
 class CompareRequest(Tested, Matching):
-    """Compare runs question by question: who is better, how sure that is, and at what price.
+    """Compare runs question by question: which is better, how sure that is, and at what price.
 
-    Only questions that all runs answered are compared. With --match-budget, one run is enough: --lm
-    and --api-base then say where its LM is, if not where its name leads. What it runs takes no more
-    than that run took and a fifth, or than --budget; the plan comes first.
+    Only questions that all runs answered are compared. With --match-budget, one run is enough; --lm
+    and --api-base then give the address of its LM. The baseline costs at most 120% of that run, or
+    --budget; the plan is shown first.
     """
 
     example: ClassVar[str] = "compare runs/cot runs/talk --match-budget"
@@ -121,18 +126,22 @@ class CompareRequest(Tested, Matching):
         ),
     ] = False
     data: Annotated[
-        str | None, source("Questions for --match-budget. Default: as the run notes.")
+        str | None, source("Questions for --match-budget. Default: the questions named in the run.")
     ] = None
 
 
 @dataclass
 class MatchRequest(Matching):
-    """Run self-consistency on a run's questions, with as many samples as fit into its bill."""
+    """Run self-consistency on a run's questions, with as many samples as its bill pays for."""
 
     run: Annotated[AnyRun, Doc("the run to match, or its folder.")]
-    questions: Annotated[Sequence[Question], Doc("those that it ran on, in the same order.")]
+    questions: Annotated[
+        Sequence[Question], Doc("the questions that it ran on, in the same order.")
+    ]
     _: KW_ONLY
     tracking: Annotated[
         bool | None, Doc("log the baseline to MLflow; None does where the run was tracked.")
     ] = None
-    settings: Annotated[Mapping[str, Any] | None, Doc("what to note beside the baseline.")] = None
+    settings: Annotated[
+        Mapping[str, Any] | None, Doc("notes to keep in the baseline's settings.")
+    ] = None

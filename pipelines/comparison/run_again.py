@@ -1,4 +1,4 @@
-"""What a run was made on and with: its questions, read again, and its LMs, made again."""
+"""Reads the questions of a run again, and makes its LMs again."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ from ..programs.seats import EVERY, Seating, parse_prices
 
 
 def questions_of(run: Evaluation, source: str | None = None) -> list[Question]:
-    """The questions that a run was made on, read again as its settings say, or from another
-    `source`.
-
-    Raises UserError when they cannot be had, or are no longer the same.
+    """Read the questions of a run again, from the source in its settings or from another `source`.
+    Raises UserError when they cannot be read or are no longer the same.
     """
     settings = run.summary.run["settings"]
     wanted = source or settings.get("data")
@@ -48,8 +46,8 @@ def questions_of(run: Evaluation, source: str | None = None) -> list[Question]:
 
 
 def lms_of_run(run: Evaluation, lms: Seating, who: str) -> list[Any]:
-    """The LM that `lms` names, or else each different one of the run's, made again with its
-    settings; see `lm_of_run`.
+    """The LM that `lms` names, or else each different LM of the run, made again with its settings;
+    see `lm_of_run`.
     """
     names = dict.fromkeys(each["name"] for each in run.summary.run["lms"].values())
     wanted = [lms.seated[EVERY]] if EVERY in lms.seated else names
@@ -59,14 +57,14 @@ def lms_of_run(run: Evaluation, lms: Seating, who: str) -> list[Any]:
 def lm_of_run(
     run: Evaluation, lms: Seating, who: str, *, other: bool = False, name: str | None = None
 ) -> Any:
-    """The LM of a run, made again with its settings and its price: that of most of its seats, or
-    the one that `lms` names.
+    """The LM of a run, made again with its settings and its price: the one that `lms` names, or
+    else the LM of most of its seats.
 
-    Its address comes from the options or the environment, never from the run: a folder from
-    elsewhere could name one to send the key to. `who` has the one seat that it is for; with
-    `other`, the name may be of an LM that the run did not use. `name` takes the place of the one in
-    `lms`. Raises UserError when there are several LMs and no name, and when the LM made is not the
-    one that the run used.
+    Its address comes from the options or the environment, never from the run: a foreign folder
+    could name an address that would receive the key. `who` names the program with the one seat for
+    this LM. With `other`, `lms` may name an LM that the run did not use. `name` replaces the name
+    in `lms`. Raises UserError when there are several LMs and no name, and when the LM made is not
+    the one that the run used.
     """
     if {*lms.seated, *lms.addresses} - {EVERY}:
         raise UserError(f"{who} has one seat: give --lm and --api-base without a seat's name")
@@ -107,5 +105,5 @@ def lm_of_run(
 
 
 def noted_prices(run: Evaluation) -> dict[str, Prices]:
-    """USD per token by LM, as the command that made the run was told them."""
+    """USD per token by LM, as passed to the command that made the run."""
     return parse_prices(run.summary.run["settings"].get("prices") or ())

@@ -10,7 +10,7 @@ from typing import NamedTuple
 WIDTH = 80
 LONGEST_NAME = 22
 FINE = 0.02
-"""Intervals with half a width below this are written with a decimal."""
+"""Intervals with a half-width below this are written with a decimal."""
 
 _SCORE_BAR, _DIFFERENCE_BAR, _SHORTEST_BAR = 13, 13, 7
 
@@ -27,11 +27,11 @@ class Range(NamedTuple):
 class Standing:
     """A line of the table: one program.
 
-    Args: score: how often it is right (0 to 1), or its mean score. difference: its score less that
-        of the reference; None for the reference itself. price: as a multiple of the reference's
-        price; None where it is not known. note: what stands in place of the difference, such as
-        `no verdict`, or `out: …`. usd: dollars per question; where any row has them, the table has
-        a column of cents.
+    Args: score: its share of right answers (0 to 1), or its mean score. difference: its score minus
+        that of the reference; None for the reference itself. price: as a multiple of the
+        reference's price; None where it is not known. note: text shown instead of the difference,
+        such as `no verdict` or `out: …`. usd: dollars per question; where any row has them, the
+        table has a column of cents.
     """
 
     name: str
@@ -93,7 +93,7 @@ def table_lines(
 
 
 def _prices(rows: Sequence[Standing]) -> tuple[list[str], str]:
-    """The cells of the prices, with cents per question where they are known, and their head."""
+    """The cells of the price column, with cents per question where known, and its head."""
     multiples = [multiple(row.price) for row in rows]
     if not any(row.usd for row in rows):
         return multiples, "price"
@@ -104,7 +104,7 @@ def _prices(rows: Sequence[Standing]) -> tuple[list[str], str]:
 
 
 def shortened_name(name: str, longest: int = LONGEST_NAME) -> str:
-    """A name cut to so many characters, with an ellipsis where some are missing."""
+    """A name cut to this many characters, with an ellipsis where it was cut."""
     return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 

@@ -1,5 +1,5 @@
-"""What a comparison keeps of each question of a run, and how runs are tested against each other:
-each pair by itself, and corrected for their number.
+"""The summary of each question that a comparison keeps, and the tests of pairs of runs, corrected
+for the number of pairs.
 """
 
 from __future__ import annotations
@@ -34,20 +34,17 @@ FREE = object()
 
 
 class VotedAnswer(NamedTuple):
-    """An answer as it votes: what it says (FREE where no two would be the same), and whether it is
-    right.
-    """
+    """A vote: an answer's text (FREE where answers cannot be equal), and whether it is right."""
 
-    said: Hashable
+    answer: Hashable
     right: bool
 
 
 class QuestionAnswers(NamedTuple):
-    """What a run made of a question, summed over its repeats.
-
-    With 100,000 questions, whole rows would fill the memory. `asked` is the hash of all that makes
-    the question what it is. `unread` answers were cut off or could not be read, and `unread_total`
-    is the sum of their scores.
+    """The answers of a run to a question, summed over repeats. Whole rows of 100,000 questions
+    would not fit into memory. `asked` is the hash of the question's text, options and gold answer.
+    `unread` answers were cut off or could not be read, and `unread_total` is the sum of their
+    scores.
     """
 
     repeats: int
@@ -78,7 +75,7 @@ class QuestionAnswers(NamedTuple):
         return (self.total - self.unread_total + self.unread * score) / self.repeats
 
     def with_repeat(self, other: QuestionAnswers) -> QuestionAnswers:
-        """The same question with another of its repeats."""
+        """Add another repeat of the question."""
         sums = {name: getattr(self, name) + getattr(other, name) for name in _SUMS}
         return self._replace(
             f1_total=plus(self.f1_total, other.f1_total),
@@ -95,10 +92,8 @@ _SUMS = ("repeats", "total", "failed", "unreadable", "cut_off", "unread", "unrea
 def answered_in(
     run: Evaluation, field: str | None = None, *, votes: bool = False
 ) -> dict[str, QuestionAnswers]:
-    """Read a run's rows and sum them up by question.
-
-    `field` of `meta` says to which cluster a question belongs. Answers are kept where they are to
-    have `votes`.
+    """Read a run's rows and sum them up by question. `field` of `meta` names the cluster of a
+    question. Answers are kept only if `votes` are needed.
     """
     least = Scale.of(run.summary.run.get("metric")).least
     questions: dict[str, QuestionAnswers] = {}
@@ -109,7 +104,7 @@ def answered_in(
 
 
 def asked_in(run: Evaluation) -> dict[str, int]:
-    """A hash of all that makes a question what it is, by its id."""
+    """A hash of each question's text, options and gold answer, by id."""
     return {row["id"]: question_hash(row) for row in run.rows}
 
 
@@ -139,7 +134,9 @@ def _answered(row: ResultRow, field: str | None, least: float, votes: bool) -> Q
 
 
 def _vote(row: ResultRow, score: float) -> VotedAnswer:
-    """What an answer counts as in a vote: spans that differ in articles, signs and case are one."""
+    """The vote of an answer: spans that differ only in articles, punctuation and case are the same
+    vote.
+    """
     answer: Hashable = row["answer"]
     if row["kind"] == "open":
         answer = FREE
@@ -151,9 +148,8 @@ def _vote(row: ResultRow, score: float) -> VotedAnswer:
 @dataclass(frozen=True)
 class Test:
     """The test of two runs: McNemar's where each question is right or wrong in both, the paired
-    t-test for other scores and for means over repeats, or with `clusters` the cluster-robust one.
-
-    `field` is that of `meta` that the clusters come from.
+    t-test for other scores and for means over repeats, or with `clusters` the cluster-robust test.
+    `field` is the field of `meta` that defines the clusters.
     """
 
     __test__ = False  # not one of pytest's
@@ -184,7 +180,7 @@ class Test:
         a: Sequence[QuestionAnswers],
         b: Sequence[QuestionAnswers],
     ) -> Pair:
-        """All figures of two runs on the questions with these ids; p is not corrected yet."""
+        """All figures of two runs on the questions with these ids; p is not yet corrected."""
         scores_a, scores_b = _scores(a), _scores(b)
         right_or_wrong = self.right_or_wrong(scores_a, scores_b)
         clustered = self.clustered(scores_a, scores_b)
@@ -247,7 +243,7 @@ def _scores(answers: Iterable[QuestionAnswers]) -> Scores:
 
 
 def taken_by(answers: Iterable[QuestionAnswers]) -> Usage:
-    """What all answers take, those from records and caches at their price."""
+    """The usage of all answers, with those from records and caches at their price."""
     return total(one.takes for one in answers)
 
 
@@ -260,9 +256,9 @@ def mean_seconds(answers: Sequence[QuestionAnswers]) -> float | None:
 
 
 def _ratios(a: Sequence[QuestionAnswers], b: Sequence[QuestionAnswers]) -> dict[str, float | None]:
-    """What an answer of a takes as a multiple of b's."""
+    """The usage per answer of a divided by that of b."""
     takes_a, takes_b = taken_by(a), taken_by(b)
-    # With more repeats a run takes more without being dearer.
+    # Per answer, since a run with more repeats takes more but is not dearer.
     repeats = sum(one.repeats for one in b) / sum(one.repeats for one in a)
     fresh = not any(one.usage.cached_calls for side in (a, b) for one in side)
     return {

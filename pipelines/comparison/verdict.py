@@ -1,5 +1,5 @@
-"""What a comparison concludes: which program to take, by one rule, on which every sentence and plot
-rests.
+"""The verdict of a comparison: one rule decides which program to take; every sentence and plot uses
+it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FAIL_IF = {
 
 
 def check_fail_if(rule: str | None) -> None:
-    """Raise UserError for a rule that `--fail-if` does not have."""
+    """Raise UserError for a rule that `--fail-if` does not know."""
     if rule is not None and rule not in FAIL_IF:
         raise UserError(
             f"--fail-if {rule!r} is not a rule{did_you_mean(rule, FAIL_IF)}: give worse, undecided "
@@ -35,7 +35,7 @@ def check_fail_if(rule: str | None) -> None:
 
 
 class QuestionPrices(NamedTuple):
-    """What programs take per question in one unit, by name; infinite where unknown."""
+    """Prices of programs per question in one unit, by name; infinite where unknown."""
 
     unit: str
     each: dict[str, float]
@@ -47,9 +47,8 @@ class QuestionPrices(NamedTuple):
 
 
 def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionPrices:
-    """Price runs in dollars if those are known for all usable ones, else in tokens, else in calls.
-
-    Answers from a record or cache count at the price that they had when they were asked.
+    """Price runs in dollars if all usable runs have them, else in tokens, else in calls. Answers
+    from a record or cache count at their original price.
     """
     totals: dict[str, dict[str, float | int | None]] = {
         DOLLARS: {run.name: run.takes["cost_usd"] for run in runs},
@@ -70,8 +69,8 @@ def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionP
 
 
 class Rivals(NamedTuple):
-    """Whom a team has to beat before it is called better: the runs that are one prompt, and those
-    that are one prompt asked as often as the team's bill allows, on its own LM or on the best of
+    """The rivals that a team has to beat before it is called better: the runs of one prompt, and
+    the runs of one prompt asked as often as the team's bill allows, on its own LM or on the best of
     its `lms` LMs.
     """
 
@@ -81,19 +80,18 @@ class Rivals(NamedTuple):
 
     @property
     def kinds(self) -> dict[str, list[str]]:
-        """The runs of each kind by the kind in words."""
+        """The runs of each kind of rival, by the kind's name."""
         who = "one prompt" if self.lms == 1 else "the best of its LMs alone,"
         return {"one prompt": self.one_prompt, f"{who} asked k times": self.k_times}
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The cheapest program that nothing is shown to beat: `run`. Of equally cheap ones the one most
-    often right, then the first.
-
-    `unbeaten` are all that nothing is shown to beat, the cheapest first, and `leader` is the one
-    most often right. `front` has the recommended program and each cheaper one that is shown to beat
-    all that are cheaper still, by price. Prices are in `unit` per question, None where not known.
+    """The cheapest program that nothing is shown to beat: `run`. Ties in price go to the program
+    most often right, then to the first. `unbeaten` are all programs that nothing is shown to beat,
+    the cheapest first, and `leader` is the one of them most often right. `front` has the
+    recommended program and each cheaper program that is shown to beat all still cheaper ones, by
+    price. Prices are in `unit` per question, None where not known.
     """
 
     run: str
@@ -106,7 +104,7 @@ class Recommendation:
 
     @property
     def sentence(self) -> str:
-        """Which program to take and why, and what the one that is ahead of it takes."""
+        """Which program to take and why, and the price of the program that is ahead of it."""
         return say("take", self)
 
     def to_dict(self) -> dict[str, Any]:
@@ -115,21 +113,21 @@ class Recommendation:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is shown of the programs beside the reference, and which one to take.
+    """The conclusion about the programs against the reference, and which program to take.
 
     Attributes:
         outcome: `better` (the recommended program is a team that is shown to beat one prompt, and
             one prompt asked as often as the team's bill allows), `beats` (the subject is shown to
             beat the reference), `undecided` (nothing is shown to beat the reference; the subject is
-            the most often right of those that may), `worse` (the reference is shown to beat all
-            others) or `not_comparable` (there is no subject).
+            the most often right of the programs that may), `worse` (the reference is shown to beat
+            all others) or `not_comparable` (there is no subject).
         subject: the run that the outcome is about.
         reference: the run that the others are compared with.
         beaten: all runs that the subject is shown to beat.
         recommendation: None where nothing can be compared with the reference, or metrics differ.
-        unit, prices: what *cheapest* goes by, per question and by program.
-        rivals: of a team that beats the reference, the two kinds of rival and the runs of each.
-        rival_usd: what a missing rival asked k times takes, in dollars; None where not known.
+        unit, prices: the prices per question, by program, that *cheapest* refers to.
+        rivals: for a team that beats the reference, the two kinds of rival and the runs of each.
+            rival_usd: the cost in dollars of a missing rival asked k times; None where not known.
     """
 
     outcome: str
@@ -148,14 +146,14 @@ class Verdict:
 
     @property
     def unbeaten_choice(self) -> str | None:
-        """The recommended program where the subject is not shown to beat it and it is no rival."""
+        """The recommended program, unless the subject is shown to beat it or it is a rival."""
         chosen = self.recommendation.run if self.recommendation else self.subject
         rivals = [name for names in self.rivals.values() for name in names]
         return chosen if chosen != self.subject and chosen not in rivals else None
 
     @property
     def met(self) -> list[str]:
-        """The kinds of rival, in words, that the subject is shown to beat."""
+        """The names of the kinds of rival that the subject is shown to beat."""
         return [
             self._kind(kind, names)
             for kind, names in self.rivals.items()
@@ -164,7 +162,7 @@ class Verdict:
 
     @property
     def not_shown(self) -> list[str]:
-        """The rivals that the subject has met, and is not shown to beat."""
+        """The rivals that were run and that the subject is not shown to beat."""
         left = {
             kind: [name for name in names if name not in self.beaten]
             for kind, names in self.rivals.items()
@@ -186,7 +184,7 @@ class Verdict:
         return kind if list(names) == [self.reference] else f"{kind} ({', '.join(names)})"
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON, without the recommendation, which has a place of its own."""
+        """As JSON, without the recommendation, which is written separately."""
         return {key: value for key, value in asdict(self).items() if key != "recommendation"}
 
 
@@ -197,10 +195,9 @@ def conclude(
     prices: QuestionPrices,
     rivals: Mapping[str, Rivals],
 ) -> Verdict:
-    """Conclude what runs show, the first of which is the reference.
-
-    `usable` are those that can be judged and recommended; `outcomes` is that of each pair (a, b),
-    and `rivals` has those of each run that is known to be a team.
+    """Draw the conclusion from runs; the first is the reference. `usable` are the runs that can be
+    judged and recommended, `outcomes` has the outcome of each pair (a, b), and `rivals` those of
+    each run that is a team.
     """
     beats = {(a, b) if won == A else (b, a) for (a, b), won in outcomes.items() if won in (A, B)}
     recommendation = _recommended(usable, prices, beats) if usable else None
@@ -225,7 +222,7 @@ def conclude(
 def _subject(
     runs: Sequence[Compared], outcomes: Mapping[tuple[str, str], str], recommended: str | None
 ) -> tuple[str, Compared | None]:
-    """The outcome beside the reference, and the run that it is about."""
+    """The outcome against the reference, and the run that it is about."""
     by_score = sorted(runs[1:], key=lambda run: -run.score["value"])
     for won, outcome in ((A, BEATS), (UNDECIDED, UNDECIDED), (B, WORSE)):
         alike = [run for run in by_score if outcomes[run.name, runs[0].name] == won]
@@ -238,12 +235,12 @@ def _subject(
 def _recommended(
     usable: Sequence[Compared], prices: QuestionPrices, beats: Collection[tuple[str, str]]
 ) -> Recommendation:
-    """The recommendation among one usable run or more."""
+    """The recommendation among the usable runs, of which there is at least one."""
     # Sorting is stable: of equal price and score, the run that was named first stays first.
     by_price = sorted(usable, key=lambda run: (prices.each[run.name], -run.score["value"]))
     order = [run.name for run in by_price]
     beaten = {loser for _, loser in beats}
-    # A winner has the higher score, so the most often right is never beaten, and one is left.
+    # A winner has the higher score, so the run most often right is unbeaten: at least one is left.
     unbeaten = [name for name in order if name not in beaten]
     chosen = unbeaten[0]
     leader = max(by_price, key=lambda run: run.score["value"]).name

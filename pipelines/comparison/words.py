@@ -16,7 +16,7 @@ TEMPLATE = "verdict.j2"
 
 
 class Rated(Protocol):
-    """What words are found for: scores that are shares of right answers (`is_rate`), or in another
+    """The scores that sentences describe: shares of right answers (`is_rate`) or scores in another
     unit, with the interval of a difference.
     """
 
@@ -27,7 +27,7 @@ class Rated(Protocol):
 
 
 def say(sentence: str, *values: Any) -> str:
-    """Write the sentence of that name in `verdict.j2` about these values, on one line."""
+    """Render the sentence of this name in `verdict.j2` with these values, on one line."""
     return " ".join(str(getattr(_sentences(), sentence)(*values)).split())
 
 
@@ -67,7 +67,9 @@ def _signed(value: float, pair: Rated) -> str:
 
 
 def _end(value: float, pair: Rated) -> str:
-    """The end of an interval: in whole points, as in the table, unless the interval is narrow."""
+    """The end of an interval, in whole points as in the table, or with a decimal if the interval is
+    narrow.
+    """
     low, high = pair.interval
     whole = pair.is_rate and high - low >= 2 * FINE
     return _signed(round(value, 2) if whole else value, pair)

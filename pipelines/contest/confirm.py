@@ -16,15 +16,16 @@ from .outcome import CONFIRM
 from .plan import ContestPlan
 
 FEWEST_ANSWERS = 20
-"""With fewer questions than this answered, there is nothing to report."""
+"""The confirmation reports nothing on fewer answered questions than this."""
 
 
 def confirm(
     plan: ContestPlan, entrants: Sequence[Entrant], folder: Path
 ) -> tuple[Comparison | None, str | None]:
-    """Ask these programs the questions that were kept, and compare them, the first as reference.
+    """Ask these programs the unseen questions, and compare them; the first is the reference.
 
-    Returns the comparison, None if the money did not do for it, and why asking stopped, if it did.
+    Returns the comparison (None if the budget was too small) and the reason of an early stop, if
+    any.
     """
     lanes: list[Lane] = []
     stopped = None
@@ -44,9 +45,7 @@ def confirm(
 
 
 def confirmation_words(comparison: Comparison, winner: str) -> str:
-    """Say in words what the confirmation has shown of the winner; nothing where it is the
-    reference.
-    """
+    """Describe what the confirmation showed about the winner; empty where it is the reference."""
     first = comparison.runs[0]
     second = next(run for run in comparison.runs if run.name == winner)
     pair = next((one for one in comparison.against if one.a == winner), None)

@@ -58,13 +58,13 @@ FOLDER = RunFolder(
 def contest(request: ContestRequest) -> Contest:
     """Let programs answer the same questions in rounds until it is sure which one to take.
 
-    Without a field of your own, one prompt, step by step, one prompt with examples, one prompt
-    asked as often as the dearest team costs, a panel of three, and two who talk. The same call with
-    the same folder goes on after a stop; nothing is paid twice.
+    The default field is one prompt, step by step, one prompt with examples, one prompt asked as
+    often as the dearest team costs, a panel of three, and two who talk. The same call with the same
+    folder resumes after a stop; nothing is paid twice.
 
-    Raises: UserError: unusable questions, programs or settings, a budget that cannot be held, and a
-        program whose first answers all fail or cannot be read. KeyboardInterrupt: what is finished
-        is kept.
+    Raises: UserError: unusable questions, programs or settings, a budget that cannot be enforced,
+        and a program whose first answers all fail or cannot be read. KeyboardInterrupt: finished
+        work is kept.
     """
     plan = plan_contest(request)
     for warning in plan.warnings:
@@ -81,7 +81,7 @@ Cancelling it keeps what is finished: the same call with the same `out` goes on 
 acontest = from_caller(awaitable(contest, _ASYNC))
 
 LOOKS = "last_looks"
-"""In `contest.json`, at how many questions the last look was taken, by all attempts."""
+"""Key in `contest.json`: the question counts at which all attempts took their last look."""
 
 
 def _looks_in(folder: Path) -> list[int]:
@@ -114,38 +114,40 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
         problem: BaseException | None = None
         try:
             with displayed(request.progress, "try", contest_line) as tell:
-                race.tell = _told(request, tell)
+                race.tell = _reporting(request, tell)
                 race.run()
         except UserError:
             raise
-        except BaseException as ending:  # what there is is kept first
+        except BaseException as ending:  # keep the finished answers before raising
             problem = ending
-        found = _ended(plan, race, run)
-        run.end(partial(show, found) if show is not None and problem is None else None)
-        found.run_id = run.tracking.run_id
+        contest = _ended(plan, race, run)
+        run.end(partial(show, contest) if show is not None and problem is None else None)
+        contest.run_id = run.tracking.run_id
         if problem is not None:
             raise problem
-    return found
+    return contest
 
 
-def _told(request: ContestRequest, tell: Callable[[Race], None]) -> Callable[[Race], None]:
-    def told(race: Race) -> None:
+def _reporting(request: ContestRequest, tell: Callable[[Race], None]) -> Callable[[Race], None]:
+    def report(race: Race) -> None:
         tell(race)
         if request.on_question is not None:
             request.on_question(race)
 
-    return told
+    return report
 
 
 def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
-    """The result of a race, confirmed where that is due, and written down with the winner."""
+    """Sum up a race: confirm the winner on unseen questions if planned, save it, and write the
+    result.
+    """
     verdict = race_verdict(race)
     entrants = {lane.entrant.name: lane.entrant for lane in race.lanes.values()}
     entrants = entrants or {one.name: one for one in plan.field}
     reference = next(one for one in entrants.values() if one.reference)
     winner = entrants[verdict.winner]
     names: dict[str, str] = {}
-    said, finished = "", race.ended in ("decided", "questions", "money")
+    confirmation, finished = "", race.ended in ("decided", "questions", "money")
     worth, improved, field = "", None, [reference, winner]
     if plan.improve_share and finished:
         improved = improve(plan, race, run.folder, plan.improve_share)
@@ -163,7 +165,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
                 entrants |= {one.name: one for one in improved.entrants}
                 winner = entrants[taken]
                 verdict = replace(verdict, winner=taken)
-            said = confirmation_words(comparison, winner.name)
+            confirmation = confirmation_words(comparison, winner.name)
             if improved is None and refuted(comparison):
                 verdict = replace(
                     verdict,
@@ -174,7 +176,8 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     if race.ended == "questions" and race.planned not in looks:
         looks.append(race.planned)
     if len(looks) > 1:
-        # Each last look spends what is left of the 5%, and nobody can take one back.
+        # Each last look spends the rest of the 5% error rate, and a look cannot be undone, so a
+        # contest that is resumed after its last look has a higher error rate.
         verdict = replace(
             verdict,
             reason=f"{verdict.reason}; the answers had a last test at {looks[0]:,} questions, too, "
@@ -200,7 +203,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "stopped": None if finished else race.stopped,
         "runs": {name: one.folder for name, one in entrants.items() if name in race.runs},
         "confirmed": names or None,
-        "confirmation": said,
+        "confirmation": confirmation,
         "improved": worth,
         "chosen_on_same": winner is not reference and not names,
         "paid": run.books.paid.to_dict(),
@@ -226,7 +229,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
 
 
 def _unmetered(race: Race) -> list[str]:
-    """For each program with questions on which it made no metered call, a sentence."""
+    """A sentence for each program that answered questions without a metered call."""
     silent = {name: unmetered_line(run.summary) for name, run in race.runs.items()}
     return [f"{name}: {line}." for name, line in silent.items() if line]
 
@@ -246,7 +249,7 @@ def _standings(race: Race) -> list[Place]:
 
 
 def ready(entrant: Entrant) -> Any:
-    """The program of an entrant with its LM in every seat, to be asked as it is."""
+    """The program of an entrant with its LM in every seat, ready to be asked."""
     if isinstance(entrant.program, Foreign) and not isinstance(entrant.program, Command):
         return entrant.program.module
     program: Program = entrant.program.deepcopy()
@@ -258,10 +261,10 @@ def ready(entrant: Entrant) -> Any:
 def save_winner(
     winner: Entrant, entrants: Sequence[Entrant] | Any, folder: Path
 ) -> tuple[Entrant, str]:
-    """Save the winner for `fm.load_program`; code that no file can hold gives way to the cheapest
-    program that can be saved, and then a note says so.
+    """Save the winner for `fm.load_program`; if it is code that no file can hold, save the cheapest
+    program that can be saved, and return a note.
 
-    The LM is saved along, unless it is behind an address of its own: addresses are never saved.
+    The LM is saved with it, unless it has an address of its own: addresses are never saved.
     """
     scratch = folder.with_name(f".{folder.name}")
     for one in [winner, *(other for other in entrants if other is not winner)]:

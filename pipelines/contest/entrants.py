@@ -25,7 +25,7 @@ PANEL, TALK, MIXED = "panel of three", "two who talk", "mixed panel"
 FAIR, PAPERS = "fair", "papers"
 DEMOS = 4
 FEWEST_FOR_DEMOS = 60
-"""Questions from which on some are set aside as examples."""
+"""Some questions are set aside as examples when there are at least this many."""
 
 MOST = 8
 FIRST_SAMPLES = 3
@@ -41,9 +41,9 @@ _PAPERS: dict[str, tuple[str, dict[str, str]]] = {
 class Entrant:
     """A program of the field.
 
-    `lm` is the LM of seats without one of their own. The `reference` is what others are measured
-    against; the `fair` opponent is one prompt asked k times, `samples` in all. A `team` is what
-    makes several calls for a question, and so may have to be shown better than the fair opponent.
+    `lm` is the LM of seats without one of their own. The others are measured against the
+    `reference`. The `fair` opponent is one prompt that is asked `samples` times. A `team` makes
+    several calls per question, so it has to beat the fair opponent.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Entrant:
 
     @property
     def kept(self) -> bool:
-        """Whether a verdict needs it: it leaves only when it is beaten."""
+        """Whether the verdict needs this program: it leaves the race only when it is beaten."""
         return self.reference or self.fair
 
 
@@ -72,7 +72,9 @@ def fair_opponent(lm: Any, samples: int, of: str = "") -> Entrant:
 
 
 def default_field(lms: Sequence[Any], demos: Sequence[Question], seed: int) -> list[Entrant]:
-    """The six programs of one LM; of several LMs each alone, a mixed panel, and two who talk."""
+    """The six programs of one LM. For several LMs: each one alone, a mixed panel, and two that
+    talk.
+    """
     if len(lms) > 1:
         return _mixed_field(lms)
     (lm,) = lms
@@ -80,7 +82,7 @@ def default_field(lms: Sequence[Any], demos: Sequence[Question], seed: int) -> l
     if demos:
         shown = labelled_demos(SingleAgent("simple"), demos, DEMOS, seed=seed)
         field.append(Entrant(EXAMPLES, shown, lm))
-    # Two of its members are programs of the field: their calls are made once for both.
+    # Two of its members are also programs of the field; the calls of both are made only once.
     panel = Ensemble(["simple", "cot", "self_ask"])
     talk = Deliberation(["intuitive", "reasoner"], max_rounds=2, opening="blind")
     return [
@@ -121,31 +123,31 @@ def lm_title(lm: Any) -> str:
 
 
 def own_programs(
-    given: Any, lm: Any, make_lm: MakeLM, pass_env: Sequence[str] = ()
+    programs: Any, lm: Any, make_lm: MakeLM, pass_env: Sequence[str] = ()
 ) -> list[Entrant]:
-    """The entrants that a user gives: programs or specs, in a list or by name.
+    """Make entrants of a user's programs or specs, which come in a list or by name.
 
-    `pass_env` names environment variables with keys that commands among them may have.
+    `pass_env` names the environment variables with keys that `cmd:` programs may read.
     """
-    if isinstance(given, Mapping):
-        named = {str(name): one for name, one in given.items()}
+    if isinstance(programs, Mapping):
+        named = {str(name): one for name, one in programs.items()}
         return [_own(one, lm, make_lm, pass_env, name) for name, one in named.items()]
-    if isinstance(given, str | Path) or not isinstance(given, Sequence):
-        given = [given]
-    return [_own(one, lm, make_lm, pass_env) for one in given]
+    if isinstance(programs, str | Path) or not isinstance(programs, Sequence):
+        programs = [programs]
+    return [_own(one, lm, make_lm, pass_env) for one in programs]
 
 
 def _own(
-    given: Any, lm: Any, make_lm: MakeLM, pass_env: Sequence[str], name: str | None = None
+    source: Any, lm: Any, make_lm: MakeLM, pass_env: Sequence[str], name: str | None = None
 ) -> Entrant:
-    if isinstance(given, str | Path):
-        command = str(given).startswith(COMMAND)
+    if isinstance(source, str | Path):
+        command = str(source).startswith(COMMAND)
         sets = {"pass_env": list(pass_env)} if command and pass_env else None
-        program = program_of(given, sets, make_lm=make_lm)
+        program = program_of(source, sets, make_lm=make_lm)
         if not command:
-            name = name or (str(given) if ":" in str(given) else Path(given).name)
+            name = name or (str(source) if ":" in str(source) else Path(source).name)
     else:
-        program = program_given(given)
+        program = program_given(source)
     name = name or short_name(program.describe())
     return Entrant(name, program, lm, team=program.most_turns() != 1)
 
@@ -157,7 +159,7 @@ def field_of(
     only: Iterable[str] = (),
     without: Iterable[str] = (),
 ) -> list[Entrant]:
-    """The field: without what the user leaves out, and with its reference first.
+    """The field without the programs that the user leaves out, the reference first.
 
     The reference and the fair opponent always stay. Raises UserError for a name that no program
     has, and for more than eight programs.
@@ -196,7 +198,9 @@ def paper_programs(lm: Any, make_lm: MakeLM) -> list[Entrant]:
 
 
 def entrant_named(name: str, entrants: Sequence[Entrant]) -> Entrant:
-    """The entrant of a name, or of a part that no other has. Raises UserError where none has it."""
+    """The entrant with this name, or the only one whose name contains it. Raises UserError if there
+    is none.
+    """
     wanted = " ".join(re.split(r"[\s_-]+", name.casefold()))
     exact = [one for one in entrants if one.name.casefold() == name.casefold()]
     alike = [one for one in entrants if wanted in one.name.casefold().replace("-", " ")]

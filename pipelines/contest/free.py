@@ -1,4 +1,4 @@
-"""Free entrants: what other programs would have answered, by what was recorded, without a call."""
+"""Free entrants: what other programs would have answered, computed from recorded answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Rows = Mapping[str, ResultRow]
 
 
 class Free(NamedTuple):
-    """A free entrant: by question whether it is right (1) or wrong (0), and what it would take."""
+    """A free entrant: its score by question (1 right, 0 wrong), and what it would have cost."""
 
     name: str
     scores: dict[str, float]
@@ -26,16 +26,16 @@ class Free(NamedTuple):
 
 
 def free_entrants(entrants: Sequence[Entrant], rows: Mapping[str, Rows]) -> list[Free]:
-    """The free entrants of a field, by the rows of its programs."""
-    found: list[Free] = []
+    """The free entrants of a field, computed from the rows of its programs."""
+    entries: list[Free] = []
     for entrant in entrants:
         recorded = rows.get(entrant.name) or {}
         if isinstance(entrant.program, Deliberation):
-            found += talks_of(entrant, entrant.program, recorded)
+            entries += talks_of(entrant, entrant.program, recorded)
         elif entrant.fair and isinstance(entrant.program, SingleAgent):
-            found += _fewer_samples(entrant.program, recorded)
-    found += _where_two_differ(entrants, rows)
-    return [one for one in found if one.scores]
+            entries += _fewer_samples(entrant.program, recorded)
+    entries += _where_two_differ(entrants, rows)
+    return [one for one in entries if one.scores]
 
 
 def talks_of(entrant: Entrant, program: Deliberation, rows: Rows) -> Iterator[Free]:
@@ -98,7 +98,7 @@ def _key(row: ResultRow) -> str | None:
 
 
 def _add(free: Free, name: str, row: ResultRow, answer: str | None, share: float) -> None:
-    """Score another answer to a recorded question, at a share of what the recorded one took."""
+    """Score another answer to a recorded question, at a share of the recorded cost."""
     right = (
         answer is not None
         and score(answer, row["gold"] or "", row["kind"], row.get("choices")).correct

@@ -1,5 +1,5 @@
-"""Between race and confirmation: the two cheapest that are left are compiled, and teams tuned by
-replay, on questions that the race has used.
+"""Between race and confirmation: compiles the two cheapest remaining programs and tunes teams by
+replay, on the questions of the race.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ SURVIVORS = 2
 
 
 class Improved(NamedTuple):
-    """What the search has made: new programs, each with the one that it was made of, and its
-    bill.
-    """
+    """The result of improving: the new programs, the program each was made from, and the bill."""
 
     entrants: list[Entrant]
     made_of: dict[str, str]
@@ -42,7 +40,7 @@ class Improved(NamedTuple):
 def improve(plan: ContestPlan, race: Race, folder: Path, share: float) -> Improved:
     """Compile the two cheapest survivors, and tune the rounds and the tie-break of a team.
 
-    `share` of the budget is spent at most. The race's questions are all that is learned from.
+    At most `share` of the budget is spent. Only the race's questions are used for learning.
     """
     survivors = cheapest_survivors(race)
     used = plan.race[: race.seen]
@@ -63,7 +61,7 @@ def improve(plan: ContestPlan, race: Race, folder: Path, share: float) -> Improv
 
 
 def cheapest_survivors(race: Race) -> list[Entrant]:
-    """The two cheapest programs that are still racing and that an optimizer can change."""
+    """The two cheapest programs still in the race that an optimizer can change."""
     watch = race.watch
     if watch is None:
         return []
@@ -80,10 +78,10 @@ def _made(
     folder: Path,
     share: float,
 ) -> list[Entrant | str]:
-    """The programs that come out of one, or why there is none."""
-    found: list[Entrant | str] = []
+    """The programs made from one entrant, and a sentence for each failure."""
+    made: list[Entrant | str] = []
     if isinstance(entrant.program, Deliberation):
-        found += _tuned(entrant, entrant.program, race)
+        made += _tuned(entrant, entrant.program, race)
     try:
         compiled = compile_program(
             entrant.program,
@@ -99,15 +97,17 @@ def _made(
             progress=False,
         )
     except (BudgetSpent, EndpointDown) as problem:
-        return [*found, str(problem)]
+        return [*made, str(problem)]
     except UserError as problem:  # such as a program without a prompt to change
-        return [*found, f"{entrant.name} was not compiled ({problem})"]
+        return [*made, f"{entrant.name} was not compiled ({problem})"]
     name = f"{entrant.name}, compiled"
-    return [*found, replace(entrant, name=name, program=compiled, reference=False, fair=False)]
+    return [*made, replace(entrant, name=name, program=compiled, reference=False, fair=False)]
 
 
 def _tuned(entrant: Entrant, program: Deliberation, race: Race) -> list[Entrant]:
-    """The team with other rounds or a vote for its judge, where replay was right more often."""
+    """The team with other rounds, or with a vote instead of its judge, if replay was right more
+    often.
+    """
     read = read_rows(race.runs[entrant.name].folder / RESULTS)
     rows = {row["id"]: row for row in read if not row["repeat"]}
     own = sum(bool(row["correct"]) for row in rows.values())
@@ -122,7 +122,7 @@ def _tuned(entrant: Entrant, program: Deliberation, race: Race) -> list[Entrant]
 
 
 def part_of(budget: Budget | None, share: float) -> Budget | None:
-    """That share of every ceiling but time."""
+    """A budget with this share of every ceiling except time."""
     if budget is None:
         return None
     part = Budget(
@@ -134,20 +134,22 @@ def part_of(budget: Budget | None, share: float) -> Budget | None:
 
 
 def improvement_words(improved: Improved, comparison: Comparison, winner: str, before: str) -> str:
-    """Say what the search was worth: its gain on unseen questions, its bill, and when it pays."""
+    """Describe the result of improving: the gain on unseen questions, the bill, and when it pays
+    off.
+    """
     prices: Mapping[str, Any] = {run.name: run for run in comparison.runs}
     gains = []
     for name, of in improved.made_of.items():
         if name in prices and of in prices:
             gain = 100 * (prices[name].score["value"] - prices[of].score["value"])
             gains.append(f"{name}: {gain:+.0f} points".replace("-", "−"))
-    said = [f"Improving cost {money(improved.usd)}; on unseen questions {'; '.join(gains)}"]
+    clauses = [f"Improving cost {money(improved.usd)}; on unseen questions {'; '.join(gains)}"]
     if winner in improved.made_of and improved.usd and winner in prices and before in prices:
         own, other = (_usd(prices[name]) for name in (winner, before))
         if own is not None and other is not None and own < other:
             pays = counted(round(improved.usd / (other - own)), "question")
-            said.append(f"it pays after {pays}")
-    return "; ".join(said) + "."
+            clauses.append(f"it pays after {pays}")
+    return "; ".join(clauses) + "."
 
 
 def _usd(run: Any) -> float | None:

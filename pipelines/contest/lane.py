@@ -1,6 +1,4 @@
-"""One program of a contest at work: an ordinary evaluation that is asked a few questions at a
-time.
-"""
+"""A lane: the evaluation of one program of a contest, which answers a few questions at a time."""
 
 from __future__ import annotations
 
@@ -33,9 +31,9 @@ from .entrants import Entrant
 
 @dataclass(frozen=True)
 class Answer:
-    """What a contest remembers of a question: its score in 0 … 1, its price, and what was wrong.
+    """An answer as a contest keeps it: its score (0 to 1), its price, and its error.
 
-    Over repeats, the mean score, the price of all of them, and what was wrong with each.
+    Over repeats: the mean score, the total price, and every error.
     """
 
     score: float
@@ -54,7 +52,7 @@ class Answer:
 
     @classmethod
     def over(cls, repeats: Sequence[Answer]) -> Answer:
-        """The answer to a question that was asked several times."""
+        """Combine the answers to a question that was asked several times."""
         wrong = [one.error for one in repeats]
         return cls(
             score=sum(one.score for one in repeats) / len(repeats),
@@ -78,14 +76,14 @@ class Lane:
     context: Context
     answers: dict[str, Answer] = field(default_factory=dict)
     repeats: dict[str, dict[int, Answer]] = field(default_factory=dict)
-    """By question, the answer of each repeat that was asked so far."""
+    """The answers of the repeats so far, by question."""
 
     out: str | None = None
     """Why it left the race; None while it is in."""
 
     @classmethod
     def opened(cls, entrant: Entrant, plan: EvaluationPlan) -> Lane:
-        """Open the folder for this process alone, and read what earlier attempts have answered."""
+        """Lock the folder for this process, and read the answers of earlier attempts."""
         lane = cls(entrant, plan, copy_context())
         lane.context.run(lane._open)
         return lane
@@ -121,7 +119,7 @@ class Lane:
             raise
 
     async def answer(self, question: Question) -> None:
-        """Answer one question. Raises BudgetSpent and EndpointDown, and then keeps no row."""
+        """Answer one question. Raises BudgetSpent or EndpointDown, in which case no row is kept."""
         for repeat in range(self.plan.request.times):
             if repeat not in self.repeats.get(question.id, {}):
                 self._take(await self.job.answer(Ask(question, repeat)))
@@ -134,7 +132,7 @@ class Lane:
             self.answers[row["id"]] = Answer.over(list(repeats.values()))
 
     def close(self, why: str | None = None) -> Evaluation:
-        """Sum the run up, and give the folder free."""
+        """Write the summary of the run, and release the folder."""
         return self.context.run(self._close, why)
 
     def _close(self, why: str | None) -> Evaluation:
@@ -154,19 +152,17 @@ class Lane:
 
     @property
     def bill(self) -> Usage:
-        """What its answers take, each call at its price."""
+        """The cost of its answers, with every call at its price."""
         return total([answer.takes for answer in self.answers.values()])
 
     def per_question(self, unit: str) -> float | None:
-        """What it takes to answer a question once, in dollars, tokens or calls; None where nobody
-        knows.
-        """
+        """The cost of one answer in dollars, tokens or calls; None where it is not known."""
         value = getattr(self.bill, unit)
         asked = max(1, len(self.answers) * self.plan.request.times)
         return None if value is None else float(value) / asked
 
     def right(self, questions: Sequence[Question]) -> list[float]:
-        """The scores of those of the questions that it has answered."""
+        """Its scores on the answered questions among these."""
         return [self.answers[one.id].score for one in questions if one.id in self.answers]
 
 
@@ -174,12 +170,12 @@ def ask_all(
     lanes: Sequence[Lane],
     questions: Iterable[Question],
     concurrency: int,
-    told: Callable[[], None] = lambda: None,
+    report: Callable[[], None] = lambda: None,
 ) -> None:
-    """Ask these programs what they have not answered yet, all at the same time.
+    """Ask these programs the questions that they have not answered yet, concurrently.
 
-    When nothing more can be asked, what is under way is finished first, since it is paid for. Then
-    raises BudgetSpent or EndpointDown.
+    When a budget or an endpoint stops the asking, the calls in flight are finished first, since
+    they are paid for. Then raises BudgetSpent or EndpointDown.
     """
     waiting = [(q, lane) for q in questions for lane in lanes if q.id not in lane.answers]
     ending: list[BudgetSpent | EndpointDown] = []
@@ -187,13 +183,13 @@ def ask_all(
     async def work(todo: Iterable[tuple[Question, Lane]]) -> None:
         for question, lane in todo:
             try:
-                # A copy for each answer: those at the same time share no context variable.
+                # A copy per answer, so that concurrent answers share no context variable.
                 await asyncio.create_task(lane.answer(question), context=lane.context.copy())
             except (BudgetSpent, EndpointDown) as problem:
                 ending.append(problem)
             if ending:
                 return
-            told()
+            report()
 
     if waiting:
         at_once = max(

@@ -1,6 +1,7 @@
-"""What questions cost in a contest, how far the money goes, and how often k is.
+"""Prices in a contest: what a question costs, how many more questions the budget pays for, and how
+often the fair opponent is asked.
 
-Only prices stand here, never answers.
+This module sees only prices, never answers.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ UNITS = ("cost_usd", "tokens", "calls")
 
 
 def price_unit(bills: Collection[Usage]) -> str:
-    """In what programs are compared: dollars if they are known of all and not nothing, else
+    """The unit in which programs are compared: dollars if all prices are known and above zero, else
     tokens, else calls.
     """
     for unit in UNITS[:2]:
@@ -27,7 +28,7 @@ def price_unit(bills: Collection[Usage]) -> str:
 
 
 def amount(bill: Usage, unit: str) -> float:
-    """That many dollars, tokens or calls."""
+    """The amount of a bill in this unit: dollars, tokens or calls."""
     return float(getattr(bill, unit) or 0.0)
 
 
@@ -37,7 +38,7 @@ def limits_of(budget: Budget) -> dict[str, float | None]:
 
 
 def samples_for(team_per_question: float, sample: float) -> int:
-    """How often one prompt is asked for what a team takes: at least once."""
+    """How many times one prompt can be asked for the price of a team; at least once."""
     if sample <= 0:
         return 1
     # A team of three equal calls pays for three samples, whatever rounding does to the quotient.
@@ -46,20 +47,21 @@ def samples_for(team_per_question: float, sample: float) -> int:
 
 @dataclass
 class Purse:
-    """What of a budget is left for the race.
+    """The part of a budget that is left for the race.
 
-    `reserve` is kept by unit for what comes after the race. Without an account, there is no end.
+    `reserve` is kept, by unit, for the steps after the race. Without an account there is no limit.
     """
 
     account: Account | None
     reserve: Mapping[str, float]
 
     def questions(self, prices: Sequence[Usage], shared: Mapping[str, float], asked: int) -> float:
-        """For how many more questions it does.
+        """How many more questions the money pays for.
 
         Args:
             prices: bills of the racing programs over `asked` questions each.
-            shared: by unit, which part of such bills was really paid: equal calls are paid once.
+            shared: by unit, the part of these bills that was really paid, since equal calls are
+                paid once.
         """
         if self.account is None or not asked:
             return math.inf

@@ -1,4 +1,4 @@
-"""A contest that has ended, of now or of an earlier run whose folder is opened again."""
+"""The result of a contest, from this process or read from the folder of an earlier one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RESULT = "result"
 
 
 class Contest:
-    """A contest: who won, why, and what it took.
+    """A contest: which program won, why, and what it cost.
 
     `outcome` is `better`, `not worth it` or `undecided`, `reason` says why in a sentence, `winner`
     is the program to take, ready to be asked, and `standings` has a line for each program. `runs`
@@ -95,11 +95,11 @@ class Contest:
     @cached_property
     def runs(self) -> dict[str, Evaluation]:
         """The programs' evaluations by name, the reference first."""
-        found = {}
+        evaluations = {}
         for name, place in self._result["runs"].items():
             if (self.folder / RUNS / place).is_dir():
-                found[name] = earlier(self.folder / RUNS / place)
-        return found
+                evaluations[name] = earlier(self.folder / RUNS / place)
+        return evaluations
 
     @cached_property
     def confirmed(self) -> Comparison | None:
@@ -129,9 +129,9 @@ class Contest:
         return paid
 
     def fails(self, condition: str) -> bool:
-        """Whether it ended in a way that `--fail-if` names: `worse`, `undecided` or `not-better`.
+        """Whether the outcome is one that `--fail-if` names: `worse`, `undecided` or `not-better`.
 
-        Worse: the best team is shown worse than the reference.
+        `worse` means that the best team is shown to be worse than the reference.
         """
         if condition == "worse":
             teams = [one for one in self.places if one.team and one.difference_high is not None]
@@ -154,8 +154,8 @@ class Contest:
             raise UserError(
                 f"the contest in {self.folder} was read from disk: give the same command again"
             )
-        found: Contest = self._again(budget)
-        return found
+        contest: Contest = self._again(budget)
+        return contest
 
     def sentences(self) -> list[str]:
         """The outcome in three sentences at most."""
@@ -198,8 +198,8 @@ class Contest:
         ]
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        said = {"outcome": self.outcome, "winner": self.winner_name, "because": self.reason}
-        return {"winner": self.winner_name} if quiet else {**said, "folder": str(self.folder)}
+        fields = {"outcome": self.outcome, "winner": self.winner_name, "because": self.reason}
+        return {"winner": self.winner_name} if quiet else {**fields, "folder": str(self.folder)}
 
     def to_dict(self) -> dict[str, Any]:
         return {"out": str(self.folder), **self._result}
@@ -212,7 +212,7 @@ class Contest:
 
 
 def contest_in(folder: Path | None) -> Contest | None:
-    """The contest that a folder holds, as it ended or was stopped; None where it has no result."""
+    """Read the result of a contest, ended or stopped, from its folder; None where there is none."""
     about = None if folder is None else read_object(folder / CONTEST)
     if folder is None or about is None or not isinstance(about.get(RESULT), dict):
         return None

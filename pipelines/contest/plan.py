@@ -1,4 +1,4 @@
-"""Plans a contest: reads and checks all input, and says what it may cost and what it can show."""
+"""Plans a contest: reads and checks all input, and estimates its cost and what it can show."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ from .request import ContestRequest
 RUNS = Path("runs")
 FEWEST_QUESTIONS = 4
 CONFIRMED_FROM, CONFIRMED_SHARE, FEWEST_CONFIRMED = 300, 5, 60
-"""From so many questions on, one in five (at least 60) is kept for the confirmation."""
+"""With at least this many questions, one in five (at least 60) is kept for the confirmation."""
 
 MANY, MARGIN, NARROW = 600, 0.05, 0.02
-"""The margin is 5 points, and 2 from that many questions on."""
+"""The default margin is 5 points, or 2 points with at least this many questions."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ class ContestPlan:
     source: str
     cluster: str | None = None
     guessed: str = ""
-    """What was guessed when the file was read."""
+    """Remarks about what the reader of the file guessed."""
 
     warnings: tuple[str, ...] = ()
     forecast: str = ""
@@ -122,40 +122,42 @@ class ContestPlan:
 
     @property
     def engines(self) -> list[Any]:
-        """What all LMs are billed as."""
+        """The engine names under which the LMs are billed."""
         return [engine for plan in self.plans.values() for engine in plan.engines]
 
     @property
     def improve_share(self) -> float:
         """The share of the budget that improving spends; 0 without it."""
-        given = self.request.improve
-        return self.request.improve_share if given is True else float(given or 0.0)
+        improve = self.request.improve
+        return self.request.improve_share if improve is True else float(improve or 0.0)
 
     @property
     def budget(self) -> Budget | None:
-        given = self.request.budget
-        return Budget.parse(given) if isinstance(given, str) else given
+        budget = self.request.budget
+        return Budget.parse(budget) if isinstance(budget, str) else budget
 
     def account(self) -> Account | None:
-        """What earlier attempts left of the budget. Raises UserError for one that cannot be
-        held.
+        """The budget that earlier attempts left. Raises UserError for a budget that cannot be
+        enforced.
         """
         folders = () if self.out is None else (self.out,)
         return account_of(self.request.budget, self.engines, *folders)
 
     @cached_property
     def cost(self) -> tuple[float, float] | None:
-        """USD, from and to, if nobody leaves; None where a price is not known."""
+        """Lowest and highest cost in USD if no program leaves; None where a price is not known."""
         costs = [plan.estimate.cost_usd for plan in self.plans.values()]
-        known = [cost for cost in costs if cost is not None]
-        if len(known) < len(costs):
+        priced = [cost for cost in costs if cost is not None]
+        if len(priced) < len(costs):
             return None
-        low, high = (sum(ends) for ends in zip(*known, strict=True))
+        low, high = (sum(ends) for ends in zip(*priced, strict=True))
         most = self.budget.usd if self.budget else None
         return (low, high) if most is None else (min(low, most), min(high, most))
 
     def lines(self) -> list[str]:
-        """The plan on one screen: how questions are read, the field, the cost, what can be seen."""
+        """The plan on one screen: how questions are read, the field, the cost, and what it can
+        show.
+        """
         sample = self.race[0]
         options = f" ({' / '.join(sample.choices.values())})" if sample.choices else ""
         example = f"{sample.question} {options} → {_gold(sample)}"
@@ -183,7 +185,9 @@ class ContestPlan:
         return "one prompt, as often as the dearest team costs" if entrant.fair else entrant.name
 
     def about(self) -> dict[str, Any]:
-        """What `contest.json` says of the contest: only the same one goes on in a folder."""
+        """The description in `contest.json`; a folder can only be resumed by a contest with the
+        same one.
+        """
         return {
             "field": {
                 one.name: {**hashes(one.program), "lms": lms_of(one.program, one.lm)}
@@ -203,7 +207,7 @@ class ContestPlan:
         }
 
     def _manifest(self) -> dict[str, Any]:
-        """The contest in the form of a run's manifest: the reference's program, all questions."""
+        """The manifest of the contest as of a run: the reference's program and all questions."""
         reference = self.field[0]
         settings = {
             "command": "contest",
@@ -243,7 +247,7 @@ class ContestPlan:
 def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPlan:
     """Read and check all input. Raises UserError before any LM is called.
 
-    `stored` gives a contest without a folder one under `runs/`.
+    With `stored`, a contest without a folder gets one under `runs/`.
     """
     check_concurrency(request.concurrency)
     questions, source, guessed = _questions(request)
@@ -283,41 +287,41 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     plan.out = plan.default_out() if stored and out is None else out
     if plan.out is not None:
         check_writable(plan.out)
-    plan.account()  # refused now rather than after a question
+    plan.account()  # refuse a bad budget now, before any question is paid for
     warnings = dict.fromkeys(w for one in plan.plans.values() for w in one.warnings)
     plan.warnings = (*warnings, *([guessed] if guessed else []))
     return plan
 
 
 def _without_lm(request: ContestRequest) -> ContestRequest:
-    """The request for making LMs one by one, since several of them have no seats."""
+    """The request with one LM at a time, since a list of LMs is not assigned to seats."""
     alone = replace(request, lm=None)
     alone.defaults = request.defaults
     return alone
 
 
 def _lms(request: ContestRequest, seating: Seating) -> list[Any]:
-    given: Any = request.lm
-    if given is None:
+    lms: Any = request.lm
+    if lms is None:
         return [dspy.settings.lm or seating.make(None)]
-    if isinstance(given, Mapping):
+    if isinstance(lms, Mapping):
         raise UserError("lm is a mapping: a contest takes one LM, or a list of several")
-    names = given if isinstance(given, list | tuple) else [given]
+    names = lms if isinstance(lms, list | tuple) else [lms]
     return [seating.make(one) for one in names]
 
 
 def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
-    """The questions, what they are called, and what was guessed when they were read."""
+    """The questions, their name, and remarks about what the reader guessed."""
     notes: list[str] = []
     handler = _Notes(notes)
     log = logging.getLogger("folkmoot")
     log.addHandler(handler)
     try:
         how = request.named("split", "limit", "seed", "kind")
-        given = data.listed(request.questions, columns=request.column_names(), **how)
+        listed = data.listed(request.questions, columns=request.column_names(), **how)
     finally:
         log.removeHandler(handler)
-    questions = checked(given)
+    questions = checked(listed)
     if len(questions) < FEWEST_QUESTIONS:
         raise UserError(
             f"{counted(len(questions), 'question')} cannot tell programs apart: give at least "
@@ -343,7 +347,7 @@ def _forecast(questions: Sequence[Question]) -> str:
 
 
 class _Notes(logging.Handler):
-    """Keeps what the reader of a file says of its guesses."""
+    """A log handler that keeps the reader's remarks about its guesses."""
 
     def __init__(self, notes: list[str]) -> None:
         super().__init__()
@@ -356,9 +360,7 @@ class _Notes(logging.Handler):
 def _split(
     questions: Sequence[Question], request: ContestRequest
 ) -> tuple[list[Question], list[Question], list[Question]]:
-    """Examples, questions of the race and questions that are kept, in an order that the seed
-    draws.
-    """
+    """Examples, questions of the race, and unseen questions, in an order drawn by the seed."""
     order = list(questions)
     random.Random(request.seed).shuffle(order)
     demos = order[:DEMOS] if len(order) >= FEWEST_FOR_DEMOS else []
@@ -398,17 +400,17 @@ def _field(
 def _baseline(
     request: ContestRequest, entrants: list[Entrant], lm: Any, make_lm: MakeLM
 ) -> str | Entrant | None:
-    """The reference: a program of the field by its name, or another one."""
-    given = request.baseline
-    if given is None:
+    """The reference: the name of a program of the field, or a program from outside it."""
+    baseline = request.baseline
+    if baseline is None:
         return None
-    if isinstance(given, str):
+    if isinstance(baseline, str):
         try:
-            return entrant_named(given, entrants).name
+            return entrant_named(baseline, entrants).name
         except UserError:
-            if ":" not in given and not Path(given).exists():
+            if ":" not in baseline and not Path(baseline).exists():
                 raise
-    (own,) = own_programs([given], lm, make_lm, request.pass_env)
+    (own,) = own_programs([baseline], lm, make_lm, request.pass_env)
     return own
 
 
@@ -417,15 +419,17 @@ def _shows(entrant: Entrant) -> bool:
     return any(predictor.demos for predictor in entrant.program.predictors())
 
 
-def _margin(given: float | str | None, questions: int) -> float:
-    if given is None:
+def _margin(margin_setting: float | str | None, questions: int) -> float:
+    if margin_setting is None:
         return NARROW if questions >= MANY else MARGIN
     try:
-        margin = share_of_points(given)
+        margin = share_of_points(margin_setting)
     except ValueError:
         margin = 0.0
-    if isinstance(given, bool) or not 0 < margin < 1:
-        raise UserError(f"the margin is {given!r}: give points such as 5, in Python a share, 0.05")
+    if isinstance(margin_setting, bool) or not 0 < margin < 1:
+        raise UserError(
+            f"the margin is {margin_setting!r}: give points such as 5, in Python a share, 0.05"
+        )
     return margin
 
 

@@ -27,13 +27,11 @@ from .plan import ContestPlan
 
 PILOT, ROUND = 3, 10
 RUNS, FIRST = "runs", "first"
-"""Folders of a contest: the runs of its programs, and that of one prompt asked a few times before
-prices were known.
-"""
+"""Folders of a contest: its programs' runs, and the pilot of one prompt asked a few times."""
 
 
 class Step(TypedDict):
-    """How far a program is from the reference after so many questions, with its interval."""
+    """A program's difference to the reference after a number of questions, with its interval."""
 
     questions: int
     name: str
@@ -44,7 +42,7 @@ class Step(TypedDict):
 
 @dataclass
 class Race:
-    """The programs at work, and what is decided so far.
+    """The race: the lanes of its programs, and what is decided so far.
 
     `tell` is called after every answer.
     """
@@ -60,7 +58,7 @@ class Race:
     """Names of the programs in the order of the watch."""
 
     seen: int = 0
-    """So many questions have been looked at."""
+    """The number of questions that have been looked at."""
 
     planned: int = 0
     ended: str = ""
@@ -71,7 +69,7 @@ class Race:
 
     reserve_share: float = 0.0
     course: list[Step] = field(default_factory=list)
-    """How far every program was from the reference each time that somebody looked."""
+    """The difference of every program to the reference at each look."""
 
     latest: str = ""
     """The last question on which programs differ, in a line."""
@@ -84,7 +82,7 @@ class Race:
 
     @property
     def paid(self) -> Usage:
-        """What was paid so far, without calls that are under way."""
+        """What was paid so far, without calls in flight."""
         return Usage() if self.books.ledger is None else self.books.ledger.total
 
     @property
@@ -93,7 +91,7 @@ class Race:
 
     @property
     def asked(self) -> list[Lane]:
-        """The programs that the next question is for: the reference and the fair opponent stay."""
+        """The programs that get the next question, always with reference and fair opponent."""
         return [one for one in self.lanes.values() if one.out is None or one.entrant.kept]
 
     def run(self) -> None:
@@ -156,7 +154,9 @@ class Race:
     # ------------------------------------------------------------------------------
 
     def _pilot(self) -> None:
-        """Ask every program a few questions, the reference first, and end where one cannot work."""
+        """Ask every program a few questions, the reference first; raise UserError for one that
+        fails on all.
+        """
         some = self.questions[:PILOT]
         lanes = self.asked
         for part in (lanes[:1], lanes[1:]):
@@ -180,9 +180,10 @@ class Race:
     # ------------------------------------------------------------------------------
 
     def _settle_samples(self) -> None:
-        """Ask the fair opponent as often as the dearest team costs, also for the first questions.
+        """Ask the fair opponent as often as the dearest team's price allows, on the first questions
+        too.
 
-        Samples that it has already are in the contest's records, so only missing ones are paid.
+        Its earlier samples are in the contest's records, so only missing ones are paid for.
         """
         fair = next((lane for lane in self.asked if lane.entrant.fair), None)
         if fair is None:
@@ -200,14 +201,14 @@ class Race:
         self._ask([lane], self.questions[:FEWEST])
 
     def _samples(self, fair: Lane, lanes: Sequence[Lane]) -> int:
-        """How many samples the dearest team's spending per question pays for."""
+        """How many samples the dearest team's cost per question pays for."""
         teams = [lane for lane in lanes if lane.entrant.team] or list(lanes)
         unit = price_unit([fair.bill, *(lane.bill for lane in teams)])
         sample = (fair.per_question(unit) or 0.0) / FIRST_SAMPLES
         return samples_for(max(lane.per_question(unit) or 0.0 for lane in teams), sample)
 
     def _begin_watch(self) -> None:
-        """Watch the field from its first question on, at prices as they are now."""
+        """Start watching the field from its first question, at the current prices."""
         lanes = self.asked
         self.order = [lane.entrant.name for lane in lanes]
         kept = [place for place, lane in enumerate(lanes) if lane.entrant.kept]
@@ -222,12 +223,12 @@ class Race:
         self._look(min(FEWEST, len(self.questions)))
 
     def prices(self, lanes: Sequence[Lane]) -> list[float]:
-        """What a question takes with each program, in the same unit for all."""
+        """The cost per question of each program, in one unit for all."""
         unit = price_unit([lane.bill for lane in lanes])
         return [lane.per_question(unit) or 0.0 for lane in lanes]
 
     def _affordable(self) -> float:
-        """For how many more questions the money does, less what is kept for what comes after."""
+        """How many more questions the money pays for, without the reserve for later steps."""
         going_on = self.asked
         asked = min(len(lane.answers) for lane in going_on)
         bills = [lane.bill for lane in going_on]
@@ -241,7 +242,7 @@ class Race:
         return Purse(self.account, self._reserve(going_on)).questions(bills, shared, asked)
 
     def _reserve(self, lanes: Sequence[Lane]) -> dict[str, float]:
-        """What is kept for the confirmation of the dearest winner, and for improving."""
+        """The reserve: what confirming the dearest possible winner and improving may cost."""
         kept = len(self.plan.unseen)
         limits = {} if self.account is None else limits_of(self.account.budget)
         reserve = {}
@@ -255,9 +256,9 @@ class Race:
     # ------------------------------------------------------------------------------
 
     def _round(self) -> None:
-        """Ask the racing programs some more questions, and let those leave that are decided."""
+        """Ask the racing programs some more questions, and let decided programs leave."""
         assert self.watch is not None
-        if self.plan.request.early_stop and self.watch.settled:
+        if self.plan.request.early_stop and self.watch.decided:
             self.ended = "decided"
             return
         size = min(ROUND, self.planned - self.seen)
@@ -275,7 +276,7 @@ class Race:
         self._look(self.seen + size)
 
     def _look(self, until: int) -> None:
-        """Take the answers to the questions up to this one, in their order, and decide."""
+        """Give the watch the answers up to this question, in order, and let it decide."""
         assert self.watch is not None
         lanes = {name: self.lanes[name] for name in self.order}
         for question in self.questions[self.seen : until]:
@@ -294,7 +295,7 @@ class Race:
         self.tell(self)
 
     def _steps(self) -> Iterator[Step]:
-        """Where the programs that are racing stand beside the reference."""
+        """Note the difference of each racing program to the reference."""
         assert self.watch is not None
         reference = next(p for p, name in enumerate(self.order) if self._entrant(name).reference)
         for place in sorted(self.watch.racing - {reference}):
@@ -312,7 +313,7 @@ class Race:
         return self.lanes[name].entrant
 
     def _leave(self) -> None:
-        """Let the programs leave that are decided."""
+        """Let decided programs leave the race, and note why."""
         assert self.watch is not None
         for one in self.watch.decide():
             by = self.order[one.by]
@@ -329,7 +330,7 @@ class Race:
         return answer is not None and answer.score >= 0.5
 
     def _watch_what_there_is(self) -> None:
-        """After an early stop: take all questions that every racing program has answered."""
+        """After an early stop, use all questions that every racing program has answered."""
         if self.watch is None and self.lanes:
             self.order = [lane.entrant.name for lane in self.asked]
             self.watch = FieldWatch(
@@ -347,7 +348,7 @@ class Race:
 
 
 def unread(name: str, lane: Lane) -> str:
-    """Say that no answer of the pilot could be read, with the last reply."""
+    """Report that no answer of the pilot could be read, with the last reply."""
     rows = [row for row in read_rows(lane.job.rows.path) if row["error"] is None]
     left_out = "" if lane.entrant.kept else f"; or leave it out (--without {name!r})"
     return f"{name}: {none_readable(rows[-1], len(rows))}{left_out}"

@@ -33,7 +33,7 @@ IMPROVE_SHARE = 1 / 3
 
 @dataclass
 class ContestRequest(Columned, SharedByLMs, Seats, Commands, Repeated, Spending):
-    """Find out which program to take: one agent, one asked several times, or a team.
+    """Find out which program to take: one agent, one agent asked several times, or a team.
 
     All programs answer the same questions in rounds, in a random order. A program leaves when
     another is surely better, or a cheaper one is surely no worse than your margin; asking ends when
@@ -84,10 +84,12 @@ class ContestRequest(Columned, SharedByLMs, Seats, Commands, Repeated, Spending)
     baseline: Annotated[
         AnyProgram | None,
         str | None,
-        Option(metavar="NAME|PROGRAM", help="The program that others are measured against."),
+        Option(metavar="NAME|PROGRAM", help="The program that the others are measured against."),
     ] = None
     only: Annotated[
-        Sequence[str], list[str], Option(metavar="NAME", help="Of the field, take these only.")
+        Sequence[str],
+        list[str],
+        Option(metavar="NAME", help="Take only these programs of the field."),
     ] = dataclasses.field(default_factory=list)
     without: Annotated[
         Sequence[str], list[str], Option(metavar="NAME", help="Leave this one out of the field.")
@@ -96,7 +98,7 @@ class ContestRequest(Columned, SharedByLMs, Seats, Commands, Repeated, Spending)
     judge_lm: JudgeLM = None
     split: Annotated[str | None, Option(help="Split of a data set.")] = None
     limit: Annotated[
-        int | None, Option(min=4, help="Only so many questions, drawn by the seed.")
+        int | None, Option(min=4, help="Use at most this many questions, drawn by the seed.")
     ] = None
     seed: Annotated[int, Option(min=0, help="Draws the order of the questions.")] = 0
     margin: Annotated[

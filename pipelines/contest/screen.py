@@ -1,4 +1,4 @@
-"""What one sees of a contest that runs: a table redrawn in place, or lines in a pipe."""
+"""The progress display of a contest: a table redrawn in place, or lines in a pipe."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def contest_line(race: Race) -> ProgressLine:
 
 
 def _picture(race: Race, standings: list[Place], asked: int, total: int) -> Text:
-    """The standings, at most 12 lines of 80 columns; who has left is grey."""
+    """The standings in at most 12 lines of 80 columns; programs that have left are grey."""
     head, *lines = table(standings)
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(clean(head)[:WIDTH] + "\n", style="dim")

@@ -25,11 +25,12 @@ FREE_ALPHA = 0.05
 class Place:
     """One program in the standings.
 
-    `right` is its mean score over `n` questions with the ends of its 95% interval, `difference`
-    that to the reference on the questions of both, for new questions like these; its `listed` ends
-    are for the contest's own list, and meet when all of it was asked. `usd`, `tokens` and `calls`
-    are what a question takes, every call at its price, None where nobody knows, and `multiple` that
-    of the reference's price. A program that has left says why in `reason`. A `free` one was never
+    `right` is its mean score over `n` questions with the ends of its 95% interval. `difference` is
+    its difference to the reference on the questions of both, for new questions like these; the
+    `listed` ends are for the contest's own questions, and meet when all were asked. `usd`, `tokens`
+    and `calls` are its cost per question with every call at its price, None where unknown;
+    `multiple` is that cost divided by the reference's. A program that has left says why in
+    `reason`. A `free` one was never
     asked: its answers follow from those of others.
     """
 
@@ -76,7 +77,7 @@ def places(race: Race) -> list[Place]:
     reference = next((lane for lane in lanes if lane.entrant.reference), lanes[0])
     unit = price_unit([lane.bill for lane in lanes])
     base = reference.per_question(unit)
-    found = []
+    table = []
     for place, lane in enumerate(lanes):
         scores = lane.right(race.questions)
         mean, low, high = _rate(scores)
@@ -86,7 +87,7 @@ def places(race: Race) -> list[Place]:
         if gap is not None and race.watch is not None:
             differences = race.watch.differences(place, lanes.index(reference))
             listed = sampled_interval(differences, len(race.questions), race.watch.alpha)
-        found.append(
+        table.append(
             Place(
                 name=lane.entrant.name,
                 right=mean,
@@ -109,13 +110,13 @@ def places(race: Race) -> list[Place]:
                 team=lane.entrant.team,
             )
         )
-    return sorted(found, key=lambda one: (not one.reference, one.state == "out"))
+    return sorted(table, key=lambda one: (not one.reference, one.state == "out"))
 
 
 def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane) -> list[Place]:
     """The standings of free entrants beside the reference's answers."""
     reference = next(one for one in race_places if one.reference)
-    found = []
+    table = []
     for one in free:
         mean, low, high = _rate(list(one.scores.values()))
         gaps = [
@@ -132,7 +133,7 @@ def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane)
         )
         pairs = ((usd, reference.usd), (tokens, reference.tokens), (calls, reference.calls))
         multiple = next((own / base for own, base in pairs if own is not None and base), None)
-        found.append(
+        table.append(
             Place(
                 name=one.name,
                 right=mean,
@@ -152,7 +153,7 @@ def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane)
                 free=True,
             )
         )
-    return found
+    return table
 
 
 def _rate(scores: Sequence[float]) -> tuple[float, float, float]:
@@ -167,7 +168,7 @@ def _rate(scores: Sequence[float]) -> tuple[float, float, float]:
 def _gap(
     watch: FieldWatch | None, reference: int, place: int, lane: Lane, other: Lane
 ) -> tuple[float, float, float]:
-    """The difference to the reference, with the interval that decides about it."""
+    """The difference to the reference, with the interval that decides."""
     if watch is None:
         both = lane.answers.keys() & other.answers.keys()
         gaps = [lane.answers[name].score - other.answers[name].score for name in both]
@@ -189,10 +190,10 @@ def table(standings: Sequence[Place]) -> list[str]:
 
 @dataclass(frozen=True)
 class RaceVerdict:
-    """What came out: the outcome, the program to take, and why.
+    """The verdict: the outcome, the program to take, and why.
 
-    `bound` says how much better the dearest team may be, `needed` and `needed_usd` predict how many
-    questions, and how many dollars more, would decide an undecided contest.
+    `bound` says how much better the dearest team may be. For an undecided contest, `needed` and
+    `needed_usd` predict how many more questions and dollars would decide it.
     """
 
     outcome: Outcome
@@ -253,7 +254,7 @@ def _cheaper(watch: FieldWatch, place: int) -> list[int]:
 
 
 def _bound(race: Race, watch: FieldWatch, lanes: Sequence[Lane], winner: int) -> str:
-    """How much better than the program to take the dearest team may be."""
+    """A bound on how much better the dearest team may be than the program to take."""
     teams = [p for p, lane in enumerate(lanes) if lane.entrant.team and p != winner]
     if not teams:
         return ""

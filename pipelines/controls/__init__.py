@@ -1,1 +1,1 @@
-"""Says where a recorded team's gain comes from: votes, second thoughts, or what peers say."""
+"""Controls: where a recorded team's gain comes from (votes, second thoughts, or what peers say)."""

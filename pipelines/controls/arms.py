@@ -1,5 +1,5 @@
-"""The arms of controls as programs: the team's agents under other conditions, and one agent in
-their place.
+"""The arms of controls as programs: the team's agents under other conditions, or one agent instead
+of them.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ ARMS: Mapping[str, str] = {
     THINKING: "one agent that thinks for as many tokens as the team did",
 }
 BESIDE = ("stance", ONE, SELF_CONSISTENT, THINKING)
-"""Those that stand beside the path, and can be left out."""
+"""The optional arms, which are not part of the path."""
 
 
 def exchange_of(team: Program) -> Exchange:
-    """What a team declares. Raises LookupError for one that does not."""
+    """The `exchange()` of a team. Raises LookupError for a team without one."""
     if (exchange := team.exchange()) is None:
         raise LookupError("its protocol does not say in exchange() how its agents answer again")
     return exchange
 
 
 class AnsweringAgain(Program):
-    """The team from its first answers on, its agents shown what the arm lets them hear; the arm
-    `first` asks for fresh first answers alone.
+    """The team from its first answers on; its agents are shown only what the arm allows. The arm
+    `first` asks only for fresh first answers.
     """
 
     def __init__(self, arm: str, team: Program, dialogues: Dialogues, **about: Any) -> None:
@@ -55,14 +55,14 @@ class AnsweringAgain(Program):
         return {"program": f"controls {self.arm}", "team": self.team.describe(), **self.about}
 
     def turns(self) -> list[SeatTurns]:
-        """Agents whose first answers agree do not go on; of fresh answers nobody knows that yet."""
+        """The turns of each seat, fewest and most; agents that agree at first do not go on."""
         exchange, firsts = exchange_of(self.team), self.dialogues.first.values()
-        told = exchange.turns or [(seat, 1, 1) for seat in self.team.seats().values()]
+        planned = exchange.turns or [(seat, 1, 1) for seat in self.team.seats().values()]
         if self.arm == FIRST:
-            return [(seat, 1, 1) for seat, _, _ in told]
+            return [(seat, 1, 1) for seat, _, _ in planned]
         differing = [len({turn.answer for turn in turns}) > 1 for turns in firsts]
         share = 1.0 if exchange.first is not None else fmean(differing)
-        return [(seat, share * low, share * high) for seat, low, high in told]
+        return [(seat, share * low, share * high) for seat, low, high in planned]
 
     async def solve(self, task: Task) -> dspy.Prediction:
         name, exchange = ASKER.get().question or task.key, exchange_of(self.team)
@@ -78,7 +78,7 @@ class AnsweringAgain(Program):
         return prediction_of(task, vote_among(last, task.kind).answer, "majority", turns)
 
     def _hear(self, name: str) -> Hear:
-        """What an agent is shown of turns in this arm, over the question of that id."""
+        """The turns that an agent is shown in this arm, for the question with this id."""
         placebo = self.arm == "placebo"
         elsewhere = self.dialogues.elsewhere(name, self.about["seed"]) if placebo else ()
 
@@ -97,7 +97,7 @@ class AnsweringAgain(Program):
 
 
 def _in_its_place(turn: Turn, elsewhere: Sequence[Turn]) -> list[Turn]:
-    """What the same agent said elsewhere in the same round, or in the last one before it."""
+    """The same agent's turn in the other dialogue in the same round, or the last one before it."""
     own = [one for one in elsewhere if (one.agent, one.step) == (turn.agent, turn.step)]
     before = [one for one in own if one.round <= turn.round]
     return [replace(other, round=turn.round) for other in [*own[:1], *before][-1:]]
@@ -110,8 +110,8 @@ def one_context(team: Program, members: Sequence[str]) -> SingleAgent:
         name: " ".join(one.predict.signature.instructions.split()) for name, one in seats.items()
     }
     first, rounds = next(iter(seats.values())).predict, getattr(team, "max_rounds", 1)
-    told = ONE_CONTEXT.format(
+    prompt = ONE_CONTEXT.format(
         rounds="1 round" if rounds == 1 else f"{rounds} rounds or until they agree",
         speakers="\n".join(f"{name}: {text}" for name, text in roles.items()),
     )
-    return SingleAgent("cot", prompts={"cot": told}, lm=first.lm, sampling=first.config)
+    return SingleAgent("cot", prompts={"cot": prompt}, lm=first.lm, sampling=first.config)

@@ -1,4 +1,4 @@
-"""Runs controls: asks each arm anew, and splits the gain of a recorded team into parts."""
+"""Runs controls: asks each arm, and splits the gain of a recorded team into parts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .plan import ControlsPlan, plan_controls
 from .request import ControlsRequest
 
 OWN_ROLLOUTS = 100
-"""Arms are samples of their own: their rollouts lie beyond those of so many repeats."""
+"""Arms use their own sample ids, beyond the rollout ids of this many repeats."""
 
 FOLDER = RunFolder(
     "set of controls",
@@ -38,14 +38,12 @@ FOLDER = RunFolder(
 
 @entry(ControlsRequest)
 def controls(request: ControlsRequest) -> Controls:
-    """Say where a recorded team's gain over one of its agents comes from.
-
-    Arms branch from the recorded first answers: agents who answer again alone, or shown what peers
-    said about another question. The same call with the same folder goes on after a stop.
+    """Find out where a recorded team's gain over one of its agents comes from. Arms branch from the
+    recorded first answers: agents answer again alone, or are shown what peers said about another
+    question. The same call with the same folder resumes after a stop.
 
     Raises: UserError: no run of two or more agents, other questions, another LM than the team's, an
-        arm that does not exist, and a budget that cannot be held. KeyboardInterrupt: what is
-        finished is kept.
+    unknown arm, and a budget that cannot be enforced. KeyboardInterrupt: finished work is kept.
     """
     plan = plan_controls(request)
     for warning in plan.warnings:
@@ -56,7 +54,7 @@ def controls(request: ControlsRequest) -> Controls:
 def carry_out_controls(
     plan: ControlsPlan, show: Callable[[Controls], None] | None = None
 ) -> Controls:
-    """Do what was planned. `show` gets the result before it is sent to the tracking store."""
+    """Carry out the plan. `show` gets the result before it is sent to the tracking store."""
     about, how = plan.about(), plan.request.named("cache", "budget")
     with (
         running(FOLDER, about, plan.out, engines=plan.engines, **how) as run,
@@ -67,41 +65,46 @@ def carry_out_controls(
             run.track(CONTROLS)
         scale = plan.metric.scale
         unit = (1.0 if scale.high is None else scale.high) - (scale.low or 0.0)
-        found = Controls(run.folder, left_out=plan.dialogues.left_out, rate=scale.rate is not False)
-        found.agents, found.notes = [*plan.dialogues.members], [f"{one}." for one in plan.remarks]
-        arms = _asked(plan, found)
+        controls = Controls(
+            run.folder, left_out=plan.dialogues.left_out, rate=scale.rate is not False
+        )
+        controls.agents, controls.notes = (
+            [*plan.dialogues.members],
+            [f"{one}." for one in plan.remarks],
+        )
+        arms = _asked(plan, controls)
         rows = {name: {row["id"]: row for row in one.rows} for name, one in arms.items()}
         for name, answered in rows.items():
             if failed := sum(row["error"] is not None for row in answered.values()):
-                found.notes.append(f"{name}: {counted(failed, 'failed question')} left out.")
-        measure_gain(found, levels_of(plan.dialogues, rows, plan.metric), unit)
+                controls.notes.append(f"{name}: {counted(failed, 'failed question')} left out.")
+        measure_gain(controls, levels_of(plan.dialogues, rows, plan.metric), unit)
         paid = run.books.paid
-        found.calls, found.cost_usd = paid.calls, paid.cost_usd
-        write_json(run.folder / CONTROLS, {**about, RESULT: found.to_dict()})
-        if not found.empty:
-            found.plot(run.folder / "waterfall.png")
-        run.end(partial(show, found) if show is not None and not found.stopped else None)
-    return found
+        controls.calls, controls.cost_usd = paid.calls, paid.cost_usd
+        write_json(run.folder / CONTROLS, {**about, RESULT: controls.to_dict()})
+        if not controls.empty:
+            controls.plot(run.folder / "waterfall.png")
+        run.end(partial(show, controls) if show is not None and not controls.stopped else None)
+    return controls
 
 
-def _asked(plan: ControlsPlan, found: Controls) -> dict[str, Evaluation]:
-    """The evaluation of each arm, until the budget is spent, which `found` then notes."""
+def _asked(plan: ControlsPlan, controls: Controls) -> dict[str, Evaluation]:
+    """Evaluate each arm until the budget is spent, and note in `controls` why it stopped."""
     arms: dict[str, Evaluation] = {}
     for place, name in enumerate(ARMS):
         with bound(ROLLOUTS, Rollouts((OWN_ROLLOUTS + place) * ROLLOUTS_EACH)):
             if name in plan.arms:
                 arms[name] = carry_out(plan.arms[name])
-                found.stopped = arms[name].summary.stopped
+                controls.stopped = arms[name].summary.stopped
             elif name == SELF_CONSISTENT and plan.match is not None:
                 try:
                     arms[name] = run_match(plan.match)
                 except (BudgetSpent, UserError) as problem:
-                    found.notes.append(f"{name}: {problem}.")
+                    controls.notes.append(f"{name}: {problem}.")
                     if plan.request.budget is not None and isinstance(problem, BudgetSpent):
-                        found.stopped = str(problem)
-        if name == FIRST and name in arms:  # the others go on from these
+                        controls.stopped = str(problem)
+        if name == FIRST and name in arms:  # the other arms go on from these first answers
             fresh = (row for row in arms[name].rows if row["error"] is None)
             plan.dialogues.first = {row["id"]: unpaid_turns(row) for row in fresh}
-        if found.stopped:
+        if controls.stopped:
             break
     return arms

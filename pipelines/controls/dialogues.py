@@ -1,4 +1,4 @@
-"""Recorded dialogues as controls read them: first answers, last answers, and what peers said."""
+"""Recorded dialogues for controls: first answers, last answers, and what peers said."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ AGAIN = ("isolated", "placebo", "stance")
 class Dialogues:
     """The recorded dialogues of a team, and the first answers that arms branch from.
 
-    `members` have a vote, and `apart` says that none of them reads another. `first` has their first
-    answers by question, in their order: those of the record, or fresh ones, once there are any.
+    `members` are the agents with a vote; `apart` means that none of them reads another. `first` has
+    their first answers by question, in the order of `members`: the recorded ones, or fresh ones
+    once they exist.
     """
 
     members: Sequence[str]
@@ -40,10 +41,10 @@ class Dialogues:
     left_out: int = 0
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Dialogues:
-        return self  # shared by all copies of a program
+        return self  # one object that all copies of a program share
 
     def add(self, row: ResultRow, fewest: int = 2) -> None:
-        """Take a row, or count it as left out where fewer members have answered."""
+        """Add a row, or count it as left out if not all members have answered."""
         turns = unpaid_turns(row)
         first, last = self.ends(turns)
         if row["error"] or row["gold"] is None or len(last) < max(2, fewest):
@@ -54,7 +55,7 @@ class Dialogues:
         self.first.setdefault(row["id"], first)
 
     def ends(self, turns: Iterable[Turn]) -> tuple[list[Turn], list[Turn]]:
-        """The first and the last turn of each member who answered, in the order of `members`."""
+        """The first and the last turn of each member that answered, in the order of `members`."""
         first: dict[str, Turn] = {}
         last: dict[str, Turn] = {}
         for turn in turns:
@@ -65,8 +66,8 @@ class Dialogues:
         return [first[name] for name in order], [last[name] for name in order]
 
     def elsewhere(self, name: str, seed: int) -> list[Turn]:
-        """What was said about another question, which the seed draws: one that was discussed for as
-        long, as far as there is one. Its answers are in words: a label would mean an option here.
+        """The dialogue about another question, drawn by the seed, of the same length if there is
+        one. Its answers are in words, since a label would mean an option of this question.
         """
         lengths = {row["id"]: len(row["transcript"]) for row in self.rows if row["id"] != name}
         enough = min(len(self.turns[name]), max(lengths.values(), default=0))
@@ -82,15 +83,15 @@ class Dialogues:
 
 
 def unpaid_turns(row: ResultRow) -> list[Turn]:
-    """The turns of a row, which somebody else has paid for."""
+    """The turns of a row without their usage, which was paid for by the recorded run."""
     return [replace(Turn.of(turn), usage=Usage()) for turn in row["transcript"]]
 
 
 def dialogues_in(
     rows: Iterable[ResultRow], members: Sequence[str] = (), *, apart: bool = False
 ) -> Dialogues:
-    """The dialogues of a run; without `members`, those who speak in the first round have a vote: a
-    judge comes later.
+    """Read the dialogues of a run. Without `members`, the agents that speak in the first round have
+    a vote; a judge speaks later.
 
     Raises UserError where fewer than two agents answer.
     """
@@ -108,7 +109,7 @@ def dialogues_in(
             "the run has no question that two or more agents have answered: controls split what a "
             "team of agents gains"
         )
-    if not members:  # nobody who answers once has heard a peer
+    if not members:  # agents that answer only once have not read a peer
         ends = map(dialogues.ends, dialogues.turns.values())
         dialogues.apart = all(first == last for first, last in ends)
     return dialogues
@@ -117,10 +118,9 @@ def dialogues_in(
 def levels_of(
     dialogues: Dialogues, arms: Mapping[str, Mapping[str, ResultRow]], metric: Metric
 ) -> dict[str, dict[str, float]]:
-    """The score of every question, by its id, at each level of the path and in each other arm.
-
-    `arms` has the rows of what was asked anew. Repeats of a question count as their mean. The
-    member that is right most often stands for the best one alone.
+    """The score of every question, by id, at each level of the path and in each other arm. `arms`
+    has the rows of the arms that were asked. Repeats of a question count as their mean. The best
+    agent alone is the member that is right most often.
     """
     scores: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in dialogues.rows:
@@ -132,7 +132,7 @@ def levels_of(
         for level, by_question in scores.items()
     }
     alone = [levels.pop(name) for name in dialogues.members if name in levels]
-    levels["best_member"] = max(alone, key=lambda found: fmean(found.values()), default={})
+    levels["best_member"] = max(alone, key=lambda scores: fmean(scores.values()), default={})
     if dialogues.apart:
         levels |= {"isolated": levels["last"], "placebo": levels["last"]}
     return levels

@@ -1,4 +1,4 @@
-"""What controls have found: the parts of a team's gain, the arms beside them, and the sentence."""
+"""The result of controls: the parts of a team's gain, the optional arms, and the sentence."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Controls:
     """Where a team's gain over one of its agents comes from, over so many `questions`.
 
     `parts` has `sampling`, `re_evaluation`, `presence`, `content` and `decider`, each with `value`,
-    `low` and `high`; they sum to `total`. A part that needs an arm nobody asked is missing: then
-    `talk`, all that lies between the vote of first and of last answers, stands for the three in the
-    middle. `levels` are the scores along the path, `scores` those of the other arms, and `arms`
-    what the team gains over each of these. `sentence` says what comes of it.
+    `low` and `high`; they sum to `total`. A part that needs an arm that was not asked is missing.
+    Then `talk`, the whole step from the vote of first answers to the vote of last answers, replaces
+    the three parts in the middle. `levels` are the scores along the path, `scores` those of the
+    other arms, and `arms` the team's gain over each of these. `sentence` is the conclusion.
     """
 
     folder: Path
@@ -64,7 +64,7 @@ class Controls:
 
     @property
     def steps(self) -> dict[str, GainPart]:
-        """The parts that are known, in order; `talk` for those in the middle that are not."""
+        """The known parts, in order; `talk` in place of unknown middle parts."""
         if "content" in self.parts or self.talk is None:
             return self.parts
         return {
@@ -86,7 +86,7 @@ class Controls:
         )
 
     def signed(self, value: float) -> str:
-        """A difference with its sign, in points for shares of right answers."""
+        """A difference with its sign; for shares of right answers in points."""
         text = f"{100 * value:+.1f}" if self.rate else f"{value:+.3g}"
         return text.replace("-0.0", "+0.0").replace("-", "−")
 
@@ -156,7 +156,7 @@ _READ = TypeAdapter(Controls)
 
 
 def controls_in(folder: Path | None) -> Controls | None:
-    """The controls that a folder holds; None where it has no result that is whole."""
+    """Read the controls in a folder; None where it has no complete result."""
     result = None if folder is None else (read_object(folder / CONTROLS) or {}).get(RESULT)
     if not isinstance(result, dict) or not result.get("questions"):
         return None
@@ -168,20 +168,18 @@ def controls_in(folder: Path | None) -> Controls | None:
         }
         scores = {name: one["score"] for name, one in result["arms"].items()}
         read = {**result, "folder": folder, "parts": parts, "arms": arms, "scores": scores}
-        found = _READ.validate_python(read)
-        found.lines()
+        controls = _READ.validate_python(read)
+        controls.lines()
     except (ValidationError, AttributeError, KeyError, TypeError, ValueError):
         return None
-    return found
+    return controls
 
 
 def measure_gain(
     controls: Controls, levels: Mapping[str, Mapping[str, float]], unit: float
 ) -> None:
-    """Fill in the parts over the questions that have all levels of the path, and what the team
-    gains over each other arm.
-
-    An arm of the path that nobody has finished a question of counts as not asked.
+    """Compute the parts over the questions that have all levels of the path, and the team's gain
+    over each other arm. An arm of the path without a finished question counts as not asked.
     """
     path = {name: levels[name] for name in LEVELS if levels.get(name)}
     ids = [name for name in path["team"] if all(name in scores for scores in path.values())]
@@ -191,7 +189,7 @@ def measure_gain(
     scores = {level: [by_question[name] for name in ids] for level, by_question in path.items()}
     controls.levels = {level: fmean(values) for level, values in scores.items()}
     controls.parts = gain_parts(scores, unit)
-    if "content" not in controls.parts:  # it takes both arms to tell the middle apart
+    if "content" not in controls.parts:  # both arms are needed to split the middle part
         controls.parts.pop("re_evaluation", None)
     controls.talk = gain_part(scores["vote"], scores["last"], unit)
     total = gain_part(scores["first"], scores["team"], unit)

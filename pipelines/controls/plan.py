@@ -1,4 +1,4 @@
-"""Plans controls: reads a team's run, and says which arms are asked, their price and what they can
+"""Plans controls: reads a team's run, and chooses the arms, with their price and what they can
 show.
 """
 
@@ -56,7 +56,8 @@ from .request import ControlsRequest
 
 NONE = "none"
 CHANGED = (
-    "the program's prompts or settings have changed since the run: the content part holds that, too"
+    "the program's prompts or settings have changed since the run: the content part includes the "
+    "effect of that"
 )
 LEAST_THOUGHTS = 1024
 """Tokens: providers take no smaller budget."""
@@ -66,8 +67,8 @@ LEAST_THOUGHTS = 1024
 class ControlsPlan:
     """Controls of a run that are checked; no LM has been called.
 
-    `arms` has the evaluation of each arm that is asked, `match` the budget-matched agent, and
-    `missing` why an arm is not asked.
+    `arms` has the evaluation of each arm that is asked, `match` the plan of the budget-matched
+    agent, and `missing` why other arms are not asked.
     """
 
     request: ControlsRequest
@@ -97,14 +98,14 @@ class ControlsPlan:
     def cost(self) -> tuple[float, float] | None:
         costs = [plan.cost for plan in self.arms.values()]
         costs += [self.match.cost] if self.match else []
-        known = [cost for cost in costs if cost is not None]
-        if len(known) < len(costs):
+        priced = [cost for cost in costs if cost is not None]
+        if len(priced) < len(costs):
             return None
-        return sum(low for low, _ in known), sum(high for _, high in known)
+        return sum(low for low, _ in priced), sum(high for _, high in priced)
 
     @property
     def calls(self) -> dict[str, int | None]:
-        """For each arm, how many calls it takes at most; None where nobody knows."""
+        """The highest number of calls of each arm; None where not known."""
         calls = {name: plan.estimate.calls for name, plan in self.arms.items()}
         most = {name: span and span[1] for name, span in calls.items()}
         matched = sum(arm.calls for arm in self.match.arms) if self.match else 0
@@ -112,7 +113,7 @@ class ControlsPlan:
 
     @property
     def remarks(self) -> list[str]:
-        """The notes, and for each reason why arms are not asked, a line."""
+        """The notes, and a line for each reason why arms are not asked."""
         names: dict[str, list[str]] = {}
         for name, why in self.missing.items():
             names.setdefault(why, []).append(name)
@@ -120,7 +121,7 @@ class ControlsPlan:
         return [*self.notes, *apart]
 
     def lines(self) -> list[str]:
-        """Say which calls are made for what, what they cost, and what the questions can show."""
+        """Describe the calls of each arm, their cost, and what the questions can show."""
         n, left = len(self.dialogues.turns), self.dialogues.left_out
         agents = f"{counted(n, 'question')} of {counted(len(self.dialogues.members), 'agent')}"
         asked = [
@@ -142,7 +143,9 @@ class ControlsPlan:
         ]
 
     def about(self) -> dict[str, Any]:
-        """What `controls.json` says of them: only the same ones go on in a folder."""
+        """The description in `controls.json`; a folder can only be resumed by controls with the
+        same one.
+        """
         run, settings = self.run.summary.run, self.run.summary.run["settings"]
         own: dict[str, Any] = {name: settings.get(name) for name in ("data", "split", "limit")}
         own |= {"command": "controls", "label": self.title, "run": str(self.run.folder)}
@@ -170,7 +173,7 @@ class ControlsPlan:
 
 
 def _branch(dialogues: Dialogues, seed: int) -> dict[str, Any]:
-    """What arms branch from: who said what, and the seed of the placebo."""
+    """A digest of what the arms branch from: the dialogues, and the seed of the placebo."""
     text = to_json([[row["id"], row["answer"], row["transcript"]] for row in dialogues.rows])
     return {"recorded": hashlib.sha256(text).hexdigest()[:16], "seed": seed}
 
@@ -178,7 +181,7 @@ def _branch(dialogues: Dialogues, seed: int) -> dict[str, Any]:
 def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> ControlsPlan:
     """Read and check all input. Raises UserError before any LM is called.
 
-    `keyless` is for a plan alone, without the keys of LMs.
+    With `keyless` (a plan alone), no keys are needed.
     """
     check_concurrency(request.concurrency)
     run, seating = earlier(request.run), Seating(request, keyless=keyless)
@@ -217,19 +220,18 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
                     plan.arms[name] = _evaluation(plan, name, SingleAgent("cot"), questions, lm)
             except UserError as problem:
                 plan.missing[name] = str(problem)
-    account_of(request.budget, plan.engines, out)  # refused now rather than after a question
+    # refuse a bad budget now, before any question is paid for
+    account_of(request.budget, plan.engines, out)
     return plan
 
 
 def _wanted(request: ControlsRequest) -> list[str]:
-    """The arms in the order in which they are asked. Raises UserError for what is no arm beside the
-    path.
-    """
+    """The arms in the order of asking. Raises UserError for an unknown optional arm."""
     chosen, without = split_items(request.arms), split_items(request.without)
     for name in [*chosen, *without]:
         if name not in (*BESIDE, NONE):
             raise UserError(
-                f"there is no arm {name!r} beside the path{did_you_mean(name, BESIDE)}: choose "
+                f"there is no optional arm {name!r}{did_you_mean(name, BESIDE)}: choose "
                 f"among {', '.join(BESIDE)}, or {NONE}"
             )
     left_out = {*without, *(name for name in BESIDE if chosen and name not in chosen)}
@@ -239,48 +241,52 @@ def _wanted(request: ControlsRequest) -> list[str]:
 def _team(
     run: Evaluation, request: ControlsRequest, seating: Seating
 ) -> tuple[dict[str, Any], Program]:
-    """The LMs of the run, by seat, and its program. Raises LookupError where it cannot be gone on
-    with, and UserError for another LM than the run's.
+    """The LMs of the run by seat, and its program. Raises LookupError where the dialogue cannot be
+    continued, and UserError for another LM than the run's.
     """
     noted, settings = run.summary.run, run.summary.run["settings"]
     if "imported" in noted:
-        raise LookupError("an imported dialogue cannot be gone on with")
-    given, seats = request.lm or dspy.settings.lm, noted["lms"]
-    if isinstance(given, dspy.BaseLM):
-        given = dict.fromkeys([*seats, EVERY], given)
-    if not isinstance(given, Mapping):
-        if given is not None:  # refused where it is another one
+        raise LookupError("an imported dialogue cannot be continued")
+    lms, seats = request.lm or dspy.settings.lm, noted["lms"]
+    if isinstance(lms, dspy.BaseLM):
+        lms = dict.fromkeys([*seats, EVERY], lms)
+    if not isinstance(lms, Mapping):
+        if lms is not None:  # raises UserError for another LM than the run's
             lm_of_run(run, seating, "a control")
-        given = {
+        lms = {
             seat: lm_of_run(run, seating, "a control", name=lm["name"])
             for seat, lm in seats.items()
         }
-    for lm in given.values():
+    for lm in lms.values():
         used = lm_identity(lm)
         if used and not any(same_lm(used, other) for other in seats.values()):
-            raise UserError(f"{used['endpoint']} is not an LM of {run.folder}: give its own")
+            raise UserError(
+                f"{used['endpoint']} is not an LM of {run.folder}: give the LM of the run"
+            )
     try:
-        team = run.program_with({seat: lm for seat, lm in given.items() if seat != EVERY})
+        team = run.program_with({seat: lm for seat, lm in lms.items() if seat != EVERY})
     except UserError:
         if not (spec := settings.get("program_spec")):
-            raise LookupError("its program is in no file: give the run itself, in Python") from None
+            raise LookupError(
+                "its program is not in a file: in Python, pass the run itself"
+            ) from None
         team = program_of(spec, parse_sets(settings["sets"]), make_lm=seating.make)
     if not isinstance(team, Program):
-        raise LookupError("its program is code of your own, which is no protocol")
-    return dict(given), team
+        raise LookupError("its program is your own code, not a protocol")
+    return dict(lms), team
 
 
 def _questions(run: Evaluation, request: ControlsRequest) -> list[Question]:
-    """The questions of the run: those given as such, those in its rows, which lack passages, or
-    those that are named.
+    """The questions of the run: the user's list, or those in the run's rows if they are complete
+    (rows lack passages), or else those read again from their source.
     """
-    given: Any = request.questions
-    named = given is None or isinstance(given, str | Path)
+    source: Any = request.questions
+    named = source is None or isinstance(source, str | Path)
     if named:
         fields = ("id", "question", "choices", "kind", "meta")
         rows: Any = (row for row in run.rows if not row.get("repeat"))
-        given = [Question(answer=row["gold"], **{key: row[key] for key in fields}) for row in rows]
-    questions = list(data.listed(given))
+        source = [Question(answer=row["gold"], **{key: row[key] for key in fields}) for row in rows]
+    questions = list(data.listed(source))
     if data.fingerprint(questions) == run.summary.run["data_fingerprint"]:
         return questions
     if named:
@@ -297,7 +303,7 @@ def _evaluation(
     questions: Sequence[Question],
     lms: Mapping[str, Any],
 ) -> EvaluationPlan:
-    """An arm as an ordinary evaluation in a folder of its own."""
+    """Plan an arm as an ordinary evaluation in its own folder."""
     seats = {EVERY, *program.seats()}
     return plan_evaluation(
         EvaluateRequest(
@@ -316,7 +322,7 @@ def _evaluation(
 def _match(
     plan: ControlsPlan, questions: Sequence[Question], lms: Mapping[str, Any]
 ) -> MatchRequest:
-    """One agent that is asked for the team's bill; of several LMs, each alone."""
+    """Plan one agent that is asked for the team's bill; with several LMs, each one alone."""
     return MatchRequest(
         plan.run,
         questions,
@@ -330,8 +336,8 @@ def _match(
 
 
 def _thinking(run: Evaluation, seating: Seating) -> Any:
-    """The LM with as many tokens for thinking as the team took per question. Raises UserError where
-    it takes no such budget, or nobody counted.
+    """The LM with a thinking budget of the team's tokens per question. Raises UserError where the
+    LM has no such setting, or the tokens are not known.
     """
     tokens = fmean(taken(row).reasoning_tokens or 0 for row in run.rows)
     lm = next(iter(run.summary.run["lms"].values()))

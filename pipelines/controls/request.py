@@ -27,18 +27,16 @@ if TYPE_CHECKING:
     from ..evaluation.earlier import Evaluation
 
     AnyRun: TypeAlias = Evaluation | str | Path
-else:  # --help does without what reads runs
+else:  # --help does not import the modules that read runs
     AnyRun = Any
 
 
 @dataclass
 class ControlsRequest(Seats, Spending):
-    """Say where a team's gain over one of its agents comes from.
-
-    The run of a team is split into parts: the vote of first answers, thinking again alone, the
-    presence of peers, the content of what they say, and whoever decides. New calls branch from the
-    recorded first answers. An imported dialogue needs none, and tells the vote, the talk as a whole
-    and the decider apart.
+    """Find out where a team's gain over one of its agents comes from. The gain is split into parts:
+    the vote of first answers, thinking again alone, the presence of peers, the content of what they
+    say, and the decider. New calls branch from the recorded first answers. An imported dialogue
+    needs no calls, and its gain is split into the vote, the talk as a whole and the decider.
     """
 
     example: ClassVar[str] = 'controls runs/talk --budget "1 USD"'
@@ -54,8 +52,8 @@ class ControlsRequest(Seats, Spending):
         Option(
             "--arms",
             metavar="NAME,…",
-            help="Arms beside the path: stance, one_context, self_consistency, thinking, or none. "
-            "Default: all that the team's LM allows.",
+            help="Optional arms: stance, one_context, self_consistency, thinking, or none. "
+            "Default: all that the team's LM supports.",
         ),
     ] = ()
     without: Annotated[
@@ -67,14 +65,14 @@ class ControlsRequest(Seats, Spending):
         Option(
             "--data",
             metavar="NAME|FILE",
-            help="The questions of the run. Default: as the run notes.",
+            help="The questions of the run. Default: the questions named in the run.",
         ),
     ] = None
     metric: Annotated[
         AnyMetric | None,
         str | None,
         Option(
-            metavar="NAME", help="What the run was scored by that used your own module:function."
+            metavar="NAME", help="The metric of a run that was scored by your own module:function."
         ),
     ] = None
     out: Annotated[
@@ -82,7 +80,9 @@ class ControlsRequest(Seats, Spending):
         Path | None,
         folder("Folder of the result and the arms. Default: controls in the run's."),
     ] = None
-    seed: Annotated[int, Option(help="Draws whose arguments the placebo shows.")] = 0
+    seed: Annotated[
+        int, Option(help="Seed that draws the other question whose arguments the placebo shows.")
+    ] = 0
     retry_errors: RetryErrors = False
     concurrency: Concurrency = 64
     price: Priced = None

@@ -80,12 +80,12 @@ def rows_of_source(
     folder = _folder(data_dir)
     spec = catalogue.find(source) if isinstance(source, str) else None
     if spec is not None:
-        return _known(spec, spec.split(split), folder), spec
+        return _known_source(spec, spec.split(split), folder), spec
     path, split = _path_of(source, split, folder)
     return tables.read(path, split), catalogue.of_file(path)
 
 
-def _known(spec: DatasetSpec, split: str, folder: Path | None) -> tables.TableSource:
+def _known_source(spec: DatasetSpec, split: str, folder: Path | None) -> tables.TableSource:
     path = _local(spec, split, folder)
     if path is not None:
         return tables.read(path)

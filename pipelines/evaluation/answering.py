@@ -1,4 +1,4 @@
-"""One question to a program, and what comes of it: a row, or what ends the run."""
+"""Asks a program one question; the result is a row, or an error that ends the run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 CONCURRENCY = 64
 METRIC = "metric"
-"""Who asks, as far as the ledger knows, in the LM calls of a metric."""
+"""The name that the ledger gives to the LM calls of a metric."""
 UNKNOWN = ("calls", "prompt_tokens", "completion_tokens", "cost_usd", *DETAILS)
 _ENDPOINT = (GivenUpError, LMRateLimitError, LMServerError, LMTimeoutError, LMTransportError)
 _HOPELESS = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedModelError)
@@ -60,8 +60,8 @@ _HOPELESS = (LMAuthError, LMBillingError, LMConfigurationError, LMUnsupportedMod
 async def each_in_turn(
     asks: Sequence[T], in_flight: int, work: Callable[[Iterable[T]], Awaitable[None]]
 ) -> None:
-    """Let a fixed number of workers take what is to be asked, in order; the first problem ends them
-    all and is raised.
+    """Let a fixed number of workers take the questions in order; the first problem ends all of them
+    and is raised.
     """
     waiting = iter(asks)
     with raise_first():
@@ -72,7 +72,7 @@ async def each_in_turn(
 
 @contextmanager
 def raise_first() -> Iterator[None]:
-    """Raise the first problem of a group of tasks instead of the group."""
+    """Raise the first error of a group of tasks instead of the exception group."""
     try:
         yield
     except BaseExceptionGroup as problems:
@@ -82,11 +82,9 @@ def raise_first() -> Iterator[None]:
 async def answer_row(
     program: Program, question: Question, metric: Metric, *, pauses: bool = False
 ) -> ResultRow:
-    """The row of a question, answered and scored, or failed. Raises what every other would meet,
-    too.
-
-    With `pauses`, an endpoint that fails for good raises EndpointDown instead: a contest goes on
-    later, and no program is blamed.
+    """The row of a question, answered and scored, or failed. Raises errors that every other
+    question would meet, too. With `pauses`, an endpoint that fails for good raises EndpointDown: a
+    contest resumes later, and the program is not blamed.
     """
     began = time.monotonic()
     meter = METERING.get()
@@ -110,13 +108,13 @@ async def answer_row(
                 row = error_row(question, reason, usage.to_dict(), time.monotonic() - began)
             except Exception as problem:
                 if isinstance(problem, UserError) and not isinstance(program, Foreign):
-                    raise  # such as an index that is not there: all questions would meet it
+                    raise  # such as a missing index: every question would fail the same way
                 reason = without_keys(
                     f"{type(problem).__name__}: {said_by(problem)}", lms_in(program)
                 )
                 row = error_row(question, reason, usage.to_dict(), time.monotonic() - began)
         if refused and isinstance(program, Foreign):
-            # whatever it made of that, its answer is not the one it would have given
+            # even if the program caught the error, its answer is not the one it would have given
             raise refused[0]
         seconds, stray = time.monotonic() - began, meter is not None and meter.strays != strays
         if prediction is not None:
@@ -125,8 +123,8 @@ async def answer_row(
             if judging.calls:
                 row["metric_usage"] = judging.to_dict()
         if refused and not metric.builtin:
-            raise refused[0]  # whatever the metric made of a call that it could not make
-    if stray:  # perhaps this question's, of a thread of the program's
+            raise refused[0]  # even if the metric caught the error of a call that it could not make
+    if stray:  # perhaps a call of this question, made in a thread of the program
         row["usage"] = {**row["usage"], **dict.fromkeys(UNKNOWN)}  # type: ignore[typeddict-item]
     if row["usage"]["cached_calls"]:
         row["takes"] = total(calls).to_dict()
@@ -139,7 +137,7 @@ async def answer_row(
 async def _graded(
     metric: Metric, question: Question, prediction: dspy.Prediction
 ) -> tuple[Graded | str, Usage]:
-    """What the metric says, or why it says nothing, and what its own LM calls took."""
+    """The metric's score, or its error as text, and the usage of the metric's own LM calls."""
     with asking(seat=METRIC), tallied(alone=True), metered() as usage:
         try:
             return await metric.grade(question, prediction), usage
@@ -148,15 +146,15 @@ async def _graded(
 
 
 def useful_concurrency(concurrency: int, program: Program, language_model: Any) -> int:
-    """At most so many questions in flight, and no more than any LM of the program gets calls at
-    once.
+    """The number of questions in flight: at most `concurrency`, and at most the calls in flight
+    that any LM of the program allows.
     """
     engines = seat_engines(program, language_model)
     return min(concurrency, max((one.concurrency for one in engines), default=CONCURRENCY))
 
 
 def seat_engines(program: Program, language_model: Any) -> list[Any]:
-    """What every seat's LM is billed as."""
+    """The engine name under which each seat's LM is billed."""
     return [billed_as(seated) for seated in seated_lms(program, language_model)]
 
 
@@ -168,8 +166,8 @@ def seated_lms(program: Program, language_model: Any = None) -> list[Any]:
 
 
 def lms_in(program: Program, language_model: Any = None) -> list[Any]:
-    """Every LM that may be asked: those of the seats and of other predictors, those that a user's
-    own program holds, the given one and DSPy's.
+    """Every LM that may be called: those of the seats and other predictors, those inside a user's
+    own program, the default LM, and DSPy's.
     """
     own = [predictor.lm for predictor in predictors_of(program).values()]
     held = _held_by(program.module) if isinstance(program, Foreign) else ()

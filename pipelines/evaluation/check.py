@@ -1,6 +1,4 @@
-"""What is checked before any LM is asked: program, questions, engine, the folder, and leaks of
-answers.
-"""
+"""Checks before any LM call: program, questions, engine, folder, and leaks of answers."""
 
 from __future__ import annotations
 
@@ -28,8 +26,8 @@ ASYNCIO, RAY = ENGINES = ("asyncio", "ray")
 
 
 def noted(program: Program, questions: Sequence[Question], lm: Any = None) -> list[str]:
-    """What to warn of before a program is asked: fields and prompts that its LMs never see, and an
-    adapter that it passes by.
+    """Warnings before a program is asked: fields and prompts that its LMs never see, and an adapter
+    that it bypasses.
 
     Raises UserError for a field that a program of the user's own needs and a question lacks.
     """
@@ -60,7 +58,7 @@ def noted(program: Program, questions: Sequence[Question], lm: Any = None) -> li
 
 
 def sampling_left_out(program: Program, lm: Any) -> list[str]:
-    """A warning for each setting of seats that their LM does not take."""
+    """A warning for each setting of a seat that its LM does not accept."""
     left_out = {
         (seat_lm.model, key): None
         for seat in program.seats().values()
@@ -69,13 +67,15 @@ def sampling_left_out(program: Program, lm: Any) -> list[str]:
         for key in seat.predict.config
         if key not in getattr(seat_lm, "takes", SAMPLING)
     }
-    return [f"{model} takes no {key}: what the seats set is left out" for model, key in left_out]
+    return [
+        f"{model} does not accept {key}: the seats' setting is left out" for model, key in left_out
+    ]
 
 
 def check_concurrency(concurrency: Any) -> None:
     if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
         raise UserError(
-            f"concurrency is {concurrency!r}: give a number of questions in flight from 1 up"
+            f"concurrency is {concurrency!r}: give a number of questions in flight of at least 1"
         )
 
 
@@ -99,21 +99,20 @@ def check_engine(
     budget: bool,
     metric: Metric | None = None,
 ) -> None:
-    """Raises UserError for an engine that is not there, or cannot do what is asked of it."""
+    """Raises UserError for an unknown engine, or for options that it does not support."""
     if engine not in ENGINES:
         raise UserError(f"there is no engine {engine!r}: choose {' or '.join(ENGINES)}")
     if engine == RAY:
         if isinstance(program, Foreign):
-            raise UserError("the engine ray runs folkmoot's programs alone: use the engine asyncio")
+            raise UserError(
+                "the engine ray runs only folkmoot's own programs: use the engine asyncio"
+            )
         check_ray(program, lm, workers)
         if metric is not None and not metric.builtin:
-            raise UserError(
-                "the engine ray takes metrics that have a name alone: use the engine asyncio"
-            )
+            raise UserError("the engine ray takes only metrics with a name: use the engine asyncio")
         if budget:
             raise UserError(
-                "a budget cannot be held by several processes yet: drop it, or use the engine "
-                "asyncio"
+                "a budget cannot be enforced across processes: drop it, or use the engine asyncio"
             )
     elif workers is not None:
         raise UserError(
@@ -122,7 +121,7 @@ def check_engine(
 
 
 def check_repeats(repeats: Any, permute: bool, engine: str) -> None:
-    """Raise UserError for repeats that cannot be asked."""
+    """Raise UserError for a number of repeats that is not possible."""
     if not isinstance(repeats, int) or isinstance(repeats, bool) or repeats < 1:
         raise UserError(f"repeats is {repeats!r}: give a whole number from 1 up")
     if engine == RAY and (permute or repeats > 1):
@@ -130,7 +129,7 @@ def check_repeats(repeats: Any, permute: bool, engine: str) -> None:
 
 
 def check_orders(folder: Path, permute: bool) -> None:
-    """Raise UserError where a folder has repeats with the options in the other kind of order."""
+    """Raise UserError where the repeats in a folder have the other kind of option order."""
     settings = (read_object(folder / MANIFEST) or {}).get("settings") or {}
     if not permute and settings.get("permute"):
         raise UserError(f"{folder} holds repeats with permuted options: add --permute")
@@ -139,7 +138,7 @@ def check_orders(folder: Path, permute: bool) -> None:
 
 
 def check_writable(folder: Path, option: str = "--out") -> None:
-    """Raises UserError where a folder can be neither written nor made; writes nothing."""
+    """Raises UserError where a folder can be neither written nor created; writes nothing."""
     try:
         place = next(place for place in (folder, *folder.parents) if place.exists())
     except OSError as problem:  # such as a name that is too long
@@ -153,8 +152,9 @@ def check_writable(folder: Path, option: str = "--out") -> None:
 
 
 def check_train(train: Sequence[Question], questions: Sequence[Question]) -> list[str]:
-    """Warnings on training questions that are test questions, too; the same data twice is
-    refused.
+    """Warnings about training questions that are like test questions.
+
+    Raises UserError where the same question is in both.
     """
     same = [test for learnt, test in data.overlap(train, questions) if learnt == test]
     if same:

@@ -1,4 +1,4 @@
-"""A finished evaluation, of now or of an earlier run whose folder is opened again."""
+"""The result of an evaluation, from this process or read from the folder of an earlier one."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from ..tracking.run import Tracking
 
 DAMAGED_REPORT = (
-    "the protocol's report in it is damaged; the same evaluation, run again, writes it anew"
+    "the protocol's report in it is damaged; run the same evaluation again to rewrite it"
 )
 
 
 class Evaluation:
-    """A finished evaluation: its `summary`, and its `rows`, a sequence read from disk as it is
-    asked for.
+    """A finished evaluation: its `summary`, and its `rows`, a sequence that is read from disk on
+    access.
 
     `summary.scores["accuracy"]`, or that of the run's metric, has `value`, `low` and `high`, the
-    ends of the 95% interval; `score` is the value alone; `folder` is where it all is.
+    ends of the 95% interval; `score` is the value alone; `folder` holds all files.
     """
 
     folder: Path
@@ -67,33 +67,33 @@ class Evaluation:
 
     @property
     def program(self) -> Any:
-        """The program that answered, ready to be asked; of an earlier run, as its folder has it.
-
-        Raises UserError where the folder has none, as of imported logs and of functions.
+        """The program that answered, ready to be asked; for an earlier run, loaded from its folder.
+        Raises UserError where the folder has no program, as for imported logs and functions.
         """
         return self.program_with(None)
 
     def program_with(self, lms: Mapping[str, Any] | None) -> Any:
-        """`program`; one that has to be read from the folder gets these LMs in its seats."""
+        """The program; if it is loaded from the folder, with these LMs in its seats."""
         if self._program is None:
-            from ..programs.saved import load_program  # brings DSPy, which comparing does without
+            # imports DSPy, which a comparison does not need
+            from ..programs.saved import load_program
 
             return load_program(self.folder, lms=lms)
         return self._program
 
     @property
     def stopped(self) -> str | None:
-        """Why it ended early, or has no answer at all; None where neither is so."""
+        """Why it ended early or has no answer; None for a complete run."""
         return self.summary.stopped or (all_failed(self.folder) if self.empty else None)
 
     @property
     def empty(self) -> bool:
-        """Whether no question is finished, or every one has failed."""
+        """Whether no question is finished, or all have failed."""
         return bool(self.summary.counts["rows"] == self.summary.counts["errors"])
 
     def lines(self) -> list[str]:
-        """The result in two lines: what came out, and what it cost and where it is; a judge,
-        flaky questions, and questions without a metered call have lines of their own.
+        """The result in two lines: the score, and the cost with the folder. A judge, flaky
+        questions, and questions without a metered call get lines of their own.
         """
         judge = self.summary.run.get("judge")
         return [
@@ -106,8 +106,8 @@ class Evaluation:
 
     @property
     def next_command(self) -> str:
-        """What to do with the result: look at replies that could not be used, compare it with
-        another run of the same questions, or let a contest find the best program.
+        """The next step: look at unreadable replies, compare with another run of the same
+        questions, or let a contest find the best program.
         """
         counts, data = self.summary.counts, self.summary.run["settings"].get("data")
         rival = rival_of(self.folder, self.summary.run)
@@ -121,7 +121,7 @@ class Evaluation:
         return " ".join(["folkmoot try", data, *(f"--lm {name}" for name in lms)])
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        """All figures that are worth a line each, by name."""
+        """The remaining figures, one line each, by name."""
         lines = result_lines(self.summary, self.seconds)
         if quiet:
             return dict([next(iter(lines.items()))])
@@ -146,8 +146,8 @@ class Evaluation:
         }
 
     def wait_for_traces(self, seconds: float | None = None) -> bool:
-        """Wait until the tracking store has the traces, and say whether it does. Many are still on
-        their way when an evaluation ends; a process waits for them before it ends.
+        """Wait until the tracking store has the traces; returns whether it has them. Many traces
+        are still being sent when an evaluation ends; the process waits for them before it exits.
         """
         return self._tracking is None or self._tracking.wait(seconds)
 
@@ -163,13 +163,13 @@ class Evaluation:
 
     @property
     def score(self) -> float:
-        """By the run's metric: a share of right answers, or a mean."""
+        """The score by the run's metric: a share of right answers, or a mean."""
         return float(self.summary.main["value"])
 
     @property
     def accuracy(self) -> float:
-        """The share of right answers, 0 to 1. Raises UserError where the metric says nothing of
-        that.
+        """The share of right answers, 0 to 1. Raises UserError where the metric has no right and
+        wrong.
         """
         return self.summary.accuracy
 
@@ -191,7 +191,7 @@ class Evaluation:
 
 
 def imported_runs(sources: Iterable[Any]) -> list[Any]:
-    """The runs, with those of an import or a contest in place of its folder."""
+    """The runs, where the folder of an import or a contest is replaced by the runs in it."""
     runs: list[Any] = []
     for run in sources:
         folder = Path(run).expanduser() if isinstance(run, str | Path) else None
@@ -212,13 +212,11 @@ def _runs_below(folder: Path) -> list[Path]:
 
 def earlier(run: Evaluation | str | Path) -> Evaluation:
     """The evaluation in a folder that `evaluate` wrote, finished or not; an evaluation is returned
-    as it is.
+    unchanged. Scores are computed from the rows, since the summary of a killed run lags behind
+    them.
 
-    Scores are summed up from the rows as they are now: the summary of a run that was killed lags
-    behind them.
-
-    Raises: UserError: neither an evaluation nor the name of a folder, no such folder, no run in it,
-        a damaged file, or no finished row yet.
+    Raises: UserError: something that is something that is neither an evaluation nor the name of a
+    folder, no such folder, no run in it, a damaged file, or no finished row yet.
     """
     if isinstance(run, Evaluation):
         return run
@@ -236,7 +234,7 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
     summary = summarise(
         read_rows(rows) if rows.exists() else (),
         described["questions"],
-        lambda _: written.get("report") or {},  # what only the program itself can work out
+        lambda _: written.get("report") or {},  # which only the program can compute
         described,
     )
     summary.paid, summary.lost = written.get("paid"), written.get("lost")
@@ -261,10 +259,10 @@ def left_in(folder: Path | None) -> Evaluation | None:
 
 
 def all_failed(out: Path) -> str:
-    """Why a run has no answer at all: the reason that most of its rows share."""
+    """Why a run has no answer: the most frequent error of its rows."""
     common = common_error(read_rows(out / RESULTS))
     if common is None:
-        return f"no question is finished; what there is is kept in {out}"
+        return f"no question is finished; the calls so far are kept in {out}"
     reason, times = common
     why = f"because {reason}" if times > 1 else f"the first because {reason}"
     return f"every question failed, {why}; fix the cause, and --retry-errors asks again"

@@ -35,38 +35,36 @@ from ..runs.describe import lms_of
 from ..runs.manifest import former_runs
 from ..runs.rows import RESULTS
 
-CHARS_PER_TOKEN = 4  # of English text, roughly, with the tokenisers of today
-SAMPLE = 200  # questions whose requests are written out; more would say the same
-PASSAGES = 6  # that an agent with evidence is shown at most: three for each of two queries
+CHARS_PER_TOKEN = 4  # of English text, roughly, with current tokenisers
+SAMPLE = 200  # questions whose requests are rendered; more would change little
+PASSAGES = 6  # passages that an agent with evidence is shown at most: three for each of two queries
 ANSWER_TOKENS = (5, 30)  # of a reply that is an answer only …
 ARGUED_TOKENS = (40, 400)  # … that argues first …
 THOUGHT_TOKENS = (200, 3000)  # … or comes from an LM that thinks, without a limit on tokens
 
-MOST_ROWS = 2_000  # of a former run
-WIDEST = 3.0  # times less and times more, however few questions there are
+MOST_ROWS = 2_000  # of an earlier run that are read
+WIDEST = 3.0  # the widest factor of an estimate, down and up
 
-UNKNOWN = "what a program of your own takes is unknown before its first run"
+UNKNOWN = "the cost of your own program is unknown before its first run"
 
 Range = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """What an evaluation is estimated to take, each figure as (low, high).
-
-    Answers from records or the call cache cost nothing; a plan does not know them.
+    """The estimated cost of an evaluation, each figure as (low, high). Answers from records or the
+    call cache cost nothing, but a plan does not know about them.
 
     Attributes:
-        calls: when all agree at once, and when nobody does; None if the program does not tell.
-        most_calls: when, on top, every answer has to be asked for twice.
-        prompt_tokens, completion_tokens: counted from prompts, or from a pilot; None without both.
-        cost_usd: None when a price is unknown.
-        unpriced: the LMs whose price that is.
-        seconds: None when nothing tells how long a call takes.
-        smallest_difference: the difference in accuracy, 0 to 1, that so many paired questions show
-            with a power of 80% when only one of two programs is right on 10%, and on 35%, of them;
-            1 where they are too few to show any.
-        pilot: the former run of the same program and LMs that tells what a question takes.
+        calls: if all agents agree at once, and if they never do; None if the program does not say.
+        most_calls: if, in addition, every answer has to be asked for twice. prompt_tokens,
+        completion_tokens: counted from prompts, or from a pilot; None without both.
+        cost_usd: None when a price is unknown. unpriced: the LMs with an unknown price. seconds:
+            None when the time per call is unknown.
+        smallest_difference: the difference in accuracy, 0 to 1, that this many paired questions
+            show with 80% power when only one of two programs is right on 10%, and on 35%, of them;
+            1 where they are too few. pilot: the earlier run of the same program and LMs that the
+            cost per question is taken from.
     """
 
     questions: int
@@ -82,7 +80,9 @@ class CostEstimate:
 
     @property
     def dearest(self) -> float:
-        """USD at most: with every answer asked for twice, unless a pilot shows how many are."""
+        """The highest cost in USD: with every answer asked for twice, unless a pilot shows how many
+        were.
+        """
         if self.cost_usd is None:
             return math.inf
         return self.cost_usd[1] * (1 if self.pilot else 2)
@@ -104,11 +104,11 @@ def estimate(
 ) -> CostEstimate:
     """CostEstimate an evaluation without calling an LM.
 
-    Args: program: any folkmoot program. questions: what it is to be evaluated on; at least one. lm:
-        the LM of every seat that has none of its own. asked: the questions that are still to be
-        asked, where these are not `questions`. concurrency: most questions in flight.
-        seconds_per_call: how long a call takes, where that is known. out: the folder of the run:
-        what is in it already and the runs beside it say what a question takes.
+    Args: program: any folkmoot program. questions: the evaluation's questions; at least one. lm:
+    the LM of every seat without its own. asked: the questions still to be asked, if not all of
+    `questions`. concurrency: most questions in flight.
+        seconds_per_call: the time per call, where known. out: the folder of the run; the cost per
+            question is taken from it and from the runs beside it.
     """
     todo = questions if asked is None else asked
     turns = [(seat, low * len(todo), high * len(todo)) for seat, low, high in program.turns()]
@@ -168,8 +168,8 @@ def estimate(
 
 
 class Pilot(NamedTuple):
-    """What a question took in a former run, on average: tokens, dollars (None: not known), and how
-    far off, as a factor, the mean of others may be.
+    """The mean cost of a question in an earlier run: tokens, dollars (None if unknown), and the
+    factor by which the mean of other questions may differ.
     """
 
     prompt: float
@@ -180,8 +180,8 @@ class Pilot(NamedTuple):
 
 
 def _pilot_in(out: Path, program: Program, lm: Any) -> Pilot | None:
-    """What a question took in the youngest run of the same program and LMs, in a folder or beside
-    it, that paid for any.
+    """The mean cost per question of the latest run with paid calls of the same program and LMs, in
+    this folder or beside it.
     """
     runs = former_runs(out)
     wanted = as_json({**hashes(program), "lms": lms_of(program, lm)}) if runs else {}
@@ -208,7 +208,7 @@ def _pilot_in(out: Path, program: Program, lm: Any) -> Pilot | None:
 
 
 def _first_request(seat: Seat, lm: Any, questions: Sequence[Question]) -> float:
-    """Tokens of the first request of a seat, on average over some of the questions."""
+    """The mean tokens of a seat's first request, over a few of the questions."""
     some = questions[:: max(1, len(questions) // SAMPLE)][:SAMPLE]
     chars = [sum(map(len, _texts(seat, lm, question))) for question in some]
     return sum(chars) / CHARS_PER_TOKEN / max(1, len(chars))
@@ -221,7 +221,7 @@ def _texts(seat: Seat, lm: Any, question: Question) -> Iterator[str]:
     if profile.layout == "plain":
         yield plain_prompt(*shown)
     else:
-        yield SYSTEM  # of the other layout, it is as long
+        yield SYSTEM  # the prompt of the other layout is as long
         yield from (text for _, text in chat_messages(*shown))
 
 
@@ -235,7 +235,7 @@ def _reply_tokens(seat: Seat, lm: Any) -> tuple[float, float]:
 
 
 def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:
-    """Tokens that a request has beyond a first one, on average: half of all that is said, and
+    """The mean tokens that later requests have beyond a first one: half of the transcript, and
     passages.
     """
     fields = seat.predict.signature.input_fields
@@ -247,7 +247,7 @@ def _heard(seat: Seat, depth: float, reply: float, end: int) -> float:
 
 
 def estimate_lines(plan: CostEstimate, budget: Any, *, is_rate: bool = True) -> list[str]:
-    """Say in two lines what a run is likely to take and at most takes, and what it can show."""
+    """Describe in two lines the likely and the highest cost of a run, and what it can show."""
     return [_bill_line(plan, budget), shows(plan.questions, is_rate=is_rate)]
 
 
@@ -282,11 +282,9 @@ def likely(ends: Range) -> float:
 def account_of(
     budget: str | Budget | None, engines: Iterable[Any], *folders: Path
 ) -> Account | None:
-    """What is left of a budget after what the ledgers of `folders` say was paid; None without a
-    budget.
-
-    `engines` are what the LMs are billed as that it is for. Raises UserError for a budget that
-    cannot be held.
+    """The budget that is left after the payments in the ledgers of `folders`; None without a
+    budget. `engines` are the names under which its LMs are billed. Raises UserError for a budget
+    that cannot be enforced.
     """
     if budget is None:
         return None
@@ -299,10 +297,8 @@ def account_of(
 def left_of(
     folder: Path, questions: Sequence[Question], retry_errors: bool = False, *, repeats: int = 1
 ) -> tuple[list[Question], float | None]:
-    """The questions that an earlier attempt in a folder left, one for each repeat, and the seconds
-    that one of its calls took.
-
-    Torn and foreign lines are passed over: it is for the run itself to say what is wrong with them.
+    """The questions that an earlier attempt in a folder left unanswered, one for each repeat, and
+    its seconds per call. Torn and foreign lines are skipped here; the run itself reports them.
     """
     done, seconds, calls = set[tuple[Any, Any]](), 0.0, 0
     with suppress(OSError):

@@ -54,19 +54,20 @@ from .repeats import Ask, asks_of, fresh, in_another_order, with_own_labels, wit
 from .request import EvaluateRequest
 
 UNREADABLE = 10
-"""So many answers, none of which can be read, end a run: the others would be paid for in vain."""
+"""A run ends when none of its first so many answers can be read: the rest would be paid for in
+vain.
+"""
 
 
 @entry(EvaluateRequest)
 def evaluate(request: EvaluateRequest) -> Evaluation:
-    """Answer every question with the program and score the answers.
+    """Answer every question with the program and score the answers. The same call with the same
+    folder resumes a run: finished rows are kept, and answered calls are not made again.
 
-    The same call with the same folder resumes: finished rows are kept, and answered calls are not
-    made again.
-
-    Raises: UserError: no program, or something else than questions; no, unlabelled or repeated
-        questions; an `out` folder of another run; a wrong key or unknown model; too many failures;
-        a disk that cannot be written; Ray missing or not starting. What was finished is kept.
+    Raises: UserError: something that is not a program or not questions; no questions, unlabelled or
+        repeated ones; an `out` folder of another run; a wrong key or unknown model; too many
+        failures; a disk that cannot be written; Ray missing or not starting. Finished rows are
+        kept.
         KeyboardInterrupt: likewise, after the summary so far has been written.
     """
     plan = plan_evaluation(request)
@@ -86,7 +87,7 @@ aevaluate = from_caller(awaitable(evaluate, _ASYNC))
 
 
 def carry_out(plan: EvaluationPlan, show: Callable[[Evaluation], None] | None = None) -> Evaluation:
-    """Do what was planned. `show` gets a result that ended well before it is sent to the tracking
+    """Carry out the plan. `show` gets a result that ended well before it is sent to the tracking
     store.
     """
     if not plan.fits_weights or not isinstance(plan.program, Ensemble):
@@ -132,7 +133,8 @@ def _evaluated(
                 run.track(
                     MANIFEST,
                     parent=request.parent,
-                    model=request.parent is None,  # of candidates and trials, only the winner's
+                    # Of candidates and trials, only the winner is registered.
+                    model=request.parent is None,
                     lm=plan.lm,
                     registered=request.register,
                 )
@@ -159,7 +161,7 @@ def _evaluated(
 def run_files(
     run: Run[Manifest], wanted: frozenset[str], plan: EvaluationPlan
 ) -> Iterator[tuple[RowFile, TraceFile]]:
-    """The files of rows and traces, and `run.json`, written once both could be read back."""
+    """Open the files of rows and traces, and write `run.json` once both could be read back."""
     folder, manifest = run.folder, run.about
     if isinstance(plan.metric, JudgeMetric):
         earlier = read_object(folder / MANIFEST) or {}
@@ -186,13 +188,14 @@ class EvaluationJob:
     rows: RowFile
     traced: TraceFile
     tracking: Tracking
-    alone: bool = False  # not part of another run, such as the trial of a study
-    pauses: bool = False  # an endpoint that fails ends the run, and no question is blamed
+    # whether the run stands alone, and is not part of another one, such as a trial of a study
+    alone: bool = False
+    pauses: bool = False  # a failing endpoint ends the run, and does not count as a failed question
     progress: Callable[[Progress], None] = lambda _: None
     started: float = field(default_factory=time.monotonic)
     stopped: str | None = None  # by a budget
     earlier: dict[str, set[str]] = field(default_factory=dict)
-    """By question, the requests that earlier attempts have paid for."""
+    """The requests that earlier attempts have paid for, by question."""
 
     def __post_init__(self) -> None:
         total = len(self.plan.questions) * self.plan.request.times
@@ -201,7 +204,7 @@ class EvaluationJob:
             self.state.count(row, resumed=True)
 
     def do(self) -> BaseException | None:
-        """Answer what no row answers yet; returns what ended that early, whatever it was."""
+        """Answer the questions without a row; returns the exception that ended it early, if any."""
         plan, request = self.plan, self.plan.request
         try:
             with (
@@ -233,7 +236,7 @@ class EvaluationJob:
 
     @property
     def waiting(self) -> list[Ask]:
-        """What no row answers yet."""
+        """The questions and repeats without a row."""
         return [
             ask
             for ask in asks_of(self.plan.questions, self.plan.request.times)
@@ -256,7 +259,7 @@ class EvaluationJob:
             yield
 
     def _check_judge(self) -> None:
-        """Ask the judge about answers that people graded, and note how far it agrees with them."""
+        """Ask the judge about answers that people graded, and note the agreement."""
         plan = self.plan
         if isinstance(plan.metric, JudgeMetric) and plan.judge_sample is not None:
             at_once = min(plan.request.concurrency, CONCURRENCY)
@@ -280,7 +283,7 @@ class EvaluationJob:
 
     @cached_property
     def afresh(self) -> tuple[Program, Any]:
-        """Program and LM of repeats, past DSPy's own cache."""
+        """The program and LM of each repeat, which bypass DSPy's own cache."""
         return without_cache(self.plan.program, self.plan.lm)
 
     async def answer(self, ask: Ask) -> ResultRow:
@@ -291,7 +294,7 @@ class EvaluationJob:
         return row
 
     async def _answer(self, ask: Ask) -> tuple[ResultRow, list[SeenCall] | None]:
-        """The row of a question, and its calls if it is to have a trace, which repeats have not."""
+        """The row of a question, and its calls if it is traced; repeats are not."""
         question, name = ask.question, ask.question.id
         with asking(question=name, paid=self.earlier.get(name)):
             if not ask.repeat:
@@ -308,10 +311,11 @@ class EvaluationJob:
             return with_own_labels(row, question, own) | {"repeat": ask.repeat}, None
 
     def take(self, row: ResultRow, seen: Sequence[SeenCall] | None = None) -> None:
-        """Keep a finished row. Raises UserError when the disk takes no more or too many have
+        """Write a finished row. Raises UserError when the disk is full or too many questions have
         failed.
         """
-        if not row["repeat"]:  # a row on disk is never answered, and so never traced, again
+        # The trace comes first: a question with a row on disk is never asked or traced again.
+        if not row["repeat"]:
             self.traced.keep(row, seen)
         self.rows.append(row)
         self.state.count(row)
@@ -339,8 +343,8 @@ class EvaluationJob:
         self.progress(self.state)
 
     def summed_up(self, run: Run[Manifest], problem: BaseException | None) -> Summary:
-        """The summary of what is finished, on disk. Raises what ended the run if the disk takes no
-        more.
+        """Write the summary of the finished rows. Raises the error that ended the run if the disk
+        is full.
         """
         questions, path = self.plan.questions, run.folder / RESULTS
         try:
@@ -360,7 +364,7 @@ class EvaluationJob:
 
 
 def none_readable(row: ResultRow, rows: int) -> str:
-    """Say that no answer could be read, with the last reply, in a sentence."""
+    """A sentence that no answer could be read, with the last reply."""
     last = row["transcript"][-1] if row["transcript"] else None
     reply = row.get("raw") or (last and (last.get("raw") or last["text"])) or ""
     shown = (
@@ -378,7 +382,7 @@ def none_readable(row: ResultRow, rows: int) -> str:
 
 
 def _why(problem: BaseException | None) -> str | None:
-    """What ended a run early, in a line; None when nothing did."""
+    """Why a run ended early, in one line; None if it did not."""
     if problem is None:
         return None
     if isinstance(problem, UserError):
@@ -388,7 +392,7 @@ def _why(problem: BaseException | None) -> str | None:
 
 
 def _save_program(plan: EvaluationPlan, folder: Path) -> None:
-    """Keep the program beside its rows, so that the folder of a run is a program, too."""
+    """Save the program beside its rows, so that `load_program` reads the folder of a run."""
     named = plan.request.parent is None and not (folder / "network.json").exists()
     if named and (
         not isinstance(plan.program, Foreign) or isinstance(plan.program.module, dspy.Module)

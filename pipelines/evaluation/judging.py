@@ -1,4 +1,4 @@
-"""The judge of a run: which LM it is, and how far its verdicts agree with those of people."""
+"""The judge of a run: its LM, and the agreement of its verdicts with those of people."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _VERDICTS |= {"false": False, "no": False, "0": False, "wrong": False}
 
 
 def metric_given(metric: Any, judge_lm: Any = None, judge_sample: Any = None) -> Metric:
-    """As `metric_of`, and the judge with its LM. Raises UserError for an LM or a sample without a
-    judge.
+    """Do what `metric_of` does, and give a judge its LM. Raises UserError for an LM or a sample
+    without a judge.
     """
     if metric == JUDGE and judge_lm is not None:
         lm = lm_given(judge_lm)
@@ -50,9 +50,9 @@ def metric_given(metric: Any, judge_lm: Any = None, judge_sample: Any = None) ->
 
 
 def sample_of(source: Any) -> list[Question]:
-    """What people graded: anything that `fm.load` takes, with the reference as `answer`, the answer
-    that was graded as `given`, and `verdict`, right or wrong. Raises UserError for a row without
-    one of these.
+    """Read answers that people graded, from anything that `fm.load` takes: `answer` is the
+    reference, `given` the graded answer, and `verdict` right or wrong. Raises UserError for a row
+    without one of these.
     """
     rows = load(source, kind="open")
     for row in rows:
@@ -77,9 +77,9 @@ def sample_of(source: Any) -> list[Question]:
 async def agreement_with_people(
     judge: JudgeMetric, sample: Iterable[Question], at_once: int
 ) -> JudgeFields:
-    """How far the judge agrees with people: share and Cohen's kappa, each with its interval, the
-    questions on which it is too kind, too strict or could not be read (which is no agreement), and
-    what asking it took.
+    """The agreement of the judge with people: the share and Cohen's kappa, each with its interval;
+    the questions on which the judge is too kind, too strict or unreadable (which counts as
+    disagreement); and the usage of its calls.
     """
     rows, places = list(sample), asyncio.Semaphore(at_once)
 

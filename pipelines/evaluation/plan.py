@@ -1,6 +1,4 @@
-"""Plans an evaluation: reads and checks all input, and says what it is going to take and
-can show.
-"""
+"""Plans an evaluation: reads and checks all input, and estimates its cost and what it can show."""
 
 from __future__ import annotations
 
@@ -51,7 +49,7 @@ from .judging import metric_given, sample_of
 from .request import EvaluateRequest
 
 RUNS = Path("runs")
-WEIGHTS = "weights"  # sub-folder of the run on training questions that weights are fitted on
+WEIGHTS = "weights"  # sub-folder: the run on the training questions that fit weights
 
 
 @dataclass
@@ -76,7 +74,7 @@ class EvaluationPlan:
 
     @property
     def engines(self) -> list[Any]:
-        """What all LMs are billed as, that of a judge among them."""
+        """The engine names under which all LMs are billed, the judge's included."""
         judge = [billed_as(self.metric.lm)] if isinstance(self.metric, JudgeMetric) else []
         return [*seat_engines(self.program, self.lm), *judge]
 
@@ -87,7 +85,7 @@ class EvaluationPlan:
 
     @cached_property
     def estimate(self) -> CostEstimate:
-        """What is left to do takes this; the whole sample can show this."""
+        """The estimated cost of the questions that are left, and what the whole sample can show."""
         asked, each = self.questions * self.request.times, None
         if self.out is not None:
             asked, each = left_of(
@@ -110,7 +108,7 @@ class EvaluationPlan:
         return self.estimate.cost_usd
 
     def lines(self) -> list[str]:
-        """Say in two lines what is asked, and what that takes and can show."""
+        """Describe in two lines what is asked, what it may cost, and what it can show."""
         kinds = ", ".join(dict.fromkeys(question.kind for question in self.questions))
         source = f" from {self.settings['data']}" if self.settings.get("data") else ""
         training = ""
@@ -141,19 +139,19 @@ class EvaluationPlan:
         }
 
     def account(self) -> Account | None:
-        """What earlier attempts left of the budget. Raises UserError for a budget that could not be
-        held.
+        """The budget that earlier attempts left. Raises UserError for a budget that cannot be
+        enforced.
         """
         folders = () if self.out is None else (self.out, self.out / WEIGHTS)
         return account_of(self.request.budget, self.engines, *folders)
 
     def manifest(self) -> Manifest:
-        """What `run.json` says of the run."""
+        """The description of the run in `run.json`."""
         return manifest_of(self.program, self.questions, self.lm, self.settings, self.metric)
 
     def default_out(self) -> Path:
-        """A folder of its own for each run: the hash covers all that is compared before a run
-        resumes.
+        """A folder name that is unique to the run: its hash covers everything that is compared
+        before a run resumes.
         """
         learnt = self.settings.get("train_fingerprint")
         identity: list[Any] = [hashes(self.program), self.settings["sets"], self.seated]
@@ -169,7 +167,9 @@ class EvaluationPlan:
         return RUNS / f"{slug[:100]}-{digest[:8]}"
 
     def kept_in(self, out: Path | None) -> EvaluationPlan:
-        """The same plan with its run in a folder. Raises UserError for one that cannot be used."""
+        """The same plan with its run in this folder. Raises UserError for a folder that cannot be
+        used.
+        """
         planned = replace(self, out=out)
         planned._check_out()
         return planned
@@ -177,13 +177,14 @@ class EvaluationPlan:
     def _check_out(self) -> None:
         if self.out is not None:
             check_writable(self.out)
-            if not self.fits_weights:  # else the weights decide which program it is to hold
+            # Weights that are yet to be fitted decide which program the folder holds.
+            if not self.fits_weights:
                 RUN.earlier(self.out, self.manifest())
             check_orders(self.out, self.request.permute)
-        self.account()  # refused now rather than after a question
+        self.account()  # refuse a bad budget now, before any question is paid for
 
     def without_budget(self) -> EvaluationPlan:
-        """The same plan inside an account that holds already."""
+        """The same plan within an account that is already open."""
         return replace(self, request=replace(self.request, budget=None))
 
     def on_training(self, part: str) -> EvaluationPlan:
@@ -205,7 +206,7 @@ class EvaluationPlan:
 def plan_evaluation(request: EvaluateRequest, *, stored: bool = False) -> EvaluationPlan:
     """Read and check all input. Raises UserError before any LM is called.
 
-    `stored` gives a run without a folder one under `runs/`.
+    With `stored`, a run without a folder gets one under `runs/`.
     """
     check_concurrency(request.concurrency)
     seating, sets = Seating(request), parse_sets(request.parameters())
@@ -253,7 +254,9 @@ def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, Any]) -
     if isinstance(source, str | Path):
         source = program_of(source, sets, make_lm=seating.make)
     elif sets:
-        raise UserError("sets are for a program that is named: set them where you make the program")
+        raise UserError(
+            "sets are for a program named by a spec: set these values where you make the program"
+        )
     program = program_given(source, request.input_fields())
     if isinstance(program, Foreign) and request.demos:
         raise UserError(
@@ -301,8 +304,8 @@ def _train(request: EvaluateRequest, program: Program) -> list[Question]:
 def _with_demos(
     request: EvaluateRequest, program: Program, train: list[Question], questions: Sequence[Question]
 ) -> tuple[Program, list[Question]]:
-    """The program with the demonstrations that are asked for, and the training questions that are
-    left: those that agents are shown with their answers say nothing about an agent's weight.
+    """The program with the requested demonstrations, and the remaining training questions:
+    questions that agents are shown with their answers cannot be used to fit weights.
     """
     for part in (part for _, part in program.parts(Program)):
         worked = getattr(part, "demonstration", None)
@@ -335,7 +338,7 @@ def _settings(
     train: Sequence[Question],
     warnings: Sequence[str],
 ) -> RunSettings:
-    """What the run notes of how it was asked for."""
+    """The settings of the request that the run keeps."""
     program = str(request.program) if isinstance(request.program, str | Path) else None
     noted: dict[str, Any] = {
         "command": "evaluate",
@@ -349,7 +352,7 @@ def _settings(
     if isinstance(request.questions, str | Path):
         where = (str(request.questions), request.split, request.limit, request.seed)
         noted |= data.recorded(questions, *where)
-    if request.columns or request.kind:  # what it takes to read the same questions again
+    if request.columns or request.kind:  # all that is needed to read the same questions again
         noted |= {"columns": pairs_text(request.columns), "kind": request.kind}
     if request.permute or request.repeats > 1:
         noted |= {"repeats": request.repeats, "permute": request.permute}

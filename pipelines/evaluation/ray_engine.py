@@ -28,8 +28,8 @@ from .answering import raise_first, seat_engines
 from .ray_worker import Call, Event, Finished, Paid, Stop, Worker, raised_again
 
 MOST_DEATHS = 3
-"""A question that was in the hands of so many workers when they died is an error; the last of these
-times it was alone with its worker, so that its neighbours are not blamed.
+"""A question becomes an error when this many workers died while answering it. The last time it runs
+alone on its worker, so that its neighbours are not blamed.
 """
 OBJECT_STORE_BYTES = 256 * 2**20
 
@@ -40,7 +40,7 @@ def check_ray(program: Program, lm: Any, workers: int | None) -> None:
     """
     ray = _ray()
     if workers is not None and workers < 1:
-        raise UserError(f"workers is {workers}: give a number of worker processes from 1 up")
+        raise UserError(f"workers is {workers}: give a number of worker processes of at least 1")
     for name, seat in program.seats().items():
         used = seat.predict.lm or lm
         if used is not None and engine_of(used) is None:
@@ -73,22 +73,22 @@ def answer_on_ray(
 ) -> None:
     """Answer every question on Ray's workers, and hand each row to `take` as it arrives.
 
-    Args: stores: records of the run, read before the start and written as calls come in; workers
-        need none of these folders.
-        metric: name of what scores the answers.
-        concurrency: most questions in flight in all workers together.
-        workers: worker processes; None takes one a CPU of the cluster.
+    Args: stores: records of the run, read before the start and written as calls come in; workers do
+    not need access to these folders.
+        metric: the name of the metric that scores the answers.
+        concurrency: the most questions in flight in all workers together. workers: worker
+            processes; None takes one per CPU of the cluster.
 
     Joins the Ray that runs in this process or the cluster that RAY_ADDRESS names, else starts one
-    on this machine and stops it at the end. Raises what `take` raises, and UserError for what ends
-    the run.
+    on this machine and stops it at the end. Raises whatever `take` raises, and UserError for an
+    error that ends the run.
     """
     if not questions:
         return
     with _cluster(workers) as (ray, cpus):
         if workers is not None and workers > cpus:
             raise UserError(
-                f"the Ray cluster has {cpus} CPUs, one a worker: give at most --workers {cpus}"
+                f"the Ray cluster has {cpus} CPUs, one per worker: give at most --workers {cpus}"
             )
         engines = seat_engines(program, lm)
         shared = [engine for engine in engines if engine and not engine.model.startswith("local/")]
@@ -104,7 +104,7 @@ def answer_on_ray(
 
 
 class _Driver:
-    """Deals questions out to workers, and those of a worker that died to the others."""
+    """Distributes questions to workers, and those of a dead worker to the others."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class _Driver:
         self.waiting: asyncio.Queue[Question] = asyncio.Queue()
         for question in questions:
             self.waiting.put_nowait(question)
-        self.alone: deque[Question] = deque()  # one more death, and they are errors
+        self.alone: deque[Question] = deque()  # one more death makes these questions errors
         self.deaths: Counter[str] = Counter()
         self.calls: defaultdict[str, list[Call]] = defaultdict(list)
         self.left = len(questions)
@@ -137,7 +137,7 @@ class _Driver:
                     task.cancel()
 
     async def _fill(self, *share: int) -> None:
-        """Keep a worker in a place until the end; one that died is replaced."""
+        """Keep a worker in this place until the end; a dead one is replaced."""
         options = {"num_cpus": 1, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
         while True:
             actor = self.ray.remote(Worker).options(**options).remote()
@@ -158,7 +158,7 @@ class _Driver:
                 self.ray.kill(actor)
 
     async def _started(self, actor: Any, *share: int) -> int:
-        """Hand a worker the program; how many questions it takes at once."""
+        """Send a worker the program; returns how many questions it takes at once."""
         started = await actor.start.remote(self.parcel, *share, ACTIVE_CACHE.get() is not None)
         if isinstance(started, Stop):
             raise raised_again(started)
@@ -170,8 +170,8 @@ class _Driver:
             await self._answer(actor, in_hand, await self.waiting.get())
 
     async def _answer(self, actor: Any, in_hand: dict[str, Question], question: Question) -> None:
-        """Let a worker answer a question; calls that came in before another one died are not made
-        again.
+        """Let a worker answer a question; calls that arrived before an earlier worker died are not
+        repeated.
         """
         in_hand[question.id] = question
         made = list(self.calls.get(question.id, ()))
@@ -204,7 +204,9 @@ class _Driver:
             self.finished.set()
 
     def _lose(self, in_hand: dict[str, Question], problem: Exception) -> None:
-        """Put a dead worker's questions back, those that two workers died with apart."""
+        """Put a dead worker's questions back; those that have already cost two workers are kept
+        apart.
+        """
         self.failed_starts += not in_hand
         if self.failed_starts >= MOST_DEATHS:
             reason = " ".join(str(problem).split())[:300]
@@ -224,7 +226,7 @@ class _Driver:
 
 @contextmanager
 def _cluster(workers: int | None) -> Iterator[tuple[Any, int]]:
-    """Ray, and the CPUs it has; started and stopped here unless it runs already."""
+    """Ray and its number of CPUs; it is started and stopped here unless it already runs."""
     ray = _ray()
     started = not ray.is_initialized()
     if started:

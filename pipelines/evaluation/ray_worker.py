@@ -24,7 +24,8 @@ from ..lms.ledger import LEDGERS, Entry
 from ..lms.store import ACTIVE, ACTIVE_CACHE, open_cache
 from .answering import answer_row, seat_engines, useful_concurrency
 
-MOST_RECORDS = 20_000  # own calls that a worker remembers, for questions that ask the same
+# A worker remembers this many of its own calls, for questions with the same requests.
+MOST_RECORDS = 20_000
 
 
 @dataclass
@@ -52,9 +53,7 @@ class Finished:
 
 @dataclass
 class Stop:
-    """What ends the run: the error's class as far as it matters, its text, and where it
-    came from.
-    """
+    """An error that ends the run: the kind of its class, its text, and its traceback."""
 
     kind: str
     text: str
@@ -70,7 +69,7 @@ class Worker:
     async def start(
         self, parcel: Sequence[Any], place: int, workers: int, concurrency: int, cached: bool
     ) -> int | Stop:
-        """Unpack the program; how many questions are to be asked at once, or why none can be."""
+        """Unpack the program; returns how many questions to ask at once, or why it cannot work."""
         try:
             unpacked: tuple[tuple[Program, Any, str], dict[bytes, bytes]]
             unpacked = await asyncio.gather(*parcel)
@@ -81,13 +80,13 @@ class Worker:
         except Exception as problem:
             return _stop(_not_unpacked(problem))
         if self._cache is not None:
-            self._cache.readonly = True  # the driver writes what is new into its own
+            self._cache.readonly = True  # the driver writes new calls into its own records
         self._own: dict[str, dict[str, Any]] = {}
         return useful_concurrency(share(concurrency, place, workers), self._program, self._lm)
 
     async def answer(self, question: Question, made: Sequence[Call]) -> AsyncIterator[list[Event]]:
-        """Answer a question, of which a worker that died has made some calls; yields what has
-        happened as soon as it has.
+        """Answer a question, reusing calls that a dead worker made; yields each event as it
+        happens.
         """
         events: asyncio.Queue[Event] = asyncio.Queue()
         relay = Relay(self._records, self._own, events)
@@ -115,8 +114,8 @@ class Worker:
 
 
 class Relay:
-    """A question's stand-in for the run's records and ledgers: knows what was recorded, and what
-    this worker has asked, and sends what is new.
+    """A question's stand-in for the run's records and ledgers: knows the recorded calls and this
+    worker's own, and sends new ones to the driver.
     """
 
     readonly = False
@@ -153,12 +152,12 @@ class Relay:
 
 
 def share(total: int, place: int, workers: int) -> int:
-    """The part of `total` that falls to worker number `place`; all parts add up to it."""
+    """The share of `total` for worker number `place`; all shares add up to it."""
     return total // workers + (place < total % workers)
 
 
 def raised_again(stop: Stop) -> Exception:
-    """The error of a worker as the driver raises it: a user's error as it was, a bug with its
+    """The error of a worker as the driver raises it: a UserError unchanged, a bug with its
     traceback.
     """
     kinds: dict[str, type[Exception]] = {
@@ -171,7 +170,7 @@ def raised_again(stop: Stop) -> Exception:
 
 
 def _not_unpacked(problem: Exception) -> UserError:
-    cause = getattr(problem, "client_exc", problem)  # Ray wraps what unpacking raised
+    cause = getattr(problem, "client_exc", problem)  # Ray wraps the error of unpacking
     if isinstance(cause, UserError):
         return cause
     text = " ".join(str(cause).split())
@@ -189,7 +188,9 @@ def _stop(problem: Exception) -> Stop:
 
 
 def _split_limits(program: Program, lm: Any, place: int, workers: int) -> None:
-    """A worker's part of every LM's calls in flight; the embedded LM is each worker's own."""
+    """Limit a worker to its share of every LM's calls in flight; each worker has its own embedded
+    LM.
+    """
     for engine in {id(one): one for one in seat_engines(program, lm) if one is not None}.values():
         if not engine.model.startswith("local/"):
             engine.concurrency = share(engine.concurrency, place, workers)

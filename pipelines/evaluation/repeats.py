@@ -1,6 +1,4 @@
-"""Repeats of questions: in which order they are asked, past which caches, and with their options
-in other orders.
-"""
+"""Repeats of questions: their order, the caches they bypass, and the orders of their options."""
 
 from __future__ import annotations
 
@@ -20,7 +18,8 @@ from ..lms.named import engine_of
 from ..lms.store import ACTIVE_CACHE
 
 ROLLOUTS_EACH = 10_000_000
-"""Numbers between the rollouts of two repeats: more than any program draws samples."""
+"""The distance between the rollout ids of two repeats: larger than any program's number of samples.
+"""
 
 
 class Ask(NamedTuple):
@@ -31,14 +30,16 @@ class Ask(NamedTuple):
 
 
 def asks_of(questions: Sequence[Question], repeats: int) -> list[Ask]:
-    """All repeats, the first one of every question first: new questions tell more than repeats."""
+    """All repeats, with the first repeat of every question first: new questions tell more than
+    repeats.
+    """
     return [Ask(question, repeat) for repeat in range(repeats) for question in questions]
 
 
 @contextmanager
 def fresh(repeat: int) -> Iterator[None]:
-    """Make the calls of a repeat samples of their own: the call cache that runs share, and the
-    records of other repeats, have no answers to them. Records of the same repeat do.
+    """Give the calls of a repeat their own sample ids, so that only records of the same repeat
+    answer them, not the shared call cache or the records of other repeats.
     """
     if not repeat:
         yield
@@ -50,8 +51,8 @@ def fresh(repeat: int) -> Iterator[None]:
 
 
 def without_cache(program: Program, lm: Any) -> tuple[Program, Any]:
-    """The program and the LM for repeats, past DSPy's own cache of LMs that folkmoot did not make;
-    it would give the first answer again.
+    """The program and the LM for repeats, which bypass DSPy's own cache of LMs that folkmoot did
+    not make, since it would return the first answer again.
     """
     cached = [name for name, one in predictors_of(program).items() if _cached(one.lm)]
     if cached:
@@ -67,11 +68,9 @@ def _cached(lm: Any) -> bool:
 
 
 def in_another_order(question: Question, repeat: int) -> tuple[Question, Mapping[str, str]]:
-    """The question with its options in the order of a repeat, and the own label of each label that
-    is shown.
-
-    The first repeat has the question's own order; the next ones turn it by one place each, so that
-    every option stands at every place once; further ones are drawn by the question's id.
+    """The question with its options in the order of a repeat, and the original label of each shown
+    label. The first repeat has the original order. The next ones rotate it by one place each, so
+    that every option is at every place once; further orders are drawn by the question's id.
     """
     if not repeat or not question.choices:
         return question, {}
@@ -89,8 +88,8 @@ def in_another_order(question: Question, repeat: int) -> tuple[Question, Mapping
 
 
 def with_own_labels(row: ResultRow, question: Question, own: Mapping[str, str]) -> ResultRow:
-    """The row of a question shown in another order, with the question's own labels; texts in its
-    transcript stay as they were written.
+    """The row of a question shown in another order, with the question's original labels; texts in
+    its transcript are unchanged.
     """
     if not own:
         return row

@@ -34,8 +34,7 @@ from ..base.request import (
 class EvaluateRequest(Columned, LMs, Repeated, Spending):
     """Answer labelled questions, score the answers, and keep a row for each.
 
-    Run the same command again to resume a run that was stopped: nothing that is finished is asked
-    twice.
+    Run the same command again to resume a stopped run: finished questions are not asked twice.
     """
 
     example: ClassVar[str] = (
@@ -65,7 +64,7 @@ class EvaluateRequest(Columned, LMs, Repeated, Spending):
         ),
     ] = None
     split: Annotated[str | None, Option(help="Split of the data set.")] = None
-    limit: Annotated[int | None, Option(help="Only so many questions.")] = None
+    limit: Annotated[int | None, Option(help="Use at most this many questions.")] = None
     seed: Annotated[
         int | None,
         Option(
@@ -86,10 +85,10 @@ class EvaluateRequest(Columned, LMs, Repeated, Spending):
         AnyQuestions | None, str | None, source("Training questions, for --demos or weights.")
     ] = None
     train_split: TrainSplit = None
-    demos: Annotated[int, Option(min=0, help="Show every agent so many training questions.")] = 0
+    demos: Annotated[int, Option(min=0, help="Show every agent this many training questions.")] = 0
     demo_seed: Annotated[int | None, Option(help="Draw the demos at random.")] = None
     max_failures: Annotated[
-        int | None, Option(min=1, help="Stop after so many failed questions.")
+        int | None, Option(min=1, help="Stop after this many failed questions.")
     ] = None
     retry_errors: RetryErrors = False
     engine: Annotated[
@@ -111,8 +110,11 @@ class EvaluateRequest(Columned, LMs, Repeated, Spending):
         str | None,
         Option(metavar="NAME", help="Enter the program into MLflow's model registry."),
     ] = None
-    parent: Annotated[str | None, Doc("id of the MLflow run that this one is shown under.")] = None
+    parent: Annotated[
+        str | None, Doc("id of the MLflow run that becomes the parent of this one.")
+    ] = None
     settings: Annotated[
-        Mapping[str, Any] | None, Doc("what to note beside the run (data set, split, seed, …).")
+        Mapping[str, Any] | None,
+        Doc("notes to keep in the run's settings (data set, split, seed, …)."),
     ] = None
     progress: ProgressOption = None

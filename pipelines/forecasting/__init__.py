@@ -1,1 +1,1 @@
-"""Says what a vote of agents will gain before anybody pays for it."""
+"""Forecasts: what a vote of agents will gain, before it is paid for."""

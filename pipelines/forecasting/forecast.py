@@ -34,16 +34,16 @@ SHOWN = (2, 3, 5, 7, 10, 15, 20, 30)
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a vote of n agents gains over one of them, on average.
+    """The mean gain of a vote of n agents over one of them.
 
-    `effective` says how many independent agents the given ones are worth, `ceiling` on what share
-    of the questions any of them is right, and `accuracy` is their mean.
+    `effective` is the number of independent agents that these are worth, `ceiling` the share of
+    questions on which any of them is right, and `accuracy` their mean accuracy.
     """
 
     agents: tuple[str, ...]
     questions: int
     left_out: int
-    """Questions that not every agent has answered."""
+    """How many questions were left out, since not every agent has answered them."""
 
     vote: VoteForecast
 
@@ -83,7 +83,9 @@ class Forecast:
         }
 
     def lines(self) -> list[str]:
-        """The forecast in words: a line for some numbers of agents, then what they rest on."""
+        """The forecast in words: lines for a few numbers of agents, then the data that it is based
+        on.
+        """
         chosen = [row for row in self._rows() if row[0] in SHOWN] or self._rows()
         rows = [
             f"vote of {n}: {100 * value:+.1f} points, 90% interval {100 * low:+.1f} to "
@@ -109,10 +111,9 @@ class Forecast:
 
 @entry(ForecastRequest)
 def forecast(request: ForecastRequest) -> Forecast:
-    """Say what a vote of agents will gain, from a few of them on a few questions; no LM is asked.
-
+    """Forecast the gain of a vote of agents from a few agents on a few questions; no LM is asked.
     Raises UserError for fewer than 2 agents or 10 questions that all of them have answered, and for
-    files that are no runs or outcome tables.
+    files that are neither runs nor outcome tables.
     """
     sizes = sorted({int(size) for size in request.sizes})
     if not sizes or sizes[0] < 1:
@@ -131,22 +132,22 @@ def forecast(request: ForecastRequest) -> Forecast:
 
 
 def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
-    """The answers that a request names, as one table, and whether they are one LM's."""
-    given: Any = request.answers
+    """The answers that a request names, as one table, and whether they come from one LM."""
+    answers: Any = request.answers
     if request.outcomes is not None:
-        if given:
+        if answers:
             raise UserError("give runs or --outcomes, not both")
         return _table(request.outcomes)
-    if isinstance(given, Evaluation | str | Path):
-        given = [given]
-    if not isinstance(given, list | tuple):
-        return _table(given)
-    if not given:
+    if isinstance(answers, Evaluation | str | Path):
+        answers = [answers]
+    if not isinstance(answers, list | tuple):
+        return _table(answers)
+    if not answers:
         raise UserError("give the folders of runs, or a table with --outcomes FILE")
-    files = all(isinstance(one, str | Path) and Path(one).is_file() for one in given)
-    if files or isinstance(given[0], Mapping):
-        return _table(given)
-    runs = [load_run(run) for run in imported_runs(given)]
+    files = all(isinstance(one, str | Path) and Path(one).is_file() for one in answers)
+    if files or isinstance(answers[0], Mapping):
+        return _table(answers)
+    runs = [load_run(run) for run in imported_runs(answers)]
     lms = {lm["name"] for run in runs for lm in run.summary.run["lms"].values()}
     table = outcomes_from(
         RecordedOutcome(row["id"], row["question"], None, name, None, row["answer"], row["correct"])
@@ -157,13 +158,13 @@ def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
     return table, len(lms) == 1
 
 
-def _table(given: Any) -> tuple[Outcomes, bool]:
-    outcomes = outcomes_in(given)
+def _table(answers: Any) -> tuple[Outcomes, bool]:
+    outcomes = outcomes_in(answers)
     return outcomes, len(outcomes.agents) == 1
 
 
 def _names(runs: Sequence[Evaluation]) -> list[str]:
-    """A name for each run: its folder's, with a number where two are called alike."""
+    """A name for each run: its folder's name, with a number where two are equal."""
     names = [run.folder.name for run in runs]
     return [
         name if names.count(name) == 1 else f"{name} {place}" for place, name in enumerate(names, 1)
@@ -177,12 +178,12 @@ def vote_codes(outcomes: Outcomes) -> tuple[Codes, tuple[str, ...], int]:
     answered it.
     """
     shape = (len(outcomes), -1)
-    given = outcomes.given.reshape(shape)
-    used: npt.NDArray[np.bool_] = np.any(given, axis=0)
+    answered = outcomes.present.reshape(shape)
+    used: npt.NDArray[np.bool_] = np.any(answered, axis=0)
     names = [
         " ".join(filter(None, (agent, way))) for agent in outcomes.agents for way in outcomes.labels
     ]
-    whole = given[:, used].all(axis=1)
+    whole = answered[:, used].all(axis=1)
     raw = outcomes.answers.reshape(shape)[np.ix_(whole, used)]
     right = outcomes.correct.reshape(shape)[np.ix_(whole, used)]
     # The table's codes begin at 0; here 0 is the right answer, and wrong ones begin at 1.

@@ -16,17 +16,15 @@ if TYPE_CHECKING:
     from ..runs.outcomes import Outcomes
 
     Answers = Outcomes | Evaluation | str | Path | Sequence[Any] | Any
-else:  # importing these takes a while, which --help does without
+else:  # slow imports that --help does not need
     Answers = Any
 
 
 @dataclass
 class ForecastRequest(Request):
-    """Say what a vote of agents will gain, from a few of them on a few questions.
-
-    No LM is asked. Give the runs of several agents or samples on the same questions, 5 agents and
-    100 questions or more, or an outcome table. Talk between agents, and LMs unlike those given, are
-    not covered.
+    """Forecast the gain of a vote of agents from a few agents on a few questions. No LM is asked.
+    Give the runs of several agents or samples on the same questions, 5 agents and 100 questions or
+    more, or an outcome table. Talk between agents, and LMs unlike those given, are not covered.
     """
 
     example: ClassVar[str] = "forecast runs/a runs/b runs/c runs/d runs/e"
@@ -44,11 +42,11 @@ class ForecastRequest(Request):
     outcomes: Annotated[
         str | Path | None,
         str | None,
-        Option(metavar="FILE", help="In place of runs: a table with a row for each answer."),
+        Option(metavar="FILE", help="Instead of runs: a table with a row for each answer."),
     ] = None
     sizes: Annotated[
         Sequence[int],
         list[int],
         Option(metavar="N", help="Numbers of agents to forecast. Default: 2 to 30."),
     ] = tuple(range(2, 31))
-    seed: Annotated[int, Option(help="Of the resampling over questions.")] = 0
+    seed: Annotated[int, Option(help="Seed of the resampling over questions.")] = 0

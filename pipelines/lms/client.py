@@ -74,7 +74,7 @@ class HttpEndpoint:
         self._headers = {"Content-Type": "application/json"}
         parts = urlsplit(base_url)
         self._query = f"?{parts.query}" if parts.query else ""
-        # what stands in the address is meant for it, a key may be another's
+        # credentials in the address are meant for this server; a key may be for another one
         if parts.username is not None:
             user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
@@ -86,7 +86,9 @@ class HttpEndpoint:
         self._takes_schema = True
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For another process, which finds the key in its own environment: it does not travel."""
+        """The state for another process, without the key, which that process reads from its own
+        environment.
+        """
         if "@" in urlsplit(self.base_url).netloc:
             raise UserError(
                 f"the address of {self.name} holds a password, which is not sent to other machines"
@@ -94,9 +96,8 @@ class HttpEndpoint:
         return _made_again, (self.base_url, self.model, self._keyed, self._key_hint, self.timeout)
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
-        """One attempt, at `/embeddings` for a payload without messages.
-
-        Raises TransientError, CallError or FatalCallError.
+        """Make one attempt, at `/embeddings` for a payload without messages. Raises TransientError,
+        CallError or FatalCallError.
         """
         if "messages" not in payload:
             status, headers, text = await self._post({"model": self.model, **payload}, "embeddings")
@@ -133,7 +134,7 @@ class HttpEndpoint:
         )
 
     def _meant(self) -> str | None:
-        """Where the endpoint may be instead; None for an address that looks right."""
+        """A likely correction of the address; None for an address that looks right."""
         if self.name.endswith("/chat/completions"):
             return self.name.removesuffix("/chat/completions")
         return None if re.search(r"/v\d", self.name) else f"{self.name}/v1"
@@ -165,9 +166,7 @@ class HttpEndpoint:
             ) from None
         except AnswerTooLargeError:
             raise too_large(self.name, self._most_bytes) from None
-        except (
-            ValueError
-        ):  # what aiohttp says of a host or user info that cannot stand in an address
+        except ValueError:  # aiohttp's error for an invalid host or user info in an address
             raise FatalCallError(
                 f"{self.name} is not an address: give --api-base as http://HOST:PORT/v1"
             ) from None
@@ -185,7 +184,9 @@ class HttpEndpoint:
 def _made_again(
     base_url: str, model: str, keyed: bool, key_hint: str, timeout: float
 ) -> HttpEndpoint:
-    """The endpoint in another process. Raises UserError when its environment lacks the key."""
+    """Rebuild the endpoint in another process. Raises UserError when its environment lacks the
+    key.
+    """
     key = settings().openai_key() if keyed else None
     if keyed and key is None:
         raise UserError(

@@ -1,5 +1,5 @@
-"""Embedded LMs as endpoints: a llama.cpp server per model, process and setting, started when first
-needed, and the profiles that the models want.
+"""Embedded LMs as endpoints: a llama.cpp server per model, process and setting, started on first
+use, and the profiles of the models.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from .weights import Weights, read_once, weights_of
 
 DEFAULT_LM = "local/gemma-3-270m"
 PLAIN_PROFILE = Profile(layout="plain", answer_form="text", list_options=False, constrain="grammar")
-ATTEMPT_SECONDS = 1800.0  # a long reply of a slow LM on a busy machine
+ATTEMPT_SECONDS = 1800.0  # enough for a long reply of a slow LM on a busy machine
 CONTEXT_TOKENS = 8192
-WORKSPACE_BYTES = 300 << 20  # what llama.cpp takes beside weights and context, about
+WORKSPACE_BYTES = 300 << 20  # llama.cpp's own memory beside weights and context, about
 # Tokens of context whose keys and values take about as much memory as a model's 4-bit weights.
 TOKENS_LIKE_WEIGHTS = 16_384
 
@@ -51,7 +51,7 @@ HOST = "127.0.0.1"
 KEPT_PROMPTS_MIB = 512
 # Messages reach the model as they are, joined without anything in between.
 PASS_THROUGH = "{%- for message in messages %}{{ message['content'] }}{% endfor %}"
-# How the chat template begins that llama.cpp uses for a file without one.
+# The beginning of llama.cpp's default chat template, for files without one.
 NO_TEMPLATE = "{%- for message in messages -%}\n  {{- '<|im_start|>' + message.role"
 _BASE = re.compile(r"(?<![a-z])(base|pt|pretrain(ed)?)(?![a-z])")
 
@@ -66,10 +66,12 @@ class EmbeddedServer:
     Nothing is loaded before `start` or the first use of `tokenize`. With one slot, the same
     requests in the same order on a fresh server give the same answers bit for bit.
 
-    Args: weights: the model. cache_dir: where weights that come in parts are put together once.
-        threads: CPU threads of the model. context: longest prompt and reply together, in tokens;
-        None takes 8192, or the most of the model. slots: calls that are answered side by side.
-        plain: messages reach the model as they are, instead of through its chat template.
+    Args: weights: the model. cache_dir: the folder where weights that come in parts are assembled
+    once.
+        threads: CPU threads of the model. context: the longest prompt and reply together, in
+            tokens; None takes 8192, or the model's maximum if smaller. slots: calls that are
+            answered concurrently. plain: send messages to the model unchanged, not through its chat
+            template.
     """
 
     def __init__(
@@ -94,15 +96,15 @@ class EmbeddedServer:
         self._tokens: dict[str, list[int]] = {}
 
     def start(self) -> None:
-        """Load the weights and listen, unless the server runs already; every start makes a new key.
-
-        Raises UserError: the extra `local` is missing, the weights cannot be put together or
-        loaded, the context is larger than the model's, or main memory too small.
+        """Load the weights and listen, unless the server already runs; every start makes a new key.
+        Raises UserError if the extra `local` is missing, the weights cannot be assembled or loaded,
+        the context is larger than the model's, or main memory is too small.
         """
         with self._lock:
             if self.running is not None:
                 return
-            engine = _import_engine()  # before weights are put together that could not be used
+            # check the import before assembling weights that could not be used
+            engine = _import_engine()
             path, name = self.weights.path(self.cache_dir), f"local/{self.weights.model}"
             context = (self.context or CONTEXT_TOKENS) * self.slots
             _check_memory(name, path, context)
@@ -115,10 +117,12 @@ class EmbeddedServer:
                     "model, or this llama.cpp does not know the model: fetch it again, or name "
                     "another file"
                 ) from None
-            # An answer proves that the server's loop runs: ended before that, it would never end.
+            # An answer proves that the server's loop runs. A server that is stopped before that
+            # never stops.
             server.handle_metrics()
             self.running, self.address, self.key = server, server.listening_address, key
-            # Left to the interpreter's shutdown, the server's threads would outlive what they use.
+            # At the interpreter's shutdown, the server's threads would outlive the objects that
+            # they use.
             atexit.register(self.stop)
         longest = self.ask("/v1/models")["data"][0]["meta"]["n_ctx_train"]
         if self.context is not None and self.context > longest:
@@ -142,7 +146,7 @@ class EmbeddedServer:
         # reused.
         params.swa_full = True
         params.n_ctx_checkpoints = 0
-        # Prompts kept for later in main memory would grow to 8 GiB.
+        # Without this, saved prompts in main memory would grow to 8 GiB.
         params.cache_ram_mib = 0 if self.plain else KEPT_PROMPTS_MIB
         params.cache_idle_slots = False
         params.fit_params = False
@@ -190,10 +194,9 @@ class EmbeddedServer:
 
 
 def untuned(weights: Weights, cache_dir: Path) -> tuple[bool, bool]:
-    """Whether a model has no chat template, and whether it is a base model, which knows no chat:
-    for a file that is not known by name, what llama.cpp says.
-
-    Raises UserError for a file that llama.cpp cannot load.
+    """Whether a model has no chat template, and whether it is a base model without chat training.
+    For a file that is not known by name, llama.cpp is asked. Raises UserError for a file that
+    llama.cpp cannot load.
     """
     if (file := weights.file) is None:
         return not weights.tuned, not weights.tuned
@@ -224,16 +227,14 @@ def _check_memory(name: str, weights: Path, tokens: int) -> None:
 
 
 class LocalEndpoint:
-    """A GGUF model in this process, a server for each model and setting. It starts with the first
-    request.
+    """A GGUF model in this process, a server for each model and setting. The server starts with the
+    first request.
 
     Args: model: what follows `local/`: a known name, PATH.gguf, or hf:ORG/REPO:FILE.gguf. threads:
         CPU threads. context: longest prompt and reply together, in tokens; None takes 8192, or the
         most of the model. slots: calls that are answered side by side. timeout: seconds that one
-        attempt may take. plain: messages reach the model as they are; always so for one without a
-        chat template.
-
-    Raises UserError for weights that are not there.
+        attempt may take. plain: send messages to the model unchanged; always so for one without a
+        chat template. Raises UserError for missing weights.
     """
 
     address = ""
@@ -259,7 +260,9 @@ class LocalEndpoint:
         self._http: HttpEndpoint | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For another process, which gets a server of its own and its own machine's cache."""
+        """The state for another process, which starts its own server and uses its own machine's
+        cache.
+        """
         again = partial(LocalEndpoint, **self.settings, timeout=self.timeout, plain=self.plain)
         return again, (self.model,)
 
@@ -269,7 +272,7 @@ class LocalEndpoint:
 
     @property
     def profile(self) -> Profile:
-        """How the weights want to be asked."""
+        """The profile of the weights."""
         return PLAIN_PROFILE if self._untuned else DEFAULT_PROFILE
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
@@ -279,8 +282,8 @@ class LocalEndpoint:
         fields = body.pop("fields", None)
         if fields:
             options = [option for field in fields for option in field.get("options", ())]
-            # As the LM would write them after "Answer:"; asks the server only for options not seen
-            # before.
+            # Tokenised as the LM would write them after "Answer:"; the server is asked only for new
+            # options.
             tokens = await asyncio.to_thread(
                 self._server.tokenize, [f" {option}" for option in options]
             )
@@ -307,7 +310,7 @@ class LocalEndpoint:
     async def _started(self) -> HttpEndpoint:
         server = self._server
         if server.running is None:
-            # Loading takes a second or two: not on the event loop.
+            # Loading takes a second or two, so it must not block the event loop.
             await asyncio.to_thread(server.start)
         if self._http is None or self._key != server.key:
             self._key = server.key
@@ -321,7 +324,7 @@ class LocalEndpoint:
 def _server_of(
     weights: Weights, plain: bool, threads: int, context: int | None, slots: int
 ) -> EmbeddedServer:
-    """The server of a model and these settings, made when it is first needed."""
+    """The server of a model and these settings, created on first use."""
     folder = settings().cache
     return EmbeddedServer(
         weights, cache_dir=folder, threads=threads, context=context, slots=slots, plain=plain
@@ -329,9 +332,8 @@ def _server_of(
 
 
 def _hang_up(port: int | None) -> None:
-    """Close the server's listening socket, then its connections: both ends are in this process.
-
-    A request that still waits for its answer would keep the server from ending for good.
+    """Close the server's listening socket, then its connections, whose ends are both in this
+    process. A request that still waits for its answer would block the server's end forever.
     """
     ends = []
     for name in os.listdir("/dev/fd"):

@@ -17,36 +17,38 @@ from ...modules.base.calls import CUT_OFF, CallError, FatalCallError
 from ...modules.base.fence import one_line
 from ..base.settings import settings
 
-MOST_TOKENS = 10**9  # no reply has more: a larger count is a mistake
+MOST_TOKENS = 10**9  # no reply has more tokens: a larger count is an error
 OUR_SCHEMA = "reply"
-"""The name of the JSON schemas that seats ask with."""
+"""The name of the JSON schemas in the requests of seats."""
 
 MOST_PAUSE = 60.0
-"""Seconds waited at most because an endpoint asks for it."""
+"""The most seconds to wait because an endpoint asks for it."""
 
 # shorter keys are the placeholders of local servers ("EMPTY") and may be ordinary words
 SECRET_CHARS = 12
 _SECRET_NAMES = re.compile(r"(key|token|secret|password|signature|sig)$", re.IGNORECASE)
 
-# said with a 400 by some providers
+# some providers send this with a 400
 _NO_MODEL = ("model_not_found", "model not exist", "invalid model")
 
 
 Trouble = Literal["refused", "unreadable", "failed", "down", "cut off", "timed out", "unreachable"]
-"""Why a try failed: a 429; an answer, billed, that cannot be read; another status of 500 and above;
-one that a gateway gives for a server behind it; a connection that broke, or no answer in time,
-after the request was sent (the endpoint may bill these two); no connection at all.
+"""Why an attempt failed: a 429; a billed answer that cannot be read; another status of 500 and
+above; a gateway's status for a server behind it; a broken connection or a time-out after the
+request was sent (the endpoint may bill these two); no connection at all.
 """
 
 SILENT: frozenset[Trouble] = frozenset(("down", "cut off", "timed out", "unreachable"))
-"""The troubles of an endpoint that may not be there."""
+"""The troubles of an endpoint that may be down."""
 
 MAY_BE_BILLED: frozenset[Trouble] = frozenset(("cut off", "timed out"))
-"""The troubles after which nobody knows whether there was an answer."""
+"""The troubles after which it is unknown whether there was an answer."""
 
 
 class TransientError(Exception):
-    """A failure worth another try, after `retry_after` seconds if the endpoint asks for that."""
+    """A failure that is worth another attempt, after `retry_after` seconds if the endpoint asks for
+    that.
+    """
 
     def __init__(self, reason: str, kind: Trouble, *, retry_after: float | None = None) -> None:
         super().__init__(reason)
@@ -55,11 +57,11 @@ class TransientError(Exception):
 
 
 class TooLargeError(CallError):
-    """An answer, billed, of more bytes than are read; another try would be no smaller."""
+    """A billed answer that is too large to read; another attempt would not give a smaller one."""
 
 
 class TokenCounts(TypedDict):
-    """The tokens of a call, each None where the endpoint did not count them."""
+    """The token counts of a call; None where the endpoint gives no count."""
 
     prompt_tokens: int | None
     completion_tokens: int | None
@@ -70,7 +72,7 @@ class TokenCounts(TypedDict):
 
 TOOL_CALLS = "tool_calls"
 KEEPABLE = frozenset({"stop", "stop_sequence", "end_turn", "eos", "eos_token", TOOL_CALLS})
-"""How replies end that were neither cut off nor refused."""
+"""The finish reasons of replies that were neither cut off nor refused."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +80,10 @@ class Reply:
     """One chat completion: its text, why it ended, and the tokens as the endpoint counted them (or
     None).
 
-    `finish_reason` is the endpoint's own, or `refusal` for a text with which the model declined to
-    answer; of several choices, that of one that did not end well. Prompt tokens include those read
-    from and written to the provider's cache, completion tokens reasoning. `body` is the whole
-    answer of the endpoint, where that is wanted.
+    `finish_reason` is the endpoint's own, or `refusal` where the model declined to answer; with
+    several choices, that of one that did not end well. Prompt tokens include tokens read from and
+    written to the provider's cache; completion tokens include reasoning. `body` is the endpoint's
+    whole answer, if requested.
     """
 
     text: str
@@ -100,7 +102,7 @@ class Reply:
 
     @property
     def complete(self) -> bool:
-        """Whether it was neither cut off nor refused nor empty, and so may be given again."""
+        """Whether it was neither cut off, refused nor empty, and so may be reused."""
         answered = self.text.strip() or self.finish_reason == TOOL_CALLS
         return self.finish_reason in KEEPABLE and bool(answered)
 
@@ -116,7 +118,7 @@ class Reply:
 
 
 class Transport(Protocol):
-    """Where requests go: one attempt a call, failures as TransientError, CallError or
+    """The protocol of endpoints: one attempt per call; failures raise TransientError, CallError or
     FatalCallError.
     """
 
@@ -134,7 +136,9 @@ class Transport(Protocol):
         ...
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
-        """One attempt at a chat completion, or at embeddings for a payload without messages."""
+        """Make one attempt at a chat completion, or at embeddings for a payload without
+        messages.
+        """
         ...
 
     async def aclose(self) -> None: ...
@@ -143,7 +147,7 @@ class Transport(Protocol):
 def failure_of(
     status: int, text: str, *, name: str, model: str, key: str, retry_after: float | None
 ) -> Exception:
-    """What an answer with this HTTP status means for the call; `key` names the key to correct."""
+    """The error for an answer with this HTTP status; `key` names the key to correct."""
     reason = error_in(text)
     if status == 429 and "insufficient_quota" not in text:
         return TransientError(f"{name} answered 429 ({reason})", "refused", retry_after=retry_after)
@@ -169,7 +173,9 @@ _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionErro
 
 
 def read_completion(text: str, name: str) -> Reply:
-    """A chat completion in OpenAI's JSON form. Raises TransientError when `text` is none."""
+    """Read a chat completion in OpenAI's JSON form. Raises TransientError when `text` is not
+    one.
+    """
     try:
         body = json.loads(text)
         choices = body["choices"]
@@ -185,7 +191,7 @@ def read_completion(text: str, name: str) -> Reply:
 
 
 def read_embeddings(text: str, name: str) -> Reply:
-    """Embeddings in OpenAI's JSON form. Raises TransientError when `text` holds none."""
+    """Read embeddings in OpenAI's JSON form. Raises TransientError when `text` has none."""
     try:
         body = json.loads(text)
         number = len(body["data"])
@@ -232,9 +238,8 @@ _WRITTEN = (
 
 
 def tokens_in(usage: Any, answer: str = "") -> TokenCounts:
-    """The token counts of a `Reply` in what OpenAI, LiteLLM, Anthropic or DeepSeek call usage.
-
-    Counts that contradict one another, or say that the answer took none, are not known.
+    """The token counts of a `Reply`, from the usage of OpenAI, LiteLLM, Anthropic or DeepSeek.
+    Counts that contradict each other, or that are 0 for the answer, become None.
     """
     counts = usage if isinstance(usage, dict) else {}
     prompt, completion = (
@@ -246,7 +251,7 @@ def tokens_in(usage: Any, answer: str = "") -> TokenCounts:
     )
     if prompt is not None and completion is not None:
         total = _tokens(counts.get("total_tokens"))
-        # some, such as xAI, count them apart
+        # some providers, such as xAI, count them separately
         if reasoning and total == prompt + completion + reasoning:
             completion += reasoning
         if (
@@ -254,7 +259,7 @@ def tokens_in(usage: Any, answer: str = "") -> TokenCounts:
             or (answer and completion == 0)
             or (reasoning or 0) > completion
             or (cached or 0) + (written or 0) > prompt
-            # LiteLLM says 0 where nobody has summed up
+            # LiteLLM gives 0 where no total was computed
             or total not in (None, 0, prompt + completion)
         ):
             prompt = completion = cached = written = reasoning = None
@@ -268,7 +273,7 @@ def tokens_in(usage: Any, answer: str = "") -> TokenCounts:
 
 
 def _first(usage: dict[str, Any], places: Iterable[tuple[str | None, str]]) -> int | None:
-    """The first of the counts that is there and could be one."""
+    """The first count that is present and plausible."""
     for part, name in places:
         within = usage if part is None else usage.get(part)
         if isinstance(within, dict) and (count := _tokens(within.get(name))) is not None:
@@ -282,8 +287,8 @@ def _tokens(count: Any) -> int | None:
 
 
 def plain_address(base_url: str) -> str:
-    """Where it is, without user info or query: safe to log, and part of the cache key. Raises
-    UserError.
+    """The address without user info or query: safe to log, and part of the cache key. Raises
+    UserError for an invalid address.
     """
     parts = read_address(base_url, ("http", "https"), "--api-base as http://HOST:PORT/v1")
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
@@ -313,10 +318,8 @@ def error_in(text: str) -> str:
 
 
 def hiding(keys: Iterable[str | None], address: str | None = None) -> Callable[[str], str]:
-    """What replaces these keys, and the password and keys in the address, by `…` wherever they
-    stand.
-
-    A password is also hidden as it travels, which is in base64 together with its user name.
+    """A function that replaces these keys, and the password and keys in the address, by `…`. A
+    password is also hidden in its base64 form with the user name, as sent in headers.
     """
     secrets = {key for key in keys if key and len(key) >= SECRET_CHARS}
     parts = urlsplit(address or "")
@@ -337,7 +340,9 @@ def hiding(keys: Iterable[str | None], address: str | None = None) -> Callable[[
 
 
 def without_keys(text: str, lms: Iterable[Any]) -> str:
-    """A text about LMs that are not ours, without their keys and those of the environment."""
+    """A text about LMs that folkmoot did not make, without their keys and those of the
+    environment.
+    """
     for lm in lms:
         own = getattr(lm, "kwargs", {})
         hide = hiding([own.get("api_key"), *settings().provider_keys()], own.get("api_base"))

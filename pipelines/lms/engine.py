@@ -1,5 +1,5 @@
-"""The engine behind every LM: key, record, single flight, in-flight limit, retries, and the
-bill.
+"""The engine behind every LM: call keys, records, sharing of equal calls, in-flight limit, retries,
+and the bill.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ from .seen import WATCHED, watch
 from .store import ACTIVE, ACTIVE_CACHE, CallCache, CallStore
 from .weights import KNOWN
 
-MOST_UNREADABLE = 3  # answers, each billed, that cannot be read
-LONGEST_UNREACHED = 2.0  # seconds between tries to reach an endpoint that is not there
-GRACE_SECONDS = 5.0  # for calls that are under way when the time is over
-LONGEST_REPLY = 4096  # tokens that a lost call without a limit of its own is booked with
+MOST_UNREADABLE = 3  # billed answers that cannot be read, per call
+LONGEST_UNREACHED = 2.0  # seconds between attempts to reach an endpoint that is down
+GRACE_SECONDS = 5.0  # extra seconds for calls in flight when the time budget ends
+LONGEST_REPLY = 4096  # tokens booked for a lost call without its own limit
 DEADLINE_SECONDS = 600.0
-CALL_SECONDS = 120.0  # that one attempt may take
+CALL_SECONDS = 120.0  # seconds that one attempt may take
 
 _NUMBERS: dict[str, tuple[type, float, float, str]] = {
     "temperature": (float, 0, 2, "a number from 0 to 2"),
@@ -82,7 +82,9 @@ _REPLACED = {"model", "stream", "stream_options"}
 _OURS = {"model", "messages", "stream", "n", "tools", "functions", *ADDRESSES}
 
 _FLIGHTS = SingleFlight(own=BudgetSpent)
-"""The calls under way in this process, by key: LMs and runs that ask the same share the reply."""
+"""The calls in flight in this process, by key: LMs and runs with the same request share the
+reply.
+"""
 
 _LOG = logging.getLogger("folkmoot")
 _KEY_TEXT = json.JSONEncoder(sort_keys=True, ensure_ascii=False, check_circular=False).encode
@@ -92,12 +94,11 @@ class Engine:
     """DSPy's asynchronous engine of one LM (`dspy.LM(…, async_engine=Engine(…))`).
 
     Args: model: the full LM name, such as `openai/gpt-4o-mini`. endpoint: where to send requests;
-        None answers from records only. profile: how the LM wants to be asked. identity: what names
-        this LM in call keys: endpoint and model, never a key. concurrency: most calls in flight;
-        the endpoint's 429s shrink it for a while. prices: USD per token; None when unknown. store:
-        a record that this LM always reads first. cached: whether the cache that runs share may
-        answer: not where answers depend on earlier calls. settings: further request fields, sent as
-        they are.
+        None answers from records only. profile: how the LM is asked. identity: the name of this LM
+        in call keys: endpoint and model, never a key. concurrency: the most calls in flight; 429s
+        from the endpoint reduce it for a while. prices: USD per token; None when unknown. store: a
+        record that this LM always reads first. cached: whether the shared cache may answer; False
+        where answers depend on earlier calls. settings: further request fields, sent unchanged.
     """
 
     supports_response_schema = True
@@ -134,7 +135,7 @@ class Engine:
         check_settings(model, self.settings)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
-        return self  # connections and limits belong to the endpoint, not to a program's copy
+        return self  # copies of a program share the endpoint's connections and limits
 
     async def complete(self, request: Request) -> Response:
         reply = await self._reply(*self.payload(request))
@@ -158,18 +159,16 @@ class Engine:
             yield event
 
     async def chat(self, body: Mapping[str, Any], *, n: int = 1) -> tuple[dict[str, Any], Usage]:
-        """The whole reply to a raw request for a chat completion, and what it took. A request
-        without messages is one for embeddings.
-
-        It goes the way of every other call: ledger, budget, records, cache, retries, prices. Tools,
-        `response_format`, `n`, `logprobs` and images are sent as they are; the LM is this one,
-        whatever `model` says, and the reply comes in one piece, whatever `stream` says. The
-        question is the one of `asking(question=…)`, and this is its `n`-th equal request: a sample
-        of its own, which the same request of the same number gets again from records and cache.
-        From another task, such as a server's, start it in the question's context:
+        """The whole reply to a raw request for a chat completion, and its usage. A request without
+        messages asks for embeddings. It is handled like every other call: ledger, budget, records,
+        cache, retries, prices. Tools, `response_format`, `n`, `logprobs` and images are sent
+        unchanged. `model` and `stream` are ignored: this LM answers, in one piece. The question is
+        the one of `asking(question=…)`, and this is its `n`-th equal request, an independent
+        sample; records and cache give the same reply to the same request with the same number. From
+        another task, such as a server's, start it in the question's context:
         `loop.create_task(engine.chat(body, n=n), context=context)`.
 
-        Raises CallError for a request that is not one, and as every call does.
+        Raises CallError for an invalid request, and whatever every call raises.
         """
         fields = {name: value for name, value in body.items() if name not in _REPLACED}
         refused = sorted((ADDRESSES | {"extra_body"}) & fields.keys())
@@ -188,14 +187,14 @@ class Engine:
             await self.endpoint.aclose()
 
     def dump_state(self) -> dict[str, Any]:
-        """What makes this LM again as JSON, without a key: those come from the environment that
-        loads it.
+        """The JSON state from which this LM can be rebuilt, without keys, which come from the
+        loading environment.
         """
         own = self.endpoint.settings if isinstance(self.endpoint, LocalEndpoint) else {}
         embedded = {
             key: value
             for key, value in own.items()
-            # threads are the machine's affair
+            # the number of threads depends on the machine
             if key != "threads" and value not in (None, 1)
         }
         return {
@@ -287,8 +286,8 @@ class Engine:
 
     @classmethod
     def load_state(cls, state: Mapping[str, Any]) -> Engine:
-        """The engine of a saved LM. Raises UserError unless it is where this environment would find
-        it: a file that could name an address could send the key there.
+        """Rebuild the engine of a saved LM. Raises UserError unless its address is the one that
+        this environment gives: a file that could name an address could send the key there.
         """
         model, profile = state["model"], Profile(**state["profile"])
         prices = Prices(*state["prices"]) if state["prices"] else None
@@ -302,15 +301,14 @@ class Engine:
         )
         if made.identity != state["identity"]:
             raise UserError(
-                f"the saved LM ({state['identity']}) is not where this environment finds "
-                f"{model}: load the "
-                "program without its LMs and set them again"
+                f"the saved LM ({state['identity']}) has another address than {model} has in this "
+                "environment: load the program without its LMs and set them again"
             )
         return made
 
     def payload(self, request: Request) -> tuple[dict[str, Any], int | None]:
-        """The request body in OpenAI's chat form, and the rollout that tells repeated samples
-        apart.
+        """The request body in OpenAI's chat form, and the rollout id that distinguishes repeated
+        samples.
         """
         config = request.config
         extra = (config.extensions or {}).get("folkmoot") or {}
@@ -352,8 +350,8 @@ class Engine:
     async def _reply(
         self, payload: Mapping[str, Any], rollout: int | str | None, *, whole: bool = False
     ) -> Reply:
-        """The reply to a request, counted on the asker's meters and shown to whoever watches."""
-        if rollout is None:  # as DSPy's own predictors ask
+        """The reply to a request, counted on the caller's meters and recorded for traces."""
+        if rollout is None:  # DSPy's own predictors send such requests
             rollout = ROLLOUTS.get().number(None)
         call = _Call(payload, self.key(payload, rollout), whole)
         seen = WATCHED.get()
@@ -368,7 +366,7 @@ class Engine:
             reply, made = await self._answer(call)
         except FatalCallError:
             raise
-        except UserError as problem:  # DSPy would take it for a fault of this one call
+        except UserError as problem:  # DSPy would treat it as a failure of this one call
             raise FatalCallError(str(problem)) from None
         ended = Usage(
             1,
@@ -382,37 +380,39 @@ class Engine:
             truncated_calls=ended.truncated_calls,
         )
         usage = price if made else ended
-        # where an earlier attempt paid, the row's bill is as without a stop
+        # count calls that an earlier attempt paid for, so that the row's bill is the same as
+        # without a stop
         own = first and call.key in asker.paid
         record_call(price if own else usage, price)
         return reply, usage
 
     async def _answer(self, call: _Call) -> tuple[Reply, bool]:
-        """The reply, and whether this very request paid for it."""
+        """The reply, and whether this request paid for it."""
         cache = ACTIVE_CACHE.get() if self.cached else None
         stores = [one for one in (self.store, *ACTIVE.get(), cache) if one is not None]
         if (kept := self._kept(stores, call.key)) is not None:
             return kept, False
 
         async def make() -> tuple[Reply, bool]:
-            # A process that takes longer than one attempt is not waited for: it may be stopped.
+            # Wait for another process no longer than one attempt takes, since it may be suspended.
             patience = min([self.endpoint.timeout if self.endpoint else 0.0, *_seconds_left()])
             if cache is not None and (fields := await cache.claim(call.key, patience)) is not None:
                 return Reply(**fields), False
             try:
                 return await self._call(call), True
             finally:
-                # Kept by `_keep` before the event loop goes on to write the cache.
+                # `_keep` has stored the reply before the event loop continues.
                 if cache is not None:
                     cache.release(call.key)
 
         (reply, made), first = await _FLIGHTS(call.key, make)
-        # A request that shared the reply may belong to a run with other records.
+        # A request that shared the reply may belong to a run with other records, so store it there,
+        # too.
         self._keep(stores, call.key, reply)
         return reply, made and first
 
     async def _call(self, call: _Call) -> Reply:
-        """The endpoint's reply, asked for until it comes or is given up."""
+        """Ask the endpoint until a reply comes or the call is given up."""
         if self.endpoint is None:
             raise CallError(
                 f"the record of {self.model} has no answer to this request ({call.key[:12]}): "
@@ -420,7 +420,8 @@ class Engine:
             )
         clock = asyncio.get_running_loop().time
         gate = gate_to(self.endpoint.address, self.concurrency)
-        spent = 0.0  # seconds of attempts and back-off; waiting for a slot is nobody's failure
+        # seconds of attempts and back-off, without the time that is spent waiting for a slot
+        spent = 0.0
         attempt = unreadable = 0
         began = clock()
         while True:
@@ -437,7 +438,7 @@ class Engine:
                 )
                 return reply
             except TransientError as problem:
-                # other troubles say nothing about how much the endpoint takes
+                # other troubles do not show how many calls the endpoint accepts
                 if problem.kind == "refused":
                     gate.limit.report(refused=True)
                 failed = max(attempt, gate.rounds - 1)
@@ -460,10 +461,9 @@ class Engine:
                 await asyncio.sleep(wait)
 
     async def _attempt(self, endpoint: Transport, call: _Call, number: int) -> Reply:
-        """One paid try, if the budgets allow it.
-
-        The ledgers know that it is in flight before it is sent, and what it took before its reply
-        is used. What was sent and has no known end counts as spent.
+        """Make one paid attempt, if the budgets allow it. The ledgers note the call as in flight
+        before it is sent, and its cost before its reply is used. A call that was sent and has no
+        known end counts as spent.
         """
         admitted: list[Account] = []
         booked: Entry | None = None
@@ -505,10 +505,10 @@ class Engine:
                 ledger.settle(place, booked)
 
     def _most(self, payload: Mapping[str, Any]) -> Reply:
-        """What a call without a known end is booked as: a token for three bytes, and as long as it
-        may be.
+        """The usage booked for a call without a known end: a prompt token per three bytes, and the
+        longest possible reply.
         """
-        if "messages" not in payload:  # embeddings, which complete nothing
+        if "messages" not in payload:  # embeddings have no completion
             return Reply("", "", len(to_json(payload["input"])) // 3 + 1, 0, 0, 0, 0)
         prompt = len(to_json(payload["messages"]))
         limits = (payload.get(name) for name in ("max_tokens", "max_completion_tokens"))
@@ -531,7 +531,9 @@ class Engine:
         )
 
     def _kept(self, stores: Sequence[CallStore | CallCache], key: str) -> Reply | None:
-        """The reply in the first store that has one, which the other stores then keep, too."""
+        """The reply from the first store that has one; it is then also written to the other
+        stores.
+        """
         for store in stores:
             if (fields := store.get(key)) is not None:
                 reply = Reply(**fields)
@@ -554,7 +556,7 @@ class Engine:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A request with its key; `whole` says whether all that the endpoint answers is wanted."""
+    """A request with its key; `whole` requests the endpoint's whole answer."""
 
     payload: Mapping[str, Any]
     key: str
@@ -562,7 +564,7 @@ class _Call:
 
 
 class SyncEngine:
-    """The same engine for synchronous callers; both share connections, limits and records."""
+    """The engine for synchronous callers, which shares connections, limits and records."""
 
     supports_response_schema = True
     supported_params = Engine.supported_params
@@ -591,16 +593,14 @@ class SyncEngine:
 
 
 def check_settings(name: str, settings: Mapping[str, Any]) -> None:
-    """Check sampling settings, and those that are sent as they are; None stands for no setting.
-
-    Raises UserError for a value of another kind or range, and for a setting that could lead a
-    request to another address.
+    """Check sampling settings and those that are sent unchanged; None means not set. Raises
+    UserError for a value of another type or range, and for a setting that could redirect a request.
     """
     for key, value in settings.items():
         if value is None or key == "stop":
             continue
         if key not in SETTINGS or (key in PASSED and name.startswith("local/")):
-            raise UserError(f"{name} takes no {key}: leave it out")
+            raise UserError(f"{name} does not accept {key}: leave it out")
         if key in _NUMBERS:
             kind, low, high, wanted = _NUMBERS[key]
             number = isinstance(value, (int, kind)) and not isinstance(value, bool)
@@ -622,6 +622,6 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
 
 
 def _seconds_left(grace: float = 0.0) -> list[float]:
-    """What the time budgets leave, each with the grace added."""
+    """The seconds left in the time budgets, each with the grace added."""
     left = [account.seconds_left for account in ACCOUNTS.get()]
     return [seconds + grace for seconds in left if seconds is not None]

@@ -1,4 +1,6 @@
-"""LMs that folkmoot did not make: one DSPy callback on each puts their calls on a run's bill."""
+"""Meters LMs that folkmoot did not make: one DSPy callback on each adds their calls to a run's
+bill.
+"""
 
 from __future__ import annotations
 
@@ -40,15 +42,15 @@ from .seen import WATCHED, SeenCall
 from .store import ACTIVE, ACTIVE_CACHE
 
 LAST_SECONDS = 5.0
-"""How long the end of a run waits for calls that are under way; later, their end stays unknown."""
+"""How long the end of a run waits for calls in flight; after that, their end is unknown."""
 
 Restored = Sequence[tuple[ContextVar[Any], Token[Any]]]
-"""Context variables that a call has set, with what restores them."""
+"""Context variables that a call has set, with the tokens that restore them."""
 
 
 @dataclass(frozen=True)
 class ForeignLM:
-    """What budgets and forecasts know about an LM that folkmoot did not make."""
+    """The price and name of an LM that folkmoot did not make, for budgets and forecasts."""
 
     model: str
     prices: Prices | None
@@ -59,17 +61,18 @@ class ForeignLM:
 
 
 def billed_as(lm: Any) -> Engine | ForeignLM:
-    """What an LM's calls are counted and priced by: its engine, or what is known about its name."""
+    """The object by which an LM's calls are counted and priced: its engine, or the facts known by
+    its name.
+    """
     model = str(getattr(lm, "model", lm))
     return engine_of(lm) or ForeignLM(model, price_per_token(model))
 
 
 @dataclass
 class _Call:
-    """A call under way: its LM, who pays, and where it is booked.
-
-    `history` is where DSPy puts the call's history entry, as it does for the modules that call an
-    LM. `stray` says whether no question counts the call.
+    """A call in flight: its LM, its accounts, and its ledgers. `history` receives DSPy's history
+    entry of the call, as it does for modules that call an LM. `stray` says that no question counts
+    the call.
     """
 
     lm: Any
@@ -83,8 +86,8 @@ class _Call:
     settings: AbstractContextManager[Any] | None = None
 
     def book(self, call_id: str, inputs: Mapping[str, Any]) -> None:
-        """Pay for the call and write it down before it is made. Raises UserError where budget or
-        disk do not allow it.
+        """Reserve the call's budget, and write it to the ledgers before it is made. Raises
+        UserError where budget or disk do not allow it.
         """
         asker, model = ASKER.get(), str(self.lm.model)
         self.entry = Entry(
@@ -121,7 +124,7 @@ class _Call:
         self.settings.__enter__()
 
     def settle(self, outputs: Any, problem: BaseException | None) -> None:
-        """Book how the call ended. Raises UserError when the disk takes no more."""
+        """Book the end of the call. Raises UserError when the disk is full."""
         if self.settings is not None:
             self.settings.__exit__(None, None, None)
         for noted in self.history:
@@ -147,13 +150,14 @@ class _Call:
                     self.watched.text = _first_text(outputs)
 
     def _bill(self, problem: BaseException | None) -> tuple[Entry | None, Usage | None]:
-        """The call as ledgers and as its question count it; None where there was nothing to pay."""
+        """The call as counted by the ledgers and by its question; None where nothing was paid."""
         assert self.entry is not None
         if not self.history:
             lost = isinstance(problem, LMTimeoutError | LMTransportError | asyncio.CancelledError)
             if problem is not None and not lost:
                 return None, None
-            # DSPy noted nothing: its end is unknown, or its LM has a way of its own to be called.
+            # DSPy wrote no history: the call's end is unknown, or the LM overrides how it is
+            # called.
             return self.entry, usage_of(self.entry)
         noted = self.history[-1]
         response, cost = noted.get("response"), noted.get("cost")
@@ -164,7 +168,7 @@ class _Call:
         counted = any(
             _get(counts, name) for name in ("input_tokens", "prompt_tokens", "total_tokens")
         )
-        # DSPy's cache gives the response of an earlier call, and no usage.
+        # DSPy's cache returns an earlier response without usage.
         if not usage and (counted or cost is not None):
             return None, replace(ended, cached_calls=1)
         # Some LMs give usage in objects, or hold more than JSON can.
@@ -187,13 +191,13 @@ class _Call:
 
 
 class ForeignMeter(BaseCallback):  # type: ignore[misc]
-    """The callback that puts calls of LMs that folkmoot did not make on the bill of its run.
+    """The callback that adds calls of LMs that folkmoot did not make to the bill of its run.
 
-    A call is one of DSPy's: what the LM itself tries again is not seen. Tokens and cost are those
-    of DSPy's history entry of the call, else unknown. A call in a thread of the user's own, which
-    knows no question, is on the run's bill alone, and `strays` counts when such calls begin and
-    end. A call in one of DSPy's threads is its question's. folkmoot's own LMs keep the books
-    themselves: in such threads, they are shown the run whose books those are.
+    Only DSPy's calls are counted; retries inside the LM are not seen. Tokens and cost come from
+    DSPy's history entry of the call, else they are unknown. A call in a thread of the user's own,
+    which has no question, is added only to the run's bill; `strays` counts the begins and ends of
+    such calls. A call in one of DSPy's threads belongs to its question. folkmoot's own LMs keep the
+    books themselves; in such threads, this callback tells them their run.
     """
 
     def __init__(self, everywhere: bool = False) -> None:
@@ -236,7 +240,7 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
         self._calls[call_id] = call
 
     def on_lm_end(self, call_id: str, outputs: Any, exception: BaseException | None = None) -> None:
-        """Settle the call. Raises RefusedCall where the disk takes no more."""
+        """Book the end of the call. Raises RefusedCall when the disk is full."""
         if (call := self._calls.pop(call_id, None)) is None:
             return
         try:
@@ -249,7 +253,7 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
             _leave_run(call.restored)
 
     def wait(self) -> None:
-        """Wait a little for calls in threads of a program's own, which may outlive the program."""
+        """Wait a short time for calls in a program's own threads, which may outlive the program."""
         until = time.monotonic() + LAST_SECONDS
         while self._calls and time.monotonic() < until:
             time.sleep(POLL_SECONDS)
@@ -261,7 +265,7 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
                 self.strays += 1
 
     def _counted_by(self, instance: Any) -> ForeignMeter:
-        """The meter that counts a call: that of the run it is made in, else the innermost one."""
+        """The meter that counts a call: the one of its run, else the innermost one."""
         meters = [one for one in instance.callbacks if isinstance(one, ForeignMeter)]
         current = METERING.get()
         if current is not None and (current.everywhere or current in meters):
@@ -270,12 +274,12 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
 
 
 METERING: ContextVar[ForeignMeter | None] = ContextVar("folkmoot_foreign_meter", default=None)
-"""What meters the LMs of others in the run in progress."""
+"""The meter of foreign LMs in the current run."""
 
 
 def _enter_run(run: Mapping[ContextVar[Any], Any]) -> Restored:
-    """In a thread that does not know its run, set what belongs to the run and, in a thread of
-    DSPy's, to the question, which DSPy's settings carry there.
+    """In a thread without a run's context, set the run's context variables; in a thread of DSPy's
+    also the question's, which DSPy's settings carry there.
     """
     context: Mapping[ContextVar[Any], Any] = dspy.settings.get(CARRIED) or run
     ours = [(one, value) for one, value in context.items() if one.name.startswith("folkmoot_")]
@@ -289,10 +293,9 @@ def _leave_run(restored: Restored) -> None:
 
 @contextmanager
 def metering(lms: Iterable[Any], everywhere: bool = False) -> Iterator[None]:
-    """Put the calls that the block makes to these LMs on the bill of the block's books.
-
-    Each LM gets one callback, which is taken away afterwards. With `everywhere`, so do the DSPy
-    settings of the block, since a program of the user's own may make LMs that nobody knows.
+    """Add the block's calls to these LMs to the bill of the block's books. Each LM gets one
+    callback, which is removed afterwards. With `everywhere`, DSPy's settings get it, too, since a
+    user's program may create LMs itself.
     """
     metered = {
         id(lm): lm

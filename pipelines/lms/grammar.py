@@ -1,6 +1,4 @@
-"""llama.cpp grammars (GBNF) that hold a plain-text reply to its fields: pure functions, text in,
-text out.
-"""
+"""llama.cpp grammars (GBNF) that restrict a plain-text reply to its fields; pure functions."""
 
 from __future__ import annotations
 
@@ -36,8 +34,8 @@ def reply_grammar(
 
     Args: fields: the output fields in order, each with `name`, `type` (text, span, open, option,
         boolean, number or action) and, for an option, its `options`.
-        tokens: the token ids of each option with a space in front of it.
-        max_text_chars: most characters of a field of type text.
+        tokens: the token ids of each option with a leading space. max_text_chars: the most
+            characters of a field of type text.
 
     Between two fields stand a newline, the second one's capitalised name and a colon; the reply
     ends with a newline.
@@ -54,8 +52,8 @@ def reply_grammar(
 def choice_rule(sequences: Iterable[Sequence[int]]) -> str:
     """One of these token sequences, exactly as tokenised.
 
-    A rule over characters would let greedy decoding start an option with a fragment that no text
-    contains. Equal sequences count once; one may be the beginning of another, since what follows
+    A rule over characters would let greedy decoding begin an option with a token that real text
+    never contains. Equal sequences count once; one may be a prefix of another, since the text after
     the rule decides.
     """
     distinct = dict.fromkeys(tuple(sequence) for sequence in sequences)

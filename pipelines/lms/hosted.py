@@ -1,4 +1,4 @@
-"""Every other provider, through LiteLLM, whose HTTP clients are guarded in a call of ours: no
+"""All other providers, through LiteLLM. Its HTTP clients are guarded during folkmoot's calls: no
 redirects, and replies of limited size.
 """
 
@@ -42,16 +42,14 @@ FIELDS = frozenset(
         *("service_tier", "extra_body", "modalities", "audio", "prediction", "web_search_options"),
     }
 )
-"""What a request through LiteLLM may have."""
+"""The fields that a request through LiteLLM may have."""
 
 
 def litellm_quiet() -> Any:
-    """LiteLLM, set to use the tables that it ships instead of fetching them, with guarded
-    clients.
-    """
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # read by its import
+    """Import LiteLLM with its shipped tables (none are fetched) and guarded clients."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # read when it is imported
     os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
-    # else it takes addresses from a `.env` of this folder
+    # otherwise it takes addresses from a `.env` file in this folder
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     import litellm
 
@@ -63,10 +61,9 @@ def litellm_quiet() -> Any:
 
 
 class LiteLLMEndpoint:
-    """One model of any provider LiteLLM knows; a key that is not given comes from its own variable.
-
-    Raises UserError when LiteLLM does not know the provider, and for a name that holds an address,
-    as one of Hugging Face's endpoints could: a name may stand in somebody else's file.
+    """A model of any provider that LiteLLM knows; by default the key comes from the provider's
+    variable. Raises UserError for an unknown provider, and for a name that contains an address, as
+    Hugging Face's may: a name may come from a foreign file.
     """
 
     def __init__(
@@ -101,12 +98,12 @@ class LiteLLMEndpoint:
             raise UserError(f"{model} needs a key: set {' and '.join(missing['missing_keys'])}")
 
     def check_settings(self, settings: Iterable[str]) -> None:
-        """Raise UserError for a setting that LiteLLM would leave out without a word."""
+        """Raise UserError for a setting that LiteLLM would silently drop."""
         supported = litellm_quiet().get_supported_openai_params(model=self.model) or ()
         for key in settings:
             if supported and key != "extra_body" and key not in supported:
                 raise UserError(
-                    f"{self.model} takes no {key}: leave it out, or send it in extra_body"
+                    f"{self.model} does not accept {key}: leave it out, or send it in extra_body"
                 )
 
     @property
@@ -118,7 +115,7 @@ class LiteLLMEndpoint:
         return origin(self.api_base) if self.api_base else self.model.partition("/")[0]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For another process, which finds the keys in its own environment."""
+        """The state for another process, which reads the keys from its own environment."""
         if "@" in urlsplit(self.api_base or "").netloc:
             raise UserError(
                 f"the address of {self.model} holds a password, which is not sent to other machines"
@@ -129,11 +126,12 @@ class LiteLLMEndpoint:
         """One attempt. Raises TransientError, CallError or FatalCallError."""
         if "messages" not in payload:
             raise CallError(
-                f"{self.model} makes no embeddings here: give an openai/… model, with its address"
+                f"{self.model} is not supported for embeddings: give an openai/… model with its "
+                "address"
             )
         if unknown := sorted(payload.keys() - FIELDS):  # LiteLLM reads addresses from such fields
             raise CallError(
-                f"{self.model} takes no field {unknown[0]!r} in a request: leave it out"
+                f"{self.model} does not accept the field {unknown[0]!r} in a request: leave it out"
             )
         guard = CallGuard(self.model, self._most_bytes)
         errors = litellm_quiet().exceptions
@@ -161,8 +159,8 @@ class LiteLLMEndpoint:
         return TransientError(f"no answer from {self.model} within {self.timeout:g} s", "timed out")
 
     def _failure(self, problem: Any, guard: CallGuard) -> Exception:
-        """What an error of LiteLLM's means, which says 500 of broken connections and unreadable
-        answers.
+        """The meaning of a LiteLLM error; LiteLLM reports broken connections and unreadable answers
+        as 500.
         """
         errors = litellm_quiet().exceptions
         reason = one_line(self._hide(str(problem)))
@@ -190,9 +188,7 @@ class LiteLLMEndpoint:
 
 
 class CallGuard:
-    """What is held against one call: the largest reply, and afterwards what was wrong with the
-    answer.
-    """
+    """The limits of one call (the largest reply), and afterwards the problem with its answer."""
 
     def __init__(self, name: str, most_bytes: int) -> None:
         self.name = name
@@ -204,13 +200,11 @@ class CallGuard:
 
 
 GUARD: ContextVar[CallGuard | None] = ContextVar("folkmoot_litellm_guard", default=None)
-"""The guard of the call in progress; LiteLLM's calls for others pass as they are."""
+"""The guard of the current call; LiteLLM calls of other code pass unchanged."""
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):
-    """Reads an answer up to the size allowed; what must not be followed or read on becomes an error
-    400.
-    """
+    """Read an answer up to the allowed size; a redirect or a larger answer becomes an error 400."""
 
     def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
         self.inner = inner
@@ -235,7 +229,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
                 )
                 return _refused(guard.problem)
             body = bytearray()
-            async for chunk in response.aiter_bytes():  # unpacked
+            async for chunk in response.aiter_bytes():  # after decompression
                 body += chunk
                 if len(body) > guard.most_bytes:
                     guard.problem = too_large(guard.name, guard.most_bytes)
@@ -258,7 +252,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 
 
 def _refused(problem: CallError) -> httpx.Response:
-    """What LiteLLM sees instead of an answer that must not be followed or read on."""
+    """The response that LiteLLM gets instead of a redirect or an answer that is too large."""
     return httpx.Response(400, json={"error": {"message": str(problem)}})
 
 
@@ -272,8 +266,8 @@ def _host_of(location: str) -> str:
 
 
 def _guard_clients(litellm: Any) -> None:
-    """Let all of LiteLLM's asynchronous clients, those that it makes for OpenAI's package too, be
-    guarded.
+    """Guard all of LiteLLM's asynchronous clients, including those that it makes for OpenAI's
+    package.
     """
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 

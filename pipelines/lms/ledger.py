@@ -1,5 +1,5 @@
-"""The ledger: every paid LM call, once, on disk before its reply is used. Calls under way are in a
-file beside it: what a killed process had sent counts as spent.
+"""The ledger: every paid LM call, once, on disk before its reply is used. Calls in flight are in a
+file beside it, so that calls of a killed process count as spent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...modules.base.errors import UserError
 from ..base.journal import Journal, records, to_json, unwritten
 
 LEDGER = "ledger.jsonl"
-SLOT = 1024  # bytes for a call under way; question and seat go where they do not fit
+SLOT = 1024  # bytes per call in flight; question and seat are dropped if they do not fit
 _PREFIX = ".in-flight-"
 
 
@@ -43,10 +43,10 @@ class Entry(_Entry, total=False):
     """One paid call: tokens as the endpoint counted them (or None), cost in USD (None: price
     unknown).
 
-    `key` is the hash of the request, `attempts` counts the failed tries before it too, and `kept`
-    says whether the reply was complete, so that a record or cache may give it again. A `lost` call
-    was sent and has no known end: its tokens and cost are the most that it may have taken. Ledgers
-    of earlier versions lack the fields that are named here.
+    `key` is the hash of the request, `attempts` includes the failed ones before it, and `kept` says
+    whether the reply was complete, so that a record or cache may return it again. A `lost` call was
+    sent and has no known end: its tokens and cost are the most that it may have used. These fields
+    may be missing.
     """
 
     cached_prompt_tokens: int | None
@@ -62,14 +62,10 @@ def usage_of(entry: Mapping[str, Any]) -> Usage:
 
 
 class Ledger:
-    """`DIR/ledger.jsonl`, appended in one write a call.
-
-    `total` sums up what it held and what was added, and `lost` those of its calls whose end nobody
-    knows.
-
-    What is still under way when it is closed is booked as calls without a known end. What a full
-    disk does not let be booked stays in the file of the calls in flight, and whoever opens the
-    ledger next books it. Thread-safe. Raises OSError when it cannot be opened.
+    """`DIR/ledger.jsonl`, appended in one write per call. `total` sums up all its calls, and `lost`
+    those with an unknown end. Calls in flight when it is closed are booked as lost. Calls that
+    cannot be booked because the disk is full stay in the file of calls in flight, and are booked
+    when the ledger is next opened. Thread-safe. Raises OSError when it cannot be opened.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -85,10 +81,8 @@ class Ledger:
         self._in_flight = _InFlight(folder)
 
     def send(self, entry: Entry) -> int:
-        """Write down a call that is about to be sent, as what it counts if its end is never known;
-        its place.
-
-        Raises UserError when the disk takes no more.
+        """Write down a call before it is sent, with the usage to book if its end stays unknown;
+        returns its place. Raises UserError when the disk is full.
         """
         with self._lock:
             place = self._in_flight.begin(_timed(entry))
@@ -96,30 +90,31 @@ class Ledger:
         return place
 
     def settle(self, place: int, entry: Entry | None) -> None:
-        """Book how a call that was sent has ended, None for one that was surely not billed.
-
-        Raises UserError when the disk takes no more.
+        """Book the end of a sent call; None for a call that was certainly not billed. Raises
+        UserError when the disk is full.
         """
         with self._lock:
-            if self._under_way.pop(place, None) is None:  # closed meanwhile, and so booked
+            # the ledger was closed meanwhile, which booked the call
+            if self._under_way.pop(place, None) is None:
                 return
             if entry is not None:
                 line = _timed(entry)
                 try:
                     self._add(line)
                 except UserError:
-                    with suppress(OSError):  # then it stays there as a call without a known end
+                    # it then stays in flight, as a call without a known end
+                    with suppress(OSError):
                         self._in_flight.write(place, line)
                     raise
             self._in_flight.end(place)
 
     def add(self, entry: Entry) -> None:
-        """Write a paid call down. Raises UserError when the disk takes no more."""
+        """Append a paid call. Raises UserError when the disk is full."""
         with self._lock:
             self._add(_timed(entry))
 
     def _add(self, line: Mapping[str, Any]) -> None:
-        self._count(line)  # paid for, whether or not the disk takes it
+        self._count(line)  # count it as paid, even if the disk is full
         self._journal.append(line)
 
     def _count(self, line: Mapping[str, Any]) -> None:
@@ -129,8 +124,8 @@ class Ledger:
             self.lost.add(usage)
 
     def bill(self) -> tuple[Usage, Usage]:
-        """What was paid for, and how much of it for calls without a known end, those under way
-        among them.
+        """The total paid, and the part of it for calls without a known end, including calls in
+        flight.
         """
         with self._lock:
             paid, lost = replace(self.total), replace(self.lost)
@@ -149,25 +144,26 @@ class Ledger:
 
 
 class _InFlight:
-    """A file in a folder that its process holds locked, with a line for each call under way.
-
-    A line is written before the call is sent and blanked when it has ended, so that the file is as
-    long as the most calls at once. When it is closed, it goes unless it still has a line: a call
-    that the ledger could not take. Raises OSError when it cannot be made.
+    """A file that its process locks, with a line for each call in flight. A line is written before
+    the call is sent and blanked when it ends, so the file grows only to the largest number of
+    concurrent calls. On closing, it is deleted unless it still has a line, for a call that the
+    ledger could not book. Raises OSError when it cannot be created.
     """
 
     def __init__(self, folder: Path) -> None:
         self._free: list[int] = []
         self._slots = 0
         self._path = folder / f"{_PREFIX}{os.getpid()}-{secrets.token_hex(4)}"
-        made = self._path.with_suffix(".new")  # nobody looks at it before it is locked
+        # renamed once it is locked, so that no other process reads it before
+        made = self._path.with_suffix(".new")
         self._file = os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        with suppress(OSError):  # of a file system without locks: then nobody looks either
+        # a file system without locks, where other processes do not read it either
+        with suppress(OSError):
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.rename(made, self._path)
 
     def begin(self, call: Mapping[str, Any]) -> int:
-        """Write a call down; its place. Raises UserError when the disk takes no more."""
+        """Write a call; returns its place. Raises UserError when the disk is full."""
         place = self._free.pop() if self._free else self._slots
         self._slots = max(self._slots, place + 1)
         try:
@@ -178,7 +174,7 @@ class _InFlight:
         return place
 
     def write(self, place: int, call: Mapping[str, Any]) -> None:
-        """Put a call where one stands already: that takes no more room. Raises OSError."""
+        """Overwrite the line of a call, which needs no further disk space. Raises OSError."""
         line = to_json(call)
         if len(line) >= SLOT:
             line = to_json({**call, "question": None, "seat": None})
@@ -186,9 +182,7 @@ class _InFlight:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def end(self, place: int) -> None:
-        """Blank the line of a call that has ended, once it is on the ledger or is known to cost
-        nothing.
-        """
+        """Blank the line of an ended call, after it was booked or found to cost nothing."""
         with suppress(OSError):
             os.pwrite(self._file, b" ", place * SLOT)
         self._free.append(place)
@@ -210,11 +204,11 @@ def _lines(folder: Path) -> Iterator[Entry]:
 
 
 def _abandoned(folder: Path, *, take: bool = False) -> Iterator[Entry]:
-    """The calls that dead processes left under way, but for those that got as far as the ledger;
-    with `take` the files of those processes then go.
+    """The calls that dead processes left in flight and that are not yet on the ledger; with `take`,
+    the files of those processes are deleted.
     """
     for path in sorted(path for path in folder.glob(f"{_PREFIX}*") if path.suffix != ".new"):
-        with suppress(OSError):  # its process lives, or another process has taken it
+        with suppress(OSError):  # its process is alive, or another process is taking the file
             file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -231,15 +225,13 @@ def _abandoned(folder: Path, *, take: bool = False) -> Iterator[Entry]:
 
 
 def read_ledger(folder: Path) -> Iterator[Entry]:
-    """The ledger's lines in order, the torn ones left out, then the calls that a killed run
-    lost.
-    """
+    """The ledger's lines in order, without torn ones, then the calls that a killed run lost."""
     yield from _lines(folder)
     yield from _abandoned(folder)
 
 
 def totals(folder: Path) -> Usage:
-    """What was paid for in a folder, over all its runs and resumptions."""
+    """The total paid in a folder, over all its runs and resumptions."""
     total = Usage()
     for entry in read_ledger(folder):
         total.add(usage_of(entry))
@@ -247,9 +239,7 @@ def totals(folder: Path) -> Usage:
 
 
 def answered_for(folder: Path, questions: Container[str | None]) -> dict[str, set[str]]:
-    """The keys of the requests of each of these questions that were paid for, and that records
-    answer now.
-    """
+    """For each of these questions, the keys of its paid requests that the records can answer."""
     keys: dict[str, set[str]] = {}
     for entry in read_ledger(folder):
         if entry["kept"] and entry["question"] in questions:

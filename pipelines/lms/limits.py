@@ -1,4 +1,4 @@
-"""How many calls an address gets at once, and what becomes of calls while it does not answer."""
+"""Limits the calls in flight to an address, and holds calls back while it does not answer."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .endpoint import SILENT, TransientError
 
 SHRINK = 0.7  # factor on the limit when an endpoint keeps answering 429
 GROW = 1.1
-TOLERATED = 0.2  # share of 429s in a window up to which they count as chance
-WINDOW = 16  # fewest calls to judge by
+TOLERATED = 0.2  # the share of 429s in a window that is tolerated as chance
+WINDOW = 16  # the smallest number of calls in a window
 
 MAX_RETRIES = 6
-SUSPECT = 2  # failed rounds from which on one attempt at a time goes out
-TIMED_OUT = 3  # failed rounds that a time-out stands for: it costs as much time
+SUSPECT = 2  # after this many failed rounds, attempts are sent one at a time
+TIMED_OUT = 3  # a time-out counts as this many failed rounds, since it takes as long
 PATIENCE_SECONDS = 120.0
 REST_SECONDS = 30.0
 WORD_SECONDS = 2.5
-# for so long an address that nobody calls any more keeps its connections, at most
+# the longest time that an unused address keeps its connections
 LINGER_SECONDS = 30.0
 SPARE_FILES = 128  # descriptors for everything but connections to LMs
 
@@ -33,12 +33,10 @@ _LOG = logging.getLogger("folkmoot")
 
 
 class AdaptiveLimit:
-    """At most `limit` calls in flight; 429s shrink it towards 1 and untroubled windows let it grow
-    back.
-
-    A window is as many finished calls as the limit allows at once, and at least `WINDOW`. More than
-    the share `TOLERATED` of 429s in it means that the endpoint asks for less, and shrinks the limit
-    as soon as it is reached; fewer are chance, and must not starve a fast endpoint. One event loop
+    """At most `limit` calls in flight; 429s reduce it towards 1, and windows without trouble let it
+    grow back. A window has as many finished calls as the limit, and at least `WINDOW`. A share of
+    429s above `TOLERATED` means that the endpoint is overloaded, and reduces the limit immediately;
+    a smaller share counts as chance, so that a fast endpoint is not slowed down. One event loop
     only.
     """
 
@@ -54,9 +52,7 @@ class AdaptiveLimit:
 
     @asynccontextmanager
     async def slot(self, most: float = float("inf")) -> AsyncIterator[None]:
-        """Wait for a place among the calls in flight, of which there are then `most` at most, and
-        hold it.
-        """
+        """Wait until fewer than `most` calls are in flight, and hold a place."""
         if self._waiting or not self._free(most):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((turn, most))
@@ -88,8 +84,8 @@ class AdaptiveLimit:
         self._wake()
 
     def raise_to(self, maximum: int) -> None:
-        """Let an LM that may have more calls in flight have them; a limit that 429s have shrunk
-        stays.
+        """Raise the limit for an LM that may have more calls in flight; a limit that 429s have
+        reduced stays.
         """
         if maximum > self.maximum:
             self.limit += (maximum - self.maximum) * (self.limit == self.maximum)
@@ -115,29 +111,27 @@ class AdaptiveLimit:
 
 
 class Gate:
-    """One event loop's calls to one address, whatever LMs stand behind it: a limit and a circuit
-    breaker.
-
-    Failures without an answer in between are counted in rounds: attempts that ran side by side are
-    one. From `SUSPECT` rounds on one attempt at a time goes out, after a pause, and the others wait
-    for what it finds. After more than `MAX_RETRIES` rounds, and `PATIENCE_SECONDS` after the last
-    answer, all of them fail; then one attempt is made at once, and further ones every
-    `REST_SECONDS`. An answer of any kind, a refusal too, ends the count.
+    """One event loop's calls to one address, for all LMs behind it: a limit and a circuit breaker.
+    Failures without an answer in between are counted in rounds; concurrent attempts are one round.
+    From `SUSPECT` rounds on, attempts are sent one at a time, after a pause, while the others wait
+    for the result. After more than `MAX_RETRIES` rounds, and `PATIENCE_SECONDS` after the last
+    answer, all of them fail. Then one attempt is made immediately, and one every `REST_SECONDS`.
+    Any answer, even a refusal, resets the count.
 
     Args:
-        address: what is called so in messages; "" (the embedded LM) is never spoken of.
+        address: the name in messages; "" (the embedded LM) is never mentioned.
     """
 
     def __init__(self, address: str) -> None:
         self.address = address
         self.limit = AdaptiveLimit(1)
-        self.asked = 0  # most calls in flight that an LM wants
+        self.asked = 0  # the largest limit that an LM asks for
         self.used_at = 0.0
         self.rounds = 0
         self.answered_at: float | None = None
         self._spoken = False
         self._round_ended = self.next_try = 0.0
-        self._alone = asyncio.Lock()  # held by the only attempt that goes out
+        self._alone = asyncio.Lock()  # held by the only attempt that is sent
         self._why = ""
 
     @property
@@ -148,9 +142,8 @@ class Gate:
 
     @asynccontextmanager
     async def attempt(self, most_seconds: float) -> AsyncIterator[float]:
-        """One attempt, once it may be made, with the time at which it began.
-
-        Raises CallError instead while the address is given up.
+        """Run one attempt as soon as it may be sent, and give the time at which it began. Raises
+        CallError while the address is given up.
         """
         clock = asyncio.get_running_loop().time
         async with AsyncExitStack() as alone:
@@ -184,7 +177,7 @@ class Gate:
                 word.cancel()
 
     def pause(self, seconds: float) -> None:
-        """Let the next round begin no sooner than in so many seconds."""
+        """Delay the next round by at least this many seconds."""
         self.next_try = max(self.next_try, asyncio.get_running_loop().time() + seconds)
 
     def _answered(self) -> None:
@@ -220,7 +213,7 @@ _GATES: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Gate]] = WeakKeyD
 
 
 def gate_to(address: str, concurrency: int) -> Gate:
-    """The running loop's gate to an address, with room for so many calls in flight."""
+    """The running loop's gate to an address, with room for this many calls in flight."""
     gates = of_loop(_GATES, dict)
     gate = gates.get(address) or gates.setdefault(address, Gate(address))
     gate.used_at = now = asyncio.get_running_loop().time()
@@ -236,9 +229,7 @@ def gate_to(address: str, concurrency: int) -> Gate:
 
 
 def try_all_again() -> None:
-    """Give every address that was given up another chance: a run has begun, perhaps since it
-    works again.
-    """
+    """Try every address that was given up again, since a new run begins and it may work now."""
     for gates in list(_GATES.values()):
         for gate in list(gates.values()):
             if gate.given_up:
@@ -246,9 +237,8 @@ def try_all_again() -> None:
 
 
 def connections_for(concurrency: int, others: int, address: str) -> int:
-    """How many of these connections the process may open, beside `others`: files are never short.
-
-    The soft limit on open files is raised where that is allowed.
+    """How many of these connections the process may open beside `others`, so that file descriptors
+    suffice. The soft limit on open files is raised where allowed.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = concurrency + others + SPARE_FILES

@@ -1,4 +1,4 @@
-"""Language models by name: `lm(name)` gives a `dspy.LM` whatever stands behind it."""
+"""Language models by name: `lm(name)` makes a `dspy.LM` for any kind of endpoint."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ EMBEDDED = ("threads", "context", "slots")
 """Settings of LMs in this process."""
 
 LOCAL_MAX_TOKENS = 1024
-"""The most tokens of an embedded LM's reply where no limit is set: nothing else ends a reply that
-repeats itself.
+"""The default limit on the tokens of an embedded LM's reply, which ends replies that repeat
+themselves.
 """
 
 __all__ = ["DEFAULT_LM", "SAMPLING", "SETTINGS", "engine_of", "lm", "lm_identity", "settings_of"]
@@ -101,7 +101,7 @@ def lm(
     refused = [key for key in sampling if _reasons(name) and key not in REASONING_TAKES]
     if refused:
         instead = "give max_completion_tokens" if refused[0] == "max_tokens" else "leave it out"
-        raise UserError(f"{name} is a reasoning model and takes no {refused[0]}: {instead}")
+        raise UserError(f"{name} is a reasoning model and does not accept {refused[0]}: {instead}")
     prices = None if price is None else _prices(name, price)
     provider, _, model = name.partition("/")
     if provider == "replay" and model:
@@ -120,27 +120,28 @@ def lm(
     )
     limit = LOCAL_MAX_TOKENS if provider == "local" else None
     made = _dspy_lm(name, engine, {"temperature": 0.0, "max_tokens": limit, **sampling})
-    # agents that are copies are asked above 0
+    # copies of an agent are sampled with a temperature above 0
     made.temperature_unset = "temperature" not in sampling
-    made.addressed = api_base is not None  # a saved program says so, and not where
+    # a saved program notes that there was an address, but not which
+    made.addressed = api_base is not None
     return made
 
 
 def default_lm() -> str:
-    """The LM where none is named: FOLKMOOT_LM, else the embedded one."""
+    """The name of the default LM: FOLKMOOT_LM, else the embedded one."""
     return settings_now().lm or DEFAULT_LM
 
 
 def lm_given(lm_or_name: Any) -> Any:
-    """The LM that a user gives: one as it is, or the name of one; None takes the one that DSPy is
-    set to.
+    """Make a user's LM: an LM is returned unchanged, a name is made into one, and None means DSPy's
+    configured LM.
     """
     return lm(lm_or_name) if isinstance(lm_or_name, str) else lm_or_name or dspy.settings.lm
 
 
 def replayed(folder: Path, seat: str) -> dspy.LM:
-    """The LM that sat in `seat` (`*`: in all others) of the run recorded in `folder`, which it
-    names.
+    """The LM of `seat` (`*`: all other seats) in the run recorded in `folder`, answering from the
+    record.
     """
     recorded = read_lms(folder)
     identity = recorded.get(seat) or recorded.get("*")
@@ -165,15 +166,13 @@ def replayed(folder: Path, seat: str) -> dspy.LM:
 
 
 def engine_of(language_model: Any) -> Engine | None:
-    """The folkmoot engine behind an LM; None for an LM that was not made by `lm`."""
+    """The folkmoot engine of an LM; None for an LM that was not made by `lm`."""
     engine = getattr(language_model, "engine", None)
     return engine.engine if isinstance(engine, SyncEngine) else None
 
 
 def lm_identity(language_model: Any) -> LMFields | None:
-    """What a record needs to ask this LM again: name, endpoint, profile and settings; never
-    a key.
-    """
+    """The identity of this LM in records: name, endpoint, profile and settings; never a key."""
     engine = engine_of(language_model)
     if engine is None:
         return None
@@ -199,9 +198,11 @@ def _check_embedded(name: str, settings: Mapping[str, int | None]) -> None:
             continue
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise UserError(f"{key} is {value!r}: give a whole number of at least 1")
-        # --threads is meant for all LMs of a run
+        # --threads applies to all LMs of a run
         if key != "threads" and not name.startswith("local/"):
-            raise UserError(f"{name} has no {key}, which is for embedded LMs: leave it out")
+            raise UserError(
+                f"{name} does not accept {key}, which is for embedded LMs: leave it out"
+            )
 
 
 def _dspy_lm(name: str, engine: Engine, sampling: dict[str, Any]) -> dspy.LM:
@@ -217,22 +218,18 @@ def _dspy_lm(name: str, engine: Engine, sampling: dict[str, Any]) -> dspy.LM:
     made.profile = engine.profile
     made.takes = takes
     made.passed = engine.settings
-    # lets the adapter skip DSPy's bookkeeping when nothing of it is switched on
+    # lets the adapter skip DSPy's bookkeeping when it is switched off
     made.direct = engine
     return made
 
 
 def thinks(name: str) -> bool:
-    """Whether its replies are known to begin with thoughts that count as tokens and that nobody
-    sees.
-    """
+    """Whether its replies are known to begin with hidden thoughts that count as tokens."""
     return _reasons(name) or bool(known_model(name).get("supports_reasoning"))
 
 
 def _reasons(name: str) -> bool:
-    """Whether it is one of OpenAI's reasoning models: DSPy calls the token limit of those by
-    another name.
-    """
+    """Whether it is an OpenAI reasoning model, whose token limit has another name in DSPy."""
     return "max_completion_tokens" in dspy.LM(name).kwargs
 
 

@@ -26,10 +26,9 @@ _TABLE = "model_prices_and_context_window_backup.json"
 
 
 class Prices(NamedTuple):
-    """USD per token; None for those that cost what any other prompt or completion token does.
-
-    `steps` has numbers of prompt tokens, each with the prices of all tokens of a call that has
-    more.
+    """USD per token; None where a kind of token costs as much as any other prompt or completion
+    token. `steps` has numbers of prompt tokens, each with the prices for calls with more prompt
+    tokens.
     """
 
     prompt: float
@@ -40,7 +39,7 @@ class Prices(NamedTuple):
     steps: tuple[tuple[float, Prices], ...] = ()
 
     def of_prompt(self, tokens: float) -> Prices:
-        """The prices of a call with so many prompt tokens."""
+        """The prices of a call with this many prompt tokens."""
         return next((Prices(*step) for above, step in reversed(self.steps) if tokens > above), self)
 
     def cost(self, call: Reply | Usage) -> float | None:
@@ -70,16 +69,14 @@ def _table() -> dict[str, Any]:
 
 
 def known_model(model: str) -> dict[str, Any]:
-    """What the table has about a LiteLLM name such as `openai/gpt-4o-mini`; empty when it is not
-    there.
-    """
+    """The table's entry of a LiteLLM name such as `openai/gpt-4o-mini`; empty if missing."""
     return next(
         (rates for name in (model, model.partition("/")[2]) if (rates := _table().get(name))), {}
     )
 
 
 def full_names() -> dict[str, str]:
-    """The LiteLLM name of each chat model that the table has without its provider."""
+    """The full LiteLLM name of each chat model that the table lists without its provider."""
     chats = {
         name: of for name, of in _table().items() if "/" not in name and of.get("mode") == "chat"
     }
@@ -105,7 +102,7 @@ def _prices(rates: Mapping[str, Any]) -> Prices | None:
 
 
 def _steps(rates: Mapping[str, Any]) -> Iterable[tuple[float, Prices | None]]:
-    """The prices above each number of prompt tokens that the table has some for."""
+    """The prices above each number of prompt tokens at which the table changes them."""
     for thousands in sorted({int(match[1]) for match in map(_ABOVE.fullmatch, rates) if match}):
         names = {name: rates.get(f"{name}_above_{thousands}k_tokens") for name in _NAMES}
         rates = {**rates, **{name: value for name, value in names.items() if value is not None}}

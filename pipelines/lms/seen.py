@@ -15,11 +15,10 @@ from .endpoint import Reply
 
 @dataclass
 class SeenCall:
-    """One call; times in nanoseconds since 1970. `usage` is None as long as there is no reply.
-
-    Calls with the same `asker` object were made by a seat at one time. `meters` are those that
-    count the call, the innermost first, and `written` is their usage where a transcript has it,
-    which tells the turn.
+    """One call; times in nanoseconds since 1970. `usage` is None until there is a reply. Calls with
+    the same `asker` object were made by a seat at the same time. `meters` count the call, the
+    innermost first, and `written` are transcript turns with the usage of these meters, which
+    identify the call's turn.
     """
 
     asker: Asker
@@ -35,7 +34,7 @@ class SeenCall:
 
 
 WATCHED: ContextVar[list[SeenCall] | None] = ContextVar("folkmoot_seen_calls", default=None)
-"""Where the calls of the question in progress are noted; None where nobody watches."""
+"""The list of the calls of the current question; None if it is not traced."""
 
 
 async def watch(
@@ -44,7 +43,7 @@ async def watch(
     request: Mapping[str, Any],
     answering: Awaitable[tuple[Reply, Usage]],
 ) -> Reply:
-    """Await an answer and note the call, failed ones too."""
+    """Await an answer, and record the call, even if it fails."""
     call = SeenCall(ASKER.get(), model, request)
     seen.append(call)
     try:

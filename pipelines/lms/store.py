@@ -1,4 +1,4 @@
-"""Replies that are kept by the key of their call: on the record of a run, and in a user's cache."""
+"""Stores of replies by call key: the record of a run, and the user's cache."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ CALLS = "calls.jsonl"
 LMS = "lms.json"
 CACHE = "calls.sqlite"
 CLAIMS = "calls.claims"
-BATCH = 64  # answers written at once; those that a kill loses are on the record of their run
-WRITE_SECONDS = 0.2  # an answer is in the cache for other processes after so long at most
+BATCH = 64  # replies written together; those lost in a kill are still in the record of their run
+WRITE_SECONDS = 0.2  # a reply reaches the cache for other processes after at most this time
 _FIELDS = frozenset(field.name for field in fields(Reply))
 _NEEDED = frozenset(field.name for field in fields(Reply) if field.default is MISSING)
 
@@ -40,8 +40,8 @@ class CallStore:
     """Calls by key in `DIR/calls.jsonl`, one JSON object a line, appended in one write each.
 
     Several processes may append to the same folder; a miss reads what others have added since. Only
-    byte positions are held in memory. Thread-safe. Replies that were cut off, refused or empty are
-    given by a read-only store, which replays a run; a run that goes on asks for them anew.
+    byte positions are kept in memory. Thread-safe. Replies that were cut off, refused or empty are
+    returned only by a read-only store, which replays a run; a resumed run asks for them again.
     """
 
     def __init__(self, folder: Path, *, readonly: bool = False) -> None:
@@ -66,7 +66,7 @@ class CallStore:
             folder.mkdir(parents=True, exist_ok=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For another process, which opens the same folder."""
+        """The state for another process, which opens the same folder."""
         return partial(CallStore, readonly=self.readonly), (self.folder.absolute(),)
 
     def __len__(self) -> int:
@@ -98,7 +98,7 @@ class CallStore:
 
     def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
         """Append a reply, unless there is one for this key that ended well. Raises UserError when
-        the disk takes no more.
+        the disk is full.
         """
         name = bytes.fromhex(key)
         with self._lock:
@@ -128,7 +128,7 @@ class CallStore:
         return self._file
 
     def _scan(self) -> None:
-        """Index the complete lines that were added since the last look."""
+        """Index the complete lines that were added since the last read."""
         if self._file is None and not self._path.exists():
             return
         descriptor = self._descriptor()
@@ -137,7 +137,7 @@ class CallStore:
         for start, line in whole_lines(descriptor, self._read_to):
             self._read_to = start + len(line)
             record = parsed(line, ("key", "reply"))
-            # A torn line is that of a killed process: its call was never acknowledged.
+            # A torn line was left by a killed process, whose call was never acknowledged.
             with suppress(ValueError, TypeError, AttributeError):
                 if record is not None and is_reply(record["reply"]):
                     name, reply = bytes.fromhex(record["key"]), Reply(**record["reply"])
@@ -149,13 +149,13 @@ class CallStore:
 class CallCache:
     """Replies by call key in `DIR/calls.sqlite`.
 
-    Unlike a `CallStore`, which indexes a whole record in memory, it may be large and opens at once.
-    It is a `KeyValue` of at most `most_bytes`: trouble with the disk warns once, and calls are
-    made.
+    Unlike a `CallStore`, which indexes a whole record in memory, it may be large and opens
+    immediately. It is a `KeyValue` of at most `most_bytes`; disk trouble gives one warning, and
+    calls are made without the cache.
 
-    A call that a process makes is a locked byte of a second file, so that other processes wait for
-    its answer. The system unlocks the bytes of a process that ends, however it ends. Where the file
-    cannot be locked, nobody waits.
+    A process that makes a call locks a byte of a second file, so that other processes wait for its
+    reply. The system unlocks the bytes of a process that ends for any reason. Where the file cannot
+    be locked, no process waits.
     """
 
     readonly = False
@@ -178,8 +178,8 @@ class CallCache:
             self._claims = None
 
     async def claim(self, key: str, patience: float) -> dict[str, Any] | None:
-        """The reply that another process has or gets within `patience` seconds; None where the call
-        is this process's to make, and then to `release`.
+        """The reply that another process stores within `patience` seconds; None where this process
+        has to make the call, and `release` it afterwards.
         """
         clock = asyncio.get_running_loop().time
         until = clock() + patience
@@ -194,9 +194,7 @@ class CallCache:
             await asyncio.sleep(WRITE_SECONDS / 2)
 
     def release(self, key: str) -> None:
-        """Let others have a call that has ended, once its answer is on disk if there is one to
-        keep.
-        """
+        """Release an ended call for other processes, once its reply (if any) is on disk."""
         self._ended.add(key)
         loop = asyncio.get_running_loop()
         if loop.time() >= self._write_at:
@@ -228,7 +226,7 @@ class CallCache:
 
 
 def is_reply(value: Any) -> bool:
-    """Whether it has the fields of a `Reply`, of which those with a default may be missing."""
+    """Whether it has the fields of a `Reply`; those with a default may be missing."""
     return isinstance(value, dict) and _NEEDED <= value.keys() <= _FIELDS
 
 
@@ -273,9 +271,8 @@ def lm_record(name: str, endpoint: str, profile: Profile, settings: Mapping[str,
 
 @contextmanager
 def open_cache(wanted: bool = True) -> Iterator[CallCache | None]:
-    """The user's call cache; None when it is not wanted or switched off (FOLKMOOT_CALLS_MB=0).
-
-    Warns, and gives None, where the folder is a link or somebody else may have filled it.
+    """The user's call cache; None when it is not requested or switched off (FOLKMOOT_CALLS_MB=0).
+    Warns, and returns None, where the folder is a link or another user may have filled it.
     """
     limits = settings()
     folder, cache = limits.cache / "calls", None
@@ -298,11 +295,10 @@ def open_cache(wanted: bool = True) -> Iterator[CallCache | None]:
 
 
 ACTIVE_CACHE: ContextVar[CallCache | None] = ContextVar("folkmoot_call_cache", default=None)
-"""The cache of the run in progress: read after its records, for LMs whose answers do not depend on
+"""The cache of the current run, read after its records, for LMs whose answers do not depend on
 order.
 """
 
 
 ACTIVE: ContextVar[tuple[CallStore, ...]] = ContextVar("folkmoot_call_stores", default=())
-"""The stores of the run in progress: read in order before a call is made, and all written after it.
-"""
+"""The stores of the current run: read in order before a call is made, and all written after it."""

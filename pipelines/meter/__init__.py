@@ -1,1 +1,1 @@
-"""The meter: teams built with any framework call their LM through it, question by question."""
+"""The meter: an endpoint through which programs built with any framework call their LM."""

@@ -30,13 +30,13 @@ from ..base.settings import settings
 from .server import Endpoint, metered_endpoint
 
 COMMAND = "cmd:"
-"""What a command begins with where programs are named."""
+"""The prefix of a command where programs are named."""
 
 MOST_OUTPUT = 1_000_000
-"""Bytes of a command's output that are read, the last ones."""
+"""How many of the last bytes of a command's output are read."""
 
 QUIET = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "OTEL_SDK_DISABLED": "true"}
-"""Frameworks that would send prompts to somebody else do not, with these."""
+"""Environment variables that stop frameworks from sending prompts to third parties."""
 
 
 class CommandError(RuntimeError):
@@ -46,8 +46,9 @@ class CommandError(RuntimeError):
 class Metered(Foreign):
     """A function of the user's own with a parameter `endpoint`, which gets an `Endpoint`.
 
-    It is asked as other functions are, and its LM calls are those that it sends to the endpoint.
-    Names that it gives as `model` are seats; a name without an LM of its own is the run's LM.
+    It is asked like other functions, and its LM calls are the requests that it sends to the
+    endpoint. The names that it sends as `model` are seats; a name without its own LM means the
+    run's LM.
     """
 
     def __init__(
@@ -57,11 +58,13 @@ class Metered(Foreign):
         self.models: dict[str, Any] = {}
 
     def seats(self) -> dict[str, Any]:
-        """The names that the program gives as `model`, as far as they were given an LM."""
+        """The names that the program sends as `model` and that have their own LM."""
         return dict(self.models)
 
     def with_seats(self, names: Iterable[str]) -> Metered:
-        """The program with seats of these names: it does not say which models it asks for."""
+        """The program with seats of these names, since it does not declare which models it asks
+        for.
+        """
         models = [name for name in names if name != "*"]
         if not models:
             return self
@@ -70,13 +73,13 @@ class Metered(Foreign):
         return copied
 
     def assign(self, lms: Mapping[str, Any] | None) -> None:
-        """Give names that the program uses for models LMs of their own; any name may be given."""
+        """Assign LMs to the model names that the program uses; any name is allowed."""
         for name, lm in (lms or {}).items():
             self.models.setdefault(name, SimpleNamespace(name=name, predict=SimpleNamespace()))
             self.models[name].predict.lm = lm
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
-        """`unmetered`: on how many questions it made no call through the meter, if on any."""
+        """`unmetered`: the number of questions without a call through the meter, if any."""
         silent = sum(row["error"] is None and row["usage"]["calls"] == 0 for row in rows)
         return {"unmetered": silent} if silent else {}
 
@@ -92,15 +95,16 @@ class Command(Metered):
 
     It gets the question's fields as a JSON object on its standard input, and an environment in
     which OpenAI's and Anthropic's clients find the meter. Its answer is the last line that it
-    prints: text, or an object with `answer`. When the question ends, all its processes end.
+    prints: text, or a JSON object with `answer`. When the question ends, all its processes are
+    stopped.
 
     Args:
-        command: what is started, such as `"python crew.py"`; no shell reads it.
+        command: the command line, such as `"python crew.py"`; it is not run by a shell.
         timeout: seconds that one question may take; None sets no limit.
-        pass_env: names of environment variables with keys that it is given all the same.
+        pass_env: names of environment variables with keys that it may read nevertheless.
         cwd: the folder that it is started in; by default this one.
 
-    A command that ends with another code than 0, or takes too long, makes an error row. Raises
+    A command that exits with a code other than 0, or takes too long, makes an error row. Raises
     UserError for a command that is empty or cannot be started.
     """
 
@@ -127,7 +131,9 @@ class Command(Metered):
         super().__init__(Start(tuple(words), timeout, passed, None if cwd is None else Path(cwd)))
 
     def describe(self) -> dict[str, Any]:
-        """The command, and a hash of the files that it names, so that an edited one starts anew."""
+        """The command, and a hash of the files that it names, so that an edited command is another
+        program.
+        """
         start: Start = self.module
         digest = hashlib.sha256()
         for path in ((start.cwd or Path()) / word for word in start.words):
@@ -144,14 +150,15 @@ class Command(Metered):
         self, path: str | Path, save_program: bool = False, modules_to_serialize: Any = None
     ) -> None:
         raise UserError(
-            "a command is not saved, since a file could then start anything: name it again, as "
+            "a command is not saved, since loading a file must not start programs: name it again, "
+            "as "
             f"{COMMAND}{self.command}"
         )
 
 
 @dataclass(frozen=True)
 class Start:
-    """Starts a command's words on a question; see `Command`."""
+    """Runs a command on a question; see `Command`."""
 
     words: tuple[str, ...]
     timeout: float | None
@@ -170,7 +177,7 @@ class Start:
     async def _code(
         self, question: Question, endpoint: Endpoint, out: IO[bytes], err: IO[bytes]
     ) -> int:
-        """The exit code of the command, of which nothing is left running."""
+        """Run the command, stop all its processes, and return its exit code."""
         try:
             process = await asyncio.create_subprocess_exec(
                 *self.words,
@@ -179,7 +186,8 @@ class Start:
                 stderr=err,
                 env=self._environment(endpoint),
                 cwd=self.cwd,
-                # A group of its own, so that all that it starts ends with it.
+                # Its own process group, so that all processes that it starts can be stopped with
+                # it.
                 start_new_session=True,
             )
         except OSError as problem:
@@ -203,7 +211,7 @@ class Start:
         """This process's environment with the meter in place of keys and addresses."""
         defaults = settings()
         environment = defaults.environment_without(defaults.key_names() - set(self.pass_env))
-        # A proxy of this machine's would not find the meter.
+        # A proxy could not reach the meter on this machine.
         direct = [environment.get(name) for name in ("NO_PROXY", "no_proxy")]
         no_proxy = ",".join([*dict.fromkeys(filter(None, direct)), "127.0.0.1"])
         return {
@@ -220,14 +228,14 @@ class Start:
 
 
 def _fields_of(question: Question) -> dict[str, Any]:
-    """What a command is told of a question: all but the gold answer."""
+    """The fields of a question that a command gets: all but the gold answer."""
     fields = {name: question[name] for name in ("id", "question", "choices", "context", "kind")}
     meta = {name: value for name, value in question.meta.items() if name != "answer"}
     return {**fields, "meta": meta}
 
 
 async def _write(stream: asyncio.StreamWriter, fields: Mapping[str, Any]) -> None:
-    with contextlib.suppress(ConnectionError):  # of a command that reads no question
+    with contextlib.suppress(ConnectionError):  # from a command that does not read its input
         stream.write(json.dumps(fields, ensure_ascii=False, default=str).encode())
         await stream.drain()
         stream.close()
@@ -260,14 +268,14 @@ def takes_endpoint(function: Any) -> bool:
 
 
 def _last_line(file: IO[bytes]) -> str:
-    """The last line of a file that has text, sought in its end alone."""
+    """The last line with text of a file, looking only at the end of the file."""
     file.seek(max(0, file.seek(0, os.SEEK_END) - MOST_OUTPUT))
     lines = [line.strip() for line in file.read().decode("utf-8", "replace").splitlines()]
     return next((line for line in reversed(lines) if line), "")
 
 
 def _answer(line: str) -> Any:
-    """The answer in a command's last line; an object that holds none is text."""
+    """The answer in a command's last line; an object without `answer` counts as text."""
     try:
         value = json.loads(line)
     except ValueError:

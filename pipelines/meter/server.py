@@ -1,8 +1,7 @@
-"""An OpenAI-compatible endpoint on loopback, with one address for each question under way.
-
-A request to a question's address goes to the LM of the run as every other call does: ledger,
-budget, records, cache, retries and prices are the engine's. `http://127.0.0.1:PORT/q/TOKEN/v1` is
-live while its question is, and no other request reaches an LM.
+"""An OpenAI-compatible endpoint on loopback, with one address for each question in flight. A
+request to a question's address goes to the run's LM like every other call: ledger, budget, records,
+cache, retries and prices are the engine's. `http://127.0.0.1:PORT/q/TOKEN/v1` works only while its
+question is in flight; no other request reaches an LM.
 """
 
 from __future__ import annotations
@@ -33,20 +32,20 @@ MOST_BYTES = 64 * 2**20
 """The longest request body."""
 
 LIMITS = frozenset(("max_tokens", "max_completion_tokens"))
-"""The fields by which a request limits its reply."""
+"""The request fields that limit the length of a reply."""
 
 GRACE_SECONDS = 10.0
-"""How long calls that are under way when their question ends may still take."""
+"""How long calls may still take that are in flight when their question ends."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a program asks its LM while it works on one question.
+    """The endpoint at which a program asks its LM while it works on one question.
 
     Args:
-        base_url: the address up to `/v1`, for OpenAI's client and all that are like it.
-        api_key: a token that is good for this question; never the user's key.
-        model: the name of the run's LM. Any other name is answered by it, too.
+        base_url: the address up to `/v1`, for OpenAI's client and compatible ones. api_key: a token
+            that is valid for this question; never the user's key. model: the name of the run's LM,
+            which also answers requests for any other name.
     """
 
     base_url: str
@@ -61,7 +60,7 @@ class Endpoint:
 
 @dataclass
 class MeteredQuestion:
-    """One question under way: whose calls they are, and what came of them."""
+    """A question in flight: its LMs, its calls, and their results."""
 
     lms: Mapping[str, dspy.LM]
     rest: dspy.LM | None
@@ -69,7 +68,7 @@ class MeteredQuestion:
     turns: list[TurnFields] = field(default_factory=list)
     """The calls that the program made, as the turns of a transcript."""
     ended: FatalCallError | None = None
-    """What no further call of the run can be made for, such as a spent budget."""
+    """The error that stops all further calls of the run, such as a spent budget."""
     under_way: set[asyncio.Task[Json]] = field(default_factory=set)
     _equal: Counter[str] = field(default_factory=Counter)
 
@@ -79,8 +78,7 @@ class MeteredQuestion:
         return str(lms[0].model) if lms else ""
 
     async def ask(self, body: Json) -> Json:
-        """The reply to a request for a chat completion, or for embeddings where it has no messages.
-
+        """The reply to a request for a chat completion, or for embeddings if it has no messages.
         Raises BadRequest, and CallError as the engine does.
         """
         task = asyncio.get_running_loop().create_task(self._call(body), context=self.context.copy())
@@ -94,7 +92,7 @@ class MeteredQuestion:
         lm = self.lms.get(name) or self.lms.get(name.rpartition("/")[2])
         if lm is None and embeds:
             raise BadRequest(
-                f"embeddings need a model of their own: give --lm {name or 'MODEL'}=openai/MODEL"
+                f"embeddings need an embedding model: give --lm {name or 'MODEL'}=openai/MODEL"
             )
         lm = lm or self.rest
         engine = engine_of(lm)
@@ -106,7 +104,7 @@ class MeteredQuestion:
         most = None if lm is None or embeds else lm.kwargs.get("max_tokens")
         if most is not None and not LIMITS & body.keys():
             body = {**body, "max_tokens": most}
-        # A request that is streamed is equal to one that is not: both get the whole reply.
+        # A streamed request is recorded like one that is not: both get the whole reply.
         compared = {key: value for key, value in body.items() if not key.startswith("stream")}
         text = json.dumps({**compared, "model": engine.model}, sort_keys=True)
         self._equal[text] += 1
@@ -130,7 +128,9 @@ class MeteredQuestion:
         return reply
 
     async def settle(self) -> None:
-        """Wait for calls under way, which are paid anyway, and drop those that take too long."""
+        """Wait for calls in flight, which are paid for anyway, and cancel those that take too
+        long.
+        """
         waiting = set(self.under_way)
         if waiting:
             _, late = await asyncio.wait(waiting, timeout=GRACE_SECONDS)
@@ -140,7 +140,7 @@ class MeteredQuestion:
 
 
 def _text_of(reply: Json) -> str:
-    """What a transcript shows of a reply: its text, its tool calls, or how many vectors it has."""
+    """A reply as a transcript shows it: its text, its tool calls, or its number of vectors."""
     if "data" in reply:
         return f"({len(reply['data'])} embeddings)"
     message = (reply.get("choices") or [{}])[0].get("message") or {}
@@ -148,7 +148,7 @@ def _text_of(reply: Json) -> str:
 
 
 class _Server:
-    """The server of one event loop; it runs while a question is under way."""
+    """The server of one event loop; it runs while a question is in flight."""
 
     def __init__(self) -> None:
         self.sessions: dict[str, MeteredQuestion] = {}
@@ -157,7 +157,7 @@ class _Server:
         self._starting = asyncio.Lock()
 
     async def open(self, session: MeteredQuestion) -> str:
-        """Give a question its token."""
+        """Create the token of a question, and start the server with the first."""
         token = secrets.token_urlsafe(24)
         self.sessions[token] = session
         async with self._starting:
@@ -184,7 +184,7 @@ class _Server:
         session = self.sessions.get(request.match_info["token"])
         if session is None:
             return _problem(401, "this address was for a question that has ended or never began")
-        # Anthropic's client adds /v1 to an address without it; others are given it.
+        # Anthropic's client adds /v1 itself; other clients get an address that has it.
         path = request.match_info["path"].removeprefix("v1/")
         if path == "models" and request.method == "GET":
             names = [session.model, *session.lms]
@@ -215,21 +215,21 @@ class _Server:
 
 
 def _status_of(problem: Exception) -> tuple[int, str]:
-    """The HTTP status and the sentence that a program is told instead of a reply."""
+    """The HTTP status and the message that a program gets instead of a reply."""
     if isinstance(problem, BadRequest):
         return 400, str(problem)
     if isinstance(problem, FatalCallError):
         return 402 if isinstance(problem, BudgetSpent) else 403, str(problem)
     if isinstance(problem, CallError):
         return 502, said_by(problem)
-    # of a translator that meets a request of another form
+    # from a translator that gets a request of another form
     return 400, f"the request cannot be read: {said_by(problem)}"
 
 
 def _problem(status: int, sentence: str) -> web.Response:
     error = {"message": sentence, "type": "folkmoot", "code": status}
-    # OpenAI's and Anthropic's clients would send a request again that the engine has given up,
-    # and that would be a new call.
+    # OpenAI's and Anthropic's clients would repeat a request that the engine has given up, and the
+    # repetition would be a new call.
     headers = {"x-should-retry": "false"}
     return web.json_response({"type": "error", "error": error}, status=status, headers=headers)
 
@@ -244,11 +244,11 @@ async def metered_endpoint(
     """Serve one question: its endpoint, and the session that notes its calls.
 
     Args:
-        lms: the LMs of names that the program gives as `model`.
-        rest: the LM of every other name.
+        lms: the LMs by the names that the program sends as `model`. rest: the LM of every other
+            name.
 
-    Raises UserError without an LM, and, when the block ends, what ended the run for its calls,
-    such as a spent budget, whatever the program made of that.
+    Raises UserError without an LM. When the block ends, raises the error that stopped its calls,
+    such as a spent budget, even if the program caught it.
     """
     if rest is None and not lms:
         raise UserError("no LM is set: give --lm NAME, or lm=fm.lm('NAME')")
@@ -260,10 +260,10 @@ async def metered_endpoint(
     try:
         yield Endpoint(address, token, session.model), session
     except Exception as problem:
-        # Whatever the program made of it, the budget's end is what ended its question.
+        # Even if the program caught the error, the spent budget is what ended its question.
         raise (session.ended or problem) from None
     finally:
-        # Calls that were sent come onto the bill, also of a question that is cancelled here.
+        # Sent calls are billed, even if the question is cancelled here.
         closing = loop.create_task(server.close(token))
         try:
             await asyncio.shield(closing)

@@ -1,7 +1,6 @@
-"""The protocols that the meter speaks; each asks for a chat completion and gives its own reply.
-
-OpenAI's responses and Anthropic's messages are translated by LiteLLM alone; its translators are
-imported at the first such request.
+"""The protocols of the meter; each turns a request into a chat completion, and the completion into
+its own reply. OpenAI's responses and Anthropic's messages are translated by LiteLLM, whose
+translators are imported at the first such request.
 """
 
 from __future__ import annotations
@@ -14,21 +13,21 @@ from functools import cache
 from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
-"""A JSON object of somebody else's protocol."""
+"""A JSON object of a foreign protocol."""
 
 Events: TypeAlias = Iterable[bytes]
 """The server-sent events of a streamed reply."""
 
 Ask: TypeAlias = Callable[[Json], Awaitable[Json]]
-"""Asks for the chat completion of a request, or for embeddings."""
+"""The function that runs a request for a chat completion, or for embeddings."""
 
 
 class BadRequest(ValueError):  # noqa: N818
-    """A request that this meter cannot take, with a sentence that says why."""
+    """A request that the meter cannot answer, with a sentence that says why."""
 
 
 async def chat_completions(body: Json, ask: Ask) -> tuple[Json, Events]:
-    """OpenAI's chat completions: passed on as they are."""
+    """OpenAI's chat completions, passed on unchanged."""
     if not isinstance(body.get("messages"), list):
         raise BadRequest("the request has no list of 'messages'")
     completion = await ask(body)
@@ -36,7 +35,7 @@ async def chat_completions(body: Json, ask: Ask) -> tuple[Json, Events]:
 
 
 async def embeddings(body: Json, ask: Ask) -> tuple[Json, Events]:
-    """OpenAI's embeddings: passed on as they are."""
+    """OpenAI's embeddings, passed on unchanged."""
     if not body.get("input") or "messages" in body:
         raise BadRequest("the request has no 'input' to embed")
     return await ask(body), []
@@ -134,13 +133,13 @@ def _message_events(reply: Json) -> Iterator[bytes]:
 
 
 def _as_json(part: Any) -> Json:
-    """A part of a reply as plain JSON, without the fields that are not set."""
+    """A part of a reply as plain JSON, without unset fields."""
     plain = part.model_dump(mode="json") if hasattr(part, "model_dump") else dict(part)
     return {name: value for name, value in plain.items() if value is not None}
 
 
 def _plain(asked: Json) -> Json:
-    """A translated request without fields that are not set or are LiteLLM's own."""
+    """A translated request without unset fields and LiteLLM's own fields."""
     own = ("litellm_metadata", "metadata", "custom_llm_provider", "extra_headers", "service_tier")
     return {key: value for key, value in asked.items() if value is not None and key not in own}
 

@@ -261,7 +261,7 @@ class _Builder:
     ) -> None:
         self.folder, self.where = folder, str(folder / FILE)
         self.saved, self.protocols = saved, protocols
-        self.given, self.used = environment, False
+        self.override, self.used = environment, False
         self.embedding, self.embeds = embedding, False
         self.opened: dict[str, Any] = {}
 
@@ -288,7 +288,7 @@ class _Builder:
                 fields[key] = self._inner(value)
             elif isinstance(value, list) and any(map(_is_program, value)):
                 fields[key] = [self._inner(item) if _is_program(item) else item for item in value]
-        if "environment" in fields and (fields["environment"], self.given) != (None, None):
+        if "environment" in fields and (fields["environment"], self.override) != (None, None):
             fields["environment"] = self._environment(fields["environment"])
         if protocol is not None:
             return made(self.where, name, fields, protocol)
@@ -322,10 +322,10 @@ class _Builder:
         )
 
     def _environment(self, fingerprint: Any) -> Any:
-        if self.given is not None:
+        if self.override is not None:
             self.used = True
-            self.given = environment_of(self.given)
-            return self.given
+            self.override = environment_of(self.override)
+            return self.override
         if not isinstance(fingerprint, str) or fingerprint not in self.saved.environments:
             raise UserError(
                 f"{self.where} does not say where its environment is: give environment=…"

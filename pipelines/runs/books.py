@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Books:
-    """Open books; what is None or empty is not kept."""
+    """Open books; a part that is None or empty is not kept."""
 
     ledger: Ledger | None = None
     stores: tuple[CallStore, ...] = ()
@@ -34,18 +34,18 @@ class Books:
 
     @property
     def paid(self) -> Usage:
-        """What the ledger has, with the calls that are under way."""
+        """The total of the ledger, calls in flight included."""
         return self.ledger.bill()[0] if self.ledger is not None else Usage()
 
     @property
     def lost(self) -> Usage:
-        """The part of it that calls without a known end may have cost at most."""
+        """The part of the total that calls without a known end may have cost at most."""
         return self.ledger.bill()[1] if self.ledger is not None else Usage()
 
     @contextmanager
     def used(self, accounts: Iterable[Account]) -> Iterator[None]:
-        """Every call of the block goes through these books and those around them, and is paid from
-        `accounts` and theirs; also in threads, which start without them.
+        """Keep every call of the block in these books and the outer ones, and pay it from all their
+        accounts; in threads, too, which do not inherit context variables.
         """
         ledgers = (self.ledger,) if self.ledger else ()
         with (
@@ -72,21 +72,18 @@ def open_books(
     spent: Usage | None = None,
     option: str = "--out",
 ) -> Iterator[Books]:
-    """Keep the books of every call in the block, beside those of the runs around it.
+    """Keep books of every call in the block, in addition to the books of the outer runs.
 
     Args:
         ledger: folder of the ledger.
-        records: folders that get every call, and answer those that they have.
-        replayed: folder that only answers.
-        lms: what the records note of the LMs, seat → identity.
-        cache: whether the user's call cache answers; None leaves that as it is.
-        account: what the calls are paid from.
-        budget: ceilings of an account that is opened here.
-        engines: those of the LMs that the budget is to hold for.
-        spent: what of the budget is gone; None takes what the ledger has.
-        option: the option of the command line that names the folders.
+        records: folders that record every call, and answer recorded ones. replayed: folder that
+            only answers. lms: the LMs noted in the records, seat → identity. cache: whether the
+            user's call cache answers; None leaves that unchanged. account: the account that pays
+            for the calls. budget: ceilings of an account that is opened here. engines: the engines
+            of the LMs that the budget covers. spent: the part of the budget already spent; None
+            takes the ledger's total. option: the command-line option that names the folders.
 
-    Raises UserError for folders that cannot be written and a budget that cannot be held.
+    Raises UserError for folders that cannot be written and a budget that cannot be enforced.
     """
     if not LEDGERS.get() and not ACCOUNTS.get():  # no other run is around this one
         try_all_again()
@@ -111,5 +108,5 @@ def open_books(
 
 
 def _before(own: tuple[T, ...], outer: tuple[T, ...]) -> tuple[T, ...]:
-    """The own ones first; none stands twice."""
+    """Inner ones first, without duplicates."""
     return (*own, *(one for one in outer if not any(one is mine for mine in own)))

@@ -1,4 +1,4 @@
-"""Describes a run that is about to be made: its program, prompts, LMs, data and versions."""
+"""Describes a run before it starts: its program, prompts, LMs, data and versions."""
 
 from __future__ import annotations
 
@@ -51,8 +51,7 @@ def open_run(
     settings: RunSettings,
     metric: Metric | None = None,
 ) -> Manifest:
-    """Describe a run that is to fill a folder, with the `mlflow_run_id` of an earlier attempt.
-
+    """Describe a run that will write to a folder, with the `mlflow_run_id` of an earlier attempt.
     Writes nothing. Raises UserError when the folder holds another run.
     """
     manifest = manifest_of(program, questions, lm, settings, metric)
@@ -62,8 +61,8 @@ def open_run(
 
 
 def lms_of(program: Program, lm: Any) -> dict[str, LMFields]:
-    """Seat → identity of its LM; `*` is the LM of all seats without one of their own, or, of a
-    program without seats, the LM that it finds DSPy set to.
+    """Seat → identity of its LM; `*` is the LM of all seats without their own, or, for a program
+    without seats, the LM that DSPy is configured with.
     """
     identities: dict[str, LMFields] = {}
     seated = {name: seat.predict.lm for name, seat in program.seats().items()}
@@ -79,7 +78,7 @@ def lms_of(program: Program, lm: Any) -> dict[str, LMFields]:
             "name": used.model,
             "endpoint": used.model,
             "profile": {},
-            # Only what is known to hold no secret: headers and client settings may.
+            # Only settings that cannot hold a secret; headers and client settings could.
             "settings": settings_of(used),
         }
         identities[name if own is not None else "*"] = described

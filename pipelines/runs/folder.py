@@ -1,6 +1,4 @@
-"""The folder that a run writes to: made, held by one process, and named when it cannot be
-written.
-"""
+"""The folder that a run writes to: created, locked for one process, and named in errors."""
 
 from __future__ import annotations
 
@@ -15,14 +13,13 @@ from ...modules.base.errors import UserError
 from ...modules.base.files import locked
 
 MANIFEST = "run.json"
-"""The file that says what a run's folder is of; see `runs.manifest`."""
+"""The manifest file of a run's folder; see `runs.manifest`."""
 
 
 @contextmanager
 def claimed(folder: Path, advice: str = "choose another --out") -> Iterator[None]:
-    """A folder, made if it is not there, for this process alone.
-
-    Raises UserError for one that cannot be written, and one that another process writes to.
+    """Create a folder if missing, and lock it for this process. Raises UserError for a folder that
+    cannot be written, or that another process writes to.
     """
     with ExitStack() as held:
         try:
@@ -38,7 +35,7 @@ def claimed(folder: Path, advice: str = "choose another --out") -> Iterator[None
 
 
 class TemporaryFolder:
-    """A folder that goes with this object, which results hold on to, or at the end of the
+    """A folder that is deleted with this object, which results refer to, or at the end of the
     process.
     """
 

@@ -1,4 +1,4 @@
-"""Where a running evaluation stands, and the figures of a summary, in words, a line each."""
+"""The progress of an evaluation and the figures of a summary, in words, one line each."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ LABELLED, MANY_REPEATS = 10.0, 20
 """A label's price in answers, for the advice on repeats, and how many of these nobody asks."""
 
 SHOWN_ALWAYS = ("questions", "errors", "accuracy", "accuracy_excluding_errors")
-"""Entries of a protocol's report that every result shows anyway."""
+"""Entries of a protocol's report that are left out, since every result shows them elsewhere."""
 
 
 def score_line(summary: Summary) -> str:
-    """The score with its interval, of how many questions, and what counts as wrong without being
-    an answer.
+    """The score with its interval, the number of questions, and the errors and unreadable answers
+    among the wrong ones.
     """
     counts = summary.counts
     if not counts["rows"]:
@@ -52,7 +52,7 @@ def _limit_advice(summary: Summary) -> str:
 
 
 def flaky_line(summary: Summary) -> str:
-    """Which questions flip between repeats, and how often; empty where none does."""
+    """The questions that flip between repeats, and how often; empty where none does."""
     if not summary.flaky:
         return ""
     number = len(summary.flaky)
@@ -80,7 +80,9 @@ def repeats_line(summary: Summary) -> str:
 
 
 def unmetered_line(summary: Summary) -> str:
-    """On how many questions a program with the meter made no call through it; empty if on none."""
+    """The number of questions on which a metered program made no call through the meter; empty if
+    none.
+    """
     silent = summary.report.get("unmetered")
     if not silent:
         return ""
@@ -92,7 +94,9 @@ def unmetered_line(summary: Summary) -> str:
 
 
 def bill_line(summary: Summary, seconds: float | None = None) -> str:
-    """What was paid, and what the run takes per 1,000 questions, whoever paid for it."""
+    """The amount paid, and the cost per 1,000 questions, including answers that were paid for
+    earlier.
+    """
     usage, rows = summary.paid or summary.usage, summary.counts["rows"]
     parts = [f"paid {money(usage['cost_usd'])} for {calls_used(usage['calls'])}"]
     if cached := summary.usage["cached_calls"]:
@@ -109,7 +113,7 @@ def bill_line(summary: Summary, seconds: float | None = None) -> str:
 
 
 def result_lines(summary: Summary, seconds: float | None = None) -> dict[str, str]:
-    """All figures of a summary that are worth a line each, by name."""
+    """The remaining figures of a summary, one line each, by name."""
     counts, usage, paid = summary.counts, summary.usage, summary.paid
     lines = {name.replace("_", " "): percent(score) for name, score in summary.scores.items()}
     if counts["errors"] == counts["rows"]:
@@ -146,7 +150,7 @@ def result_lines(summary: Summary, seconds: float | None = None) -> dict[str, st
 
 
 def judge_words(judge: JudgeFields) -> str:
-    """How far a judge can be trusted."""
+    """The agreement of a judge with people, in words."""
     if not judge.get("checked"):
         return f"{judge['lm']}, not checked against people: give a sample that people graded"
     agreement, kappa = judge["agreement"], judge["kappa"]
@@ -158,9 +162,7 @@ def judge_words(judge: JudgeFields) -> str:
 
 
 def highlights(report: Mapping[str, Any]) -> dict[str, str]:
-    """A line for each entry of a protocol's own report, by its names: a figure, or the figures in
-    it.
-    """
+    """A line for each entry of a protocol's own report: its name, and its figure or figures."""
     lines = {}
     for key, value in report.items():
         if isinstance(value, Mapping) and "value" not in value:
@@ -188,9 +190,8 @@ def _figure(value: Any) -> str | None:
 
 @dataclass
 class Progress:
-    """Where a running evaluation stands; handed to `progress` at the start and after every row.
-
-    `score` is the sum of what the `metric` gave so far.
+    """The progress of an evaluation, passed to `progress` at the start and after every row. `score`
+    is the sum of the `metric` so far.
     """
 
     total: int
@@ -206,7 +207,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """None until this run has finished a question of its own."""
+        """The seconds left; None until this run has finished a question itself."""
         new = self.done - self.resumed
         return self.seconds / new * (self.total - self.done) if new else None
 
@@ -226,7 +227,7 @@ def evaluation_line(label: str, state: Progress) -> ProgressLine:
 
 
 def progress_parts(state: Progress) -> Iterable[str]:
-    """Give the figures of the line, so short that it fits 80 columns: done, score so far with the
+    """The figures of the progress line, which fits 80 columns: done, score so far with the
     half-width of its 95% interval, errors, cost (calls where it is unknown), and time left.
     """
     yield f"{state.done:,}/{state.total:,}"

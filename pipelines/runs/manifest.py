@@ -1,5 +1,5 @@
-"""`run.json`, the manifest of a run: read, written, and compared, as only the same run resumes a
-folder.
+"""`run.json`, the manifest of a run: read, written, and compared, since a folder is only resumed by
+the same run.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ PACKAGES = ("folkmoot", "dspy", "litellm", "optuna", "mlflow", "torch", "numpy",
 
 @dataclass(frozen=True)
 class RunFolder:
-    """How the folders of one kind of run are told apart.
+    """A kind of run, and how its folders are compared.
 
-    Args: what: the kind's name, such as `compilation`. file: the JSON file that says what a folder
-        is of. same: of the fields of that file those that have to be equal, each with what to say
-        when one is not. others: files that mean something else where that file is missing, each
-        with what the folder holds.
+    Args: what: the kind's name, such as `compilation`. file: the JSON file that describes a folder.
+    same: the fields of that file that must be equal, each with the words for a difference. others:
+    files that, without that file, show that the folder holds something else, each with its name in
+    words.
     """
 
     what: str
@@ -60,11 +60,9 @@ class RunFolder:
     others: Mapping[str, str] = field(default_factory=dict)
 
     def earlier(self, folder: Path, about: Mapping[str, Any]) -> dict[str, Any]:
-        """What the folder says of an earlier attempt at the same run; empty for a new one. Writes
-        nothing.
-
-        Raises UserError for a damaged file, another run and files of others, OSError for an
-        unreadable one.
+        """The description of an earlier attempt at the same run in the folder; empty for a new one.
+        Writes nothing. Raises UserError for a damaged file, another run or foreign files, OSError
+        for an unreadable one.
         """
         path = folder / self.file
         try:
@@ -87,10 +85,8 @@ class RunFolder:
 
     @contextmanager
     def opened(self, folder: Path, about: Mapping[str, Any]) -> Iterator[None]:
-        """The folder for this process alone; `about` gets the MLflow run of an earlier attempt, or
-        None.
-
-        Raises UserError as `earlier` and `claimed`.
+        """Lock the folder for this process; `about` gets the MLflow run of an earlier attempt, or
+        None. Raises UserError as `earlier` and `claimed` do.
         """
         with claimed(folder):
             try:
@@ -118,12 +114,12 @@ RUN = RunFolder(
 
 
 def read_run(folder: Path) -> Manifest:
-    """Read the manifest in a run's folder. Raises UserError where there is none that is whole."""
+    """Read the manifest in a run's folder. Raises UserError where it is missing or damaged."""
     manifest = read_object(folder / MANIFEST)
     if manifest is None:
         raise UserError(f"{folder} holds no run ({MANIFEST} is missing or damaged)")
     if wrong := misfit(manifest, _RUN):
-        raise UserError(f"{folder} holds no run ({wrong} in {MANIFEST} is not as it must be)")
+        raise UserError(f"{folder} holds no run ({wrong} in {MANIFEST} is not valid)")
     return cast(Manifest, manifest)
 
 
@@ -146,7 +142,7 @@ class MadeWith(TypedDict):
 
 
 def made_with() -> MadeWith:
-    """Collect what every manifest notes of how its run was made."""
+    """Collect the versions and the user's commit, which every manifest has."""
     return {"versions": dict(versions()), "git_commit": git_commit()}
 
 
@@ -174,8 +170,8 @@ def git_commit() -> str | None:
 
 
 def former_runs(out: Path) -> list[tuple[Path, dict[str, Any]]]:
-    """The run in a folder, if there is one, and those beside it, youngest first, each with its
-    manifest, which tell what to expect and what to compare with.
+    """The run in a folder, if any, and the runs beside it, latest first, each with its manifest;
+    used for estimates and for suggesting comparisons.
     """
     beside: list[Path] = []
     with suppress(OSError):
@@ -186,7 +182,7 @@ def former_runs(out: Path) -> list[tuple[Path, dict[str, Any]]]:
 
 
 def rival_of(folder: Path, run: Manifest) -> Path | None:
-    """The youngest run beside a folder with the same questions and another program or LM."""
+    """The latest run beside a folder with the same questions and another program or LM."""
     for other, manifest in former_runs(folder):
         same = [manifest.get(name) == run.get(name) for name in ("program_hash", "lms")]
         asked_the_same = manifest.get("data_fingerprint") == run["data_fingerprint"]

@@ -1,5 +1,5 @@
-"""Outcome tables: who answered which question in which way, and was it right; what replays learn
-from.
+"""Outcome tables: the answer of each agent to each question with each strategy, and whether it is
+right. Replays learn from them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .rows import RESULTS, read_rows
 from .summary import GROUPS
 
 UNKNOWN_LM = "lm"
-"""The agent of a run whose LM nobody noted."""
+"""The agent's name where a run does not name its LM."""
 
 _SHAPE = (
     '{"question_id": text, "question": text, "agent": text, "answer": text or null, '
@@ -83,11 +83,11 @@ class Outcomes:
     """Answers of A agents to Q questions in S ways, as arrays.
 
     `ids`, `questions` and `groups` have Q entries, `agents` A, `strategies` S; `strategies` is
-    empty when the rows name none, and S is then 1. `answers` (Q, A, S) holds whole numbers, equal
-    for equal answers to a question, -1 for an abstention and for an answer that is not in the
-    table; `correct` (Q, A, S) says which are right; `given` (Q, A, S) which are in the table. A
-    question is there once: of its repeats the first counts, and `repeats` says how many answers are
-    left out for that. `errors` counts rows of failed questions, left out.
+    empty when the rows name none, and S is then 1. `answers` (Q, A, S) holds integers, equal for
+    equal answers to a question, -1 for an abstention or an answer that is not in the table;
+    `correct` (Q, A, S) says which are right; `present` (Q, A, S) which are in the table. Each
+    question appears once, with its first repeat; `repeats` is the number of further answers that
+    are left out. `errors` is the number of rows of failed questions, which are left out, too.
     """
 
     ids: tuple[str, ...]
@@ -97,7 +97,7 @@ class Outcomes:
     strategies: tuple[str, ...]
     answers: npt.NDArray[np.int64]
     correct: npt.NDArray[np.bool_]
-    given: npt.NDArray[np.bool_]
+    present: npt.NDArray[np.bool_]
     errors: int = 0
     repeats: int = 0
     options: int | None = None
@@ -109,15 +109,15 @@ class Outcomes:
     @property
     def missing(self) -> int:
         """How many answers are not in the table."""
-        return int((~self.given).sum())
+        return int((~self.present).sum())
 
     @property
     def labels(self) -> tuple[str | None, ...]:
-        """The ways by their place in the arrays: the strategies, or None for the only one."""
+        """The labels of the last axis: the strategies, or a single None."""
         return self.strategies or (None,)
 
     def take(self, places: Sequence[int]) -> Outcomes:
-        """The questions at these places, in this order."""
+        """The table with only the questions at these places, in this order."""
         rows = np.asarray(places, dtype=np.intp)
         return self._with(
             lambda cells: cells[rows],
@@ -127,7 +127,7 @@ class Outcomes:
         )
 
     def only(self, strategies: Sequence[str]) -> Outcomes:
-        """The answers with these strategies, in this order. Raises UserError for one without
+        """The table with only these strategies, in this order. Raises UserError for one without
         outcomes.
         """
         for name in strategies:
@@ -140,10 +140,9 @@ class Outcomes:
         return self._with(lambda cells: cells[:, :, ways], strategies=tuple(strategies))
 
     def like(self, agents: Sequence[str], strategies: Sequence[str]) -> Outcomes:
-        """The same answers with agents and strategies in this order, those that are not here all
-        missing.
-
-        Raises UserError for an agent or strategy of the table that is not among them.
+        """The same answers with agents and strategies in this order; answers of those not in the
+        table are missing. Raises UserError for an agent or strategy of the table that is not among
+        them.
         """
         ways = tuple(strategies) or (None,)
         for what, have, want in (
@@ -172,12 +171,10 @@ class Outcomes:
     def _with(
         self, change: Callable[[npt.NDArray[Any]], npt.NDArray[Any]], **named: Any
     ) -> Outcomes:
-        """The same table with all its arrays changed in one way, and new names for what they are
-        of.
-        """
-        arrays = (self.answers, self.correct, self.given)
+        """The same table with the same change to all arrays, and new names for the axes."""
+        arrays = (self.answers, self.correct, self.present)
         answers, correct, present = (change(cells) for cells in arrays)
-        return replace(self, answers=answers, correct=correct, given=present, **named)
+        return replace(self, answers=answers, correct=correct, present=present, **named)
 
 
 def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
@@ -186,14 +183,14 @@ def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
 
     A row of a table is `{"question_id", "question", "group", "agent", "strategy", "answer",
     "correct"}`, with a `repeat` from 0 on where a question was answered several times; group,
-    strategy and answer may be null. Of a `results.jsonl` every agent's last answer counts (see
-    `outcomes_of_row`); failed questions are left out and counted, as are all repeats but the first.
+    strategy and answer may be null. In a `results.jsonl`, every agent's last answer counts (see
+    `outcomes_of_row`). Failed questions and all repeats but the first are left out and counted.
     Questions, agents and strategies keep the order in which they first appear. Missing combinations
     are allowed.
 
-    Raises UserError, naming file and line, for a row that is none, the same answer twice, equal
-    answers to a question of which one is right and one is wrong, a question id with two texts or
-    groups, rows with and without a strategy together, and files without a row.
+    Raises UserError, naming file and line, for an invalid row, the same answer twice, equal answers
+    to a question of which one is right and one is wrong, a question id with two texts or groups,
+    rows with and without a strategy together, and files without a row.
     """
     files = [paths] if isinstance(paths, str | Path) else list(paths)
     table = _Table()
@@ -214,10 +211,9 @@ def read_outcomes(paths: str | Path | Sequence[str | Path]) -> Outcomes:
 
 
 def outcomes_in(source: Any) -> Outcomes:
-    """The outcomes that a user names or has: paths as for `read_outcomes`, or rows of a table, as a
-    DataFrame or dicts. Ids, agents and answers that are whole numbers become texts.
-
-    Raises UserError as `read_outcomes`, and for what is none of these.
+    """Read a user's outcomes: paths as for `read_outcomes`, or rows of a table, as a DataFrame or
+    dicts. Ids, agents and answers that are integers become strings. Raises UserError as
+    `read_outcomes` does, and for anything else.
     """
     if isinstance(source, Outcomes):
         return source
@@ -242,7 +238,7 @@ def _texts(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outcomes_from(rows: Iterable[RecordedOutcome]) -> Outcomes:
-    """The same from rows in memory; errors name the row by its number."""
+    """Build the table from rows in memory; errors name the row by its number."""
     table = _Table()
     for number, outcome in enumerate(rows, start=1):
         table.add(outcome, f"row {number}")
@@ -252,10 +248,10 @@ def outcomes_from(rows: Iterable[RecordedOutcome]) -> Outcomes:
 def outcome_of(row: Mapping[str, Any], where: str) -> RecordedOutcome:
     """A checked row of an outcome table. Raises UserError beginning with `where`."""
     if wrong := misfit(row, _ROW):
-        raise UserError(f"{where}: {wrong!r} is missing, or cannot be used: write {_SHAPE}")
+        raise UserError(f"{where}: {wrong!r} is missing or not valid: write {_SHAPE}")
     if row["correct"] and row["answer"] is None:
         raise UserError(
-            f"{where}: the answer is null, and yet 'correct' is true; correct one of the two"
+            f"{where}: the answer is null, but 'correct' is true: correct one of the two"
         )
     fields = {**row, "repeat": row.get("repeat") or 0}
     return RecordedOutcome._make(fields.get(name) for name in RecordedOutcome._fields)
@@ -263,7 +259,7 @@ def outcome_of(row: Mapping[str, Any], where: str) -> RecordedOutcome:
 
 _TRUTHS = frozenset(("yes", "no", "True", "False", "true", "false"))
 _Cell = tuple[int, int, int]
-"""The places of a question, an agent and a way."""
+"""The indices of a question, an agent and a strategy."""
 
 
 @dataclass
@@ -277,7 +273,7 @@ class _Question:
 
 
 class _Table:
-    """Rows as they come in, checked against those before."""
+    """Collects rows one by one, and checks each against the earlier ones."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -289,7 +285,7 @@ class _Table:
         self._cells: dict[_Cell, tuple[int, int, bool]] = {}
 
     def add(self, outcome: RecordedOutcome, where: str, own: str | None = None) -> None:
-        """Take a row in; `own` is the id that users know the question by, where it is another."""
+        """Add a row; `own` is the user's id of the question, where it differs."""
         name, answer = own or outcome.question_id, outcome.answer
         asked = self._questions.setdefault(
             outcome.question_id,
@@ -302,8 +298,8 @@ class _Table:
             )
         if self._ways and (None in self._ways) != (outcome.strategy is None):
             raise UserError(
-                f"{where}: rows with and without a strategy stand together; the ones teach "
-                "policies and the others weights, so train on one kind at a time"
+                f"{where}: some rows have a strategy and some have none: the first kind trains "
+                "policies and the other weights, so train on one kind at a time"
             )
         if (
             answer is not None
@@ -346,7 +342,7 @@ class _Table:
             strategies=tuple(way for way in self._ways if way is not None),
             answers=answers,
             correct=correct,
-            given=present,
+            present=present,
             errors=self.errors,
             repeats=len(self._seen) - len(self._cells),
             options=max(2, len(texts)) if texts and closed else None,
@@ -371,7 +367,8 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 if line.strip():
                     if (row := parsed(line)) is None:
                         raise UserError(
-                            f"{path}, line {number}, is no JSON object: correct or delete the line"
+                            f"{path}, line {number}, is not a JSON object: correct or delete the "
+                            "line"
                         )
                     yield number, row
     except OSError as problem:
@@ -382,7 +379,7 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _add_results(path: Path, table: _Table) -> None:
-    """Add what the rows of a run say."""
+    """Add the outcomes in the rows of a run."""
     run: Any = read_object(path.parent / MANIFEST) or {}
     for number, row in enumerate(read_rows(path), start=1):
         where = f"{path}, line {number}"
@@ -391,8 +388,8 @@ def _add_results(path: Path, table: _Table) -> None:
             continue
         if run.get("metric"):
             raise UserError(
-                f"{where} was scored by {metric_name(run)}: networks and weights learn from right "
-                "and wrong answers, of runs that are scored by accuracy"
+                f"{where} was scored by {metric_name(run)}: networks and weights need runs that "
+                "are scored by accuracy"
             )
         try:
             outcomes = outcomes_of_row(row, run)
@@ -405,21 +402,19 @@ def _add_results(path: Path, table: _Table) -> None:
 def outcomes_of_row(row: ResultRow, run: Manifest) -> list[RecordedOutcome]:
     """The outcomes in a row of `results.jsonl`.
 
-    Every agent's last answer counts; of an agent alone, the row's answer. Turns that prepare an
-    answer do not count. In a network an agent has a strategy for each question. Elsewhere an agent
-    with the name of a strategy (`cot`, `cot.1`) has that strategy and its LM is the agent, so that
-    runs of several strategies with one LM make one table; a second one of the same LM is `LM #2`.
-    Agents of other names have no strategy. Right is what scores as right against the row's gold
-    answer; equal answers have one spelling. A question is told from others by its id, text and
-    options.
-
-    `run` is what `run.json` says of the run, as far as known.
+    Every agent's last answer counts; for a single agent, the row's answer. Turns that prepare an
+    answer do not count. In a network, an agent has a strategy for each question. In other programs,
+    an agent with the name of a strategy (`cot`, `cot.1`) has that strategy, and its LM is the
+    agent, so that runs of several strategies with one LM make one table; a second such agent of the
+    same LM is `LM #2`. Agents with other names have no strategy. An answer is right if it scores as
+    right against the row's gold answer; equal answers get one spelling. Questions are identified by
+    id, text and options. `run` is the content of `run.json`, as far as known.
     """
     kind, choices = row["kind"], row["choices"]
     content = json.dumps([row["question"], choices], ensure_ascii=False)
     digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
     last = {turn["agent"]: turn for turn in row["transcript"] if turn.get("step") is None}
-    alone = len(last) == 1 and "imported" in run  # scored by who measured it
+    alone = len(last) == 1 and "imported" in run  # scored by the tool that wrote the log
     outcomes: dict[tuple[str, str | None], RecordedOutcome] = {}
     for name, turn in last.items():
         answer = row["answer"] if len(last) == 1 else turn["answer"]

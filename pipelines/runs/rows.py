@@ -1,4 +1,4 @@
-"""Result rows: their shape, and the file they stream into, which survives being killed at any
+"""Result rows: their shape, and the file that they are appended to, which survives a kill at any
 point.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 RESULTS = "results.jsonl"
 MOST_RAW = 2_000
-MOST_FEEDBACK = 2_000  # characters of what a metric says
+MOST_FEEDBACK = 2_000  # characters of a metric's feedback
 NEEDED = frozenset(
     (
         "id",
@@ -82,9 +82,7 @@ def row_of(
     seconds: float,
     repeat: int = 0,
 ) -> ResultRow:
-    """The row of an answered question with what its metric said, or, as text, why it gave
-    no score.
-    """
+    """The row of an answered question with the metric's result, or its error as text."""
     error = graded if isinstance(graded, str) else None
     row = _row(question, seconds, error, prediction.usage, repeat)
     row["answer"] = prediction.answer
@@ -97,8 +95,8 @@ def row_of(
     row["decided_by"], row["rounds"] = prediction.decided_by, prediction.rounds
     row["consensus_round"] = prediction.consensus_round
     row["transcript"] = prediction.transcript
-    if (said := prediction.get("raw")) is not None:
-        row["raw"] = str(said)[:MOST_RAW]
+    if (raw := prediction.get("raw")) is not None:
+        row["raw"] = str(raw)[:MOST_RAW]
     if question.kind == "number":
         row["strict"] = bool(row["correct"]) and _strict(prediction)
     return row
@@ -107,7 +105,7 @@ def row_of(
 def error_row(
     question: Question, error: str, usage: UsageFields, seconds: float, repeat: int = 0
 ) -> ResultRow:
-    """The row of a question that failed: counts as wrong, shown apart."""
+    """The row of a failed question; it counts as wrong and is shown separately."""
     row = _row(question, seconds, error, usage, repeat)
     if question.kind == "span":
         row["em"] = row["f1"] = 0.0
@@ -153,9 +151,8 @@ def _strict(prediction: dspy.Prediction) -> bool:
 
 
 class RowFile:
-    """`DIR/results.jsonl` while an evaluation runs: one write a row, read back on resuming.
-
-    The folder is claimed: of two processes that append, the first to finish would drop the rows of
+    """`DIR/results.jsonl` while an evaluation runs: one write per row, read back on resuming. The
+    folder must be locked: of two processes that append, the first to finish would drop the rows of
     the other. With `retry_errors`, rows that are errors are removed first. Raises UserError for a
     damaged file, OSError when it cannot be opened.
     """
@@ -170,7 +167,7 @@ class RowFile:
         self.close = self._journal.close
 
     def append(self, row: ResultRow) -> None:
-        """Add a row, whole or not at all. Raises UserError when the disk takes no more."""
+        """Append a row, whole or not at all. Raises UserError when the disk is full."""
         try:
             self._journal.write(row)
         except OSError as problem:
@@ -183,11 +180,9 @@ class RowFile:
 
 
 def read_rows(path: Path) -> Iterator[ResultRow]:
-    """Rows of a results file, one at a time.
-
-    Each is checked: its shape, its score against the run's metric (see `row_fault`), and that no
-    other row is the same repeat of its question, or asks another question by its id. Raises
-    UserError naming file and line for the first that fails.
+    """Read the rows of a results file, one at a time. Each is checked: its shape, its score against
+    the run's metric (see `row_fault`), and that no other row has the same repeat of its question,
+    or another question with its id. Raises UserError naming file and line for the first that fails.
     """
     check = _RowCheck(path)
     lines: dict[RowKey, int] = {}
@@ -219,18 +214,20 @@ def read_rows(path: Path) -> Iterator[ResultRow]:
 
 
 def question_hash(row: ResultRow) -> int:
-    """A hash of all that makes a question what it is, the same in one process only."""
+    """A hash of the question's text, options and gold answer, stable only within this process."""
     choices = frozenset((row["choices"] or {}).items())
     return hash((row["kind"], row["question"], choices, row["gold"]))
 
 
 def row_misfit(row: Any) -> str | None:
-    """What of a value is not as in a row, such as `usage.calls`; None for a row."""
+    """The first part of a value that is not valid in a row, such as `usage.calls`; None for a valid
+    row.
+    """
     return misfit(row, _ROW)
 
 
 class _RowCheck:
-    """What rows of a file must be, by the run that its folder describes."""
+    """Checks the rows of a file against the run that its folder describes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -239,19 +236,18 @@ class _RowCheck:
         self._scale, self._grader = Scale.of(metric), grader_of(metric)
 
     def row(self, number: int, line: bytes) -> ResultRow:
-        """The row that a line holds. Raises UserError for any other line."""
+        """Read the row of a line. Raises UserError for a line that is not a valid row."""
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
             row = None
         if wrong := row_misfit(row):
             raise UserError(
-                f"{self.path}, line {number}, is not a result row ({wrong} is not as it must be): "
-                f"delete the "
-                "line and run again"
+                f"{self.path}, line {number}, is not a result row ({wrong} is not valid): delete "
+                "the line and run again"
             )
         row.setdefault("repeat", 0)
-        if self._run is not None:  # else nobody knows by which metric it was scored
+        if self._run is not None:  # without a manifest, the metric is unknown
             measured = "imported" not in self._run
             grader = self._grader if measured else None
             try:
@@ -267,11 +263,9 @@ class _RowCheck:
 
 
 class Rows(Sequence[ResultRow]):
-    """The rows of an evaluation, a dict a question as in `results.jsonl`, read from disk when asked
-    for.
-
-    `len(rows)`, `rows[0]`, `rows[-10:]` (a list) and `for row in rows`. Of each row only its place
-    in the file is kept, so that 100,000 take less than a megabyte.
+    """The rows of an evaluation, a dict per question as in `results.jsonl`, read from disk on
+    access. Supports `len(rows)`, `rows[0]`, `rows[-10:]` (a list) and `for row in rows`. Only the
+    place of each row in the file is kept in memory, so 100,000 rows take less than a megabyte.
     """
 
     def __init__(self, path: Path, keep: Any = None) -> None:
@@ -296,7 +290,7 @@ class Rows(Sequence[ResultRow]):
             return [self._row(file, number) for number in numbers]
 
     def __iter__(self) -> Iterator[ResultRow]:
-        yield from read_rows(self.path)  # holds on to self, and so to a temporary folder
+        yield from read_rows(self.path)  # keeps self alive, and so its temporary folder
 
     def __repr__(self) -> str:
         return f"Rows({counted(len(self), 'row')} of {self.path})"
@@ -323,7 +317,7 @@ class Rows(Sequence[ResultRow]):
         return self._check.row(number + 1, file.readline())
 
     def _places(self) -> array[int]:
-        """Where each row begins, found again when the file has changed."""
+        """The byte offset of each row, computed again when the file has changed."""
         stat = self.path.stat()
         seen = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
         if seen != self._seen:
@@ -345,7 +339,9 @@ def _flat(row: ResultRow) -> dict[str, Any]:
 
 
 def rewrite(path: Path, order: Iterable[RowKey]) -> None:
-    """Put those of a file's rows in this order, atomically and without holding them in memory."""
+    """Keep only these rows of a file, in this order, atomically and without loading them into
+    memory.
+    """
     places: dict[RowKey, tuple[int, int]] = {}
     with open(open_regular(path), "rb") as source:
         at = 0

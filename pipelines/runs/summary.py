@@ -1,4 +1,4 @@
-"""Sums a run up: scores with intervals, counts, usage, latency, groups, and the protocol's own
+"""Summarises a run: scores with intervals, counts, usage, latency, groups, and the protocol's own
 report.
 """
 
@@ -34,27 +34,25 @@ class Summary:
     """`summary.json`: scores, counts, the bill and the manifest of a run.
 
     Attributes:
-        scores: by name, first the one of the run's metric. A question counts once, by the mean over
-            its repeats. Rates, such as `accuracy`, are in 0 … 1 with Wilson's interval, or over
-            repeats Student's; other scores have a bootstrap interval of their mean.
+        scores: by name, the run's metric first. A question counts once, by the mean over its
+            repeats. Rates, such as `accuracy`, are in 0 … 1 with Wilson's interval, or Student's
+            with repeats; other scores have a bootstrap interval of their mean.
         counts: numbers of questions, rows, errors and unreadable answers.
-        usage: what the calls of the rows cost, whichever attempt paid; answers from a record or
-            cache cost nothing here.
+        usage: the cost of the rows' calls in all attempts; answers from a record or cache cost
+            nothing here.
         seconds: mean and percentiles of the time per question.
         groups: the score by the values of `meta.subject` and other fields.
         report: the protocol's own report.
         run: the manifest, as in `run.json`.
-        takes: what the run takes: as `usage`, but with every answer from a record or cache at the
-            price that it had when it was asked. None for parts that nobody knows.
-        paid: what was paid in this folder, by its ledger, also for calls of attempts that were
-            killed.
-        lost: the part of `paid` that calls without a known end may have cost at most.
-        stopped: why the run ended early; None if it did not.
-        metric_usage: what the metric's own LM calls cost; None without any.
+        takes: as `usage`, but with every answer from a record or cache at its original price; None
+            for unknown parts. paid: the amount paid in this folder according to its ledger,
+            including calls of killed attempts. lost: the part of `paid` that calls without a known
+            end may have cost at most. stopped: why the run ended early; None if it did not.
+            metric_usage: the cost of the metric's own LM calls; None without any.
         flaky: questions that are right in some repeats and wrong in others, the worst first.
         spread: the variances of scores `within` a question and `between` questions; None without
             repeats.
-        forensics: what dialogues did to answers, see `modules.reports.forensics`.
+        forensics: how dialogues changed answers, see `modules.reports.forensics`.
     """
 
     scores: dict[str, ScoreFields]
@@ -75,7 +73,7 @@ class Summary:
 
     @property
     def metric(self) -> str:
-        """The name of what answers were scored by."""
+        """The name of the metric."""
         return metric_name(self.run)
 
     @property
@@ -107,8 +105,8 @@ class Summary:
 
     @property
     def failures(self) -> str:
-        """What counts as wrong without being an answer, in words such as `, 2 errors`; empty for
-        nothing.
+        """The errors and unreadable answers among the wrong ones, such as `, 2 errors`; empty if
+        there are none.
         """
         errors, unreadable = self.counts["errors"], self.counts["unreadable"]
         parts = [counted(errors, "error")] * bool(errors) + [f"{unreadable:,} unreadable"] * bool(
@@ -120,7 +118,7 @@ class Summary:
         """The content of `summary.json`; the manifest's fields stand beside the others."""
         fields = asdict(self)
         fields |= fields.pop("run")
-        fields.pop("mlflow_run_id", None)  # which the push notes in the manifest, later
+        fields.pop("mlflow_run_id", None)  # written into the manifest later, by the push
         return fields
 
     def __float__(self) -> float:
@@ -146,13 +144,13 @@ def summarise(
     report: Callable[[Iterable[ResultRow]], dict[str, Any]],
     run: Manifest,
 ) -> Summary:
-    """One pass over the rows; `report` sees each of them too.
+    """Summarise the rows in one pass; `report` gets each of them, too.
 
-    Counts: `questions` asked for, `rows` finished, of which a question has one for each repeat, and
-    of these those that are `correct`, `errors` (failed calls), `unreadable` (no answer could be
-    read) and `truncated` (a reply was cut off at a token limit). Errors and unreadable answers are
-    wrong in every score. What the protocol and its dialogues did to right and wrong answers is
-    known of accuracy alone: with another metric, `report` and `forensics` are empty.
+    Counts: `questions` to answer, finished `rows` (one per question and repeat), and among these
+    `correct`, `errors` (failed calls), `unreadable` (no answer could be read) and `truncated` (a
+    reply was cut off at a token limit). Errors and unreadable answers are wrong in every score.
+    `report` and `forensics` describe right and wrong answers, so they are empty for metrics other
+    than accuracy.
     """
     tally, forensic = _Tally(run.get("metric")), ForensicTally(run.get("program"))
     seen = tally.through(rows, forensic)
@@ -189,10 +187,9 @@ def rate(successes: int, n: int) -> ScoreFields:
 
 
 def mean_score(scores: Sequence[float], *, is_rate: bool) -> ScoreFields:
-    """The mean of scores, one for each question, with its 95% interval.
-
-    Wilson's where all are right or wrong; of shares right over repeats Student's, with n - 1
-    degrees of freedom; of other scores a bootstrap one.
+    """The mean of scores, one per question, with its 95% interval: Wilson's where all are right or
+    wrong; Student's with n - 1 degrees of freedom for shares over repeats; a bootstrap interval for
+    other scores.
     """
     n = len(scores)
     if not n or (is_rate and set(scores) <= {0.0, 1.0}):
@@ -229,7 +226,7 @@ class QuestionMeans:
         return list(values.values())
 
     def means_and_counts(self) -> tuple[list[float], list[int]]:
-        """The means, and of how many values each is."""
+        """The means, and the number of values in each."""
         _, places, counts = np.unique(self._questions, return_inverse=True, return_counts=True)
         means: list[float] = (np.bincount(places, weights=self._values) / counts).tolist()
         return means, counts.tolist()
@@ -264,7 +261,7 @@ class _Tally:
 
     @property
     def is_rate(self) -> bool:
-        """Whether scores are right or wrong: said by the metric, or seen in all of them."""
+        """Whether scores are rates: as declared by the metric, or since all are 0 or 1."""
         return self._rate if self._rate is not None else self._whole
 
     def through(self, rows: Iterable[ResultRow], forensic: ForensicTally) -> Iterator[ResultRow]:
@@ -325,7 +322,7 @@ class _Tally:
             return None
 
     def flaky(self) -> list[Flaky]:
-        """The questions that flip between right and wrong, the most often first."""
+        """The questions that flip between right and wrong, the most unstable first."""
         if not self.is_rate or self.rows == len(self._questions):
             return []
         names, flaky = list(self._questions), list[Flaky]()
@@ -348,7 +345,7 @@ class _Tally:
 
 
 def grade_band(meta: Mapping[str, Any]) -> str | None:
-    """The two bands that ScienceQA is reported by, for a school grade of 1 to 12."""
+    """The band of a school grade (1 to 12), in the two bands that ScienceQA reports."""
     grade = str(meta.get("grade", ""))
     if not grade.isdigit() or not 1 <= int(grade) <= 12:
         return None

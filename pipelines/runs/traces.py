@@ -1,4 +1,4 @@
-"""Which questions are traced, and the file in which their traces wait until MLflow has them."""
+"""Chooses which questions are traced, and keeps their traces in a file until MLflow has them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ DEFAULT_TRACES = 20
 class TracedCall(TypedDict):
     """An LM call of a traced question. Times are in nanoseconds.
 
-    `turn` is the same number for calls that a seat made at one time; `transcript_turn` is the place
-    in the row's transcript of the turn that it was made for, None for no turn there.
+    `turn` is the same number for calls that a seat made at the same time; `transcript_turn` is the
+    index of its turn in the row's transcript, None if there is none.
     """
 
     turn: int
@@ -52,10 +52,9 @@ class Trace(TypedDict):
 
 
 def traced_ids(ids: Sequence[str], rate: float | None) -> frozenset[str]:
-    """The share `rate` of the ids, rounded up; None takes DEFAULT_TRACES of them.
-
-    Those with the lowest hashes: the same on every resumption, whatever the order, and a larger
-    share holds a smaller one. Raises UserError for a rate outside 0 … 1.
+    """Choose the share `rate` of the ids, rounded up; None takes DEFAULT_TRACES of them. The ids
+    with the lowest hashes are taken, so a resumed run chooses the same ones in any order, and a
+    larger share contains a smaller one. Raises UserError for a rate outside 0 … 1.
     """
     if rate is None:
         most = DEFAULT_TRACES
@@ -73,12 +72,10 @@ def _place(name: str) -> bytes:
 
 
 class TraceFile:
-    """`DIR/traces.jsonl`: a line a traced question, with its row and LM calls, written before the
-    row is.
-
-    So a question that has a row has its trace, whenever the process is killed. What a resumed run
-    finds answered without one gets a trace of its row alone. A line for a question that has one
-    already replaces it. The disk refusing a line stops no run.
+    """`DIR/traces.jsonl`: a line per traced question with its row and LM calls, written before the
+    row itself, so that every row has its trace even if the process is killed. On resuming, a row
+    without a trace gets a trace without calls. A later line for the same question replaces the
+    earlier one. A failed write does not stop the run.
 
     Args:
         folder: the run's; its rows have been read back.
@@ -100,7 +97,7 @@ class TraceFile:
 
     @contextmanager
     def watching(self, question: str) -> Iterator[list[SeenCall] | None]:
-        """Note the LM calls inside the block, if the question is to be traced."""
+        """Record the LM calls inside the block if the question is traced."""
         if question not in self.wanted:
             with bound(WATCHED, None):
                 yield None
@@ -110,15 +107,15 @@ class TraceFile:
             yield seen
         for call in seen:
             call.written = [
-                said for meter in call.meters for said, usage in turns if usage is meter
+                text for meter in call.meters for text, usage in turns if usage is meter
             ]
 
     def keep(self, row: ResultRow, seen: Sequence[SeenCall] | None = None) -> None:
-        """Write the trace of a question that is answered or has failed, if it is to have one."""
+        """Write the trace of an answered or failed question, if it is traced."""
         if self._journal is None or row["id"] not in self.wanted:
             return
         ended = time.time_ns()
-        # The row's seconds are rounded: no call was made before its question was asked.
+        # The row's seconds are rounded, so the start is clamped: no call precedes its question.
         began = min(
             [ended - int((row["seconds"] or 0.0) * 1e9), *(call.began for call in seen or ())]
         )
@@ -132,7 +129,7 @@ class TraceFile:
 
 
 def _calls(seen: Sequence[SeenCall], transcript: Sequence[TurnFields]) -> list[dict[str, Any]]:
-    """The calls as JSON; `turn` is the same number for calls that a seat made at one time."""
+    """The calls as JSON; `turn` is the same number for calls that a seat made at the same time."""
     turns: dict[int, int] = {}
     places = {id(turn["usage"]): place for place, turn in enumerate(transcript)}
     return [
@@ -155,9 +152,7 @@ def _calls(seen: Sequence[SeenCall], transcript: Sequence[TurnFields]) -> list[d
 
 
 def read_traces(path: Path, offset: int = 0) -> Iterator[tuple[Trace, int]]:
-    """The whole lines from a place in the file on, each with the place after it; damaged ones are
-    skipped.
-    """
+    """Read the lines from an offset on, each with the offset after it; skip damaged lines."""
     for start, line in whole_lines(path, offset):
         if (record := parsed(line, Trace.__annotations__)) is not None:
             yield cast(Trace, record), start + len(line)

@@ -13,7 +13,7 @@ from ..base.request import LMs, ProgramSpec, Spending, folder
 
 @dataclass
 class ServeRequest(LMs, Spending):
-    """Answer questions over HTTP: a question's fields go in by POST /answer, its answer comes out.
+    """Answer questions over HTTP: POST /answer takes a question's fields and returns its answer.
 
     The reply has `answer`, `decided_by` and `cost_usd`. A calibrated router that hands a question
     to a person replies with status 202 and without an answer. GET /health says that the server
@@ -25,9 +25,13 @@ class ServeRequest(LMs, Spending):
     program: ProgramSpec
     _: KW_ONLY
     host: Annotated[
-        str, Option(metavar="HOST", help="Where to listen; beyond this machine only with --token.")
+        str,
+        Option(
+            metavar="HOST",
+            help="Address to listen on; other machines can only connect with --token.",
+        ),
     ] = "127.0.0.1"
-    port: Annotated[int, Option(min=0, max=65535, help="0 takes a free one.")] = 8080
+    port: Annotated[int, Option(min=0, max=65535, help="Port; Port; 0 takes a free one.")] = 8080
     token: Annotated[
         str | None,
         Option(
@@ -37,7 +41,7 @@ class ServeRequest(LMs, Spending):
         ),
     ] = None
     within: Annotated[
-        float, Option(min=0.1, metavar="SECONDS", help="Give a question up after so long.")
+        float, Option(min=0.1, metavar="SECONDS", help="Give up a question after this time.")
     ] = 60.0
     question_budget: Annotated[
         str | None,

@@ -36,9 +36,8 @@ BIGGEST = 1_000_000
 
 @dataclass
 class Service:
-    """A program with its LMs in their seats, and what a question may take.
-
-    `question_budget` and `within`, in seconds, hold for each question.
+    """A program with its LMs in their seats, and the limits of a question: `question_budget`, and
+    `within` in seconds.
     """
 
     program: Program
@@ -49,12 +48,12 @@ class Service:
 
     @property
     def engines(self) -> list[Any]:
-        """What its LMs are billed as."""
+        """The engine names under which its LMs are billed."""
         return seat_engines(self.program, self.lm)
 
     def app(self) -> web.Application:
         """The web application: POST /answer and GET /health."""
-        # Handlers start without the books that are open here, so each runs in a copy of them.
+        # Handlers do not inherit the open books, so each runs in a copy of this context.
         around = copy_context()
 
         async def answer(request: web.Request) -> web.Response:
@@ -73,7 +72,7 @@ class Service:
     async def _guard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Refuse who has not the token. /health needs none."""
+        """Refuse requests without the token; /health needs none."""
         if self.token is not None and request.path != "/health":
             shown = request.headers.get("Authorization", "").encode(errors="replace")
             if not hmac.compare_digest(shown, f"Bearer {self.token}".encode()):
@@ -81,7 +80,7 @@ class Service:
         return await handler(request)
 
     async def _reply(self, request: web.Request) -> web.Response:
-        """The answer to a request, or in one sentence what is wrong."""
+        """The reply to a request: the answer, or one sentence that says what is wrong."""
         # A page of another site can send text to this machine unasked, but not JSON.
         if request.content_type != "application/json":
             return _problem(415, "send the question as JSON, with Content-Type: application/json")
@@ -107,15 +106,15 @@ class Service:
         except Exception as problem:  # of a program of the user's own, or an LM that is not ours
             reason = f"{type(problem).__name__}: {said_by(problem)}"
             return _problem(500, without_keys(reason, lms_in(self.program, self.lm)))
-        found = {
+        reply = {
             "answer": prediction.answer,
             "decided_by": prediction.decided_by,
             "cost_usd": prediction.usage["cost_usd"],
         }
-        return web.json_response(found, status=202 if prediction.decided_by == PERSON else 200)
+        return web.json_response(reply, status=202 if prediction.decided_by == PERSON else 200)
 
     async def answer(self, question: Question) -> dspy.Prediction:
-        """The program's prediction, paid from the budget of a question."""
+        """The program's prediction, within the budget of a question."""
         budget, engines = self.question_budget, self.engines
         with (
             dspy.context(lm=self.lm, disable_history=True),
@@ -125,7 +124,7 @@ class Service:
 
 
 def question_in(body: Any) -> Question:
-    """The question in a request's JSON. Raises UserError."""
+    """The question in a request's JSON. Raises UserError for an invalid one."""
     if not isinstance(body, dict):
         raise UserError('send one JSON object, such as {"question": "…", "choices": ["a", "b"]}')
     question = from_row({**body, "id": str(body.get("id") or "asked")}, "the question")

@@ -1,4 +1,4 @@
-"""Where the caller is in MLflow: her active run, her experiment, her autologging."""
+"""The caller's place in MLflow: the active run, the experiment, and autologging."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ P = ParamSpec("P")
 
 
 class CallerPlace(TypedDict):
-    """Where a run goes in MLflow; None for what the caller has not set."""
+    """The place of a run in MLflow; None for values that the caller has not set."""
 
     mlflow_parent_id: str | None
     mlflow_experiment_id: str | None
@@ -28,16 +28,14 @@ _CALLER: ContextVar[CallerPlace | None] = ContextVar("_CALLER", default=None)
 
 
 ABOVE = ".."
-"""As the `parent` of a run: it is part of a run whose folder lies above, which pushes it."""
+"""The value of `parent` for a part of a run: the run in a folder above pushes it."""
 NOWHERE = CallerPlace(mlflow_parent_id=None, mlflow_experiment_id=None, mlflow_experiment=None)
 
 
 def caller_place(parent: str | None = None) -> CallerPlace:
-    """The fields of a run that say where it goes in MLflow: under `parent`, else where the caller
-    is.
-
-    That is her active run, of this thread, and the experiment that she set (`mlflow.set_experiment`
-    notes it as MLFLOW_EXPERIMENT_ID) or the environment names. Nothing of hers is changed.
+    """The fields that place a run in MLflow: under `parent`, else at the caller's place. That is
+    this thread's active run, and the experiment that was set (`mlflow.set_experiment` writes it to
+    MLFLOW_EXPERIMENT_ID) or that the environment names. The caller's state is not changed.
     """
     if parent == ABOVE:
         return NOWHERE
@@ -50,7 +48,7 @@ def caller_place(parent: str | None = None) -> CallerPlace:
 def from_caller(
     function: Callable[P, Coroutine[Any, Any, T]],
 ) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Take where the caller is along into the thread that an async function works in."""
+    """Keep the caller's place for the thread that an async function works in."""
 
     @wraps(function)
     async def called(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -64,7 +62,7 @@ def from_caller(
 
 
 def _here() -> CallerPlace:
-    # Who has not imported MLflow has no active run, and importing it takes a second.
+    # Without MLflow imported there is no active run, and importing it takes a second.
     active_run = getattr(sys.modules.get("mlflow"), "active_run", None)
     active = active_run() if active_run else None
     return {
@@ -75,8 +73,8 @@ def _here() -> CallerPlace:
 
 
 def without_autolog() -> list[Any]:
-    """DSPy's callbacks but that of `mlflow.dspy.autolog()`, which would trace what is traced
-    already.
+    """DSPy's callbacks without the one of `mlflow.dspy.autolog()`, which would trace calls a second
+    time.
     """
     return [
         one for one in dspy.settings.callbacks if not type(one).__module__.startswith("mlflow.")

@@ -1,5 +1,5 @@
-"""How far the tracking store matches a folder: one file, which is locked while it is open; and
-which folders of this machine the store does not have whole.
+"""The cursor file, which says how far the tracking store matches a folder and is locked while open;
+and the list of folders on this machine that the store does not have completely.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ CURSOR = "pushed.json"
 
 
 class RunState(BaseModel):
-    """What the store has of one run: its id, and a digest of each part that was sent.
-
-    `curve` is the last step of the curve that was sent, `traces` the place in the file of traces
+    """The parts of one run that the store has: its id, and a digest of each part that was sent.
+    `curve` is the last step of the curve that was sent, `traces` the offset in the file of traces
     up to which they were sent.
     """
 
@@ -40,8 +39,8 @@ class RunState(BaseModel):
 
 
 class Beginning(BaseModel):
-    """What a run's process noted of it: when it began and ended, where its caller was in MLflow,
-    whether it has a model, the LM of its seats, and the name that it is to be registered under.
+    """A run's notes for its push: when it began and ended, its caller's place in MLflow, whether it
+    has a model, the LM of its seats, and the name to register it under.
     """
 
     began: int | None = None
@@ -53,17 +52,16 @@ class Beginning(BaseModel):
 
 
 class Spans(BaseModel):
-    """Up to which place in the file of traces an OTLP endpoint has the spans."""
+    """The offset in the file of traces up to which an OTLP endpoint has the spans."""
 
     endpoint: str
     offset: int
 
 
 class Cursor(BaseModel):
-    """What the store has of a folder's runs: the content of the cursor file.
-
-    `clean` says that the last push did all that it set out to do; where it is false, the store is
-    asked what it holds. `key` names the folder's runs in any store.
+    """The content of the cursor file: the parts of a folder's runs that the store has. `clean` says
+    that the last push finished its work; if it is false, the next push asks the store what it
+    holds. `key` names the folder's runs in any store.
     """
 
     store: str
@@ -76,7 +74,7 @@ class Cursor(BaseModel):
     file: int | None = Field(default=None, exclude=True)
 
     def of_kind(self, kind: str) -> Beginning:
-        """What was noted when the run of a kind began, to be changed in place."""
+        """The notes of the run of a kind, to be changed in place."""
         return self.noted.setdefault(kind, Beginning())
 
     def state(self, key: str) -> RunState:
@@ -84,7 +82,9 @@ class Cursor(BaseModel):
         return self.runs.setdefault(key, RunState())
 
     def save(self, *, clean: bool = False) -> None:
-        """Write the file in place; after a full disk or a kill, the next push asks."""
+        """Write the file in place; after a full disk or a kill, the next push asks the store what
+        it holds.
+        """
         self.clean = clean
         if self.file is None:
             return
@@ -96,10 +96,9 @@ class Cursor(BaseModel):
 
 @contextmanager
 def cursor_of(folder: Path) -> Iterator[Cursor]:
-    """The cursor of a folder, for one thread at a time; others wait.
-
-    A folder that cannot be written has one that is forgotten, and so asks the store; so do a
-    damaged file, and one of another store.
+    """Open the cursor of a folder, for one thread at a time; others wait. The cursor of a folder
+    that cannot be written is not kept, so every push asks the store; the same holds for a damaged
+    file, and for one of another store.
     """
     store = current_store()
     try:
@@ -128,13 +127,12 @@ def _read(file: int, store: str) -> Cursor:
 
 
 def note_beginning(folder: Path, kind: str, beginning: Beginning, *, pushes: bool) -> bool:
-    """Note when a run began, where its caller was in MLflow, and what its model needs besides.
-
-    Returns whether the store is to be asked what it holds. With `pushes`, this process is going to
-    push the run: should it be killed, or the disk be full by then, the next push asks.
+    """Note when a run began, its caller's place in MLflow, and the needs of its model. Returns
+    whether to ask the store what it holds. With `pushes`, this process will push the run; if it is
+    killed or the disk is full before that, the next push asks.
     """
     with cursor_of(folder) as cursor:
-        if (first := cursor.noted.get(kind)) is not None:  # an attempt that went before
+        if (first := cursor.noted.get(kind)) is not None:  # an earlier attempt
             beginning.began, beginning.place = first.began or beginning.began, first.place
         cursor.noted[kind] = beginning
         cursor.save(clean=not (pushes or cursor.asks))
@@ -159,13 +157,13 @@ def kind_of(key: str) -> str:
 
 
 def run_ids(folder: Path) -> dict[str, str]:
-    """The ids of the folder's own runs by kind, as far as the store has them."""
+    """The ids of the folder's own runs in the store, by kind."""
     ids: dict[str, str] = {}
     with suppress(ValidationError):
         cursor = Cursor.model_validate(read_object(folder / CURSOR) or {"store": ""})
         for key, state in cursor.runs.items():
             if state.run_id is not None:
-                ids.setdefault(kind_of(key), state.run_id)  # those below it follow
+                ids.setdefault(kind_of(key), state.run_id)  # the runs below it have longer keys
     return ids
 
 
@@ -173,7 +171,7 @@ def run_ids(folder: Path) -> dict[str, str]:
 
 
 def note_pushed(folder: Path, store: str, *, whole: bool) -> None:
-    """Note whether a store has a folder whole; a copy that was kept for it is then deleted."""
+    """Note whether a store has a folder completely; if so, a copy kept for sending is deleted."""
     pointer = _list() / f"{_name(folder)}.json"
     with suppress(OSError):
         if not whole:
@@ -200,7 +198,7 @@ def waiting(store: str | None = None) -> list[Path]:
 
 
 def keep_copy(folder: Path) -> Path:
-    """Copy a folder that is about to be deleted to where it is kept until it is sent."""
+    """Copy a folder that is about to be deleted, and keep the copy until it is sent."""
     target = _list() / f"run-{os.getpid()}-{_name(folder)}"
     shutil.copytree(folder, target, dirs_exist_ok=True)
     return target

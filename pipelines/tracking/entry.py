@@ -1,4 +1,4 @@
-"""What a run shows in the tracking store, as plain data."""
+"""The content of a run in the tracking store, as plain data."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A file that is made when it is sent: `sources` are what it is made of.
-
-    `write` gets the path, and may write nothing; `table` tells that it writes a table.
+    """A file that is made from `sources` when it is sent. `write` gets the path, and may write
+    nothing; `table` says that it writes a table.
     """
 
     sources: Sequence[Path]
@@ -40,7 +39,9 @@ class Drawn:
 
 
 Content = Path | str | Json | TableEntry | Drawn
-"""What a file holds: a file or folder on disk, a text, JSON, a table, or what a function draws."""
+"""The content of a file: a file or folder on disk, a text, JSON, a table, or a drawing by a
+function.
+"""
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,9 @@ class ModelEntry:
     """A saved program that is to be logged as a model.
 
     Args:
-        folder: what `program.save` wrote.
-        name: what the model is called in the run.
-        lm: the LM of seats without one of their own, as `saved_lm` describes it.
-        registered: the name under which a version of it enters the model registry.
+        folder: the folder that `program.save` wrote. name: the name of the model in the run. lm:
+            the LM of seats without their own, as `saved_lm` describes it. registered: the name of
+            the model in the registry, if a version is added there.
     """
 
     folder: Path
@@ -62,22 +62,20 @@ class ModelEntry:
 
 @dataclass(frozen=True)
 class RunEntry:
-    """One run as the store is to show it.
+    """One run as the store should show it.
 
     Args:
-        key: identifies the run in the store; siblings and attempts differ in it or share it.
+        key: identifies the run in the store; attempts share it, siblings have different keys.
         experiment: the name of its data set.
         dataset: `name`, `digest`, `source` and `rows` of the data, where it has any.
-        metrics: figures as they stand after `step` questions.
-        curve: figures by step, in order.
+        metrics: the figures after `step` questions. curve: figures by step, in order.
         note: the run's description, in Markdown.
         files: contents by name.
         children: runs below this one that have no folder of their own.
         parts: folders whose runs are shown below this one.
         traced: whether the folder's traces belong to this run.
-        place: where the caller was in MLflow.
-        began, ended: milliseconds since 1970.
-        document: the JSON file in which the run's id is noted.
+        place: the caller's place in MLflow. began, ended: milliseconds since 1970. document: the
+            JSON file that gets the run's id.
     """
 
     key: str
@@ -103,9 +101,8 @@ class RunEntry:
 
 
 def existing(folder: Path, names: Sequence[str], under: str = "") -> dict[str, Content]:
-    """The files and folders of these names that exist, by their names below the folder `under`.
-
-    Links are left out, since one could name any file of this machine; so are FIFOs, which never
+    """The existing files and folders of these names, by their names in the store, under `under`.
+    Links are left out, since a link could name any file of this machine; so are FIFOs, which never
     end.
     """
     places = {name: folder / name for name in names if not (folder / name).is_symlink()}
@@ -117,14 +114,14 @@ def existing(folder: Path, names: Sequence[str], under: str = "") -> dict[str, C
 # What the entries of all kinds have in common ----------------------------------------------------
 
 STOPPED_TAG = "folkmoot.stopped"
-"""Tells of a run with a result what ended it early, such as a budget, or `no`."""
+"""Tag of a run with a result: why it ended early, such as a budget, or `no`."""
 LEFT_CONTEST = "left the contest"
-"""How the reason begins for which a program of a contest was not asked all questions."""
+"""The beginning of the reason why a program of a contest was not asked all questions."""
 DETAILS = ("program_hash", "prompt_hash", "data_fingerprint", "lms", "versions", "git_commit")
 
 
 def described(run: Mapping[str, Any], key: str, name: str, document: Path, **more: Any) -> RunEntry:
-    """An entry of what a manifest says: parameters, tags, data set, and the details as one file."""
+    """An entry from a manifest: parameters, tags, data set, and the details as one file."""
     source = {field: run["settings"].get(field) for field in ("data", "split")}
     run = scrubbed(run)
     details = {name: run.get(name) for name in DETAILS}
@@ -147,21 +144,25 @@ def described(run: Mapping[str, Any], key: str, name: str, document: Path, **mor
 
 
 def status_of(stopped: str | None) -> str:
-    """How a run has ended: a lone name of an exception is a fault, other reasons are stops."""
+    """The status of an ended run: the bare name of an exception means a fault, other reasons are
+    stops.
+    """
     if stopped is None or stopped.startswith(LEFT_CONTEST):
         return "FINISHED"
     return "FAILED" if stopped.isidentifier() and stopped != "interrupted" else "KILLED"
 
 
 def model_in(folder: Path, name: str = "program") -> ModelEntry | None:
-    """The program saved in a folder; None for a user's own class, which is not imported here."""
+    """The program saved in a folder, as a model; None for a user's own class, which is not imported
+    here.
+    """
     if not folder.is_dir() or folder.is_symlink() or (folder / MODULE).exists():
         return None
     return ModelEntry(folder, name)
 
 
 def figures(tree: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
-    """The numbers of a tree by name; scores have the ends of their intervals, too."""
+    """The numbers of a tree by name, for scores with the ends of their intervals."""
     numbers: dict[str, float] = {}
     for name, value in tree.items():
         if isinstance(value, Mapping) and "value" in value:

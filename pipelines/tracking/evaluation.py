@@ -1,4 +1,4 @@
-"""What the folder of an evaluation shows in the tracking store."""
+"""The entry of an evaluation's folder in the tracking store."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ COLUMNS = (
 
 def evaluation_entry(folder: Path, key: str) -> RunEntry:
     """An evaluation: scores, the bill, rows as a table, dialogues, a plot, the program, traces."""
-    run: Manifest = {**read_run(folder), "mlflow_run_id": None}  # noted when it is pushed
+    run: Manifest = {**read_run(folder), "mlflow_run_id": None}  # written when it is pushed
     summary = _summary(folder, run)
     begun = partial(described, run, key, document=folder / MANIFEST)
     if summary is None:
@@ -80,7 +80,7 @@ def evaluation_entry(folder: Path, key: str) -> RunEntry:
 
 
 def _summary(folder: Path, run: Any) -> Summary | None:
-    """The summary that the folder has; None for one that is missing or damaged."""
+    """The summary in the folder; None if it is missing or damaged."""
     document = {**(read_object(folder / SUMMARY) or {}), "run": run}
     try:
         summary = Summary(
@@ -108,7 +108,7 @@ def _write_dialogues(summary: Summary, rows: Path, path: Path) -> None:
 
 
 def _evaluation_note(summary: Summary) -> str:
-    """The run's description, in Markdown: the score, what it took, and why it stopped."""
+    """The run's description, in Markdown: the score, the cost, and why it stopped."""
     counts, usage = summary.counts, summary.usage
     tokens = tokens_of(usage)
     score, interval = score_words(summary.metric, summary.main)

@@ -1,8 +1,6 @@
-"""The kinds of runs, each with what its folder shows in the tracking store.
-
-A kind is told by the file that says what a folder is of; one folder may hold runs of two kinds, a
-training and the evaluation of what it taught. To track another kind, add a function and its line
-in KINDS.
+"""The kinds of runs, each with the entry of its folder in the tracking store. The manifest file of
+a folder tells its kind; one folder may hold runs of two kinds, such as a training and the
+evaluation of the trained network. To track another kind, add a function and its line in KINDS.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ LEARNED = {
     "edges_changed": "edges_changed",
     "loss": "loss",
 }
-"""What a batch of a training notes, and what it is called in the store."""
+"""The figures of a batch of a training, with their names in the store."""
 NETWORK = (
     *("network.json", "tensors.safetensors", "program.json", "training.json"),
     *("training_log.json", "scores.json"),
@@ -58,7 +56,7 @@ LINE_COLUMNS = (
 
 
 def _read(path: Path) -> Json:
-    """What a file says, but for the run's id, which a push notes in it."""
+    """The content of a file, without the run's id, which a push writes into it."""
     document = read_object(path) or {}
     document.pop("mlflow_run_id", None)
     return document
@@ -111,7 +109,9 @@ def compilation_entry(folder: Path, key: str) -> RunEntry:
 
 
 def _compiled_score(result: Json) -> str | None:
-    """The score on questions that the optimizer did not see, else the one it was chosen by."""
+    """The score on questions that the optimizer did not see, else the score that the choice is
+    based on.
+    """
     if result["after"] is not None:
         metric, score = next(iter(result["after"]["scores"].items()))
         return score_head(metric, score)
@@ -124,7 +124,7 @@ def _compiled_figures(result: Json) -> Json:
     for phase in ("before", "after"):
         for metric, score in ((result[phase] or {}).get("scores") or {}).items():
             tree[f"{metric}_{phase}"] = score
-            if phase == "after":  # under the name that evaluations have, to be sorted with them
+            if phase == "after":  # under the same name as in evaluations, to be sorted with them
                 tree[metric] = score
     if (pair := result["comparison"]) is not None:
         tree |= {"difference": {**pair, "value": pair["difference"]}, "p": pair["p"]}
@@ -294,7 +294,7 @@ def _trial(entry: Json, report: Json, run: Json, key: str) -> RunEntry:
 
 
 def setting_words(setting: Mapping[str, Any]) -> str:
-    """A setting in a line: texts speak for themselves, other values follow their name."""
+    """A setting in one line: texts stand alone, other values follow their name."""
     return " · ".join(
         as_param(value) if isinstance(value, str | list) else f"{name.rpartition('.')[2]} {value}"
         for name, value in scrubbed(setting).items()
@@ -306,7 +306,7 @@ def setting_words(setting: Mapping[str, Any]) -> str:
 
 
 def training_entry(folder: Path, key: str) -> RunEntry:
-    """A training: figures while it learned, test scores, plots, the network."""
+    """A training: figures during training, test scores, plots, the network."""
     about, log = _read(folder / "training.json"), _read(folder / "training_log.json")
     scores, steps = _read(folder / "scores.json"), log.get("steps") or []
     same = ("lms", "data_fingerprint", "questions", "versions", "git_commit")
@@ -478,8 +478,8 @@ def controls_entry(folder: Path, key: str) -> RunEntry:
 
 
 def table_entries(folder: Path, key: str) -> list[RunEntry]:
-    """A reproduced table: published beside measured; a run for each data set, as MLflow shows runs
-    only below one of the same experiment.
+    """A reproduced table: published and measured figures, with a run for each data set, since
+    MLflow shows child runs only within the same experiment.
     """
     document, table = _read(folder / "table_run.json"), _read(folder / "table.json")
     lines = [line for line in table.get("rows", ()) if line["row"] in document["rows"]]
@@ -515,7 +515,7 @@ def _data(folder: Path) -> object:
 
 
 def line_figures(lines: list[Json]) -> dict[str, float]:
-    """Measured figures with their ends, published ones, differences and what was lost, by line."""
+    """Measured figures with their intervals, published ones, differences and losses, by line."""
     tree: Json = {}
     for line in lines:
         names = {name: name for name in ("errors", "unreadable", "truncated")}
@@ -539,13 +539,12 @@ KINDS: Mapping[str, Callable[[Path, str], RunEntry | list[RunEntry]]] = {
     "training.json": training_entry,
     MANIFEST: evaluation_entry,
 }
-"""By the file that tells the kind."""
+"""The kinds by their manifest file."""
 
 
 def entries_in(folder: Path, key: str, kind: str | None = None) -> list[RunEntry]:
-    """The runs that a folder holds, or those of one kind; their keys begin with `key`.
-
-    Raises UserError for a folder that holds none, and for one whose files are damaged.
+    """The entries of the runs in a folder, or of one kind; their keys begin with `key`. Raises
+    UserError for a folder without runs, and for damaged files.
     """
     entries: list[RunEntry] = []
     for file, describe in KINDS.items():

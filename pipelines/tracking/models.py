@@ -1,4 +1,4 @@
-"""Programs as MLflow models: JSON and safetensors beside four lines of code, and no pickle."""
+"""Programs as MLflow models: JSON and safetensors with four lines of code, and no pickle."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ else:
 
     class _PythonModel(pyfunc.PythonModel):
         def __init_subclass__(cls, **options: Any) -> None:
-            """MLflow would warn of `predict` without hints, and with them could not take a data
-            frame.
+            """MLflow warns about `predict` without type hints, and with hints does not accept a
+            data frame.
             """
 
 
@@ -80,13 +80,13 @@ def log_program(
 
     Args:
         program: a program, or the folder of a saved one.
-        name: what the model is called, and the name under which a version of it is registered.
+        name: the name of the model, under which a version of it is registered, too.
         run_id: a run of the store that MLflow uses here; by default your active run, else a new
             one.
-        lm: the LM of seats that have none of their own, kept by name and sampling.
+        lm: the LM of seats without their own, stored by name and sampling settings.
 
     Returns the model's address. Calls no LM. Raises UserError for a program that cannot be saved,
-    and what MLflow raises.
+    and whatever MLflow raises.
     """
     saved = None if lm is None else saved_lm(lm).model_dump(exclude_unset=True)
     with quiet(), tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
@@ -107,7 +107,7 @@ def log_program(
 def log_model(client: MlflowClient, run: Run, model: ModelEntry, *, asks: bool = True) -> str:
     """Log a saved program to a run as a model; returns its address.
 
-    A run that has a whole model of that name keeps it, if the store is asked. The model holds no
+    If the store is asked and has a complete model of that name, it is kept. The model holds no
     pickle: JSON, safetensors, and four lines of code.
     """
     experiment, run_id = run.info.experiment_id, run.info.run_id
@@ -115,7 +115,7 @@ def log_model(client: MlflowClient, run: Run, model: ModelEntry, *, asks: bool =
     for earlier in client.search_logged_models([experiment], mine) if asks else ():
         if earlier.status == LoggedModelStatus.READY:
             return _registered(client, run_id, earlier.model_id, model.registered)
-        client.delete_logged_model(earlier.model_id)  # left by an attempt that failed
+        client.delete_logged_model(earlier.model_id)  # left by a failed attempt
     with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
         folder, local = Path(scratch) / PROGRAM, Path(scratch) / "model"
         _copy_program(model.folder, folder)
@@ -147,7 +147,7 @@ def log_model(client: MlflowClient, run: Run, model: ModelEntry, *, asks: bool =
 
 
 def _copy_program(folder: Path, target: Path) -> None:
-    """Copy what a saved program consists of, out of a folder that may hold a whole run besides."""
+    """Copy the files of a saved program from a folder that may also hold a run."""
     target.mkdir()
     for path in sorted(folder.iterdir()):
         if path.is_symlink():
@@ -159,7 +159,7 @@ def _copy_program(folder: Path, target: Path) -> None:
 
 
 def _registered(client: MlflowClient, run_id: str, model_id: str, name: str | None) -> str:
-    """The address of a model, once it is the run's output and in the registry under the name."""
+    """Make a model the run's output and register it under the name; returns its address."""
     address = f"models:/{model_id}"
     outputs = client.get_run(run_id).outputs
     if outputs is None or all(one.model_id != model_id for one in outputs.model_outputs):
@@ -167,16 +167,17 @@ def _registered(client: MlflowClient, run_id: str, model_id: str, name: str | No
     if name is not None:
         versions = client.search_model_versions(f"run_id = '{run_id}'")
         if all(one.source != address for one in versions):
-            with suppress(MlflowException):  # there is one of that name
+            with suppress(MlflowException):  # the registered model already exists
                 client.create_registered_model(name)
             client.create_model_version(name, address, run_id, model_id=model_id)
     return address
 
 
 class ProgramModel(_PythonModel):  # type: ignore[misc]
-    """What `mlflow.pyfunc.load_model` gives back; `unwrap_python_model().program` is the program.
+    """The model that `mlflow.pyfunc.load_model` returns; `unwrap_python_model().program` is the
+    program.
 
-    `model_config` of `load_model` may have `lm` (a name, for seats without an LM of their own),
+    `model_config` of `load_model` may have `lm` (a name, for seats without their own LM),
     `api_base` (one address, or addresses by seat, `*` for all others) and `environment` (such as
     `corpus:PATH`).
     """

@@ -1,4 +1,4 @@
-"""Sends finished spans to an OTLP endpoint, such as a collector's, beside MLflow."""
+"""Sends finished spans to an OTLP endpoint, such as a collector, in addition to MLflow."""
 
 from __future__ import annotations
 
@@ -29,21 +29,22 @@ from .traces import batches, otel_spans, program_in
 from .values import masked, problem_line
 
 MOST_REPLY = 2**16
-"""Bytes of a reply that are read: a collector says in a few what it rejects."""
+"""How many bytes of a reply are read; a collector reports rejected spans in a few."""
 SECONDS = 10.0  # the exporter's own time-out
-REFUSALS = (400, 413, 422)  # of these very spans: sending them again would not help
+# statuses that refuse these spans for good: sending them again would not help
+REFUSALS = (400, 413, 422)
 _LOGGERS = (
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",
     "opentelemetry.exporter.otlp.proto.http._common",
-    "opentelemetry.util.re",  # shows headers that it cannot read, and so keys
-    "urllib3.connectionpool",  # shows paths, when it shows all
+    "opentelemetry.util.re",  # logs headers that it cannot parse, which may hold keys
+    "urllib3.connectionpool",  # logs the paths of files at debug level
 )
 
 
 def send_spans(folder: Path, cursor: Cursor, run_id: str) -> dict[str, str]:
-    """Send the spans that the endpoint has not answered for; what it did not take, with the reason.
-
-    An endpoint that does not answer for a batch gets no further one: the next push goes on there.
+    """Send the spans that the endpoint has not confirmed; returns what it did not accept, with the
+    reason. If the endpoint does not answer for a batch, no further one is sent, and the next push
+    resumes there.
     """
     try:
         endpoint = otlp_endpoint()
@@ -94,7 +95,7 @@ def genai_spans(spans: Sequence[ReadableSpan]) -> Iterator[ReadableSpan]:
         for name, value in own.items():
             name = name.removeprefix("mlflow.traceTag.")
             if name.startswith("folkmoot."):
-                attributes.setdefault(name, _plain(value))  # before a tag of that name
+                attributes.setdefault(name, _plain(value))  # overrides a tag of that name
             elif name in ("mlflow.spanInputs", "mlflow.spanOutputs") and kind != "CHAT_MODEL":
                 attributes[f"folkmoot.{name[len('mlflow.span') :].lower()}"] = _plain(value)
         if span.parent is None:
@@ -122,9 +123,8 @@ def _plain(value: Any) -> str | bool | int | float:
 
 
 class Exporter:
-    """OpenTelemetry's exporter, whose replies cost neither memory nor more than its time-out.
-
-    `problem` is what the endpoint said last of spans that it did not take.
+    """OpenTelemetry's exporter with limits on the size and time of replies. `problem` is the
+    endpoint's last message about spans that it did not accept.
     """
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ class Exporter:
         answers: list[requests.Response] = []
 
         class Adapter(HTTPAdapter):
-            """Reads the beginning of a reply, however long it is."""
+            """Read only the beginning of a reply of any length."""
 
             def send(self, *request: Any, **options: Any) -> requests.Response:
                 response = super().send(*request, **{**options, "stream": True})
@@ -143,7 +143,8 @@ class Exporter:
                 return response
 
         session = requests.Session()
-        session.headers["Accept-Encoding"] = "identity"  # a packed reply has no limit
+        # a compressed reply could expand without limit
+        session.headers["Accept-Encoding"] = "identity"
         for scheme in ("http://", "https://"):
             session.mount(scheme, Adapter())
         self.problem: str | None = None
@@ -157,9 +158,8 @@ class Exporter:
         self._seconds = float(limit or SECONDS)
 
     def export(self, spans: Sequence[ReadableSpan]) -> int | None:
-        """Send spans: how many are refused for good, or None where they may be sent again.
-
-        A thread that waits for a reply without an end is left behind when the time is over.
+        """Send spans; returns how many are refused for good, or None where they may be sent again.
+        A thread that waits for an endless reply is abandoned after the time-out.
         """
         self._answers.clear()
         ended: list[bool] = []
@@ -183,7 +183,7 @@ class Exporter:
 
     @contextmanager
     def _muted(self) -> Iterator[None]:
-        """Keep what this thread logs of an exporter from being shown; note what goes wrong."""
+        """Hide an exporter's log messages in this thread, and note its errors."""
         thread = threading.get_ident()
 
         def note(record: logging.LogRecord) -> bool:
@@ -203,9 +203,9 @@ class Exporter:
                 logger.removeFilter(note)
 
     def _rejected(self) -> int:
-        """How many spans of a request that was taken the endpoint has rejected."""
+        """How many spans of an accepted request the endpoint has rejected."""
         reply = ExportTraceServiceResponse()
-        with suppress(Exception):  # a body of another kind says nothing
+        with suppress(Exception):  # another kind of body has no count
             reply.ParseFromString(self._answers[-1].content)
         partial = reply.partial_success
         if partial.rejected_spans:

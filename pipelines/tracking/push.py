@@ -23,17 +23,17 @@ from .traces import send_traces
 from .values import problem_line
 
 MANY_BYTES = 250_000
-"""Traces beyond this size are sent after the command has heard that its run is in the store."""
+"""Traces beyond this size are sent after the command was told that its run is in the store."""
 THE_RUN = "the run"
 
 
 @dataclass
 class Pushed:
-    """What a push has done.
+    """The result of a push.
 
     Attributes:
         run_ids: the ids of the folder's own runs in the store, by kind.
-        missing: what a destination did not take, by name, with the reason.
+        missing: the parts that a destination did not accept, by name, with the reason.
         outage: whether the store failed, rather than refusing something.
     """
 
@@ -45,11 +45,11 @@ class Pushed:
 def push(folder: str | Path) -> Pushed:
     """Make the tracking store match the folder of a finished run, and of all runs below it.
 
-    Nothing is sent that the store has, so the same call can be made at any time. What the store
-    does not take is listed, and the next call sends it. Finished spans go to the OTLP endpoint
-    that the environment names, too.
+    Parts that the store already has are not sent, so the call can be repeated at any time. Parts
+    that the store does not accept are listed, and the next call sends them. Finished spans go to
+    the OTLP endpoint that the environment names, too.
 
-    Raises UserError for a folder that holds no finished run, and one that another process is
+    Raises UserError for a folder without a finished run, and for one that another process is
     writing to.
     """
     folder = Path(folder).expanduser()
@@ -70,17 +70,17 @@ def push_held(
     asks: bool | None = None,
     reported: Callable[[], object] = lambda: None,
 ) -> Pushed:
-    """Push a folder that this process holds, or only its run of one kind. Never raises.
+    """Push a folder that this process has locked, or only its run of one kind. Never raises.
 
     Args:
-        asks: overrides what the folder's cursor says of asking the store what it holds.
-        reported: is called when many traces are all that is left.
+        asks: overrides the cursor's decision whether to ask the store what it holds. reported:
+            called when only a large number of traces is left.
     """
     pushed = Pushed()
     try:
         with quiet():
             _Push(open_client(), pushed, reported).push(folder, kind, None, asks=asks)
-    except Exception as problem:  # of MLflow, a database driver or the network
+    except Exception as problem:  # any error of MLflow, a database driver or the network
         pushed.outage = not isinstance(problem, UserError)
         pushed.missing[THE_RUN] = problem_line(problem)
     for place in _folders(folder, kind):
@@ -91,7 +91,7 @@ def push_held(
 
 
 def _folders(folder: Path, kind: str | None) -> Iterator[Path]:
-    """A folder and those below it whose traces are to be sent."""
+    """A folder and the folders below it whose traces are to be sent."""
     try:
         entries = entries_in(folder, "", kind)
     except UserError:
@@ -111,14 +111,14 @@ def log_alone(entry: RunEntry) -> str | None:
         with quiet():
             for part in StoredRun(open_client(), entry, RunState(), None, asks=True).lacks():
                 part.send()
-    except Exception as problem:  # of MLflow, a database driver or the network
+    except Exception as problem:  # any error of MLflow, a database driver or the network
         return problem_line(problem)
     return None
 
 
 @dataclass
 class _Push:
-    """A push to MLflow. What it refuses is noted; an outage ends the push."""
+    """A push to MLflow. Refused parts are noted; an outage ends the push."""
 
     client: MlflowClient
     pushed: Pushed
@@ -132,7 +132,7 @@ class _Push:
                 cursor.asks = asks
             before = len(self.pushed.missing)
             entries = entries_in(folder, cursor.key, kind)
-            cursor.save()  # whoever finds it so asks the store
+            cursor.save()  # until it is set again, any other push asks the store
             for entry in entries:
                 if entry.status == "RUNNING":
                     continue
@@ -144,10 +144,10 @@ class _Push:
             cursor.save(clean=len(self.pushed.missing) == before)
 
     def _run(self, entry: RunEntry, cursor: Cursor, above: Run | None) -> StoredRun:
-        """Send what the store does not have of a run, and of the runs below it."""
+        """Send the missing parts of a run, and of the runs below it."""
         stored = StoredRun(self.client, entry, cursor.state(entry.key), above, asks=cursor.asks)
         if stored.lacks():
-            note_id(entry, str(stored.run.info.run_id))  # a run that is gone lacks everything
+            note_id(entry, str(stored.run.info.run_id))  # a deleted run lacks everything
             cursor.save()
         for name, digest, send in stored.lacks():
             self._try(name, send)
@@ -179,7 +179,7 @@ class _Push:
 
 
 def show_running(folder: Path, kind: str, step: int, figures: dict[str, float]) -> str:
-    """Show a run that goes on, with its running scores; returns its id."""
+    """Show a run that is still going on, with its running scores; returns its id."""
     with quiet(), cursor_of(folder) as cursor:
         entry = entries_in(folder, cursor.key, kind)[-1]
         entry = replace(
@@ -193,7 +193,9 @@ def show_running(folder: Path, kind: str, step: int, figures: dict[str, float]) 
 
 
 def completed(entry: RunEntry, cursor: Cursor) -> RunEntry:
-    """An entry with what only the cursor knows: when it began, where its caller was, its LM."""
+    """The entry with the facts that only the cursor has: when it began, the caller's place, and the
+    LM.
+    """
     noted, model = cursor.of_kind(kind_of(entry.key)), entry.model
     if model is not None:
         model = replace(model, lm=noted.lm, registered=noted.registered) if noted.model else None
@@ -201,7 +203,7 @@ def completed(entry: RunEntry, cursor: Cursor) -> RunEntry:
 
 
 def note_id(entry: RunEntry, run_id: str) -> None:
-    """Note a run's id in the document that tells what the folder is of."""
+    """Write a run's id into the folder's manifest."""
     document = entry.document and read_object(entry.document)
     if entry.document and document and document.get("mlflow_run_id") != run_id:
         write_json(entry.document, {**document, "mlflow_run_id": run_id})

@@ -1,5 +1,5 @@
-"""A run under way, whatever the command: its folder, its books, and how the tracking store shows
-it.
+"""A run in progress, for every command: its folder, its books, and its display in the tracking
+store.
 """
 
 from __future__ import annotations
@@ -37,25 +37,26 @@ from .store import current_store, open_client, quiet
 
 FIRST_SECONDS, LIVE_SECONDS = 5.0, 10.0
 FINISH_SECONDS = 120.0
-PAUSES = (0.0, 1.0, 2.0)  # before each attempt at a push
+PAUSES = (0.0, 1.0, 2.0)  # seconds before each attempt at a push
 MOST_CPU = 0.5
-"""Above this share of a core the process does not only wait for LMs, and is left alone."""
+"""Above this share of a core, the process is busy with more than waiting for LMs, so nothing is
+sent.
+"""
 
 About = TypeVar("About", bound=Mapping[str, Any])
-"""What a folder says that its run is of: a manifest, or what another command notes."""
+"""The description of a folder's run: a manifest, or another command's document."""
 
 
 class Tracking:
-    """Shows a run in the tracking store by a thread of its own, which nobody waits for meanwhile.
+    """Shows a run in the tracking store, in its own thread, so that the run does not wait for it.
 
     Args:
-        folder: that of the run; None tracks nothing.
+        folder: the folder of the run; None turns tracking off.
         kind: the file that tells the run's kind, see `kinds`.
-        keep: what a temporary folder lives as long as.
-        model: whether the program is to be logged as a model, if it can be.
-        lm: the LM of the model's seats without one of their own.
-        registered: the name under which the model enters the registry.
-        parent: the run that this one is shown below; ABOVE for a part of a larger run.
+        keep: the object that keeps a temporary folder alive. model: whether to log the program as a
+            model, if possible. lm: the LM of the model's seats without their own. registered: the
+            name of the model in the registry. parent: the parent run; ABOVE for a part of a larger
+            run.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Tracking:
             began=now(), place=caller_place(parent), model=model, registered=registered
         )
         if lm is not None:
-            with suppress(UserError, AttributeError):  # an LM that no file can hold
+            with suppress(UserError, AttributeError):  # an LM that cannot be stored in a file
                 beginning.lm = saved_lm(lm).model_dump(exclude_unset=True)
         self._asks = note_beginning(folder, kind, beginning, pushes=parent != ABOVE)
         if parent != ABOVE:
@@ -99,13 +100,12 @@ class Tracking:
         return self._thread is not None
 
     def show(self, step: int, figures: Mapping[str, float]) -> None:
-        """Note how the run stands; what is noted between two looks at it is not sent."""
+        """Note the state of the run; only the latest state is sent."""
         self._standing = step, dict(figures)
 
     def end(self, show: Callable[[], object] | None = None) -> None:
-        """Show the result, which is in the folder, and push that; warn of what the store has not.
-
-        Waits for the push, but for many traces.
+        """Show the result and push the folder; warn about parts that the store did not accept.
+        Waits for the push, except for a large number of traces.
         """
         try:
             if show is not None:
@@ -129,7 +129,7 @@ class Tracking:
             self._reported.wait(FINISH_SECONDS)
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until everything is sent, and say whether it was. A process that ends waits, too."""
+        """Wait until everything is sent; returns whether it was. The process waits at exit, too."""
         if self._thread is None:
             return True
         with suppress(KeyboardInterrupt):  # a second Ctrl-C: the next push sends the rest
@@ -152,7 +152,9 @@ class Tracking:
             )
 
     def _note_reported(self) -> None:
-        """Let the command go on: the store has its run; many traces may be on their way."""
+        """Let the command continue: the store has its run, but many traces may still be on their
+        way.
+        """
         if self.folder is not None:
             self.run_id = run_ids(self.folder).get(self.kind, self.run_id)
         self._reported.set()
@@ -172,9 +174,8 @@ class Tracking:
             self._keep = None
 
     def _show_now_and_then(self) -> None:
-        """Send how the run stands, as long as the process does little but wait for LMs.
-
-        MLflow takes seconds to import, which the answers of a short run would share with it.
+        """Send the state of the run while the process does little but wait for LMs. Importing
+        MLflow takes seconds of CPU time, which would slow down a short run.
         """
         assert self.folder is not None
         pause = FIRST_SECONDS
@@ -185,12 +186,14 @@ class Tracking:
             if share < MOST_CPU:
                 from .push import show_running
 
-                with suppress(Exception):  # whatever fails now is sent at the end
+                with suppress(Exception):  # after a failure, everything is sent at the end
                     self.run_id = show_running(self.folder, self.kind, *self._standing)
             began, used = time.monotonic(), time.process_time()
 
     def _push(self) -> None:
-        """Push the folder, again after a pause if the store fails, and then those that wait."""
+        """Push the folder, with retries after pauses if the store fails, and then the waiting
+        folders.
+        """
         assert self.folder is not None
         asks, store = self._asks, current_store()
         note_end(self.folder, self.kind, self._ended)
@@ -215,9 +218,8 @@ class Tracking:
 
 @dataclass
 class Run(Generic[About]):
-    """A folder that this process alone writes to, with open books.
-
-    `about` is what the folder says it is of, `keep` what a temporary folder lives as long as.
+    """A folder that only this process writes to, with open books. `about` is the folder's
+    description, and `keep` keeps a temporary folder alive.
     """
 
     folder: Path
@@ -228,11 +230,11 @@ class Run(Generic[About]):
     ended: bool = False
 
     def track(self, kind: str, **beginning: Any) -> None:
-        """Begin the tracked run, or go on with that of an earlier attempt; see `Tracking`."""
+        """Begin the tracked run, or resume that of an earlier attempt; see `Tracking`."""
         self.tracking = Tracking(self.folder, kind, keep=self.keep, **beginning)
 
     def end(self, show: Callable[[], object] | None = None) -> None:
-        """Show the result, which is in the folder, and push that to the tracking store."""
+        """Show the result, and push the folder to the tracking store."""
         self.ended = True
         self.tracking.end(show)
 
@@ -253,20 +255,19 @@ def running(
     replayed: Path | None = None,
     spent: Usage | None = None,
 ) -> Iterator[Run[About]]:
-    """Open a run: its folder, for this process alone, and the books of every call in the block.
+    """Open a run: lock its folder for this process, and keep the books of every call in the block.
 
     Args:
-        kind: how folders of its kind are told apart.
-        about: what this run is of; it gets the ids of an earlier attempt in the folder.
-        out: the folder; None makes a temporary one.
-        engines: what the LMs are billed as that a budget is to hold for.
-        records: further folders that get every call; the run's own is one, too.
-        lms, cache, budget, account, replayed, spent: as for `open_books`.
-        parts: whether the run is made of runs that keep their own books, and keeps none.
+        kind: the kind of run, which compares folders. about: the description of this run; it gets
+            the ids of an earlier attempt in the folder. out: the folder; None makes a temporary
+            one. engines: the engines of the LMs that the budget covers. records: further folders
+            that record every call, in addition to the run's own. lms, cache, budget, account,
+            replayed, spent: as for `open_books`. parts: whether the run consists of runs that keep
+            their own books, and keeps none itself.
 
     If the block fails, the tracked run ends as failed, or as killed where the user stopped it.
     Raises UserError for a folder of another run, one that cannot be written, and a budget that
-    cannot be held.
+    cannot be enforced.
     """
     with (
         out_folder(out) as (folder, keep),
@@ -295,7 +296,7 @@ def running(
 
 @contextmanager
 def disk_errors(folder: Path) -> Iterator[None]:
-    """Turn what the disk refuses in the block into one sentence."""
+    """Turn an error of the disk in the block into a one-sentence UserError."""
     try:
         yield
     except OSError as problem:

@@ -1,7 +1,5 @@
-"""The code of a program that MLflow keeps: it stands in the model's folder and runs when that is
-loaded.
-
-It stands apart from the package there, so its import names it.
+"""The code of a model in MLflow: it is copied into the model's folder and runs when the model is
+loaded. There it is outside the package, so it imports the package by name.
 """
 
 from mlflow.models import set_model

@@ -1,5 +1,5 @@
-"""The MLflow store: which it is, whether it can be used, a client that is quiet and gives up soon,
-and looking up runs that were pushed earlier.
+"""The MLflow store: its address, whether it can be used, a quiet client with short time-outs, and
+look-ups of runs that were pushed earlier.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ T = TypeVar("T")
 
 CONNECT_SECONDS = 5.0
 LOCAL_UI = "http://127.0.0.1:5000"
-"""Where `folkmoot ui` shows a store that has no server."""
+"""The address at which `folkmoot ui` shows a store without a server."""
 ARTIFACTS = "mlruns"
-# MLflow reads these when it is imported or makes a request; what the user has set stays. Its own
-# defaults
-# wait minutes for a server that is down, print a link to standard output, and phone home.
+# MLflow reads these on import or with each request; values set by the user are kept. Its own
+# defaults wait minutes for a server that is down, print a link to standard output, and send
+# telemetry.
 ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_MODE": "PRODUCTION",
@@ -47,7 +47,7 @@ ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
-# By a server, or by a path that leads to the same place from every folder.
+# A server, or a path that is valid from every folder.
 _NAMED = re.compile(r"databricks|/|file:/|sqlite[+\w]*:////|(?!file:|sqlite)[+\w]+:")
 _PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 
@@ -56,8 +56,8 @@ def open_client() -> MlflowClient:
     """A client of the store that MLflow itself would use here: MLFLOW_TRACKING_URI, else its
     default.
 
-    A database that is missing is made. Raises whatever MLflow, SQLAlchemy or the operating system
-    do when the store cannot be used; a database that is away or locked is noticed within
+    A missing database is created. Raises whatever MLflow, SQLAlchemy or the operating system raise
+    when the store cannot be used; an unreachable or locked database is noticed within
     CONNECT_SECONDS.
     """
     uri = store_uri()
@@ -69,28 +69,29 @@ def open_client() -> MlflowClient:
 
 
 def missing_store() -> Path | None:
-    """The SQLite file that `open_client` would have to make; None when the store is there or no
-    file.
-    """
+    """The SQLite file that `open_client` would create; None if it exists or is not a file."""
     path = _sqlite_file(store_uri())
     return path if path is not None and not path.exists() else None
 
 
 def push_words() -> str:
-    """What a command says when its result is there and its run is to be sent."""
+    """The message of a command before it sends its run."""
     if path := missing_store():
         return f"making a new MLflow store in {path}, which takes some seconds, and logging to it"
     return "logging to MLflow"
 
 
 def store_uri() -> str:
-    """Where tracking writes: MLFLOW_TRACKING_URI, else MLflow's default in this folder."""
+    """The address of the tracking store: MLFLOW_TRACKING_URI, else MLflow's default in this
+    folder.
+    """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    if "mlflow" not in sys.modules:  # which takes seconds to import, and would say the same
+    # computed without MLflow, which takes seconds to import and gives the same address
+    if "mlflow" not in sys.modules:
         if named := os.environ.get("MLFLOW_TRACKING_URI"):
             return named
-        # its files of before
+        # the file store of earlier MLflow versions
         if not any(path.name.isdigit() for path in Path(ARTIFACTS).glob("*")):
             return f"sqlite:///{pathname2url(str(Path('mlflow.db').absolute()))}"
     from mlflow import get_tracking_uri
@@ -99,21 +100,21 @@ def store_uri() -> str:
 
 
 def current_store() -> str:
-    """What the store is called that MLflow itself would use here; see `store_name`."""
+    """The name of the store that MLflow itself would use here; see `store_name`."""
     return store_name(store_uri())
 
 
 def store_name(uri: str) -> str:
-    """What a store is called on this machine: its address without a password, a file by its full
-    path.
+    """The name of a store on this machine: its address without a password, or the full path of a
+    file.
     """
     path = _sqlite_file(uri)
     return f"sqlite:///{path}" if path is not None else str(scrubbed(uri))
 
 
 def artifact_location(uri: str, experiment: str) -> str | None:
-    """Where artifacts go: `mlruns/EXPERIMENT` beside an SQLite file; None leaves it to any other
-    store.
+    """The place of artifacts: `mlruns/EXPERIMENT` beside an SQLite file; None lets any other store
+    decide.
     """
     path = _sqlite_file(uri)
     if path is None:
@@ -125,15 +126,13 @@ def artifact_location(uri: str, experiment: str) -> str | None:
 
 
 class ForeignStore(UserError):  # noqa: N818
-    """A store that lies in the working folder, and would send files out of it."""
+    """A store in the working folder that would write files outside of it."""
 
 
 def check_place(location: str) -> None:
-    """Check where an experiment, run or model of the store keeps its files.
-
-    A database or `mlruns` found in the working folder may be somebody else's, and so may what it
-    says: its files stay in that folder. A store that the user named may keep files anywhere.
-    Raises ForeignStore.
+    """Check the file location of an experiment, run or model of the store. A database or `mlruns`
+    in the working folder may come from somebody else, so its files must stay in that folder. A
+    store that the user named may keep files anywhere. Raises ForeignStore.
     """
     if _NAMED.match(os.environ.get("MLFLOW_TRACKING_URI", "")):
         return
@@ -150,9 +149,8 @@ def check_place(location: str) -> None:
 
 
 def experiment_of(client: MlflowClient, name: str) -> str:
-    """The id of the experiment of that name, made if it is missing, brought back if it was deleted.
-
-    Raises ForeignStore for one whose files would leave a folder that nobody vouches for.
+    """The id of the experiment of that name, which is created if missing and restored if deleted.
+    Raises ForeignStore for an untrusted store with files outside its folder.
     """
     from mlflow import MlflowException
 
@@ -168,7 +166,7 @@ def experiment_of(client: MlflowClient, name: str) -> str:
         except MlflowException as problem:
             if problem.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
-            experiment = client.get_experiment_by_name(name)  # another process made it just now
+            experiment = client.get_experiment_by_name(name)  # another process has just created it
             assert experiment is not None
     check_place(experiment.artifact_location)
     if experiment.lifecycle_stage != "active":
@@ -178,10 +176,8 @@ def experiment_of(client: MlflowClient, name: str) -> str:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep what this thread logs through MLflow, Alembic and urllib3 to itself; errors
-    still raise.
-    """
-    import mlflow  # whose handlers are there only then
+    """Hide this thread's log messages of MLflow, Alembic and urllib3; errors still raise."""
+    import mlflow  # its handlers exist only after the import
 
     thread = threading.get_ident()
 
@@ -219,7 +215,9 @@ def _sqlite_file(uri: str) -> Path | None:
 
 
 def _check(uri: str) -> None:
-    """MLflow tries ten times, for 100 seconds, to reach a database: find out first."""
+    """Check that a database can be reached, since MLflow itself tries ten times, for 100
+    seconds.
+    """
     path, url = _sqlite_file(uri), _url(uri)
     if urlsplit(uri).scheme in ("http", "https"):
         read_address(uri, ("http", "https"), "MLFLOW_TRACKING_URI as http://HOST:PORT")
@@ -236,10 +234,8 @@ def _check(uri: str) -> None:
 
 @contextmanager
 def _one_at_a_time(uri: str) -> Iterator[None]:
-    """Only one process at a time may make the tables of a new SQLite file.
-
-    The lock is on the folder: opening and closing the database file itself would drop SQLite's own
-    locks.
+    """Let one process at a time create the tables of a new SQLite file. The lock is on the folder:
+    opening and closing the database file itself would drop SQLite's own locks.
     """
     path = _sqlite_file(uri)
     if path is None:
@@ -254,11 +250,9 @@ def _one_at_a_time(uri: str) -> Iterator[None]:
 
 
 def otlp_endpoint() -> str | None:
-    """Where traces go by OpenTelemetry's own variables; None where they name no endpoint, or say
-    not to send.
-
-    Warns of a protocol other than http/protobuf, which is not spoken here. Raises UserError for
-    what is not an address.
+    """The endpoint for traces from OpenTelemetry's own variables; None where they name none or
+    switch sending off. Warns about a protocol other than http/protobuf, which is not supported.
+    Raises UserError for an invalid address.
     """
     variable = os.environ.get
     endpoint = variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -287,8 +281,8 @@ def otlp_endpoint() -> str | None:
 
 
 def trace_pages(run_ids: Sequence[str]) -> dict[str, str]:
-    """The address of each run's traces in MLflow's UI, without credentials, to be followed by a
-    trace's id. A run that the store does not show has none.
+    """The address of each run's traces in MLflow's UI, without credentials; append a trace's id. A
+    run that is not in the store has none.
     """
     uri = urlsplit(store_uri())
     place = uri._replace(netloc=uri.netloc.rpartition("@")[2], query="", fragment="")
@@ -301,9 +295,8 @@ def trace_pages(run_ids: Sequence[str]) -> dict[str, str]:
 
 
 def add_to_runs(run_ids: Sequence[str], path: Path) -> str | None:
-    """Add a file to runs as an artifact. Returns what went wrong, in a line, or None.
-
-    A run that this store does not have is passed over if it has another one.
+    """Add a file to runs as an artifact. Returns the error in one line, or None. Runs that are not
+    in this store are skipped, unless none of them is.
     """
 
     def add(client: MlflowClient, run_id: str) -> None:
@@ -317,19 +310,18 @@ def add_to_runs(run_ids: Sequence[str], path: Path) -> str | None:
 def _each(
     run_ids: Sequence[str], work: Callable[[MlflowClient, str], T]
 ) -> tuple[dict[str, T], str | None]:
-    """The results of some work by run that this store has, and what went wrong last, in a line.
-
-    A store that is not there is not made, and one that cannot be opened is asked once.
+    """Do some work for each run in this store; returns the results, and the last error in one line.
+    A missing store is not created, and one that cannot be opened is tried once.
     """
     done: dict[str, T] = {}
-    if missing := missing_store():  # runs of another store are no reason to make one
+    if missing := missing_store():  # do not create a store because of runs in another one
         return done, f"there is no store {missing}"
     problem = None
     with quiet():
         try:
             client = open_client()
             client.search_experiments(max_results=1)
-        except Exception as error:  # of MLflow, a driver or the network
+        except Exception as error:  # any error of MLflow, a driver or the network
             return done, problem_line(error)
         for run_id in run_ids:
             try:

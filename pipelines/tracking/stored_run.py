@@ -1,4 +1,4 @@
-"""One run in MLflow: found or made, and brought to what its entry says, part by part."""
+"""One run in MLflow: found or created, and made equal to its entry, part by part."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONGEST_DIGEST = 36
 
 
 class Part(NamedTuple):
-    """A part of a run by its name, with a digest of its content and what sends it."""
+    """A part of a run: its name, a digest of its content, and the function that sends it."""
 
     name: str
     digest: str
@@ -36,14 +36,13 @@ class Part(NamedTuple):
 
 
 class UnmadeError(Exception):
-    """A file could not be made, which says nothing of the store."""
+    """A file could not be made, which is not an error of the store."""
 
 
 class StoredRun:
-    """A run in the store.
-
-    `above` is the run that it is shown below, in the same experiment: MLflow shows no others there.
-    `asks`: a push has failed before, so that the store may hold more of it than `state` says.
+    """A run in the store. `above` is its parent run, in the same experiment, since MLflow nests
+    runs only there. `asks`: an earlier push failed, so the store may hold more of the run than
+    `state` says.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class StoredRun:
 
     @cached_property
     def run(self) -> Run:
-        """The run as the store has it when it is first looked at; made if there is none."""
+        """The run as first read from the store; created if there is none."""
         run = self._earlier() or self._created()
         check_place(run.info.artifact_uri)
         self.state.run_id = run.info.run_id
@@ -71,18 +70,18 @@ class StoredRun:
         return self.state.run_id or str(self.run.info.run_id)
 
     def lacks(self) -> list[Part]:
-        """The parts that the store does not have, in the order in which they are sent."""
+        """The parts that the store lacks, in the order of sending."""
         return [part for part in self._parts if self.state.sent.get(part.name) != part.digest]
 
     def show(self) -> None:
-        """Show that the run goes on, and how it stands."""
+        """Show that the run is going on, and its state."""
         self.send_figures()
         if self.run.info.status != "RUNNING":
             self.client.update_run(self.run_id, status="RUNNING")
         self.state.sent.pop("end", None)
 
     def _earlier(self) -> Run | None:
-        """The run of an earlier push; None when it is gone, or another folder's."""
+        """The run of an earlier push; None when it was deleted or belongs to another folder."""
         state = self.state
         run = run_in(self.client, state.run_id) if state.run_id else None
         if run is not None and run.data.tags.get(KEY_TAG) == self.entry.key:
@@ -91,12 +90,12 @@ class StoredRun:
         return None
 
     def _created(self) -> Run:
-        """A new run, or one that an earlier push made without hearing of it."""
+        """A new run, or one that an earlier push created without receiving the reply."""
         entry, experiment = self.entry, self._experiment()
         if self.asks:
             query = f"tags.`{KEY_TAG}` = '{entry.key}'"
             runs = self.client.search_runs([experiment], query)
-            for other in runs[1:]:  # a repeated request made two
+            for other in runs[1:]:  # a repeated request has created two
                 self.client.delete_run(other.info.run_id)
             if runs:
                 return runs[0]
@@ -108,11 +107,11 @@ class StoredRun:
             tags={name: value[:LONGEST_TAG] for name, value in tags.items()},
             run_name=entry.name,
         )
-        # A trigger in a database that is somebody else's may have changed where its files go.
+        # A trigger in a foreign database may have changed the location of its files.
         return self.client.get_run(created.info.run_id)
 
     def _experiment(self) -> str:
-        """That of the run above; else the user's, or else one that is named after the data."""
+        """The experiment of the parent run; else the user's, or else one named after the data."""
         place = self.entry.place
         caller = place["mlflow_parent_id"]
         above = self.above or (run_in(self.client, caller) if caller else None)
@@ -145,9 +144,8 @@ class StoredRun:
         return parts
 
     def send_figures(self) -> None:
-        """Name, parameters, data set, tags, description and metrics.
-
-        A parameter never changes in MLflow: what differs on resuming is a tag.
+        """Name, parameters, data set, tags, description and metrics. MLflow's parameters cannot
+        change, so values that differ on resuming are tags.
         """
         entry, run, state = self.entry, self.run, self.state
         params = {valid_name(name): text[:LONGEST_PARAM] for name, text in entry.params.items()}
@@ -160,7 +158,8 @@ class StoredRun:
         }
         new = {name: text for name, text in params.items() if name not in logged}
         points = metrics_of(entry.metrics, entry.step, entry.ended)
-        if entry.curve and self.asks and state.curve < 0:  # up to where does the store have it?
+        # the last step of the curve that the store has
+        if entry.curve and self.asks and state.curve < 0:
             history = self.client.get_metric_history(self.run_id, next(iter(entry.curve[0][1])))
             state.curve = max((point.step for point in history), default=-1)
         for step, figures in entry.curve:
@@ -176,7 +175,7 @@ class StoredRun:
         if entry.dataset is not None and not logged:
             try:
                 self._log_data(entry.dataset)
-            except MlflowException:  # of two runs that log one data set at once, one fails
+            except MlflowException:  # if two runs log the same data set at the same time, one fails
                 self._log_data(entry.dataset)
         self.client.update_run(run.info.run_id, name=entry.name)
 
@@ -192,7 +191,7 @@ class StoredRun:
         self.client.log_inputs(self.run_id, [used])
 
     def _send_file(self, name: str, content: Content) -> None:
-        """Log a file or folder from where it is, and others as what they hold."""
+        """Log a file or folder from its path, and other contents as text, JSON or a table."""
         client, run_id, folder = self.client, str(self.run.info.run_id), name.rpartition("/")[0]
         if isinstance(content, str):
             text = content.encode("utf-8", "backslashreplace").decode()
@@ -229,7 +228,9 @@ class StoredRun:
 
 
 def digest_of(*contents: Any) -> str:
-    """A digest of contents: of the bytes of files and of all in folders, of others as JSON."""
+    """A digest of contents: the bytes of files and of all files in folders, and other contents as
+    JSON.
+    """
     digest = hashlib.sha256()
     for content in contents:
         if isinstance(content, Drawn):
@@ -247,7 +248,9 @@ def digest_of(*contents: Any) -> str:
 
 
 def run_in(client: MlflowClient, run_id: str) -> Run | None:
-    """The run of that id; None when it is gone from this store. Raises ForeignStore."""
+    """The run of that id; None when it is not in this store. Raises ForeignStore as `check_place`
+    does.
+    """
     try:
         run = client.get_run(run_id)
     except MlflowException as problem:
@@ -261,10 +264,8 @@ def run_in(client: MlflowClient, run_id: str) -> Run | None:
 
 
 def metrics_of(figures: Mapping[str, float], step: int, moment: int | None) -> list[Any]:
-    """Figures as MLflow's metrics; with the same moment, sending them again adds nothing.
-
-    They have six digits, more than they mean, since the UI shows all that it gets; counts stay
-    whole.
+    """Figures as MLflow's metrics. With the same timestamp, sending them again adds nothing. They
+    are rounded to six digits, since the UI shows all digits; counts stay whole.
     """
     moment = moment or int(time.time() * 1000)
     return [
@@ -279,7 +280,9 @@ def metrics_of(figures: Mapping[str, float], step: int, moment: int | None) -> l
 
 
 def is_outage(problem: Exception) -> bool:
-    """Whether the store fails, or what lies before it, rather than refusing what it was sent."""
+    """Whether an error means that the store, or a proxy before it, fails, rather than refuses what
+    it was sent.
+    """
     if isinstance(problem, MlflowException):
         status: int = problem.get_http_status_code()  # type: ignore[no-untyped-call]
         return status >= 500 or status in (408, 429)

@@ -1,5 +1,5 @@
-"""Traces: each traced question as spans (the question, each agent's turns, each LM call), and
-sending those of a run's folder to MLflow, each once.
+"""Traces: makes spans of each traced question (the question, each agent's turns, each LM call), and
+sends those of a run's folder to MLflow, each once.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from .values import FOLKMOOT, scrubbed, shortened_to, trace_id, trace_number
 
 LONGEST_NAME = 200
 LONGEST_TITLE = 60
-BATCH = 20  # a store of one file is locked meanwhile
+BATCH = 20  # an SQLite store is locked meanwhile
 BATCH_BYTES = 4_000_000
 PAGE = 500  # traces in one answer of MLflow's
-MOST_ASSESSED = 50  # MLflow takes assessments one by one, each as long as a trace
+MOST_ASSESSED = 50  # MLflow accepts assessments only one by one, and each takes as long as a trace
 LONGEST_REASON = 500
 
 _NOT_SHOWN = ("agent", "round", "usage", "step")
@@ -89,18 +89,18 @@ def _turn_name(turn: TurnFields) -> str:
 
 
 def _with_text(answer: Any, row: ResultRow) -> Any:
-    """An answer, with its option's text where it is the label of one."""
+    """An answer; for a label, with the option's text."""
     choices = row.get("choices") or {}
     return f"{answer}: {choices[answer]}" if answer in choices else answer
 
 
 def _name(text: str) -> str:
-    """As a database takes it: no lone surrogates, and not too long."""
+    """A text that databases accept: without lone surrogates, and not too long."""
     return text.encode("utf-8", "backslashreplace").decode()[:LONGEST_NAME]
 
 
 class _Trace:
-    """The spans of one question as they are made; the first is the root."""
+    """Collects the spans of one question; the first is the root."""
 
     def __init__(self, number: int) -> None:
         self.spans: list[ReadableSpan] = []
@@ -117,7 +117,7 @@ class _Trace:
         error: str | None,
         attributes: Mapping[str, Any],
     ) -> int:
-        """Add a span and return its place, which its children name as `parent`."""
+        """Add a span and return its index, which its children use as `parent`."""
         shown = {"mlflow.spanInputs": inputs, "mlflow.spanOutputs": outputs}
         own = {
             "mlflow.traceRequestId": f"tr-{self._number:032x}",
@@ -169,7 +169,7 @@ class _Trace:
                 "output_tokens": written,
                 "total_tokens": read + written,
             }
-        # For a model and tokens without a cost, MLflow computes one from prices of its own.
+        # For a model and tokens without a cost, MLflow computes a cost from its own prices.
         if usage.get("cost_usd") is not None:
             attributes["mlflow.llm.model"] = call["model"]
             attributes["mlflow.llm.cost"] = {"total_cost": usage["cost_usd"]}
@@ -187,14 +187,13 @@ class _Trace:
 
 
 class TracesRefusedError(Exception):
-    """The store answers, and does not take these traces."""
+    """The store answers, but does not accept these traces."""
 
 
 def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> None:
-    """Send the traces that the run does not have; `saved` is called after each few.
-
-    A question that was asked again has only the trace of its last answer. Raises what MLflow
-    raises, and TracesRefusedError for traces that it does not take, after it has the others.
+    """Send the traces that the run lacks; `saved` is called after each batch. A question that was
+    asked again has only the trace of its last answer. Raises whatever MLflow raises, and
+    TracesRefusedError for traces that it does not accept, after the others were sent.
     """
     path, state = folder / TRACES, stored.state
     if not path.exists():
@@ -224,7 +223,7 @@ def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> N
         again = [
             number for name, number in numbers.items() if name in before or number in (shown or ())
         ]
-        if again:  # MLflow would keep the state of a question's first trace
+        if again:  # otherwise MLflow keeps the state of a question's first trace
             stored.client.delete_traces(stored.run.info.experiment_id, trace_ids=again)
         refused += _send(stored, program, batch)
         for answered in batch if len(last) <= MOST_ASSESSED else ():
@@ -254,7 +253,7 @@ def _shown(stored: StoredRun) -> dict[str, str]:
 
 
 def _send(stored: StoredRun, program: str, records: Sequence[Trace]) -> int:
-    """Send traces together, or else one by one; returns how many the store refuses."""
+    """Send traces together, or one by one if that fails; returns how many the store refuses."""
     try:
         _log(stored, [otel_spans(record, stored.run_id, program) for record in records])
     except Exception as problem:
@@ -273,7 +272,7 @@ def _log(stored: StoredRun, traces: Sequence[Sequence[ReadableSpan]]) -> None:
     try:
         TracingClient(client.tracking_uri).log_spans(experiment, spans)
     except NotImplementedError:
-        # MLflow takes a server that once did not answer for an old one, and remembers that.
+        # If a server once did not answer, MLflow treats it as an old one, and remembers that.
         RestStore._get_server_version.cache_clear()
         raise OSError("the server does not say its version, or is from before MLflow 3.4") from None
     numbers = dict.fromkeys(span.trace_id for span in spans)
@@ -281,7 +280,7 @@ def _log(stored: StoredRun, traces: Sequence[Sequence[ReadableSpan]]) -> None:
 
 
 def _assess(stored: StoredRun, row: ResultRow) -> None:
-    """Log whether the answer is right, or its score, as a feedback, where the store has these."""
+    """Log whether the answer is right, or its score, as feedback, where the store supports it."""
 
     right = row["correct"]
     why = row["error"] or f"the answer is {row['answer']}, the gold answer {row['gold']}"
@@ -301,7 +300,7 @@ def _assess(stored: StoredRun, row: ResultRow) -> None:
 
 
 def batches(records: Iterable[tuple[Trace, int]], start: int) -> Iterator[tuple[list[Trace], int]]:
-    """A few traces at a time, each with the place in the file after the last of them."""
+    """Batches of traces, each with the offset in the file after the last of them."""
     batch: list[Trace] = []
     first = end = start
     for record, end in records:

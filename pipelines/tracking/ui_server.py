@@ -1,4 +1,4 @@
-"""MLflow's own UI on the store that runs are tracked in: a server that lives as long as a block."""
+"""MLflow's own UI on the tracking store: a server that runs during a block."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ from ...modules.base.errors import UserError
 from ..base.children import SAFE_PATH
 from .store import ENVIRONMENT
 
-# A proxy that the environment names cannot reach this machine's own ports.
+# Without proxies, since a proxy cannot reach this machine's own ports.
 _DIRECT = build_opener(ProxyHandler({}))
 STDERR = 2
 START_SECONDS = 120.0
 STOP_SECONDS = 10.0
-# The UI shows runs; MLflow's background jobs would only keep a second process busy.
+# Without MLflow's background jobs, which the UI does not need.
 STORE = "MLFLOW_BACKEND_STORE_URI"
 SERVER_ENV = {**ENVIRONMENT, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-# What MLflow's button "Share" makes: a tag of the experiment holds the view, the address its key.
+# The same as MLflow's button "Share": a tag of the experiment holds the view, the address its key.
 VIEW_TAG, VIEW_KEY, VIEW = "mlflow.sharedViewState.", "viewStateShareKey", "folkmoot"
-# Widths such that all of it is seen on a screen of 1,440 pixels; a figure that no run has takes
-# none.
+# Widths that fit a screen of 1,440 pixels; figures that no run has get no column.
 COLUMNS = {
     "accuracy": 88,
     "accuracy_low": 102,
@@ -47,7 +46,7 @@ COLUMNS = {
     "completion_tokens": 145,
 }
 CARD = {"metricSectionId": VIEW, "deleted": False, "isGenerated": False}
-# The charts open on what differs between the runs, and on what more accuracy costs.
+# The charts show the differences between the runs, and accuracy against cost.
 CARDS: list[dict[str, Any]] = [
     {
         **CARD,
@@ -97,11 +96,9 @@ def serve(uri: str, host: str, port: int, ready: Callable[[str], None]) -> None:
 
 
 def newest_runs(address: str) -> str:
-    """The page with the runs of the experiment that was last used, and their scores and bill as
+    """The page with the runs of the last used experiment, with their scores and bill as columns.
+    Without an experiment, the address itself; in a store that does not accept the tag, MLflow's own
     columns.
-
-    The address itself while there is no experiment, and MLflow's own columns in a store that takes
-    no tag.
     """
     try:
         newest = {"max_results": 1, "order_by": ["last_update_time DESC"]}
@@ -123,7 +120,9 @@ def newest_runs(address: str) -> str:
 
 
 def shared_view() -> dict[str, Any]:
-    """The state of MLflow's table and charts of runs: what is left out stays as MLflow has it."""
+    """The state of MLflow's table and charts of runs; MLflow's defaults hold for what is left
+    out.
+    """
     columns = {f"metrics.`{name}`": width for name, width in COLUMNS.items()}
     widths = {"attributes.`Run Name`": 285, "runDateAndNestInfo": 130, **columns}
     return {
@@ -145,8 +144,8 @@ def _asked(address: str, what: str, body: Mapping[str, Any]) -> Any:
 
 
 def server_command(host: str, port: int) -> list[str]:
-    """MLflow's server; it reads its store from STORE, since every user of the machine can read a
-    command.
+    """The command of MLflow's server, which reads its store's address from STORE, since every user
+    of the machine can read command lines.
     """
     where = ["--host", host, "--port", str(port)]
     # uvicorn puts a folder first on the path, by default the working folder, whose modules are not
@@ -160,7 +159,7 @@ def check_port(host: str, port: int) -> None:
     """Raises UserError when nothing can listen there."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
-        # As the server does: a port that only waits for old connections to close counts as free.
+        # Like the server: a port that only waits for old connections to close counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
@@ -173,8 +172,8 @@ def check_port(host: str, port: int) -> None:
 
 @contextmanager
 def _running(command: Sequence[str], uri: str) -> Iterator[subprocess.Popen[bytes]]:
-    """The command in a process group of its own, all of which ends with the block."""
-    # What the server says goes to standard error, which is also where its failures belong.
+    """Run the command in its own process group, which is stopped at the end of the block."""
+    # The server's output goes to standard error.
     env = {**SERVER_ENV, **os.environ, STORE: uri, **SAFE_PATH}
     process = subprocess.Popen(
         command, env=env, stdout=STDERR, stderr=STDERR, start_new_session=True

@@ -1,4 +1,4 @@
-"""What an MLflow run is called and says: names, tags, parameters and figures, free of secrets."""
+"""Names, tags, parameters and figures of MLflow runs, without secrets."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ _NOT_IN_NAMES = re.compile(r"[^\w.\- :/]")
 
 
 def with_ends(name: str, score: ScoreFields | Mapping[str, Any]) -> dict[str, float]:
-    """A score as figures: NAME and, as far as they are known, its interval's ends NAME_low and
-    NAME_high.
-    """
+    """A score as figures: NAME and, where known, its interval as NAME_low and NAME_high."""
     return {
         name: score["value"],
         **{f"{name}_{end}": score[end] for end in ("low", "high") if end in score},
@@ -67,8 +65,8 @@ def scrubbed(value: Any) -> Any:
 
 
 def masked(uri: str) -> str:
-    """The address without user name and password, and without its query, which may hold
-    one, too.
+    """The address without user name and password, and without its query, which may hold a password,
+    too.
     """
     place, mark, _ = uri.partition("?")
     parts = urlsplit(place)
@@ -78,14 +76,14 @@ def masked(uri: str) -> str:
 
 
 def problem_line(problem: Exception) -> str:
-    """An error in a line, without passwords in URLs and the credentials that a store was sent."""
+    """An error in one line, without passwords in URLs and the store's credentials."""
     text = " ".join(str(problem).split()) or type(problem).__name__
     return _CREDENTIALS.sub(r"\1 ***", str(scrubbed(text)))[:300]
 
 
 def experiment_name(run: Mapping[str, Any]) -> str:
-    """The name of the run's data set: as given, or a file's name without its ending; else
-    `folkmoot`.
+    """The name of the run's data set: the user's name, or the file's name without its extension;
+    else `folkmoot`.
     """
     data = run["settings"].get("data")
     if not isinstance(data, str) or not data.strip():
@@ -95,9 +93,8 @@ def experiment_name(run: Mapping[str, Any]) -> str:
 
 
 def run_name(run: Mapping[str, Any]) -> str:
-    """Such as `2 agents + judge: intuitive, reasoner`; or as it was named.
-
-    The user's name is in the settings as `run_name`, one that a command gives its runs as `label`.
+    """The title, such as `2 agents + judge: intuitive, reasoner`, or a given name: the settings
+    have the user's as `run_name`, and a command's own as `label`.
     """
     settings = run["settings"]
     if own := settings.get("run_name") or settings.get("label"):
@@ -106,10 +103,9 @@ def run_name(run: Mapping[str, Any]) -> str:
 
 
 def title(run: Mapping[str, Any], score: str | None = None, program: str | None = None) -> str:
-    """What a run is called in the store: `72% · two who talk · gpt-4o-mini`, of 40 characters.
-
-    The score comes first, so that a column of names can be compared. `program` stands in place of
-    the program's short name. A name that the user gave is left as it is.
+    """The name of a run in the store: `72% · two who talk · gpt-4o-mini`, at most 40 characters.
+    The score comes first, so that a column of names can be compared. `program` replaces the
+    program's short name. The user's own name is not changed.
     """
     settings = run.get("settings") or {}
     if settings.get("run_name"):
@@ -132,21 +128,19 @@ def shortened_to(text: str, longest: int) -> str:
 
 
 def score_head(metric: str, score: Mapping[str, Any]) -> str:
-    """A score as a name begins with it: `72%`, or `f1 0.52` of scores that are not rates."""
+    """A score at the beginning of a name: `72%`, or `f1 0.52` for scores that are not rates."""
     if score.get("rate", True):
         return f"{score['value']:.0%}"
     return f"{metric} {score['value']:.3g}"
 
 
 def bill(usage: UsageFields) -> dict[str, float]:
-    """What is known of a usage as far as runs are compared by it, by the same names in every kind
-    of run.
-    """
+    """The known figures of a usage for comparing runs, with the same names in every kind of run."""
     return {name: value for name, value in numbers_of(usage).items() if name in BILL}
 
 
 def tags_of(run: Mapping[str, Any]) -> dict[str, str]:
-    """What runs are searched and grouped by."""
+    """The tags by which runs are searched and grouped."""
     names = list(dict.fromkeys(str(lm.get("name")) for lm in run["lms"].values()))
     tags = {
         "mlflow.source.name": FOLKMOOT,
@@ -165,7 +159,7 @@ def tags_of(run: Mapping[str, Any]) -> dict[str, str]:
 
 
 def settings_of_run(run: Mapping[str, Any]) -> dict[str, str]:
-    """All that a manifest says, by dotted names; what has no value is left out."""
+    """All values of a manifest, by dotted names, without missing ones."""
     settings = dict(run["settings"])
     data = {
         "name": experiment_name(run),
@@ -189,7 +183,9 @@ def settings_of_run(run: Mapping[str, Any]) -> dict[str, str]:
 
 
 def params_of(run: Mapping[str, Any]) -> dict[str, str]:
-    """The settings that runs can be compared by; hashes, versions and endpoints are an artifact."""
+    """The settings by which runs are compared; hashes, versions and endpoints go into an
+    artifact.
+    """
     lms = {
         seat: {name: value for name, value in lm.items() if name not in ("endpoint", "profile")}
         for seat, lm in run["lms"].items()
@@ -211,7 +207,7 @@ def leaves(
 
 
 def as_param(value: Any) -> str:
-    """A value as a parameter: a list of plain values with commas, and nothing for nothing."""
+    """A value as a parameter: a list of plain values is joined by commas; None becomes empty."""
     if value is None or value == []:
         return ""
     if isinstance(value, list):
@@ -225,16 +221,16 @@ def _name(path: tuple[str, ...]) -> str:
 
 
 def valid_name(name: str) -> str:
-    """The nearest name that MLflow takes: its characters, no empty or dotted parts, at most 250
-    long.
+    """The nearest name that MLflow accepts: allowed characters, no empty or dotted parts, at most
+    250 long.
     """
     parts = [part if part.strip(".") else "_" for part in _NOT_IN_NAMES.sub("_", name).split("/")]
     return "/".join(parts)[:LONGEST_NAME].rstrip("/")
 
 
 def trace_number(run_id: str, question: str) -> int:
-    """The OpenTelemetry id of the one trace that a question has in a run: sending it again adds
-    nothing.
+    """The OpenTelemetry id of a question's trace in a run, which is stable, so that sending it
+    again adds nothing.
     """
     text = f"{run_id}/{question}".encode("utf-8", "backslashreplace")
     return int.from_bytes(hashlib.sha256(text).digest()[:16]) or 1

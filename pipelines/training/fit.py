@@ -1,4 +1,4 @@
-"""Trains a strategy network: from recorded answers, or by asking."""
+"""Trains a strategy network from recorded answers, or by asking LMs."""
 
 from __future__ import annotations
 
@@ -29,18 +29,17 @@ def train(request: TrainRequest) -> StrategyNetwork:
     """Teach a strategy network which agent should use which strategy on which question, and whom to
     trust.
 
-    Either from `outcomes`, without a call, or from `train`, by asking; nobody is asked the same
-    twice, and the same call with the same folder goes on where it was stopped. A network that was
-    trained before learns in addition.
+    Training uses either `outcomes`, without a call, or `train`, by asking. No call is made twice,
+    and the same call with the same folder resumes a stopped training. A network that was trained
+    before continues to learn.
 
-    Returns a network with the course of its training as `training`: `folder`, `log`, `scores`; for
-    an `fm.StrategySelector` as `program` a selector like it. Outcomes of agents whose strategies
-    are not in `fm.STRATEGIES` make a network that can only be scored: nobody can be asked in those
-    ways.
+    Returns a network with `training`, which has `folder`, `log` and `scores`; if `program` is an
+    `fm.StrategySelector`, returns a selector. Outcomes with strategies that are not in
+    `fm.STRATEGIES` make a network that can only be scored, not asked.
 
-    Raises: UserError: nothing, or both, to learn from; settings that do not fit; unusable outcomes
-        or questions; a folder of another training; a budget that cannot be held, or is spent; a
-        call that failed for good. What was finished is in the folder.
+    Raises: UserError: neither or both of `outcomes` and `train`; settings that do not fit; unusable
+    outcomes or questions; a folder of another training; a budget that cannot be enforced, or is
+    spent; a call that failed for good. Finished work is kept in the folder.
     """
     plan = plan_training(request)
     for warning in plan.warnings:
@@ -55,7 +54,7 @@ def train(request: TrainRequest) -> StrategyNetwork:
 
 
 def train_as_planned(plan: ReplayPlan | LivePlan) -> Trained:
-    """Do what was planned."""
+    """Carry out the plan."""
     request = plan.request
     with out_folder(plan.out) as (folder, keep), displayed_training(request.progress) as tell:
         how: Any = {
@@ -121,4 +120,4 @@ def _evaluated(plan: LivePlan, folder: Path) -> Evaluation:
 StrategySelector.embedder = staticmethod(
     lambda model: Embedder(model if model is not None else default_embedding()[0])
 )
-"""For `fm.StrategySelector`: the class, on a floor below, is handed the embedding models."""
+"""Give `fm.StrategySelector`, which is on a lower floor, the embedding models."""

@@ -1,4 +1,6 @@
-"""Trains a strategy network with live LM calls, all of them kept, so that none is made twice."""
+"""Trains a strategy network with live LM calls, which are all recorded, so that none is made
+twice.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from ..runs.summary import GROUPS
 from .train import Progress, Trained, learn, training_about, training_folder
 
 CALLS = "training"
-"""Folder, in that of the network, of the calls that training made and of their ledger."""
+"""Sub-folder of the network's folder with the training's calls and their ledger."""
 
 Asked = Callable[[int, int, int], Awaitable[tuple[str | None, bool]]]
 
@@ -48,13 +50,13 @@ def live(
 ) -> Trained:
     """Train a network by asking LMs, and save it in `out`; `network` is trained in place.
 
-    Every answered call is kept in `out/training`: the same call with the same folder goes on from
-    the last checkpoint, and what was answered since is not asked again. `lm` is that of every seat
-    without one of its own; the other arguments are those of `evaluate` and of `train_by_replay`.
+    Every answered call is kept in `out/training`. The same call with the same folder resumes from
+    the last checkpoint, and calls answered since then are not made again. `lm` is the LM of every
+    seat without its own; the other arguments are those of `evaluate` and of `train_by_replay`.
 
     Raises UserError for settings that only a replay can meet and a folder of another training, and
-    Unanswered for a call that failed for good; BudgetSpent and KeyboardInterrupt go through, and
-    what is finished is kept.
+    Unanswered for a call that failed for good; BudgetSpent and KeyboardInterrupt are passed on, and
+    finished work is kept.
     """
     check_live(training)
     state = network.state
@@ -91,31 +93,31 @@ def live(
 
 
 def check_live(training: TrainingSettings) -> None:
-    """Raise UserError for settings that only a training on recorded answers can meet."""
+    """Raise UserError for settings that only a training on recorded answers supports."""
     if training.full_information or not isinstance(training.epochs, int):
         raise UserError(
-            "full_information and epochs=auto ask every agent for every strategy, which only a "
-            "training on recorded answers can afford: add --set full_information=false --set "
+            "full_information and epochs=auto ask every agent for every strategy, which is only "
+            "possible when training on recorded answers: add --set full_information=false --set "
             "epochs=10, or train from --outcomes"
         )
 
 
 def fresh_network(config: Any, **options: Any) -> StrategyNetwork:
-    """An untrained network of these settings, with the embedding model that they name; options are
-    those of `StrategyNetwork`.
+    """An untrained network with these settings and their embedding model; the options are those of
+    `StrategyNetwork`.
     """
     return StrategyNetwork.untrained(config, Embedder(config.embedding), **options)
 
 
 def _answering(network: StrategyNetwork, questions: Sequence[Question]) -> Asked:
-    """The network's answers; a call that fails for good ends the training, since it says nothing of
-    right.
+    """Ask the network's agents; a call that fails for good ends the training, since its answer is
+    neither right nor wrong.
     """
     ask = network.answering(questions)
 
     async def answer(question: int, agent: int, strategy: int) -> tuple[str | None, bool]:
         try:
-            found: tuple[str | None, bool] = await ask(question, agent, strategy)
+            reply: tuple[str | None, bool] = await ask(question, agent, strategy)
         except FatalCallError:
             raise
         except CallError as problem:
@@ -123,7 +125,7 @@ def _answering(network: StrategyNetwork, questions: Sequence[Question]) -> Asked
             raise Unanswered(
                 f"question {questions[question].id!r} could not be answered ({why})"
             ) from None
-        return found
+        return reply
 
     return answer
 

@@ -1,4 +1,4 @@
-"""Plans a training: reads and checks all that a strategy network is to learn from."""
+"""Plans a training: reads and checks all data that a strategy network learns from."""
 
 from __future__ import annotations
 
@@ -39,10 +39,8 @@ _ONLY_LIVE = (
 
 @dataclass
 class TrainingPlan:
-    """What a training from outcomes and one by asking have in common: checked, and not begun.
-
-    `options` are the settings that the user chose; `network` is the one that learns, a copy of the
-    user's.
+    """The common part of the plans of a training from outcomes and one by asking, checked.
+    `options` are the user's settings; `network` is the network to train, a copy of the user's.
     """
 
     request: TrainRequest
@@ -73,13 +71,13 @@ class TrainingPlan:
 
 @dataclass
 class ReplayPlan(TrainingPlan):
-    """A training on recorded answers, which asks no LM."""
+    """A plan of a training on recorded answers, which asks no LM."""
 
     outcomes: Outcomes
     tested: Outcomes | None
 
     def lines(self) -> list[str]:
-        return []  # nobody is asked
+        return []  # no LM is asked
 
     def to_dict(self) -> dict[str, Any]:
         training = {"questions": len(self.outcomes), "most_calls": 0}
@@ -88,7 +86,7 @@ class ReplayPlan(TrainingPlan):
 
 @dataclass
 class LivePlan(TrainingPlan):
-    """A training that asks LMs, and the questions that the trained network is then evaluated on."""
+    """A plan of a training that asks LMs, and of the test questions for the trained network."""
 
     questions: list[Question]
     test: list[Question]
@@ -107,7 +105,7 @@ class LivePlan(TrainingPlan):
 
     @property
     def _times(self) -> int:
-        # The same way of asking a question is not repeated.
+        # A question is asked at most once per agent and strategy.
         return min(int(self.training.epochs), len(self.network.state.config.strategies))
 
     @property
@@ -120,7 +118,7 @@ class LivePlan(TrainingPlan):
         return 0.0, sum(one.cost_usd[1] * times for one, times in parts if one and one.cost_usd)
 
     def account(self, folder: Path) -> Account | None:
-        """What earlier attempts left of the budget."""
+        """The budget that earlier attempts left."""
         engines = seat_engines(self.network, self.lm)
         return account_of(self.request.budget, engines, folder, folder / CALLS)
 
@@ -149,7 +147,7 @@ def plan_training(request: TrainRequest, *, stored: bool = False) -> ReplayPlan 
     """
     if (request.outcomes is None) == (request.train is None):
         raise UserError(
-            "give what to learn from: either outcomes, or questions (--outcomes FILE or --train "
+            "give data to learn from: either outcomes, or questions (--outcomes FILE or --train "
             "QUESTIONS)"
         )
     options, seed = parse_sets(request.settings), request.seed
@@ -159,7 +157,7 @@ def plan_training(request: TrainRequest, *, stored: bool = False) -> ReplayPlan 
         options.setdefault("seed", seed)
     network = _network_in(request, options)
     if stored and request.out is None:
-        raise UserError("--out is missing: name the folder that the network is kept in")
+        raise UserError("--out is missing: name the folder for the network")
     plan = _live if request.outcomes is None else _replay
     return plan(request, options, network)
 
@@ -187,7 +185,7 @@ def _replay(
         check_apart(table, tested)
         tested = tested.like(table.agents, table.strategies)
     if table.missing:
-        answers = f"{table.missing:,} of {table.given.size:,} training answers"
+        answers = f"{table.missing:,} of {table.present.size:,} training answers"
         warnings.append(f"{answers} are missing and count as wrong")
     if errors := table.errors + (tested.errors if tested else 0):
         are = "is" if errors == 1 else "are"
@@ -233,8 +231,8 @@ def _test_questions(request: TrainRequest, seed: int, how: dict[str, Any]) -> li
 
 
 def _network_in(request: TrainRequest, options: Mapping[str, Any]) -> StrategyNetwork | None:
-    """A copy of the network that the user gives; None where the settings are to make one. Raises
-    UserError for settings that say otherwise than it does.
+    """A copy of the user's network; None where a new one is made from the settings. Raises
+    UserError for settings that contradict the network's own.
     """
     program = request.program
     if program in (None, "network"):
@@ -257,9 +255,8 @@ def _network_in(request: TrainRequest, options: Mapping[str, Any]) -> StrategyNe
 def _new_network(
     request: TrainRequest, options: dict[str, Any], outcomes: Outcomes | None = None
 ) -> tuple[StrategyNetwork, TrainingSettings, list[str]]:
-    """An untrained network of these settings, how it is to learn, and what to warn of.
-
-    `options` gets the names of the embedding model and of the strategies.
+    """An untrained network with these settings, its training settings, and warnings. The names of
+    the embedding model and the strategies are added to `options`.
     """
     from ...modules.network.state import NetworkState
 
@@ -292,7 +289,7 @@ def _of_training(options: Mapping[str, Any]) -> dict[str, Any]:
 def _embedder(
     embedding: str | Embed | None, options: Mapping[str, Any]
 ) -> tuple[Embed, str, list[str]]:
-    """What embeds questions, its name, and what to warn of."""
+    """The embedder of questions, its name, and warnings."""
     if embedding is not None and "embedding" in options:
         raise UserError("embedding is given, and in the settings, too: keep one of them")
     if callable(embedding):
@@ -305,8 +302,8 @@ def _embedder(
 
 
 def _vectors(embedding: Embed, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-    """What a function of the user's own makes of texts, (n, D). Raises UserError for another
-    number of rows.
+    """The embeddings (n, D) of texts by the user's function. Raises UserError for another number of
+    rows.
     """
     vectors = np.asarray(embedding(texts), dtype=np.float32)
     if vectors.ndim != 2 or len(vectors) != len(texts):

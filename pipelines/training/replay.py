@@ -34,13 +34,13 @@ if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to im
 
 SCORES = "scores.json"
 DRAWS = 32
-"""How often choices that are sampled are drawn for each test question."""
+"""How often sampled choices are drawn for each test question."""
 
 
 def network_of(
     state: NetworkState, embed: Embed, strategies: Mapping[str, Any] | None = None, **options: Any
 ) -> StrategyNetwork:
-    """The network with this state; a `RecordedNetwork` where nobody can be asked in its ways."""
+    """The network with this state; a `RecordedNetwork` where its strategies cannot be asked."""
     stands_for = dict(strategies or {})
     if all(name in stands_for or STRATEGIES.find(name) for name in state.config.strategies):
         return StrategyNetwork(state, embed, strategies=stands_for, **options)
@@ -49,9 +49,8 @@ def network_of(
 
 
 class RecordedNetwork(StrategyNetwork):
-    """A network that learned from recorded answers of agents that nobody can ask again.
-
-    It answers nothing: `training.scores` says what it reaches, `state` what it learned.
+    """A network that learned from recorded answers with strategies that cannot be asked. It cannot
+    answer questions: `training.scores` has its test scores, and `state` what it learned.
     """
 
 
@@ -66,7 +65,7 @@ class Nobody(dspy.Module):  # type: ignore[misc]
         ways = ", ".join(filter(None, self.strategies)) or "agents without strategies"
         raise UserError(
             f"this network learned from answers of {ways}, which are not in fm.STRATEGIES: it can "
-            "be scored on outcomes, and cannot be asked"
+            "be scored on outcomes, but not asked"
         )
 
 
@@ -86,19 +85,18 @@ def train_by_replay(
 ) -> Trained:
     """Train a network in place on recorded answers, and save it in `out`.
 
-    Each of several agents of the table is an agent of the network; of one agent all are copies.
-    Answers without a strategy teach trust and weights only. A network that was trained before
-    learns in addition. The same call with the same folder goes on where it was stopped.
+    Each agent of the table is an agent of the network; if there is only one, all agents are its
+    copies. Answers without a strategy train trust and weights only. A network that was trained
+    before continues to learn. The same call with the same folder resumes a stopped training.
 
     Args:
-        network: with the agents and strategies of the outcomes.
-        outcomes: what to learn from.
-        training: how to learn.
+        network: the network, with the agents and strategies of the outcomes. outcomes: the training
+            data. training: the training settings.
         out: folder of the network, the training's log, plots and checkpoint.
         test: outcomes to score the trained network on.
-        preset, options: where the settings come from.
+        preset, options: the origin of the settings.
         data: the name of the training data in the tracking store.
-        tracking, parent: whether to log a run, and under which.
+        tracking, parent: whether to log a run, and its parent run.
         progress: called after every batch with its figures.
 
     Raises UserError for the folder of another training.
@@ -121,13 +119,14 @@ def train_by_replay(
         "agents": list(outcomes.agents),
         "strategies": list(outcomes.strategies),
         "lms": {},
-        "fixed": Fixed.of(outcomes.correct, outcomes.given, outcomes.groups).to_dict(),
+        "fixed": Fixed.of(outcomes.correct, outcomes.present, outcomes.groups).to_dict(),
     }
     questions = [
         TrainingQuestion(*each) for each in zip(outcomes.ids, vectors, outcomes.groups, strict=True)
     ]
     scores = None
-    # A network of a user's own embeddings, or that nobody can ask, is not logged as a model.
+    # A network with the user's own embeddings, or one that cannot be asked, is not logged as a
+    # model.
     named = isinstance(getattr(network.embed, "source", None), Embedder)
     asked = named and not isinstance(network, RecordedNetwork)
     with training_folder(
@@ -152,9 +151,8 @@ def train_by_replay(
 
 
 def rescore(folder: str | Path, test: Outcomes, *, embed: Embed | None = None) -> dict[str, Any]:
-    """The test scores of a network that a replay trained, from its folder; see `network_scores`.
-
-    Raises UserError for a folder without such a network and outcomes that do not fit it.
+    """The test scores of a network in a folder that was trained by replay; see `network_scores`.
+    Raises UserError for a folder without such a network, and for outcomes that do not fit it.
     """
     from ...modules.network.state import NetworkState
 
@@ -178,7 +176,7 @@ def score_state(
     vectors, groups = embed(test.questions), test.groups
     drawn = draws(state, test.ids, vectors)
     fixed = Fixed.from_dict(about["fixed"])
-    table = (test.answers, test.correct, test.given, test.groups)
+    table = (test.answers, test.correct, test.present, test.groups)
     scores = network_scores(*table, drawn, fixed, seed=state.config.seed)
     scores["verdict"] = verdict_of(scores, fixed, test.agents, test.strategies)
     if len({*groups} - {None}) < 2 and len(test) >= FEWEST_CLUSTERED:
@@ -187,7 +185,7 @@ def score_state(
 
 
 def draws(state: NetworkState, ids: Sequence[str], vectors: npt.NDArray[Any]) -> NetworkDraws:
-    """What a network chooses for Q questions with embeddings (Q, D), drawn DRAWS times if it is
+    """The choices of a network for Q questions with embeddings (Q, D), drawn DRAWS times if
     sampled.
     """
     config = state.config
@@ -206,9 +204,11 @@ def draws(state: NetworkState, ids: Sequence[str], vectors: npt.NDArray[Any]) ->
 
 
 def check_apart(train: Outcomes, test: Outcomes) -> None:
-    """Raise UserError when a test question was learned from; a text alone may stand in both."""
+    """Raise UserError when a test question is a training question; the same text with other options
+    is allowed.
+    """
     learnt = set(zip(train.ids, train.questions, strict=True))
-    # By their texts, since the ids of runs are of our own making.
+    # Questions are compared by text, since folkmoot itself makes the ids of runs.
     same = [
         text for name, text in zip(test.ids, test.questions, strict=True) if (name, text) in learnt
     ]
@@ -221,8 +221,8 @@ def check_apart(train: Outcomes, test: Outcomes) -> None:
 
 
 def for_all_copies(values: npt.NDArray[Any], config: NetworkConfig) -> npt.NDArray[Any]:
-    """A table (Q, A, S) by the agents of a network (Q, N, S): one agent's answers are those of all
-    copies.
+    """A table (Q, A, S) expanded to the agents of a network (Q, N, S): all copies share one agent's
+    answers.
     """
     if values.shape[1] == config.agents:
         return values
@@ -230,16 +230,16 @@ def for_all_copies(values: npt.NDArray[Any], config: NetworkConfig) -> npt.NDArr
 
 
 def fingerprint_of(outcomes: Outcomes) -> str:
-    """A digest of all that a training learns from."""
+    """A digest of all training data."""
     names = [getattr(outcomes, n) for n in ("ids", "questions", "groups", "agents", "strategies")]
     digest = hashlib.sha256(json.dumps(names).encode())
-    for values in (outcomes.answers, outcomes.correct, outcomes.given):
+    for values in (outcomes.answers, outcomes.correct, outcomes.present):
         digest.update(np.ascontiguousarray(values).tobytes())
     return digest.hexdigest()
 
 
 def with_strategies(outcomes: Outcomes, wanted: Any) -> Outcomes:
-    """The outcomes with the strategies that settings name, all of them where they name none."""
+    """The outcomes of the strategies named in the settings, or of all strategies."""
     if wanted is None or not outcomes.strategies:
         return outcomes
     if isinstance(wanted, str) or not isinstance(wanted, Sequence | Mapping):
@@ -248,7 +248,9 @@ def with_strategies(outcomes: Outcomes, wanted: Any) -> Outcomes:
 
 
 def fitted(outcomes: Outcomes, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with the table's agents and strategies in them. Raises UserError for others."""
+    """The settings with the table's agents and strategies. Raises UserError for settings that
+    contradict them.
+    """
     count = len(outcomes.agents)
     wanted = settings.get("agents", count)
     if count > 1 and wanted != count:
@@ -256,5 +258,5 @@ def fitted(outcomes: Outcomes, settings: Mapping[str, Any]) -> dict[str, Any]:
             f"the outcomes have {count} agents, not {wanted}: leave agents out of the settings"
         )
     names = outcomes.strategies or ("",)
-    found = {"alike": count == 1, **settings, "strategies": names}
-    return found | ({"agents": count} if count > 1 else {})
+    fields = {"alike": count == 1, **settings, "strategies": names}
+    return fields | ({"agents": count} if count > 1 else {})

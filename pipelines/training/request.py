@@ -28,12 +28,12 @@ from ..base.request import (
 
 @dataclass
 class TrainRequest(Columned, SharedByLMs, Seats, Spending):
-    """Train a strategy network: who asks in which way for which question, and whose vote counts how
-    much.
+    """Train a strategy network: which agent uses which strategy on which question, and how much its
+    vote counts.
 
     With --outcomes it learns from recorded answers; with --train it asks LMs. Run the same command
-    again to resume a training that was stopped: nothing that was answered is asked again. folkmoot
-    evaluate network:DIR uses the result.
+    again to resume a stopped training: answered calls are not made again. folkmoot evaluate
+    network:DIR uses the result.
     """
 
     example: ClassVar[str] = "train --outcomes train.jsonl --test test.jsonl --out runs/network"
@@ -55,9 +55,8 @@ class TrainRequest(Columned, SharedByLMs, Seats, Spending):
         str | None,
         Argument(
             metavar="[PROGRAM]",
-            help="What to train: network, the strategy network; in Python also one with "
-            "settings, LMs and "
-            "prompts of its own, trained before or not, which stays as it is.",
+            help="The program to train: network, the strategy network; in Python also a network "
+            "with its own settings, LMs and prompts, which is not changed.",
         ),
     ] = None
     _: KW_ONLY
@@ -71,7 +70,7 @@ class TrainRequest(Columned, SharedByLMs, Seats, Spending):
         list[str],
         Option(
             metavar="FILE|NAME",
-            help="What to score the trained network on: outcomes, or questions.",
+            help="Test data for the trained network: outcomes, or questions.",
         ),
     ] = None
     test_split: Annotated[str | None, Option(help="Split of the test questions.")] = None
@@ -82,7 +81,7 @@ class TrainRequest(Columned, SharedByLMs, Seats, Spending):
         Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Setting of network or training, before the preset's.",
+            help="Setting of network or training, which overrides the preset's.",
         ),
     ] = None
     temperature: Temperature = None
@@ -95,7 +94,7 @@ class TrainRequest(Columned, SharedByLMs, Seats, Spending):
         ),
     ] = None
     seed: Annotated[
-        int, Option(min=0, help="Of graph, weights, draws and samples of questions.")
+        int, Option(min=0, help="Seed of graph, weights, draws and samples of questions.")
     ] = 0
     preset: Annotated[
         str,
@@ -112,7 +111,7 @@ class TrainRequest(Columned, SharedByLMs, Seats, Spending):
             help="Sentence embeddings; in Python also an Embedder, or a function of texts (n) "
             "that gives "
             "their vectors (n, D). Default: all-mpnet-base-v2, or all-MiniLM-L6-v2 where only "
-            "that is here.",
+            "that is on this machine.",
         ),
     ] = None
     record: Record = None

@@ -1,4 +1,5 @@
-"""What a trained network reaches on recorded answers, beside what needs no network. All pure.
+"""The scores of a trained network on recorded answers, and of baselines without a network. All
+functions are pure.
 
 Answers of A agents to Q questions in S ways are whole numbers (Q, A, S), equal for equal answers to
 a question, -1 where there is none; `correct` (Q, A, S) says which are right. Without strategies S
@@ -30,8 +31,8 @@ RIVALS = ("majority", "best_fixed", "best_per_group", "individual")
 
 
 class NetworkDraws(NamedTuple):
-    """What the network did, in D draws: the strategy of each agent (D, Q, N), -1 for an agent that
-    was not asked, and how much its vote counted (D, Q, N).
+    """The network's choices in D draws: the strategy of each agent (D, Q, N), -1 for an agent that
+    was not asked, and the weight of its vote (D, Q, N).
     """
 
     picks: Answers
@@ -40,8 +41,8 @@ class NetworkDraws(NamedTuple):
 
 @dataclass(frozen=True)
 class Fixed:
-    """Fixed choices by their accuracy on training outcomes, each as the number of a way; ties by
-    order.
+    """The best fixed choices on training outcomes, each as the index of a strategy or agent; the
+    first of equals wins.
 
     Where agents have strategies, each has a choice of its own: `best` has A numbers, `by_group` A
     for each group. Where they have none, the choice is among the agents: `best` and each group have
@@ -52,11 +53,11 @@ class Fixed:
     by_group: Mapping[str, tuple[int, ...]]
 
     @classmethod
-    def of(cls, correct: Right, given: Right, groups: Sequence[str | None]) -> Fixed:
-        """The best by `correct` (Q, A, S), as far as `given` (Q, A, S); a group of None does not
+    def of(cls, correct: Right, answered: Right, groups: Sequence[str | None]) -> Fixed:
+        """The best by `correct` (Q, A, S) where `answered` (Q, A, S); a group of None does not
         count.
         """
-        right, there = choices_of(correct), choices_of(given)
+        right, there = choices_of(correct), choices_of(answered)
         members = {
             name: np.array([group == name for group in groups])
             for name in dict.fromkeys(groups)
@@ -80,18 +81,19 @@ class Fixed:
 def network_scores(
     answers: Answers,
     correct: Right,
-    given: Right,
+    answered: Right,
     groups: Sequence[str | None],
     drawn: NetworkDraws,
     fixed: Fixed,
     *,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """The scores of a network on test outcomes: expected values over ties by lot, means over draws.
+    """The scores of a network on test outcomes: expected values where ties are broken at random,
+    means over draws.
 
-    Returns `questions`, `draws`, `missing` (answers that were chosen and are not in the table: they
-    count as wrong) and, each with `value`, `low` and `high` (95 %) and the `calls` a question
-    takes:
+    Returns `questions`, `draws`, `missing` (chosen answers that are not in the table and count as
+    wrong), and these scores, each with `value`, `low` and `high` (95 %) and the `calls` per
+    question:
 
     - `individual`: one agent with the strategy it chose, the mean over agents
     - `consensus`: the weighted vote of the agents
@@ -103,11 +105,11 @@ def network_scores(
 
     then `differences`: `consensus`, `individual` and `majority` less `majority`, `best_fixed`, ...,
     paired by question, with 95 % bootstrap intervals; and `ties`: the share of questions on which
-    the plain vote is tied, and what the weights gain on tied and untied ones, None where there are
-    none. Values are 0 ... 1.
+    the plain vote is tied, and the gain of the weights on tied and untied ones, None where there
+    are none. Values are 0 ... 1.
     """
     questions = len(answers)
-    codes, right, there = (_picked(values, drawn.picks) for values in (answers, correct, given))
+    codes, right, there = (_picked(values, drawn.picks) for values in (answers, correct, answered))
     asked = drawn.picks >= 0
     codes, right = np.where(asked, codes, -1), right & asked
     single = right.sum(axis=2) / np.maximum(asked.sum(axis=2), 1)
@@ -122,7 +124,7 @@ def network_scores(
         "best_per_group": _fixed(alone, fixed, groups),
         "oracle": correct.any(axis=(1, 2)).astype(float),
     }
-    cells = float(given.sum(axis=(1, 2)).mean())
+    cells = float(answered.sum(axis=(1, 2)).mean())
     asked_mean = float(asked.sum(axis=2).mean())
     calls = dict.fromkeys(values, 1.0) | {
         "consensus": asked_mean,
@@ -151,9 +153,9 @@ def network_scores(
 def verdict_of(
     scores: Mapping[str, Any], fixed: Fixed, agents: Sequence[str], strategies: Sequence[str]
 ) -> list[str]:
-    """What `network_scores` found, in sentences: whether the group's vote beats a plain vote and
-    the best fixed choice, with strategies whether an agent's own choice does, and what to take if
-    nothing helps.
+    """The result of `network_scores` in sentences: whether the group's vote (and, with strategies,
+    an agent's own choice) beats a plain vote and the best fixed choice, and what to use if it does
+    not.
     """
     differences, plain = scores["differences"], "a plain vote over the same answers"
     if not strategies:
@@ -178,14 +180,13 @@ def network_use(
     drawn: NetworkDraws,
     strategies: Sequence[str],
 ) -> dict[str, Any]:
-    """What a network did, from the arrays of `network_scores`; over all draws, but where it says
-    otherwise.
+    """The behaviour of a network, from the arrays of `network_scores`, over all draws unless noted.
 
     - `ece` and `reliability` as in `network_report`, of the first draw; equal scores go to the
       earlier agent
-    - with two strategies or more: `strategy`, for each its `accuracy` on all test questions,
-      whoever chose it, and its `share` of the choices; `use`, the shares by agent, and
-      `use_by_group` where there are between 2 and 30 groups
+    - with two strategies or more: `strategy`, the `accuracy` of each on all test questions, and its
+      `share` of the choices; `use`, the shares by agent, and `use_by_group` where there are between
+      2 and 30 groups
     """
     use = _calibration(answers, correct, drawn)
     if len(strategies) < 2:
@@ -242,12 +243,14 @@ def score_of(values: Numbers, seed: int) -> dict[str, float]:
 
 
 def choices_of(cells: Right) -> Right:
-    """The table (Q, A, S) by what can be chosen: as it is, or without strategies as (Q, 1, A)."""
+    """The table (Q, A, S) arranged by choices: unchanged, or (Q, 1, A) without strategies."""
     return cells if cells.shape[2] > 1 else cells.swapaxes(1, 2)
 
 
 def _picked(values: npt.NDArray[Any], picks: Answers) -> npt.NDArray[Any]:
-    """The values (Q, A, S) at the picks (D, Q, N); what was not picked is that of the first way."""
+    """The values (Q, A, S) at the picks (D, Q, N); where nothing was picked, the value of the first
+    strategy.
+    """
     each = np.broadcast_to(values, (len(values), picks.shape[2], values.shape[2]))
     at_picks = np.take_along_axis(each[None], np.maximum(picks, 0)[..., None], axis=3)
     return at_picks[..., 0]

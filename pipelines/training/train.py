@@ -1,4 +1,4 @@
-"""What every training of a strategy network has: its folder, its run, its log, and its outcome."""
+"""The common part of all trainings of a strategy network: folder, run, log, and outcome."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to im
 
 ABOUT, LOG, CHECKPOINT = "training.json", "training_log.json", "checkpoint.safetensors"
 LAST = 20
-"""Batches that the figures of how far a training has come are the mean of."""
+"""The progress figures of a training are means over this many batches."""
 
 TRAINING = RunFolder(
     "training",
@@ -49,10 +49,9 @@ Progress = Callable[[Mapping[str, Any]], None]
 
 @dataclass(repr=False)
 class Trained:
-    """A finished training: the network, how it went, and what `training.json` says of it.
-
-    `scores` are those of a test on outcomes, `evaluation` that on questions; `taught` says how much
-    there was to learn from, and what asking took.
+    """A finished training: the network, its log, and the content of `training.json`. `scores` are
+    from a test on outcomes, `evaluation` from one on questions; `taught` has the amount of training
+    data and the cost of asking.
     """
 
     folder: Path
@@ -76,7 +75,7 @@ class Trained:
 
     @property
     def empty(self) -> bool:
-        """A training that was finished has a network."""
+        """False: a finished training always has a network."""
         return False
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
@@ -102,7 +101,7 @@ class Trained:
 
 @contextmanager
 def displayed_training(show: bool | Progress | None) -> Iterator[Progress]:
-    """Live progress of a training: how far it is, and the figures of the last batch."""
+    """Show the progress of a training, and the figures of the last batches."""
 
     def draw(step: Mapping[str, Any]) -> ProgressLine:
         if step.get("stage") == "selection":
@@ -134,7 +133,7 @@ def learn(
     from ...optimizers.policy.training import train_policies
 
     def note(step: dict[str, Any]) -> None:
-        if "reward" in step:  # not while the number of epochs is being chosen
+        if "reward" in step:  # not during the selection of the number of epochs
             tracked.show(int(step["questions"]), {"reward_so_far": float(step["reward"])})
         if progress is not None:
             progress(step)
@@ -167,10 +166,8 @@ def training_folder(
     model: bool = True,
     lm: Any = None,
 ) -> Iterator[tuple[Path, Tracking]]:
-    """The folder of a training with its tracked run, for one process at a time; `about` is what it
-    is of.
-
-    Raises UserError for the folder of another training, one in use, and one that cannot be written.
+    """Lock the folder of a training, and open its tracked run; `about` is its description. Raises
+    UserError for the folder of another training, one in use, and one that cannot be written.
     """
     with TRAINING.opened(folder, about):
         write_json(folder / ABOUT, about)
@@ -193,7 +190,7 @@ def training_about(
     options: Mapping[str, Any],
     data: str | None,
 ) -> dict[str, Any]:
-    """What every `training.json` says: settings, where they came from, and versions."""
+    """The common part of every `training.json`: settings, their origin, and versions."""
     return {
         "kind": kind,
         "network": config.to_dict(),
@@ -206,9 +203,7 @@ def training_about(
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """What `training.json` says of a trained network. Raises UserError when it is not there or
-    damaged.
-    """
+    """Read `training.json` of a trained network. Raises UserError when it is missing or damaged."""
     about = read_object(folder / ABOUT)
     if about is None:
         raise UserError(
@@ -218,8 +213,8 @@ def read_about(folder: Path) -> dict[str, Any]:
 
 
 def recent(log: TrainingLog) -> dict[str, float]:
-    """Reward, shares right (one agent's, the group's) and trust, each the mean over the last
-    batches, and how many edges of the graph came or went in all.
+    """Reward, shares of right answers (one agent's, the group's) and trust, each as the mean over
+    the last batches, and the total number of graph edges added or removed.
     """
     last = log.steps[-LAST:]
     if not last:

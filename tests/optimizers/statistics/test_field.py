@@ -59,7 +59,7 @@ def race(accuracies: list[float], prices: list[float], n: int, seed: int, **how:
 def test_a_much_better_program_wins() -> None:
     watch = race([0.3, 0.35, 0.9], [1, 2, 5], 200, 0)
     assert watch.recommended == 2
-    assert watch.settled
+    assert watch.decided
     assert {one.why for one in watch.exits.values()} == {"beaten"}
 
 
@@ -68,7 +68,7 @@ def test_nothing_is_decided_before_twenty_questions() -> None:
     for _ in range(FEWEST - 1):
         watch.update({0: 0.0, 1: 1.0})
         assert watch.decide() == []
-        assert not watch.settled
+        assert not watch.decided
     watch.update({0: 0.0, 1: 1.0})
     assert watch.decide() == [Exit(0, 1, "beaten")]
 

@@ -286,7 +286,7 @@ def test_tokens_that_are_not_counted_or_contradict_themselves_end_the_run(
             budget=budget,
         )
         assert len(scripted.bodies) == 1
-        assert "did not say how many tokens" in result.summary.stopped
+        assert "did not report the tokens" in result.summary.stopped
         assert [result.summary.paid[name] for name in ("prompt_tokens", "cost_usd")] == [None, None]
     assert run(scripted, None, n=5, budget="10 min").summary.counts["rows"] == 5
 

@@ -182,7 +182,7 @@ def test_an_interrupted_baseline_is_taken_up_again(
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "the same command takes it up again" in stderr
+    assert "the same command resumes it" in stderr
     scripted.delay = 0
     result = folkmoot(*words, "--json")
     assert result.exit_code == 0

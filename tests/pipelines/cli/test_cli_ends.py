@@ -92,7 +92,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path: Path) 
         assert process.returncode == 130
         done = len(rows_of(tmp_path / "out"))
         assert 1 <= done < 40
-        assert f"what is finished is kept in {tmp_path}" in told
+        assert f"finished work is kept in {tmp_path}" in told
         assert "same command" in told
         assert "Traceback" not in told
         asked = len(server.requests)

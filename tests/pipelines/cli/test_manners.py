@@ -90,7 +90,11 @@ def test_a_question_comes_from_standard_input(scripted: ScriptedServer) -> None:
 @pytest.mark.parametrize(
     ("words", "text", "told"),
     [
-        (["compile", "single:cot", "--train", "-", "--validation", "-"], "x", "can be read once"),
+        (
+            ["compile", "single:cot", "--train", "-", "--validation", "-"],
+            "x",
+            "can be read only once",
+        ),
         (["evaluate", "single:cot", "--data", "-"], " \n", "standard input is empty"),
         (["ask", "single:cot", "-"], "", "question"),
     ],

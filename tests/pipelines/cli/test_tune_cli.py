@@ -140,7 +140,7 @@ def test_ctrl_c_keeps_what_is_done_and_no_key_is_written(
     running.send_signal(signal.SIGINT)
     _, told = running.communicate(timeout=60)
     assert running.returncode == 130, told
-    assert "interrupted: what is finished is kept" in told
+    assert "interrupted: finished work is kept" in told
     scripted.delay = 0.0
     monkeypatch.setattr(workers, "CONTEXT", WARM)
     done = folkmoot(*given, "--json")

@@ -217,7 +217,7 @@ def test_an_interrupt_keeps_what_is_finished(cluster: Any, tmp_path: Path) -> No
         ({"engine": "spark"}, "there is no engine 'spark': choose asyncio or ray"),
         ({"engine": "asyncio"}, "add --engine ray, or drop --workers"),
         ({"workers": 0}, "workers is 0"),
-        ({"workers": 3}, "has 2 CPUs, one a worker: give at most --workers 2"),
+        ({"workers": 3}, "has 2 CPUs, one per worker: give at most --workers 2"),
     ],
 )
 def test_settings_that_cannot_be_used(

@@ -150,7 +150,7 @@ def test_what_an_lm_does_not_report_is_unknown(tmp_path: Path) -> None:
 def test_tokens_end_at_the_first_reply_that_does_not_count_them(server: Metering) -> None:
     server.counts = False
     result = run(plain(server), n=20, concurrency=1, budget="1M tokens")
-    assert "did not say how many tokens" in result.summary.stopped
+    assert "did not report the tokens" in result.summary.stopped
     assert len(server.bodies) == 1
 
 

@@ -329,7 +329,7 @@ def test_control_characters_of_a_server_reach_no_message() -> None:
         ("local/gemma-3-270", {"api_base": None}, "did you mean 'gemma-3-270m'"),
         ("local/hf:nothing", {"api_base": None}, "there is no embedded LM"),
         ("local/gemma-3-270m", {"api_key": "sk-x", "api_base": None}, "drop api_key"),
-        ("openai/x", {"slots": 2}, "openai/x has no slots"),
+        ("openai/x", {"slots": 2}, "openai/x does not accept slots"),
         ("openai/x", {"api_base": "localhost:8000"}, "http://HOST:PORT/v1"),
         ("openai/x", {"api_base": "http://localhost:99999/v1"}, "http://HOST:PORT/v1"),
         ("openai/x", {"answer_form": "letter"}, "letter"),
@@ -348,7 +348,7 @@ def test_control_characters_of_a_server_reach_no_message() -> None:
         (
             "local/gemma-3-270m",
             {"reasoning_effort": "low", "api_base": None},
-            "takes no reasoning_effort",
+            "does not accept reasoning_effort",
         ),
     ],
 )

@@ -754,7 +754,7 @@ def test_ctrl_c_keeps_and_shows_what_is_finished(
     monkeypatch.setattr(module, "evaluate", interrupted)
     done = reproduce(scripted, spec, *words)
     assert done.exit_code == 130
-    assert "the same command takes it up again" in done.stderr
+    assert "the same command resumes it" in done.stderr
     assert [(line["n"], line["why"]) for line in json.loads(done.stdout)["rows"]] == [
         (2, None),
         (None, "not run"),

@@ -50,8 +50,8 @@ def rows_of(**fields: Any) -> list[dict[str, Any]]:
         (None, {"score": 5.0}, "is 5, outside 0 to 1"),
         (None, {"score": 0.5}, "is 0.5: it must be right (1) or wrong (0)"),
         (None, {"correct": None}, "is called neither right nor wrong"),
-        (None, {"score": 1e308}, "score is not as it must be"),
-        (None, {"repeat": -1}, "repeat is not as it must be"),
+        (None, {"score": 1e308}, "score is not valid"),
+        (None, {"repeat": -1}, "repeat is not valid"),
         (None, NUMBER | {"answer": "1250.5"}, "scores 0"),
         (
             None,

@@ -53,23 +53,30 @@ def test_a_table_becomes_arrays_in_the_order_of_its_rows(tmp_path: Path) -> None
         [[True, False], [False, False]],
         [[False, False], [False, False]],
     ]
-    assert table.given.tolist() == [[[True, True], [True, False]], [[True, False], [False, False]]]
+    assert table.present.tolist() == [
+        [[True, True], [True, False]],
+        [[True, False], [False, False]],
+    ]
     assert table.missing == 4
 
 
 @pytest.mark.parametrize(
     ("rows", "line", "said"),
     [
-        ([row(question=7)], 1, "'question' is missing, or cannot be used"),
+        ([row(question=7)], 1, "'question' is missing or not valid"),
         ([row(), row(agent=" ")], 2, "'agent' is missing"),
         ([row(group=["a"])], 1, "'group"),
         ([row(correct=1)], 1, "'correct' is missing"),
         ([row(repeat=-1)], 1, "'repeat"),
-        ([row(answer=None)], 1, "answer is null, and yet"),
+        ([row(answer=None)], 1, "answer is null, but"),
         ([row(), row(agent="bob", correct=False)], 2, "right in one row and wrong in another"),
         ([row(), row()], 2, "'ann' has answered 'q1' with 'cot' before"),
         ([row(), row(agent="bob", question="Other?")], 2, "text or group than at {path}, line 1"),
-        ([row(), row(agent="bob", strategy=None)], 2, "with and without a strategy"),
+        (
+            [row(), row(agent="bob", strategy=None)],
+            2,
+            "some rows have a strategy and some have none",
+        ),
         ([{"agent": "ann"}], 1, "'question_id' is missing"),
     ],
 )
@@ -109,7 +116,7 @@ def test_equal_answers_share_a_number_and_no_other(cells: list[tuple[int, int, s
         assert table.correct[place] == one.correct
     for pairs in codes.values():
         assert len(pairs) == len({text for text, _ in pairs}) == len({code for _, code in pairs})
-    assert table.given.sum() == len(rows)
+    assert table.present.sum() == len(rows)
 
 
 def test_a_table_takes_the_shape_of_another(tmp_path: Path) -> None:
@@ -117,7 +124,7 @@ def test_a_table_takes_the_shape_of_another(tmp_path: Path) -> None:
     wider = table.like(["b", "c", "a"], ["zero_shot", "cot", "self_ask"])
     assert (wider.correct[:, 2, 1] == table.correct[:, 0, 0]).all()
     assert (wider.answers[:, 0, 0] == table.answers[:, 1, 2]).all()
-    assert not wider.given[:, 1].any()
+    assert not wider.present[:, 1].any()
     with pytest.raises(UserError, match="nothing was learned about the agents b"):
         table.like(["a"], table.strategies)
     with pytest.raises(UserError, match="the strategies zero_shot"):
@@ -161,7 +168,7 @@ def test_members_of_an_ensemble_are_strategies_of_their_lm(tmp_path: Path) -> No
         assert table.agents == ("openai/small", "openai/small #2")
         assert table.strategies == ("cot", "zero_shot")
         assert table.correct.tolist() == [[[False, False], [True, False]]]
-        assert table.given.tolist() == [[[True, True], [True, False]]]
+        assert table.present.tolist() == [[[True, True], [True, False]]]
         assert table.groups == ("money",)
 
 

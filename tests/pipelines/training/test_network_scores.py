@@ -17,7 +17,7 @@ from folkmoot.pipelines.training.scores import (
 # Four questions, one LM, three strategies: its answers, -1 for none.
 ANSWERS = np.array([[[0, 1, 0]], [[0, 0, 1]], [[0, 1, 2]], [[-1, 0, 0]]])
 CORRECT = np.array([[[1, 0, 1]], [[1, 1, 0]], [[0, 1, 0]], [[0, 1, 1]]], dtype=bool)
-GIVEN = np.ones((4, 1, 3), dtype=bool)
+ANSWERED = np.ones((4, 1, 3), dtype=bool)
 GROUPS = ["x", "x", "y", None]
 
 
@@ -29,7 +29,7 @@ def scores(
 ):  # type: ignore[no-untyped-def]
     fixed = fixed or Fixed((0,), {"x": (0,), "y": (1,)})
     drawn = NetworkDraws(np.array(picks), np.array(weights, dtype=float))
-    tables = {"answers": ANSWERS, "correct": CORRECT, "given": GIVEN} | more
+    tables = {"answers": ANSWERS, "correct": CORRECT, "answered": ANSWERED} | more
     return network_scores(*tables.values(), GROUPS, drawn, fixed)
 
 
@@ -71,9 +71,9 @@ def test_draws_are_averaged_and_agents_that_are_not_asked_do_not_count() -> None
 
 
 def test_answers_that_are_missing_are_wrong_and_counted() -> None:
-    given_ = GIVEN.copy()
-    given_[3, 0, 0] = False
-    found = scores([[[0]] * 4, [[1]] * 4], [[[1]] * 4] * 2, given=given_)
+    reached = ANSWERED.copy()
+    reached[3, 0, 0] = False
+    found = scores([[[0]] * 4, [[1]] * 4], [[[1]] * 4] * 2, answered=reached)
     assert found["missing"] == 0.5
     assert found["oracle"]["calls"] == 2.75
 
@@ -89,9 +89,9 @@ def test_without_strategies_the_choice_is_among_agents() -> None:
 
 def test_what_is_best_is_told_by_the_answers_there_are() -> None:
     correct = np.array([[[1, 1]], [[0, 0]], [[0, 0]]], dtype=bool)
-    given_ = np.array([[[1, 1]], [[1, 0]], [[1, 0]]], dtype=bool)
-    assert Fixed.of(correct, given_, ["a", "b", "b"]).best == (1,)
-    assert Fixed.of(correct, np.zeros_like(given_), ["a", "b", "b"]).best == (0,)
+    reached = np.array([[[1, 1]], [[1, 0]], [[1, 0]]], dtype=bool)
+    assert Fixed.of(correct, reached, ["a", "b", "b"]).best == (1,)
+    assert Fixed.of(correct, np.zeros_like(reached), ["a", "b", "b"]).best == (0,)
 
 
 @settings(max_examples=60, deadline=None)

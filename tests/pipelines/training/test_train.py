@@ -241,7 +241,7 @@ def test_bad_files_are_refused_in_one_sentence(tables: tuple[Path, Path], tmp_pa
     strange = write(tmp_path / "s.jsonl", *planted(4, 5, agents=["somebody"]))
     assert "the agents somebody" in refused(trained((tables[0], strange), tmp_path / "n"))
     missing = folkmoot("train", "--out", tmp_path / "n")
-    assert "give what to learn from" in refused(missing)
+    assert "give data to learn from" in refused(missing)
     assert "--out is missing" in refused(folkmoot("train", "--outcomes", tables[0]))
     two = write(tmp_path / "two.jsonl", *planted(4, 5, agents=["a", "b"]))
     several = folkmoot("train", "--outcomes", two, "--out", tmp_path / "n", "--set", "agents=5")
