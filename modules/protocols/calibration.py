@@ -251,29 +251,29 @@ def calibrated(
             [
                 -1.0
                 if place < len(parts) - 1
-                and routes(_task(question), given.answer, given.transcript)
-                else sureness(given.answer, given.transcript, question.kind, own)
-                for question, given in zip(left, answers, strict=True)
+                and routes(_task(question), answered.answer, answered.transcript)
+                else sureness(answered.answer, answered.transcript, question.kind, own)
+                for question, answered in zip(left, answers, strict=True)
             ]
         )
-        right = np.array([given.right for given in answers], dtype=bool)
-        for given in answers:
-            bill.add(given.usage)
+        right = np.array([answered.right for answered in answers], dtype=bool)
+        for answered in answers:
+            bill.add(answered.usage)
         watched = watched or scores.tolist()
-        found = threshold_for(scores, right, max_error, confidence_each)
+        cut = threshold_for(scores, right, max_error, confidence_each)
         stages[name] = Stage(
             asked=asked_of(part, lm),
-            threshold=None if found is None else found.score,
+            threshold=None if cut is None else cut.score,
             questions=len(left),
-            kept=0 if found is None else found.kept,
-            errors=0 if found is None else found.errors,
-            bound=1.0 if found is None else found.bound,
+            kept=0 if cut is None else cut.kept,
+            errors=0 if cut is None else cut.errors,
+            bound=1.0 if cut is None else cut.bound,
             needs=fewest_kept(max_error, confidence_each),
             never=share_never(scores, right, max_error, confidence_each) if left else 1.0,
             weights=own,
         )
-        if found is not None:
-            left = [one for one, sure in zip(left, scores >= found.score, strict=True) if not sure]
+        if cut is not None:
+            left = [one for one, sure in zip(left, scores >= cut.score, strict=True) if not sure]
     return RouterCalibration(
         max_error=max_error,
         confidence=confidence,
@@ -381,10 +381,12 @@ async def _ask(
 
     async def ask(question: Question) -> PartAnswer:
         async with room:
-            said = await program.answer(question)
+            prediction = await program.answer(question)
         gold = str(question.answer)
-        graded = score(said.answer, gold, question.kind, question.choices)
-        return PartAnswer(said.answer, graded.correct, said.transcript, Usage.of(said.usage))
+        graded = score(prediction.answer, gold, question.kind, question.choices)
+        return PartAnswer(
+            prediction.answer, graded.correct, prediction.transcript, Usage.of(prediction.usage)
+        )
 
     return await together(ask(question) for question in questions)
 

@@ -109,7 +109,7 @@ def _sink(show: bool | None, line: Callable[[], ProgressLine]) -> Iterator[Calla
             finally:
                 notebook.draw(last=True)
         elif out.is_terminal and (show or "pytest" not in sys.modules):
-            with _Line(out, lambda: _row(line())) as drawn:
+            with _Line(out, line) as drawn:
                 _DRAWN.append(drawn)
                 try:
                     yield lambda: None  # the line redraws itself
@@ -149,11 +149,15 @@ class _Lines:
 class _Line(Live):
     """The line on a terminal, redrawn by its own thread."""
 
-    def __init__(self, out: Console, render: Callable[[], RenderableType]) -> None:
+    def __init__(self, out: Console, line: Callable[[], ProgressLine]) -> None:
+        self._line = line
         # Output into a file or a pipe is not redirected.
         shared = bool(sys.stdout) and sys.stdout.isatty()
         super().__init__(
-            get_renderable=render, console=out, refresh_per_second=A_SECOND, redirect_stdout=shared
+            get_renderable=lambda: _row(line()),
+            console=out,
+            refresh_per_second=A_SECOND,
+            redirect_stdout=shared,
         )
 
     def get_renderable(self) -> RenderableType:
@@ -171,6 +175,8 @@ class _Line(Live):
 
     def stop(self) -> None:
         with suppress(Exception):
+            # A picture goes, as the result below it shows the same; a line stays.
+            self.transient = self._line().picture is not None
             super().stop()
 
 

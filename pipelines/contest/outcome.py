@@ -193,6 +193,7 @@ class Contest:
             f"winner  {where}",
             f'ask     folkmoot ask {where} "…"',
             f'load    fm.load_program("{where}")',
+            f"serve   folkmoot serve {where}",
             f"improve folkmoot compile {where} --train FILE",
             f"report  folkmoot report {self.folder}",
         ]

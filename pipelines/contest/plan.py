@@ -392,9 +392,19 @@ def _field(
     return field_of(
         entrants,
         baseline=baseline,
-        only=split_items(request.only),
-        without=split_items(request.without),
+        only=_names(request.only, entrants),
+        without=_names(request.without, entrants),
     )
+
+
+def _names(options: Sequence[str], entrants: Sequence[Entrant]) -> list[str]:
+    """The names in an option, apart at commas but for those of programs that have one."""
+    whole = {one.name.casefold() for one in entrants}
+    return [
+        name
+        for option in options
+        for name in ([option] if option.casefold() in whole else split_items([option]))
+    ]
 
 
 def _baseline(

@@ -33,7 +33,7 @@ _LETTERS = set("abcdefghij")
 
 
 class AnswerReader:
-    """Reads the gold answers of a table in the one way that fits all its rows.
+    """Reads the gold answers of a table in the only way that fits all its rows.
 
     `see` is called with row after row until it returns True, or there are no more, then `decide`
     once, then `read` with each row. `kind` is that of all rows, if it is known; `reading` one of
@@ -51,14 +51,14 @@ class AnswerReader:
         self._capitals = True  # … and whether they are written like labels
 
     def see(self, choices: Any, answer: Any, kind: Any) -> bool:
-        """Look at a row; True where no other row can change how answers are read."""
+        """Look at a row; returns True once no further row can change how answers are read."""
         if answer is None:
             return False
         if isinstance(choices, Mapping):
             if self.reading is None and _is_number(answer):
                 labels = {name: _label(answer, choices, name) for name in self._left or READINGS}
                 fitting = {name: label for name, label in labels.items() if label}
-                self._left = list(fitting) or self._left  # else a fault of the row
+                self._left = list(fitting) or self._left  # otherwise it is an error in the row
                 self._apart |= {
                     frozenset(pair)
                     for pair in combinations(fitting, 2)
@@ -76,7 +76,7 @@ class AnswerReader:
         return not (self._short <= _LETTERS or any(self._short <= pair for pair in _PAIRS))
 
     def decide(self, column: str) -> None:
-        """Take the reading that is left. Raises UserError where two are left that differ."""
+        """Choose the remaining reading. Raises UserError if two different ones remain."""
         left = self._left
         if self.reading is None and "label" not in left:
             if any(pair <= set(left) for pair in self._apart):
@@ -102,7 +102,7 @@ class AnswerReader:
             )
 
     def read(self, choices: Any, answer: Any, kind: Any) -> Any:
-        """The answer of a row as what it means. Raises UserError for the place of no option."""
+        """The meaning of a row's answer. Raises UserError for a place without an option."""
         if answer is None:
             return None
         if not isinstance(choices, Mapping):
@@ -112,8 +112,8 @@ class AnswerReader:
             label = _label(answer, choices, self.reading)
             if label is None and self.reading != "text":
                 raise UserError(
-                    f"the answer {as_text(answer)} is the place of no option, counted "
-                    f"from {self.reading[-1]} as the others are; correct it"
+                    f"the answer {as_text(answer)} is not the place of an option, counted from "
+                    f"{self.reading[-1]} as the others are; correct it"
                 )
             return answer if label is None else label
         return _canonical(answer, choices)

@@ -73,7 +73,7 @@ class DatasetSpec:
 
     @property
     def source(self) -> str:
-        """The place of the rows when they are in neither the package nor FOLKMOOT_DATA."""
+        """The source of the rows if they are neither in the package nor in FOLKMOOT_DATA."""
         if self.hub is not None:
             return f"{self.hub.id}@{self.hub.revision[:7]}"
         return (

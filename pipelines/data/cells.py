@@ -19,7 +19,7 @@ _OWN_LABEL = re.compile(r"\(?([A-Za-z])[).:]\s*(\S.*)", re.S)
 
 
 def plain_value(value: Any, column: str, *, padded: bool) -> Any:
-    """`value` with only what JSON can hold: cells that are not a number are empty, dates are text.
+    """`value` as JSON values: NaN cells are empty, dates are text.
 
     `padded` says that an object has every key that some row has, with null where it is absent.
     Raises UserError for any other type.
@@ -48,9 +48,8 @@ def plain_value(value: Any, column: str, *, padded: bool) -> Any:
 
 
 def parsed_cell(value: Any, field: str) -> Any:
-    """The object or list that a cell holds as text: JSON, or as Python prints it; else `value`.
-
-    Raises UserError where it is neither, but for a passage, which may begin with a bracket.
+    """The object or list in a cell's text, as JSON or as Python prints it; else `value`. Raises
+    UserError for unreadable text, except in a passage, which may begin with a bracket.
     """
     if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "["):
         return value
@@ -104,7 +103,7 @@ def _is_titled(one: Any) -> bool:
 
 
 def answer_in(answer: Any, column: str) -> tuple[Any, dict[str, Any], str]:
-    """The gold in what data sets wrap it in, what is left of that for `meta`, and what was done.
+    """The gold answer inside a data set's own shape, the rest for `meta`, and a remark.
 
     SQuAD's answers, lists of spellings, of which the first is taken, and GSM8K's `####`.
     """

@@ -54,11 +54,11 @@ class _Plan(NamedTuple):
 
 
 class _UnreadError(UserError):
-    """A column was not read as what it looks like, which is a fault of the whole table."""
+    """A column was not read as it looks, which is an error of the whole table."""
 
 
 class Columns:
-    """Turns rows as they stand into rows with `Question`'s fields; other columns keep their names.
+    """Turns raw rows into rows with `Question`'s fields; other columns keep their names.
 
     A field is taken from the column that `columns` gives ({"question": "q_text"}; for the choices
     also "COLUMN,COLUMN,…", for the answer "COLUMN:from0" and the like), else its own, else one of
@@ -73,13 +73,13 @@ class Columns:
         self._answers = AnswerReader(kind)
         self._plans: dict[tuple[str, ...], _Plan] = {}
         self._guesses: dict[str, str] = {}  # field → how it is read, where that was a guess
-        self._opened: Counter[str] = Counter()  # what was taken out of what, and in how many rows
+        # remarks on extracted answers, with their number of rows
+        self._opened: Counter[str] = Counter()
         self._answer_column = "answer"
 
     def read(self, rows: Iterable[TableRow]) -> Iterator[TableRow]:
-        """The rows, mapped; as many are looked at first as it takes to know how answers are meant.
-
-        Raises UserError where the columns do not say what is what.
+        """The mapped rows; as many as needed are read first to decide how answers are read. Raises
+        UserError where the meaning of columns is not clear.
         """
         mapped = map(self._mapped, rows)
         seen: list[TableRow] = []
@@ -90,7 +90,7 @@ class Columns:
         try:
             self._answers.decide(self._answer_column)
         except UserError:
-            yield from (row for row in seen if row.fault)  # all that is wrong is said at once
+            yield from (row for row in seen if row.fault)  # all problems are reported together
             raise
         for row in chain(seen, mapped):
             try:
@@ -100,7 +100,7 @@ class Columns:
                 yield TableRow(row.where, {}, str(error))
 
     def check_options(self, questions: Sequence[Question]) -> None:
-        """Raises UserError where columns that were read as nothing seem to hold the options."""
+        """Raises UserError where unused columns seem to hold the options."""
         options = option_columns_missed(questions) if self._kind in _MAY_BE_CHOICE else []
         if options:
             naming_them = naming_all({**self._columns, "choices": ",".join(options)})
@@ -110,7 +110,7 @@ class Columns:
             )
 
     def guesses(self) -> str:
-        """One line on what was guessed, empty if nothing was."""
+        """One line about guesses; empty if there were none."""
         parts = {field: self._guesses[field] for field in FIELDS if field in self._guesses}
         if self._answers.note:
             words = parts.get("answer", f"`{self._answer_column}` as answer")
@@ -136,7 +136,7 @@ class Columns:
             return TableRow(row.where, {}, str(error))
 
     def _plan(self, names: tuple[str, ...]) -> _Plan:
-        """Raises UserError where the columns are not there, or do not say what is what."""
+        """Raises UserError where columns are missing or their meaning is not clear."""
         sources, options = self._named(names)
         if not options and "choices" not in sources and self._kind in _MAY_BE_CHOICE:
             free = [name for name in names if name not in sources.values()]

@@ -59,7 +59,7 @@ def _parquet_rows(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
 
 
 def _files(place: Hub, split: str, *, offline: bool) -> list[Path] | Exception:
-    """All files of a split, or why they cannot be had."""
+    """All files of a split, or the reason why they are not available."""
     from huggingface_hub import snapshot_download
 
     pattern = f"{place.folder}/{split}-*.parquet"
@@ -191,4 +191,4 @@ CONVERTERS: dict[str, Converter] = {
     "boolq": _boolq,
     "boolq-open": _boolq,
 }
-"""What makes our rows of the published ones, for each data set that can be downloaded."""
+"""The converter from published rows to folkmoot's, for each data set that can be downloaded."""

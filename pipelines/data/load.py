@@ -69,7 +69,7 @@ def load(
 
 
 def _checked(reading: DataReading) -> list[Question]:
-    """Its questions; what was guessed is logged. Raises UserError for faults, or no question."""
+    """The questions; guesses are logged. Raises UserError for faults, or without a question."""
     if reading.guesses:
         _LOG.warning("%s: %s", reading.name, reading.guesses)
     if reading.count:
@@ -89,9 +89,8 @@ def listed(
     columns: ColumnNames | None = None,
     kind: str | None = None,
 ) -> list[Question]:
-    """Questions as they are, of a list or a generator; those of anything else as `load` reads it.
-
-    An empty list stays empty. Raises UserError, which calls an object in Python by `name`.
+    """The questions of a list or a generator, unchanged; anything else is read by `load`. An empty
+    list stays empty. Raises UserError, in which `name` stands for an object in Python.
     """
     if isinstance(questions, str | Path):
         return load(questions, split, limit, seed, columns, kind)
@@ -110,8 +109,7 @@ def listed(
 
 class DataError(UserError):
     """The faults of a source of questions: `faults` has the first of `count`, each with its place.
-
-    `lines` are the message as lines of a terminal.
+    `lines` is the message for a terminal.
     """
 
     def __init__(self, name: str, faults: Sequence[str], count: int) -> None:
@@ -129,7 +127,7 @@ class DataError(UserError):
 
 @dataclass
 class DataReading:
-    """The questions of a source, what was guessed, and the first 20 of its faults."""
+    """The questions of a source, the guesses, and its first 20 faults."""
 
     name: str
     spec: DatasetSpec | None = None
@@ -158,10 +156,9 @@ def understand(
     *,
     called: str | None = None,
 ) -> DataReading:
-    """Reads what `load` reads, and returns the faults of rows instead of raising them.
-
-    Raises UserError for what has no rows to look at: an unknown name, an unreadable file, columns
-    that do not say what is what. `called` is what errors call an object in Python.
+    """Read a source as `load` does, but return the faults of rows instead of raising them. Raises
+    UserError if there are no rows to read: an unknown name, an unreadable file, unclear columns.
+    `called` is the name of an object in Python in errors.
     """
     if limit is not None:
         checked_whole("limit", limit)
@@ -178,7 +175,7 @@ def understand(
         table = tables.read_held(source, split, called)
     reading = DataReading(table.name, spec)
     mapper = Columns(names, kind=kind or (spec.kind if spec else None), cells=table.cells)
-    # Without a seed nothing past the limit is read: of a million rows only the first cost time.
+    # Without a seed, nothing beyond the limit is read, so a large file costs no time.
     last = None if seed is not None else limit
     try:
         reading.questions.extend(islice(_questions(mapper.read(table.rows), kind, reading), last))
@@ -398,7 +395,7 @@ def _questions(
 
 
 def content_id(question: Question) -> str:
-    """12 hex digits of what is asked and what is right: the same in any file, format, order and
+    """12 hex digits of a hash of question and answer: the same in any file, format, order and
     version.
 
     Questions that differ in `meta` alone share it; `load` numbers the second and later ones
@@ -420,7 +417,7 @@ def _mixed(reading: DataReading, kind: str | None) -> str:
 
 
 def check_ids(questions: Sequence[Question]) -> None:
-    """Raises UserError for an id that two questions share: one would stand for the other."""
+    """Raises UserError for an id that two questions share, since their rows would be mixed up."""
     [(most, times)] = Counter(question.id for question in questions).most_common(1) or [("", 1)]
     if times > 1:
         raise UserError(f"the question id {most!r} appears twice: give every question its own id")

@@ -27,7 +27,7 @@ class DatasetInfo:
     licence: str
     source: str
     here: dict[str, str]
-    """Split → where it is on this machine; splits that are not here are left out."""
+    """Split → its place on this machine; missing splits are left out."""
 
 
 def list_datasets(data_dir: str | Path | None = None) -> list[DatasetInfo]:
@@ -100,7 +100,7 @@ def _known_source(spec: DatasetSpec, split: str, folder: Path | None) -> tables.
 def _path_of(
     name_or_path: str | Path, split: str | None, folder: Path | None
 ) -> tuple[Path, str | None]:
-    """The file that is meant, a path or a user's own NAME-SPLIT.jsonl, and the split of it."""
+    """The file of a path or of a user's own NAME-SPLIT.jsonl, and its split."""
     path = Path(name_or_path).expanduser()
     is_name = isinstance(name_or_path, str) and _BARE_NAME.fullmatch(name_or_path)
     if path.exists() or path.suffix or not is_name:

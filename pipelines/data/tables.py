@@ -36,7 +36,7 @@ class TableRow(NamedTuple):
 
 @dataclass
 class TableSource:
-    """Rows, what errors call them, and whether nested values may stand as text in a cell."""
+    """Rows, their name in errors, and whether cells may hold nested values as text."""
 
     name: str
     rows: Iterator[TableRow]
@@ -53,10 +53,9 @@ _BATCH, _MOST_BATCH = 256, 2**26
 
 
 def read(path: Path, split: str | None = None) -> TableSource:
-    """The rows of a file or a saved `datasets` folder, one at a time, by its extension.
-
-    `split` is one of such a folder, or a sheet of a workbook. Raises UserError, here or from the
-    rows, for what cannot be read.
+    """The rows of a file (by its extension) or a saved `datasets` folder, one at a time. `split` is
+    a split of such a folder, or a sheet of a workbook. Raises UserError, here or from the rows, for
+    unreadable input.
     """
     suffix, name = path.suffix.casefold(), str(path)
     if not path.exists():
@@ -68,7 +67,7 @@ def read(path: Path, split: str | None = None) -> TableSource:
         return TableSource(name, _excel(path, split), cells=True)
     if suffix not in (*_JSON, *_TEXT, ".parquet"):
         kinds = ", ".join((*_JSON, *_TEXT, ".parquet", *_EXCEL))
-        raise UserError(f"{path} is not of a type that can be read; save it as one of {kinds}")
+        raise UserError(f"{path} has a type that cannot be read; save it as one of {kinds}")
     if split is not None:
         raise UserError(f"{path} is a single file and has no split {split!r}; leave the split out")
     if suffix == ".parquet":

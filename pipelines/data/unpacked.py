@@ -1,4 +1,6 @@
-"""A counter of the bytes that one file is unpacked to, so that no small file fills the memory."""
+"""A counter of the bytes that a file is unpacked to, so that a small file cannot fill the
+memory.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,11 @@ _INSIDE = bytes(set(range(256)) - set(b",:[{"))  # all but what JSON begins anot
 
 
 class Unpacked:
-    """Counts the bytes of one file, unpacked, and refuses to read on where they are too many.
+    """Counts the unpacked bytes of one file, and refuses to read on if there are too many.
 
     Args:
-        name: what errors call the file.
-        packed: its bytes on disk, where they are packed; None where nothing can grow.
+        name: the file's name in errors. packed: its bytes on disk if it is compressed; None
+            otherwise.
 
     Raises UserError from each of its methods.
     """
@@ -56,7 +58,7 @@ class Unpacked:
 
     @contextmanager
     def row(self) -> Iterator[None]:
-        """Let go, at the end, of what is held from here on."""
+        """At the end of the block, release the bytes counted in it."""
         before = self.held
         yield
         self.held = before

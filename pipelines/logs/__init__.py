@@ -1,1 +1,1 @@
-"""Logs of others, read as runs: a reader a format, and what makes run folders of their answers."""
+"""Logs of other tools: one reader per format, and the import of their answers as run folders."""

@@ -1,4 +1,4 @@
-"""One answer in a log of others, checked, and the JSON that such logs are made of."""
+"""A checked answer from another tool's log, and helpers for the JSON of such logs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ _RIGHT = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0
 
 
 class LogAnswer(NamedTuple):
-    """What a log says of one answer to one question; `where` is its file and line.
-
-    None is what the log does not say. `repeat` is which answer of the agent to the question this
+    """An answer to a question in a log; `where` is its file and line. None means that the log has
+    no value. `repeat` is which answer of the agent to the question this
     is: a number from 0 on, or a text by which the log tells its repeats apart. `task` tells
     questions with the same id in different tasks apart. `choices` are labelled. `turns` has the
     dialogue of several agents as (round, agent, answer, text). Of a log whose answers are neither
@@ -129,8 +128,8 @@ def log_count(value: Any, what: str, where: str) -> int | None:
 
 
 def log_repeat(fields: Mapping[str, Any], where: str) -> int | str:
-    """Which of several answers a row is: its `repeat`, from 0 on, or the label in `epoch` or
-    `sample`.
+    """The number of a row's answer among repeats: its `repeat`, from 0 on, or the label in `epoch`
+    or `sample`.
     """
     if (number := log_count(fields.get("repeat"), "repeat", where)) is not None:
         return number
@@ -163,7 +162,7 @@ def lettered(choices: Any) -> dict[str, str] | None:
 
 def json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a JSONL file, each with its file and line. Raises UserError for a line that is
-    none.
+    not an object.
     """
     try:
         file = open(open_regular(path), "rb")  # noqa: SIM115

@@ -79,8 +79,8 @@ def export_log(
         folder of an import for all its runs.
         out: the folder to write to, or the `.eval` file of one run. The same export again replaces
             what it wrote.
-        format: `inspect`: a `NAME.eval` a run, which `inspect view` opens. `jsonl`, `csv`: a table
-            `NAME.jsonl` or `NAME.csv` a run, with a row an answer.
+        format: `inspect`: a `NAME.eval` per run, which `inspect view` opens. `jsonl`, `csv`: a
+            table `NAME.jsonl` or `NAME.csv` per run, with a row per answer.
 
     Returns the file of each run. `fm.import_log` reads all formats back with the same answers
     and scores, without dialogues. What is not known (tokens, cost,

@@ -1,4 +1,4 @@
-"""The formats of logs: which file is of which, and what reads it."""
+"""The formats of logs: detects a file's format, and names its reader."""
 
 from __future__ import annotations
 

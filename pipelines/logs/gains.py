@@ -1,5 +1,5 @@
-"""What a team's dialogues gained: a vote of first answers over one of them, and the talk over that
-vote.
+"""The gains of a team's dialogues: of a vote of first answers over one answer, and of the talk over
+that vote.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Makes run folders and an outcome table of what others measured; no LM is called."""
+"""Makes run folders and an outcome table from other tools' logs; no LM is called."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ _BUFFER = 2**14  # bytes of rows that a run holds
 
 @dataclass
 class Imported:
-    """What an import made: a run folder an agent in `folder`, and the outcome table `outcomes`."""
+    """The result of an import: a run folder per agent in `folder`, and the outcome table
+    `outcomes`.
+    """
 
     folder: Path
     agents: dict[str, str]
@@ -105,7 +107,8 @@ def import_log(log: str | Path | Sequence[str | Path], out: str | Path | None = 
             except OSError as problem:
                 raise unwritable(problem, folder) from None
             finally:
-                # With the file, what is staged is whole, and the next import puts it in place.
+                # This file marks the staged runs as complete; after a kill, the next import moves
+                # them into place.
                 if not (folder / IMPORT).exists():
                     shutil.rmtree(folder / _STAGE, ignore_errors=True)
     return Imported(folder, result["agents"], result["answers"], result["questions"], keep)
@@ -167,8 +170,8 @@ class _Run:
         self.metric: Mapping[str, Any] | None = None
 
     def repeat_of(self, answered: LogAnswer, place: int) -> int:
-        """Which of its repeats an answer is. Those that a log only labels are numbered as they
-        come.
+        """The number of an answer's repeat. Repeats that a log only labels are numbered in order of
+        appearance.
         """
         if isinstance(answered.repeat, int):
             return answered.repeat
@@ -253,8 +256,7 @@ def _written(
                 )
             if answered.correct and answered.answer is None:
                 raise UserError(
-                    f"{answered.where}: no answer, and yet it is called right; correct one of the "
-                    "two"
+                    f"{answered.where}: no answer, but it is called right; correct one of the two"
                 )
             run.add(answered, row, place, asked)
             if answered.correct is not None and not answered.error:
@@ -287,7 +289,7 @@ def _folder_name(agent: str, strategy: str | None, taken: set[str]) -> str:
 
 
 def _asked(row: ResultRow, answered: LogAnswer) -> int:
-    """A hash of all that makes the question what it is, the same in every process."""
+    """A hash of the question's text, options and gold answer, the same in every process."""
     content = [row["id"], row["question"], row["choices"], row["gold"], answered.group]
     return int.from_bytes(hashlib.sha256(to_json(content)).digest(), "big")
 

@@ -44,9 +44,9 @@ _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, NO_ANSWER: 0.0, "correct": 1.0, "incorr
 
 
 def inspect_log(path: Path) -> Iterator[LogAnswer]:
-    """An agent a model; the epochs of a sample are repeats of one question, epoch 1 its repeat 0.
-
-    Of several scorers the first of the header's says what is right, or gives the score between.
+    """One agent per model; the epochs of a sample are repeats of one question, with epoch 1 as
+    repeat 0. With several scorers, the first in the header decides what is right, or gives the
+    score.
     """
     if path.suffix.casefold() == ".json":
         document = json_document(path)

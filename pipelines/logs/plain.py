@@ -1,4 +1,4 @@
-"""Plain tables of answers: CSV, JSONL or Parquet with a row an answer."""
+"""Plain tables of answers: CSV, JSONL or Parquet with a row per answer."""
 
 from __future__ import annotations
 

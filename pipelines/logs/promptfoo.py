@@ -29,7 +29,7 @@ FAILED_CALL = 2
 
 
 def promptfoo(path: Path) -> Iterator[LogAnswer]:
-    """An agent a provider; where there are several prompts, each of them with each provider.
+    """One agent per provider; with several prompts, one per prompt and provider.
 
     `promptfoo eval --repeat` runs a test again under a number of its own: tests with the same
     variables and assertions are one question, numbered in the order of tests.
@@ -116,7 +116,7 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, Any]]]]) -> Iterat
 
 
 def _test(row: Mapping[str, Any], where: str) -> str:
-    """What is the same in all repeats of a test."""
+    """The parts that are equal in all repeats of a test."""
     case = log_object(row.get("testCase"), "testCase", where)
     parts = [case.get("vars") or row.get("vars"), case.get("assert")]
     text = json.dumps(parts if any(parts) else row.get("testIdx"), sort_keys=True)

@@ -30,15 +30,14 @@ argument.
 """
 
 _NOT_SET = ("self", "lm", "lms", "embedder")
-"""Parameters that users do not set: LMs have options of their own."""
+"""Parameters that users do not set here: LMs have their own options."""
 
 
 def made(
     where: str, name: str, parameters: Mapping[str, Any], protocol: Protocol | None = None
 ) -> Program:
-    """The protocol of that name with these parameters, members and environments made already.
-
-    Raises UserError for a name that no protocol has, and parameters that it does not take.
+    """Build the protocol of that name with these parameters; members and environments are already
+    made. Raises UserError for an unknown name or parameter.
     """
     protocol = protocol or PROTOCOLS.find(name)
     if protocol is None:
@@ -60,7 +59,7 @@ def made(
 
 
 def embedder(model: str) -> Any:
-    """What embeds texts with a model of that name."""
+    """The embedder with the model of that name."""
     return embeddings.Embedder(model)
 
 

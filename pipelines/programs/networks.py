@@ -1,4 +1,4 @@
-"""Strategy networks that are still to be trained, as a study tries them."""
+"""Untrained strategy networks, which a study trains."""
 
 from __future__ import annotations
 
@@ -29,15 +29,13 @@ class Unanswered(UserError):  # noqa: N818
     """A training cannot go on, since a question has no answer; `what` says which and why."""
 
     def __init__(self, what: str) -> None:
-        super().__init__(
-            f"{what}: what is finished is kept, and the same command goes on from there"
-        )
+        super().__init__(f"{what}: finished work is kept, and the same command resumes")
         self.what = what
 
 
 class Untrained(StrategyNetwork):
-    """A network by its settings alone: it has seats and takes turns, but learned nothing and
-    answers nothing.
+    """A network that only has settings: it has seats and turns, but is not trained and cannot
+    answer.
 
     Args:
         settings: of network and training, by the names of `NetworkConfig` and `TrainingSettings`.
@@ -51,8 +49,8 @@ class Untrained(StrategyNetwork):
 
         if settings.get("full_information") or settings.get("epochs") == AUTO:
             raise UserError(
-                "full_information and epochs auto ask every agent for every strategy, which only "
-                "a training on recorded answers can afford: leave them out"
+                "full_information and epochs auto ask every agent for every strategy, which is "
+                "only possible when training on recorded answers: leave them out"
             )
         config, learning = configured(settings)
         super().__init__(NetworkState.fresh(config, WIDTH), _nothing, **options)
@@ -68,7 +66,7 @@ class Untrained(StrategyNetwork):
         return {"program": "network", **settings, **of_program}
 
     def training_turns(self) -> int:
-        """The most turns that training takes for a question: nobody is asked the same twice."""
+        """The most turns that training takes for a question, since no call is made twice."""
         return min(int(self.learning.epochs), len(self.state.config.strategies)) * self.most_turns()
 
     def fresh(self) -> StrategyNetwork:
@@ -122,7 +120,7 @@ TO_TRAIN = Protocol(
     {**space.SPACE, "prompt_layout": LAYOUT},
     program=_ToTrain(),
 )
-"""What only a study makes: a strategy network that it trains."""
+"""Programs that only a study makes: strategy networks that it trains."""
 
 
 def default_embedding() -> tuple[str, str | None]:
@@ -140,5 +138,5 @@ def default_embedding() -> tuple[str, str | None]:
 
 
 def _here(model: str) -> bool:
-    """Whether a model needs no download: it is installed, or was fetched before."""
+    """Whether a model is installed or was fetched before, and needs no download."""
     return isinstance(Embedder(model)._where(), Path) or fetched(model)

@@ -30,7 +30,7 @@ from .saved import saved_program
 
 YAML_SUFFIXES = (".yaml", ".yml")
 INSTEAD = "with --set, or in place of the file"
-"""How a user gives a name of code that a program's file may not hold."""
+"""Advice on how a user can give a name of code that a program's file may not hold."""
 
 
 def program_of(
@@ -73,9 +73,7 @@ def program_of(
 
 
 def read_program(path: Path) -> dict[str, Any]:
-    """What a YAML file of a program or search space holds. Raises UserError, also for addresses and
-    keys.
-    """
+    """Read a YAML file of a program or search space; addresses and keys raise UserError."""
     document = read_yaml(path, "program", "program: deliberation")
     check_document(document, str(path))
     return document
@@ -139,9 +137,7 @@ def _build(
     make_lm: MakeLM,
     file: str | None = None,
 ) -> Program:
-    """The program. Where its short spec is misspelled, the error has the right one, if there is
-    one.
-    """
+    """Build the program. For a misspelled short spec, the error suggests the right one."""
     try:
         return _built(where, document, sets, make_lm, file)
     except UserError as problem:
@@ -157,7 +153,7 @@ def _build(
 
 
 def _respelled(spec: str) -> str:
-    """The spec with known names in place of words that are like them."""
+    """The spec with similar words replaced by known names."""
     names = {*written(), *STRATEGIES.names(), *ROLES, *TIE_BREAKS, *VOTES}
     return re.sub(r"[\w-]+", lambda word: closest(word[0], names) or word[0], spec)
 
@@ -221,7 +217,7 @@ def _made(parameters: Mapping[str, Any], protocol: Protocol, make_lm: MakeLM) ->
 
 
 def _import_named(parameters: Mapping[str, Any]) -> None:
-    """Make a strategy and a tie-break known that a user names as `module:Name`."""
+    """Register a strategy and a tie-break that a user names as `module:Name`."""
     for registry, name in ((STRATEGIES, "strategy"), (TIE_BREAKS, "tie_break")):
         if isinstance(parameters.get(name), str):
             registry.spec(parameters[name])

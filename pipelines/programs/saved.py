@@ -1,4 +1,4 @@
-"""Saved programs: a folder becomes the program again that was saved there."""
+"""Saved programs: loads a program from the folder that it was saved in."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from .build import MakeLM, environment_of, made
 
 LEARNED = re.compile(r"[0-9a-f]{16}")
 SAVED = "program"
-"""The folder of a program in that of the run which it answered, or which it is the result of."""
+"""The sub-folder with the program of a run, or with the program that a run produced."""
 RESULTS_OF: dict[str, tuple[str, str | None]] = {
     "compile.json": ("compile", SAVED),
     "study.json": ("tune", "winner"),
-    "distil.json": ("distil", None),  # what to keep is in it
+    "distil.json": ("distil", None),  # this file names the program to keep
     "run.json": ("evaluate", SAVED),
 }
 
@@ -170,7 +170,7 @@ def program_folder(folder: Path) -> Path:
 
 
 def named_again(folder: Path) -> str:
-    """How to name the program of a run again, which is code and in no file; empty for others."""
+    """Advice on how to name a run's program that is code and not in a file; empty for others."""
     described = (read_object(folder / "run.json") or {}).get("program")
     match described:
         case {"program": "command", "command": str(command)}:
@@ -249,7 +249,9 @@ def _check_lms(lms: Any) -> None:
 
 
 class _Builder:
-    """Builds what `describe()` said: a protocol by its name, with programs inside of it."""
+    """Builds a program from its `describe()`: a protocol by its name, with the programs inside
+    it.
+    """
 
     def __init__(
         self,
@@ -276,7 +278,8 @@ class _Builder:
                 f"{self.where} does not say which protocol it is: save the program again"
             )
         protocol = None if name in self.protocols else PROTOCOLS.find(name)
-        if protocol is not None and "folder" in protocol.fixed:  # which says more than `describe()`
+        # its folder holds more than `describe()`
+        if protocol is not None and "folder" in protocol.fixed:
             fields = {key: value for key, value in fields.items() if key not in protocol.fixed}
             fields |= {"folder": str(place), "embedding": self.embedding}
             self.embeds = True
@@ -294,7 +297,7 @@ class _Builder:
             return made(self.where, name, fields, protocol)
         if name not in self.protocols:
             raise UserError(
-                f"{self.where} is of the program {name[:80]!r}, which nobody here knows"
+                f"{self.where} is of the program {name[:80]!r}, which is not known here"
                 f"{did_you_mean(name, written())}: install the package that registers it (entry "
                 "point folkmoot.programs), or give its class to fm.load_program, with "
                 "protocols={…}"
@@ -307,7 +310,7 @@ class _Builder:
             ) from None
 
     def _strategy(self, what: Any) -> Any:
-        """What a strategy of a network stands for: a name, a program, or a module of the user's."""
+        """The meaning of a network's strategy: a name, a program, or a user's module."""
         if not _is_program(what):
             return what
         if what["program"] != "foreign":

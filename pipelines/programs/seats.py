@@ -1,4 +1,4 @@
-"""Which LM sits in which seat: as a request says, or as in a recorded run."""
+"""Assigns LMs to seats, from a request or from a recorded run."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _PRICE = re.compile(rf"{_USD},{_USD}(?:,{_USD})?")
 
 
 class Seating:
-    """Makes the LMs that a request names, and puts them into seats.
+    """Makes the LMs of a request, and assigns them to seats.
 
     Args: options: a request with `lm`, `api_base` and, as far as its command has them, the settings
-        that all LMs share. What is among its `defaults` was not asked for in this run: where it has
-        no use, it is passed over.
-        keyless: for plans, which ask nobody: `openai/…` without a key is then no error.
+        that all LMs share. Options among its `defaults` were not given for this run, and are
+        ignored where they do not apply. keyless: for plans, which ask no LM: `openai/…` without a
+        key is not an error.
     """
 
     def __init__(self, options: Request, *, keyless: bool = False) -> None:
@@ -49,7 +49,7 @@ class Seating:
         self._made: dict[tuple[Any, ...], Any] = {}
 
     def _of(self, option: str) -> Any:
-        """What the request says of an option; None where its command has none of that name."""
+        """The request's value of an option; None if its command does not have it."""
         return getattr(self.options, option, None)
 
     def asked(self, option: str) -> Any:
@@ -83,7 +83,7 @@ class Seating:
         return parse_settings(self._of("lm_set"))
 
     def chosen_for(self, seat: str) -> dict[str, Any]:
-        """What --lm-set says for a seat: its own settings before those of all seats."""
+        """The --lm-set settings of a seat, which override those of all seats."""
         settings: dict[str, Any] = {}
         for name in (EVERY, *reversed(_called(seat))):
             settings |= self.chosen.get(name, {})
@@ -249,9 +249,7 @@ def as_recorded(program: Program, language_model: Any) -> Program:
 
 
 def _seat_as_recorded(program: Program, folder: Path) -> Any:
-    """Give seats without an LM the one that sat there in a recorded run; returns that of all
-    others.
-    """
+    """Give seats without an LM the one from a recorded run; returns the LM of all others."""
     recorded = read_lms(folder)
     if isinstance(program, Metered):
         program.assign({name: replayed(folder, name) for name in recorded.keys() - {EVERY}})
@@ -344,9 +342,7 @@ def parse_prices(values: Pairs) -> dict[str, Prices]:
 
 
 def _kept(language_model: Any) -> dict[str, Any]:
-    """What an LM that only gets another address keeps: its settings, and how it wants to be
-    asked.
-    """
+    """The settings and the profile that an LM keeps when it gets another address."""
     profile = {} if profile_of(language_model) is None else {"profile": language_model.profile}
     return settings_of(language_model) | profile
 

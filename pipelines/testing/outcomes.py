@@ -129,7 +129,7 @@ class OutcomeTests(Contract):
         )
 
     def test_unreadable_answers_are_never_counted_or_guessed(self) -> None:
-        """When nobody can be read there is no answer, after one more try each, and nobody is shown
+        """When no agent can be read, there is no answer after one retry each, and no agent is shown
         a None.
         """
         questions, program = one_of_each_kind(self.questions()), self.program()

@@ -71,8 +71,8 @@ class Runs(Contract):
         )
 
     def test_a_budget_holds_and_what_is_finished_is_kept(self) -> None:
-        """Half of a run's calls finish some questions; going on without a limit finishes all,
-        paying once.
+        """With half of a run's calls, some questions are finished; resuming without a limit
+        finishes all, and pays for each call once.
         """
         questions = self.asked()
         with ScriptedServer(mixed(questions), delay=0.002) as server, _folder() as folder:
@@ -98,9 +98,7 @@ class Runs(Contract):
             )
 
     def test_a_cancelled_question_ends_at_once(self) -> None:
-        """Cancelling the program's task ends it as cancelled, with no task or thread of its own
-        left.
-        """
+        """Cancelling the program's task ends it as cancelled, without leaving a task or thread."""
         question = self.asked()[0]
         with (
             ScriptedServer(agreeing([question]), delay=SLOW) as server,

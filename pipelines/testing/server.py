@@ -74,7 +74,7 @@ class ScriptedServer(LoopbackServer):
 
     `requests` holds `{"body", "headers"}` in order of arrival, `bodies` the bodies alone;
     `in_flight` is how many wait for their answer, `most_at_once` the largest number so far;
-    `prompt_tokens` and `completion_tokens` are what all completions were billed: a token a word.
+    `prompt_tokens` and `completion_tokens` are the billed totals: one token per word.
     """
 
     def __init__(

@@ -141,6 +141,10 @@ def test_the_reference_and_the_fair_opponent_are_never_dropped(tmp_path: Path) -
     kept = [one.name for one in contest.places if one.reference or one.fair]
     assert len(kept) == 2
     assert all(rows[name] == most for name in kept)
+    plan = plan_contest(
+        ContestRequest(ASKED, lm=planted_lm(ASKED), without=["one prompt, 4 examples"])
+    )
+    assert "one prompt, 4 examples" not in [one.name for one in plan.field]
     with pytest.raises(fm.UserError, match="one prompt stays"):
         hold({"crew": team("crew", 95)}, without=["one prompt"])
 

@@ -320,7 +320,7 @@ def test_excel_without_openpyxl_names_the_extra(
 ) -> None:
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     assert "pip install 'folkmoot[excel]'" in refusal(put(tmp_path / "q.xlsx", b"PK"))
-    assert "is not of a type that can be read" in refusal(put(tmp_path / "q.xls", b"x"))
+    assert "has a type that cannot be read" in refusal(put(tmp_path / "q.xls", b"x"))
 
 
 def test_excel(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

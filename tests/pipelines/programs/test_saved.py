@@ -329,7 +329,7 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "no format": (lambda known: known.pop("format") and None, "has the format None"),
     "unknown protocol": (
         put("program", "program", "exec"),
-        "of the program 'exec', which nobody here knows",
+        "of the program 'exec', which is not known here",
     ),
     "unknown key": (put("pickle", "gASV"), "pickle: Extra inputs"),
     "unknown parameter": (put("program", "max_round", 3), "no parameter 'max_round'"),
@@ -502,7 +502,7 @@ def test_a_protocol_of_ones_own_is_told_to_the_loader(tmp_path: Path) -> None:
     program = taught(Mine(3))
     program.save(tmp_path)
     with pytest.raises(
-        UserError, match=r"of the program 'mine', which nobody here knows.*protocols="
+        UserError, match=r"of the program 'mine', which is not known here.*protocols="
     ):
         fm.load_program(tmp_path)
     assert hashes(fm.load_program(tmp_path, protocols={"mine": Mine})) == hashes(program)
