@@ -6,6 +6,7 @@ as a reader runs it, in a process of its own.
 
 from __future__ import annotations
 
+import csv
 import importlib
 import importlib.metadata
 import importlib.util
@@ -140,6 +141,12 @@ def folder(tmp_path: Path) -> Path:
         for row in ROWS
     ]
     (tmp_path / "held-out.jsonl").write_text("".join(json.dumps(row) + "\n" for row in others))
+    with (tmp_path / "questions.csv").open("w", newline="") as table:
+        writer = csv.writer(table)
+        writer.writerow(["id", "question", "choices", "answer"])
+        for row in ROWS:
+            choices = json.dumps(row["choices"])
+            writer.writerow([row["id"], row["question"], choices, row["answer"]])
     (tmp_path / "documents.jsonl").write_text(
         '{"id": "1", "title": "Bank", "text": "A bank keeps things."}\n'
     )
