@@ -72,7 +72,15 @@ class Service:
     async def _guard(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Refuse requests without the token; /health needs none."""
+        """Refuse requests without the token; /health needs none.
+
+        Without a token the server is for this machine alone, and refuses requests that name another
+        host: a page in a browser may have pointed its own name at this machine.
+        """
+        if self.token is None and not _loopback(request.url.host or ""):
+            return _problem(
+                403, "ask this server at 127.0.0.1 or localhost, or start it with --token"
+            )
         if self.token is not None and request.path != "/health":
             shown = request.headers.get("Authorization", "").encode(errors="replace")
             if not hmac.compare_digest(shown, f"Bearer {self.token}".encode()):

@@ -81,6 +81,15 @@ def test_what_is_no_question_is_refused_in_a_sentence(
     with_client(service(), work)
 
 
+def test_a_name_that_was_pointed_at_this_machine_is_refused() -> None:
+    async def work(client: Client) -> None:
+        for host, status in (("evil.example", 403), ("localhost:80", 200), ("[::1]:80", 200)):
+            reply = await client.post("/answer", json=QUESTION, headers={"Host": host})
+            assert reply.status == status
+
+    with_client(service(), work)
+
+
 def test_a_token_is_asked_for(tmp_path: Path) -> None:
     async def work(client: Client) -> None:
         for headers in ({}, {"Authorization": "Bearer other"}, {"Authorization": "Bearer é"}):
