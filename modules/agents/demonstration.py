@@ -10,7 +10,7 @@ import dspy
 from pydantic import TypeAdapter, ValidationError
 
 from ...signatures.examples import WORKED, Worked
-from ..base.errors import UserError
+from ..base.errors import UserError, first_fault
 from ..base.yaml_file import read_yaml
 from ..reading.question import INPUTS, from_row
 
@@ -57,10 +57,8 @@ def _checked(where: str, content: Mapping[str, Any]) -> Worked:
     try:
         return _WORKED.validate_python({**content, **of_question})
     except ValidationError as problem:
-        error = problem.errors()[0]
-        at = ".".join(map(str, error["loc"]))
         raise UserError(
-            f"{where}: {at}: {error['msg']}; give question, answer and fields (output field → "
+            f"{where}: {first_fault(problem)}; give question, answer and fields (output field → "
             f"text), or let an LM write the file: fm.worked(question, lm=…)"
         ) from None
 

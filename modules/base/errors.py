@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class UserError(ValueError):
@@ -44,3 +47,9 @@ def closest(name: str, names: Iterable[str]) -> str | None:
     spelled = {one.casefold(): one for one in names}
     close = difflib.get_close_matches(name.casefold(), spelled, n=1)
     return spelled[close[0]] if close else None
+
+
+def first_fault(problem: ValidationError) -> str:
+    """The first place that pydantic refuses, at most 200 characters of it, and why."""
+    fault = problem.errors()[0]
+    return f"{'.'.join(map(str, fault['loc']))[:200]}: {fault['msg']}"

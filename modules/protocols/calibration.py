@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ..agents.adapter import settings_of
 from ..agents.transcript import Task
-from ..base.errors import UserError
+from ..base.errors import UserError, first_fault
 from ..base.sync import run_sync
 from ..base.together import together
 from ..base.usage import Usage
@@ -160,11 +160,8 @@ def calibration_of(value: Any) -> RouterCalibration | None:
     try:
         return RouterCalibration.model_validate(value)
     except ValidationError as problem:
-        first = problem.errors()[0]
-        where = ".".join(map(str, first["loc"]))
         raise UserError(
-            f"the router's calibration cannot be used ({where[:80]}: {first['msg']}): calibrate it "
-            "again"
+            f"the router's calibration cannot be used ({first_fault(problem)}): calibrate it again"
         ) from None
 
 

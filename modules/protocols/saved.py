@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..agents.adapter import profile_of, settings_of
 from ..agents.retrieval import Retrieval
 from ..agents.seat import Seat
-from ..base.errors import UserError
+from ..base.errors import UserError, first_fault
 from ..base.files import write_whole
 from ..base.saved_file import ADDRESSES, FILE, check_document, read_document
 
@@ -382,10 +382,8 @@ def _checked(document: dict[str, Any], where: str) -> SavedProgram:
     try:
         return SavedProgram.model_validate(document)
     except ValidationError as problem:
-        first = problem.errors()[0]
-        place = ".".join(map(str, first["loc"]))
         raise UserError(
-            f"{where}: {place[:200]}: {first['msg']}; a saved program has nothing like it"
+            f"{where}: {first_fault(problem)}; a saved program has nothing like it"
         ) from None
 
 

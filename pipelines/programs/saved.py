@@ -62,8 +62,8 @@ def load_program(
         protocols: protocols of your own by the name that their `describe()` gives.
 
     Warns when it was saved with other versions of what writes the prompts. Raises UserError, and
-    loads nothing, where there is no folder, or its file is damaged, newer, of an unknown protocol,
-    or not a saved program.
+    loads nothing, for a missing folder, and for a file that is damaged, newer, of an unknown
+    protocol, or not a saved program.
     """
     program = saved_program(
         folder, lms=lms, environment=environment, embedding=embedding, protocols=protocols

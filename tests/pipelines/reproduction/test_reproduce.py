@@ -69,7 +69,7 @@ def published() -> dict[str, Any]:
 
 
 def scores_in(node: Any, labels: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], float]]:
-    """Every published score below a node, with the words that say what it is of."""
+    """Every published score below a node, with the model, prompt or role that it belongs to."""
     if isinstance(node, dict):
         labels += tuple(str(node[key]) for key in LABELS if isinstance(node.get(key), str))
         for key, value in node.items():
