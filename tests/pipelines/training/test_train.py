@@ -396,7 +396,7 @@ def test_a_live_training_refuses_before_any_call(
     words = live_words(tmp_path, scripted.url, tmp_path / "net")
     for more, said in (
         (["--preset", "beyond"], "--set full_information=false"),
-        (["--set", "strategies=[tot]"], "its key stands twice"),
+        (["--set", "strategies=[tot]"], "strategies is given twice"),
         (["--test", "x"], "--test is given twice"),
         (["--lm", "nobody=openai/x"], "there is no seat 'nobody'"),
     ):
