@@ -143,8 +143,9 @@ class Engine:
     def __reduce__(self) -> tuple[Any, ...]:
         """The state for another process, which reads keys from its own environment."""
         if self.endpoint is None:
-            own = {"identity": self.identity, "store": self.store, "settings": self.settings}
-            return partial(Engine, self.model, None, self.profile, cached=False, **own), ()
+            own: dict[str, Any] = {"store": self.store, "settings": self.settings, "cached": False}
+            made = partial(Engine, self.model, None, self.profile, identity=self.identity, **own)
+            return made, ()
         if "@" in urlsplit(self.reached["api_base"] or "").netloc:
             raise UserError(
                 f"the address of {self.model} holds a password, which is not sent to other machines"

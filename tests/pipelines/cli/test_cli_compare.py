@@ -73,16 +73,9 @@ def price_ratio(two: tuple[str, str]) -> str:
     return f"{pair['token_ratio']:.1f}"
 
 
-def test_tests_and_questions_are_shown_on_request(two: tuple[str, str]) -> None:
-    plain = folkmoot("compare", *two).stdout
-    assert "McNemar" not in plain
-    assert "right is" not in plain
+def test_tests_are_shown_on_request(two: tuple[str, str]) -> None:
+    assert "McNemar" not in folkmoot("compare", *two).stdout
     assert "McNemar's mid-p is 0.062, n = 10" in folkmoot("compare", *two, "--pairs").stdout
-    shown = folkmoot("compare", *two, "--show", 2).stdout
-    assert "2 agents + judge and 1 agent differ on 4 questions; 2 of them:" in shown
-    assert "- q1: What holds soup 1?" in shown
-    assert "judge: B (a sieve) ✓; 1 agent: A (a flask); right is B (a sieve)" in shown
-    assert shown.count("right is") == 2
 
 
 def test_json_has_everything_and_nothing_else(two: tuple[str, str]) -> None:

@@ -316,6 +316,18 @@ def test_bad_input_is_named_before_any_call(
     assert not scripted.bodies
 
 
+def test_without_an_lm_dspys_is_asked_else_that_of_the_environment(
+    scripted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setenv("FOLKMOOT_LM", "openai/of-environment")
+    fm.evaluate("single:simple", questions(1), tracking=False)
+    with dspy.context(lm=fm.lm("openai/of-dspy")):
+        fm.evaluate("single:simple", questions(1), tracking=False)
+    assert [body["model"] for body in scripted.bodies] == ["of-environment", "of-dspy"]
+
+
 # Failures
 # --------------------------------------------------------------------------------------------------
 
