@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ..reading.row import ResultRow
 from .counting import Reading
@@ -23,7 +22,7 @@ CASES = {
 
 
 def cases(
-    row: ResultRow, turned: Sequence[Move], reading: Reading, program: Mapping[str, Any]
+    row: ResultRow, turned: Sequence[Move], reading: Reading, program: Mapping[str, object]
 ) -> tuple[str, ...]:
     """The kinds of `CASES` that a row is; none for a row without a dialogue.
 

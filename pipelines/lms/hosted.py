@@ -112,7 +112,7 @@ class LiteLLMEndpoint:
     def address(self) -> str:
         return origin(self.api_base) if self.api_base else self.model.partition("/")[0]
 
-    async def send(self, payload: Mapping[str, Any]) -> Reply:
+    async def send(self, payload: Mapping[str, object]) -> Reply:
         """One attempt. Raises TransientError, CallError or FatalCallError."""
         if "messages" not in payload:
             raise CallError(

@@ -90,7 +90,7 @@ class Picked:
     best: Sequence[tuple[Sequence[str], ResultRow]]
 
 
-def pick(rows: Iterable[ResultRow], most: int, program: Mapping[str, Any]) -> Picked:
+def pick(rows: Iterable[ResultRow], most: int, program: Mapping[str, object]) -> Picked:
     """Pick the rows worth reading in one pass that holds a few of each sort.
 
     `program` is what `Program.describe` says of the run.

@@ -140,7 +140,7 @@ class ShownRun:
         return [shown(row, whys) for whys, row in self.picked.best] if self.picked else []
 
     @cached_property
-    def cases(self) -> dict[str, Any] | None:
+    def cases(self) -> dict[str, object] | None:
         """The case studies as JSON: how many there are of each kind, and those that are shown,
         whole.
 
