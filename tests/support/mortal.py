@@ -149,24 +149,6 @@ def deliberate_on_a_full_disk(url: str, folder: Path) -> str:
     return ""
 
 
-def evaluate_on_a_full_disk(folder: Path) -> tuple[str, int, int]:
-    """Evaluate where not all rows fit, then again with room; what was said, and the rows before and
-    after.
-    """
-    said = ""
-    with largest_file(3000):
-        try:
-            fm.evaluate(Constant(), questions(40), out=folder, tracking=False)
-        except fm.UserError as problem:
-            said = str(problem)
-    kept = len((folder / "results.jsonl").read_text().splitlines())
-    return (
-        said,
-        kept,
-        fm.evaluate(Constant(), questions(40), out=folder, tracking=False).summary.counts["rows"],
-    )
-
-
 class _Canned:
     """An LM inside the process, with a long reply that is never twice the same."""
 
