@@ -8,8 +8,6 @@ from typing import Any
 
 from .figure import BLUE, GREY, ORANGE, new_figure, saved
 
-MOST_BARS = 15
-
 
 def history_plot(report: Mapping[str, Any], path: Path) -> bool:
     """The first objective of every trial in order, and the best so far. False without a finished
@@ -73,18 +71,4 @@ def front_plot(report: Mapping[str, Any], path: Path) -> bool:
         title=f"What more {first} takes",
     )
     axes.legend(frameon=False, fontsize=8)
-    return saved(figure, path)
-
-
-def importance_plot(report: Mapping[str, Any], path: Path) -> bool:
-    """How much of the variation in the first objective each parameter explains. False if nothing
-    is known of that.
-    """
-    named = list(report["importances"].items())[:MOST_BARS][::-1]
-    if not named:
-        return False
-    figure, [axes] = new_figure(7, 4)
-    bars = axes.barh([name for name, _ in named], [value for _, value in named], color=BLUE)
-    axes.bar_label(bars, fmt="{:.0%}", fontsize=8)
-    axes.set(xlabel="share of the variation explained", title="Which parameters mattered")
     return saved(figure, path)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...modules.base.errors import UserError
 from ..base.journal import read_object, records
-from ..plots.tuning import front_plot, history_plot, importance_plot
+from ..plots.tuning import front_plot, history_plot
 from ..runs.folder import MANIFEST
 from ..runs.summary import SUMMARY, score_words
 from .entry import (
@@ -201,7 +201,6 @@ def study_entry(folder: Path, key: str) -> RunEntry:
             "trials.json": _trials_table(report),
             "history.png": Drawn(source, partial(history_plot, report)),
             "front.png": Drawn(source, partial(front_plot, report)),
-            "importances.png": Drawn(source, partial(importance_plot, report)),
             **existing(folder, ["winner"]),
         },
         model=model_in(folder / "winner", "winner"),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
-from ...modules.base.space import Parameter, Space, choice, constructed, options
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
@@ -40,10 +38,6 @@ def rebuilt(
         environment=next((one for one in places if one is not None), None),
         make_lm=make_lm,
     )
-
-
-MOST_ORDERED = 4
-"""The longest list whose orders are tried: five agents have 120 of them."""
 
 
 @dataclass(frozen=True)
@@ -105,55 +99,3 @@ class Given:
         if self.folder is None:
             raise UserError(f"{min(changed)} cannot be set on a program of your own: leave it out")
         return rebuilt(self.folder, self.program, changed, make_lm)
-
-    def space(self, make_lm: MakeLM) -> Space:
-        """What its protocol declares, as far as the saved prompts fit: rounds, ties, the order of
-        agents, temperature.
-        """
-        described, kept = self.program.describe(), dict[str, Parameter]()
-        declared = self.protocol.space if self.folder and self.protocol else {}
-        for name, parameter in declared.items():
-            when = parameter.when
-            if when is not None and when.parameter not in kept:
-                if not when.holds(described):
-                    continue
-                parameter = replace(parameter, when=None)
-            if parameter.joins is not None:
-                if parameter.joins in kept:
-                    kept[name] = parameter
-                continue
-            fitting = []
-            for value in self._orders(name) or options(parameter.values) or []:
-                completing = self._completing(declared, name, value)
-                if self._fits(name, f"{value}:{completing}" if completing else value, make_lm):
-                    fitting.append(value)
-            if len(fitting) > 1:
-                kept[name] = replace(parameter, values=choice(*fitting))
-        return kept
-
-    def _completing(self, declared: Space, name: str, value: Any) -> Any:
-        """The first value of the parameter that completes this one at that value; None where none
-        does, or where it may be left out.
-        """
-        for parameter in declared.values():
-            completes = parameter.joins == name and parameter.among is not None
-            if completes and parameter.when is not None and value in parameter.when.among:
-                return self.program.describe()[str(parameter.among)][0]
-        return None
-
-    def _orders(self, name: str) -> list[Any]:
-        """The orders of a list that holds names of agents; none of any other parameter."""
-        own = self.program.describe().get(name)
-        if not isinstance(own, list) or not 1 < len(own) <= MOST_ORDERED:
-            return []
-        if not all(isinstance(item, str) for item in own):
-            return []
-        orders: Iterator[tuple[Any, ...]] = itertools.permutations(own)
-        return [list(order) for order in dict.fromkeys(orders)]
-
-    def _fits(self, name: str, value: Any, make_lm: MakeLM) -> bool:
-        try:
-            self.build(constructed({}, {name: value}), make_lm)
-        except UserError:
-            return False
-        return True

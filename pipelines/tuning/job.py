@@ -110,8 +110,7 @@ class Job:
     def checked(self, validation: Sequence[Question], workers: int) -> Job:
         """The study with its objectives in order, the one to be made large first.
 
-        Where no price is known, or there is none, tokens take the place of the cost, with a
-        warning. Raises UserError for what cannot be a study, before anything is spent.
+        Raises UserError for what cannot be a study, before anything is spent.
         """
         objectives = [self.metric.name if name == SCORE else name for name in self.objectives]
         measured = ["accuracy", "f1"] if self.metric.default else [self.metric.name]
@@ -159,7 +158,7 @@ class Job:
             warnings.warn(warning, stacklevel=3)
         _, default = self.space.default()
         lms_of(default, self.lm)
-        small = self._countable([name for name in objectives if name not in quality])
+        small = [name for name in objectives if name not in quality]
         check_learning(self.space, self.train)
         ordered = replace(self, objectives=[*quality, *small])
         ordered._check_optuna(workers)
@@ -191,21 +190,6 @@ class Job:
     @property
     def sampler_name(self) -> str:
         return self.sampler if isinstance(self.sampler, str) else type(self.sampler).__name__
-
-    def _countable(self, small: list[str]) -> list[str]:
-        """The objectives to be made small, with tokens in place of a cost that nobody knows."""
-        engines = engines_of(self.space, self.lm)
-        if "cost" not in small:
-            return small
-        unpriced = [one.model for one in engines if one.endpoint is not None and one.prices is None]
-        if unpriced:
-            why = f'the price of {unpriced[0]} is unknown (--price "{unpriced[0]}=IN,OUT" gives it)'
-        elif not any(one.prices and any(one.prices) for one in engines):
-            why = "every LM here is free"
-        else:
-            return small
-        warnings.warn(f"{why}: tokens are the objective in place of cost", stacklevel=4)
-        return list(dict.fromkeys("tokens" if name == "cost" else name for name in small))
 
     @property
     def questions(self) -> tuple[list[Question], list[Question]]:

@@ -14,15 +14,12 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from ...modules.base.space import key_of
-from ..base.html import html_table
 from ..base.run_files import ScoreFields
 from ..base.wording import difference_text, percent, used
 from ..comparison.verdict import A, B
 from ..runs.summary import mean_score
 from .recovery import trials_tuned
 from .worker import scores_of
-
-SHOWN_TRIALS = 10
 
 
 class TrialEntry(TypedDict, total=False):
@@ -169,22 +166,6 @@ def conclusion(validation: Mapping[str, Any] | None, objective: str) -> str:
     return f"no gain over the default could be shown {of}"
 
 
-def importances(study: optuna.Study) -> dict[str, float]:
-    """How much of the variation in the first objective each parameter explains, the most first.
-
-    Empty where nothing varies, and with too few trials.
-    """
-    several = len(study.directions) > 1
-    try:
-        return optuna.importance.get_param_importances(
-            study,
-            evaluator=optuna.importance.FanovaImportanceEvaluator(seed=0),
-            target=(lambda trial: float(trial.values[0])) if several else None,
-        )
-    except (ValueError, RuntimeError, ImportError):
-        return {}
-
-
 def study_lines(report: Mapping[str, Any]) -> dict[str, str]:
     """What a report says, as far as it is worth a line each."""
     best = report["best"]
@@ -219,20 +200,3 @@ def _setting(setting: Mapping[str, Any]) -> str:
             text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
             parts.append(f"{name}={text}")
     return " ".join(parts) or "the only one"
-
-
-def trials_table(report: Mapping[str, Any]) -> str:
-    """The trials as a table of HTML, the best first."""
-    objectives = report["objectives"]
-
-    def worth(trial: Mapping[str, Any]) -> float:
-        return -float(trial.get("scores", {}).get(objectives[0], {}).get("value", -1.0))
-
-    rows = (
-        [
-            *(trial["trial"], trial["state"], _setting(trial["setting"] or {})),
-            *(trial.get("scores", {}).get(name, {}).get("value") for name in objectives),
-        ]
-        for trial in sorted(report["table"], key=worth)[:SHOWN_TRIALS]
-    )
-    return html_table(["trial", "state", "setting", *objectives], rows)

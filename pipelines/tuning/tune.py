@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import optuna
 
@@ -44,19 +44,14 @@ from .report import (
     conclusion,
     counts,
     entries,
-    importances,
     nothing_found,
     study_lines,
-    trials_table,
 )
 from .request import TuneRequest
 from .storage import safe_url
 from .trial import Scorer
 from .worker import work
 from .workers import INTERRUPTED, in_processes
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 STUDY, WINNER, VALIDATION, TRACKED = "study.json", "winner", "validation", "study_run.json"
 SHOWN_ALWAYS = ("winner", "on validation", "the default there", "result")
@@ -128,7 +123,7 @@ class Study:
         """The report without the table of trials and the space, which `study.json` has;
         `calls_made` counts all that were paid, also for the validation.
         """
-        without = ("table", "space", "versions", "importances")
+        without = ("table", "space", "versions")
         kept = {name: value for name, value in self.report.items() if name not in without}
         calls = {"calls_made": kept["paid"]["calls"], "calls_saved": kept["calls"]["saved"]}
         return {"out": str(self.folder), **kept, **calls}
@@ -141,20 +136,12 @@ class Study:
     def front(self) -> list[TrialEntry]:
         return list(self.report["front"])
 
-    def to_pandas(self) -> pd.DataFrame:
-        """A row a trial: what `trials` says, nested names joined by a dot, such as
-        `setting.max_rounds` and `scores.accuracy.value`.
-        """
-        import pandas as pd
-
-        return pd.json_normalize([dict(trial) for trial in self.trials])
-
     def __repr__(self) -> str:
         return f"Study({self.name}: {self.report['verdict']})"
 
     def _repr_html_(self) -> str:
         lines = self.in_words() | {"folder": str(self.folder)}
-        return html_result(f"Study {self.name}", lines, trials_table(self.report))
+        return html_result(f"Study {self.name}", lines)
 
 
 @entry(TuneRequest)
@@ -281,7 +268,6 @@ def _finish(
         "stopped": stopped,
         "space": job.space.to_dict(),
         "settings": job.settings,
-        "importances": importances(study),
         "versions": dict(versions()),
         "table": table,
     }

@@ -188,14 +188,12 @@ def _given(
             raise UserError(
                 f"{where}: {label} has no {name!r}: it has {', '.join(takes(protocol))}"
             )
-    fitting = given.space(make_lm)
-    space = settled(fitting)
-    if fields:
-        space = {
-            name: one
-            for name, one in fitting.items()
-            if name in values or (one.joins in values and one.default is None)
-        }
+    # The program has the condition's parameter fixed, unless that varies, too.
+    space = {
+        name: one if one.when and one.when.parameter in values else replace(one, when=None)
+        for name, one in protocol.space.items()
+        if name in values
+    }
     space, fixed = _narrowed(where, protocol, space, values)
     return Branch(label, label, constructed({}, fixed), space, given=given)
 

@@ -73,7 +73,6 @@ def test_a_study_is_a_run_with_its_trials_and_evaluations_as_children(
         "trials.json",
         "history.png",
         "front.png",
-        "importances.png",
         "winner",
     }
     assert parent.info.status == "FINISHED"
