@@ -28,7 +28,7 @@ PASSED = (
 SETTINGS = (*SAMPLING, *PASSED)
 
 
-def settings_of(lm: Any) -> dict[str, Any]:
+def settings_of(lm: Any) -> dict[str, object]:
     """The settings of an LM that are set; none is an address, header or key."""
     settings = {**lm.kwargs, **getattr(lm, "passed", {})}
     return {name: settings[name] for name in SETTINGS if settings.get(name) is not None}
@@ -48,11 +48,11 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
     def __call__(
         self,
         lm: Any,
-        lm_kwargs: dict[str, Any],
+        lm_kwargs: dict[str, object],
         signature: Any,
         demos: list[Any],
-        inputs: dict[str, Any],
-    ) -> list[dict[str, Any]]:
+        inputs: dict[str, object],
+    ) -> list[dict[str, object]]:
         if profile_of(lm) is None:
             try:
                 with counted_once():
@@ -65,11 +65,11 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
     async def acall(
         self,
         lm: Any,
-        lm_kwargs: dict[str, Any],
+        lm_kwargs: dict[str, object],
         signature: Any,
         demos: list[Any],
-        inputs: dict[str, Any],
-    ) -> list[dict[str, Any]]:
+        inputs: dict[str, object],
+    ) -> list[dict[str, object]]:
         if profile_of(lm) is None:
             try:
                 if not can_be_awaited(lm):
@@ -85,13 +85,13 @@ class ProfileAdapter(dspy.Adapter):  # type: ignore[misc]
         return [asked.read((await lm.acall(asked.request(), **asked.rollout())).text)]
 
     def format(
-        self, signature: Any, demos: list[Any], inputs: dict[str, Any]
-    ) -> list[dict[str, Any]]:
+        self, signature: Any, demos: list[Any], inputs: dict[str, object]
+    ) -> list[dict[str, object]]:
         messages = chat_messages(signature, demos, inputs, DEFAULT_PROFILE, self.wording)
         system = ("system", system_text(signature, self.wording))
         return [{"role": role, "content": text} for role, text in [system, *messages]]
 
-    def parse(self, signature: Any, completion: str) -> dict[str, Any]:
+    def parse(self, signature: Any, completion: str) -> dict[str, object]:
         return parse_reply(signature, completion, DEFAULT_PROFILE)
 
 
@@ -119,13 +119,13 @@ class Asked:
     """The request of a seat to an LM with a profile, before it is written in that LM's layout."""
 
     lm: Any
-    lm_kwargs: Mapping[str, Any]
+    lm_kwargs: Mapping[str, object]
     signature: Any
     demos: Sequence[Any]
     inputs: Mapping[str, Any]
     wording: Wording
 
-    async def directly(self) -> dict[str, Any]:
+    async def directly(self) -> dict[str, object]:
         """The fields of the reply of an LM made by `lm`, without DSPy's threads in between."""
         return self.read((await self.lm.direct.complete(self.request())).text)
 
@@ -135,7 +135,7 @@ class Asked:
         settings = {**lm.kwargs, **self.lm_kwargs}
         takes = getattr(lm, "takes", SAMPLING)
         sampling = {name: settings[name] for name in takes if settings.get(name) is not None}
-        extra: dict[str, Any] = {"fields": output_fields(self.signature, self.inputs, profile)}
+        extra: dict[str, object] = {"fields": output_fields(self.signature, self.inputs, profile)}
         if settings.get("rollout_id") is not None:
             extra["rollout"] = settings["rollout_id"]
         shown = self.signature, self.demos, self.inputs, profile
@@ -146,7 +146,7 @@ class Asked:
             messages = chat_messages(*shown, self.wording)
         return request_of(lm.model, system, messages, sampling, extra)
 
-    def rollout(self) -> dict[str, Any]:
+    def rollout(self) -> dict[str, object]:
         rollout = self.lm_kwargs.get("rollout_id")
         return {} if rollout is None else {"rollout_id": rollout}
 

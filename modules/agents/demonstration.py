@@ -14,7 +14,7 @@ from ..base.errors import UserError, first_fault
 from ..base.yaml_file import read_yaml
 from ..reading.question import INPUTS, from_row
 
-Demonstration: TypeAlias = str | Path | Mapping[str, Any] | None
+Demonstration: TypeAlias = str | Path | Mapping[str, object] | None
 """The name of a built-in worked question, the path of a YAML or JSON file with one, or what such a
 file holds.
 """
@@ -22,7 +22,7 @@ file holds.
 _WORKED = TypeAdapter(Worked)
 
 
-def worked_example(demonstration: str | Path | Mapping[str, Any]) -> Worked:
+def worked_example(demonstration: str | Path | Mapping[str, object]) -> Worked:
     """The worked question that a user names or gives. Raises UserError naming what is wrong."""
     if isinstance(demonstration, str) and demonstration in WORKED:
         return WORKED[demonstration]
@@ -40,14 +40,14 @@ def worked_example(demonstration: str | Path | Mapping[str, Any]) -> Worked:
     return _checked(where, content)
 
 
-def held(demonstration: Demonstration) -> str | dict[str, Any] | None:
+def held(demonstration: Demonstration) -> str | dict[str, object] | None:
     """A demonstration as it is saved with a program: its name, or all that its file says."""
     if demonstration is None or (isinstance(demonstration, str) and demonstration in WORKED):
         return demonstration
     return {key: value for key, value in vars(worked_example(demonstration)).items() if value}
 
 
-def _checked(where: str, content: Mapping[str, Any]) -> Worked:
+def _checked(where: str, content: Mapping[str, object]) -> Worked:
     """The worked question that a file holds: a labelled question as in any data, and its working.
 
     Raises UserError.

@@ -41,7 +41,7 @@ async def predict_directly(
     return dspy.Prediction.from_completions([answered], signature=signature)
 
 
-def _unwatched(predict: dspy.Predict, lm: Any, settings: Mapping[str, Any]) -> bool:
+def _unwatched(predict: dspy.Predict, lm: Any, settings: Mapping[str, object]) -> bool:
     return (
         type(settings["adapter"]) is ProfileAdapter
         and profile_of(lm) is not None

@@ -25,7 +25,7 @@ class Fields:
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    defaults: dict[str, Any]
+    defaults: dict[str, object]
     options: dict[str, tuple[str, ...]]
     named: str
     plain: bool

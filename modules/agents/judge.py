@@ -39,7 +39,7 @@ class JudgeMetric(Metric):
     def __reduce__(self) -> Any:
         return JudgeMetric, (self.lm,)
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         settings = getattr(self.lm, "kwargs", {})
         sampling = [settings.get(name) for name in _SAMPLING]
         asked = [Judging.instructions, str(self.lm.model), sampling]

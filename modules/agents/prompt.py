@@ -33,8 +33,8 @@ _SPECIAL = re.compile(r"<(?=[|｜/\w])")
 
 
 def output_fields(
-    signature: Any, inputs: Mapping[str, Any], profile: Profile
-) -> list[dict[str, Any]]:
+    signature: Any, inputs: Mapping[str, object], profile: Profile
+) -> list[dict[str, object]]:
     """The output fields in order, each with a `type` (text, option, boolean, number, span, action)
     and, where the field is a choice, its `options`. Endpoints turn this into a JSON schema or a
     grammar.
@@ -93,7 +93,7 @@ def system_text(signature: Any, wording: Wording) -> str:
 def chat_messages(
     signature: Any,
     demos: Sequence[Any],
-    inputs: Mapping[str, Any],
+    inputs: Mapping[str, object],
     profile: Profile,
     wording: Wording = DEFAULT_WORDING,
 ) -> list[tuple[str, str]]:
@@ -122,7 +122,7 @@ def _finished(signature: Any, demo: Any) -> bool:
 
 def _user_text(
     signature: Any,
-    inputs: Mapping[str, Any],
+    inputs: Mapping[str, object],
     profile: Profile,
     wording: Wording,
     *,
@@ -240,7 +240,7 @@ def shown_answer(answer: str | None, choices: Mapping[str, str] | None, profile:
 
 
 def plain_prompt(
-    signature: Any, demos: Sequence[Any], inputs: Mapping[str, Any], profile: Profile
+    signature: Any, demos: Sequence[Any], inputs: Mapping[str, object], profile: Profile
 ) -> str:
     """Bare text for an untuned LM: finished examples, then the question and the name of the first
     output.

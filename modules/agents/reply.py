@@ -50,13 +50,13 @@ def _parse_plain(names: Sequence[str], text: str) -> dict[str, str]:
     return fields
 
 
-def _named(named: Mapping[str, Any] | None, names: Sequence[str]) -> dict[str, Any]:
+def _named(named: Mapping[str, object] | None, names: Sequence[str]) -> dict[str, object]:
     """The fields in an object, with keys in any case; empty for an object without them."""
     alike = {str(key).strip().casefold(): value for key, value in (named or {}).items()}
     return {name: alike[name.casefold()] for name in names if name.casefold() in alike}
 
 
-def _headed_fields(names: Sequence[str], text: str) -> dict[str, Any]:
+def _headed_fields(names: Sequence[str], text: str) -> dict[str, object]:
     """An action or a decision in lines such as `Action: …`, what comes before in the field before.
 
     An answer in plain words has a reader of its own.
@@ -76,7 +76,7 @@ def _headed_fields(names: Sequence[str], text: str) -> dict[str, Any]:
     return fields
 
 
-def _json_object(text: str) -> dict[str, Any] | None:
+def _json_object(text: str) -> dict[str, object] | None:
     for candidate in (text, *(match.group() for match in [_BLOCK.search(text)] if match)):
         try:
             value = json.loads(candidate)
@@ -94,7 +94,7 @@ def _json_object(text: str) -> dict[str, Any] | None:
     return None
 
 
-def _marked_fields(text: str) -> dict[str, Any]:
+def _marked_fields(text: str) -> dict[str, object]:
     """Fields under DSPy's own `[[ ## name ## ]]` headings, which tuned demos and test doubles may
     use.
     """

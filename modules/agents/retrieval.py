@@ -46,7 +46,7 @@ class Retrieval:
 
 
 def query_seat(
-    retrieval: str, max_queries: int, environment: Any, sampling: Mapping[str, Any] | None
+    retrieval: str, max_queries: int, environment: Any, sampling: Mapping[str, object] | None
 ) -> Seat | None:
     """The seat that writes the queries of a retriever; None without an environment, or where the
     question itself is the query. Raises UserError for an unknown `retrieval`, and fewer than one

@@ -37,7 +37,7 @@ class SeatPredict(dspy.Predict):  # type: ignore[misc]
         super().reset()
         self.lm = lm
 
-    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+    def dump_state(self, json_mode: bool = True) -> dict[str, object]:
         """DSPy's state, without the LM: an LM made by `fm.lm` is more than DSPy's state
         could say.
         """
@@ -103,7 +103,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         signature: type[Any],
         *,
         lm: Any = None,
-        sampling: Mapping[str, Any] | None = None,
+        sampling: Mapping[str, object] | None = None,
         adapter: Any = None,
     ) -> None:
         super().__init__()
@@ -143,9 +143,9 @@ class Seat(dspy.Module):  # type: ignore[misc]
         round: int = 1,
         discussion: Sequence[Turn] = (),
         evidence: Sequence[Passage] | None = None,
-        notes: Sequence[Mapping[str, Any]] | None = None,
+        notes: Sequence[Mapping[str, object]] | None = None,
         rollout: int | None = None,
-        sampling: Mapping[str, Any] | None = None,
+        sampling: Mapping[str, object] | None = None,
         examples: Sequence[dspy.Example] = (),
     ) -> Turn:
         """One turn: the answer in canonical form, or None if it could not be read twice.
@@ -187,9 +187,9 @@ class Seat(dspy.Module):  # type: ignore[misc]
         task: Task,
         step: str,
         *,
-        notes: Sequence[Mapping[str, Any]] | None = None,
+        notes: Sequence[Mapping[str, object]] | None = None,
         rollout: int | None = None,
-        sampling: Mapping[str, Any] | None = None,
+        sampling: Mapping[str, object] | None = None,
     ) -> Turn:
         """One turn that prepares an answer and gives none: `text` is what was said."""
         with metered() as usage:
@@ -201,10 +201,10 @@ class Seat(dspy.Module):  # type: ignore[misc]
         task: Task,
         *,
         discussion: Sequence[Turn] = (),
-        notes: Sequence[Mapping[str, Any]] | None = None,
+        notes: Sequence[Mapping[str, object]] | None = None,
         correction: str | None = None,
         rollout: int | None = None,
-        sampling: Mapping[str, Any] | None = None,
+        sampling: Mapping[str, object] | None = None,
     ) -> dspy.Prediction:
         """Make one call; returns the output fields as text, missing ones empty."""
         inputs = self.inputs(task, discussion, notes=notes)
@@ -214,7 +214,9 @@ class Seat(dspy.Module):  # type: ignore[misc]
         with asking(seat=self.name):
             return await self.predict.acall(**inputs, config=config)
 
-    def _config(self, rollout: int | None, sampling: Mapping[str, Any] | None) -> dict[str, Any]:
+    def _config(
+        self, rollout: int | None, sampling: Mapping[str, object] | None
+    ) -> dict[str, object]:
         """The settings of one turn, with what tells a sample apart: its number for caches and
         records, and a seed where one is set.
         """
@@ -233,8 +235,8 @@ class Seat(dspy.Module):  # type: ignore[misc]
         task: Task,
         discussion: Sequence[Turn] = (),
         evidence: Sequence[Passage] | None = None,
-        notes: Sequence[Mapping[str, Any]] | None = None,
-    ) -> dict[str, Any]:
+        notes: Sequence[Mapping[str, object]] | None = None,
+    ) -> dict[str, object]:
         """The input fields of a request, as far as this seat's signature has them; choices that it
         has no field for stand below the question.
         """
@@ -242,7 +244,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         question = (
             task.question if "choices" in fields else with_choices(task.question, task.choices)
         )
-        values: dict[str, Any] = {
+        values: dict[str, object] = {
             "question": question,
             "choices": dict(task.choices) if task.choices else None,
             "context": task.context,
@@ -253,7 +255,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
         }
         return {name: values[name] for name in fields if name in values}
 
-    def _corrected(self, inputs: Mapping[str, Any], problem: str) -> dict[str, Any]:
+    def _corrected(self, inputs: Mapping[str, object], problem: str) -> dict[str, object]:
         """The inputs, with a note on what was wrong with the last answer."""
         if "correction" in fields_of(self.predict.signature).inputs:
             return {**inputs, "correction": problem}

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from dspy.utils.exceptions import LMError
 
@@ -138,7 +138,7 @@ class Asker:
         return new
 
 
-Transcribed = list[tuple[Mapping[str, Any], Usage]]
+Transcribed = list[tuple[Mapping[str, object], Usage]]
 """Usages in transcripts, each with the meter that it was read from."""
 
 _NOBODY = Asker()
@@ -190,7 +190,7 @@ def transcribed() -> Iterator[Transcribed]:
         yield written
 
 
-def note_transcribed(written: Mapping[str, Any], usage: Usage) -> None:
+def note_transcribed(written: Mapping[str, object], usage: Usage) -> None:
     """Note that a turn with this usage was written into a transcript; its calls were made for that
     turn.
     """

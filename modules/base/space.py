@@ -218,7 +218,7 @@ def constructed(space: Space, setting: Mapping[str, Any]) -> dict[str, Any]:
     return parameters
 
 
-def located(space: Space, described: Mapping[str, Any]) -> Setting | None:
+def located(space: Space, described: Mapping[str, object]) -> Setting | None:
     """The point of the space that a program's `describe()` stands for; None when it is outside."""
     outside: list[str] = []
 
@@ -268,6 +268,6 @@ def parameter_name(key: str) -> str:
     return key.partition(" of ")[0]
 
 
-def key_of(setting: Mapping[str, Any]) -> str:
+def key_of(setting: Mapping[str, object]) -> str:
     """A text that is the same for equal settings."""
     return json.dumps(setting, sort_keys=True, ensure_ascii=False)

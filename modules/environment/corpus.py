@@ -72,13 +72,13 @@ class CorpusEnvironment(Environment):
     def __deepcopy__(self, memo: dict[int, Any]) -> "CorpusEnvironment":
         return self  # nothing in it changes, so copies of a program share it
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """For another process: documents in memory travel along, a corpus file is opened there."""
         if self._from_file:
             return {"corpus": str(Path(self._where).absolute()), "index_dir": self._index_dir}
         return vars(self)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         if "corpus" in state:
             self.__init__(**state)  # type: ignore[misc]
         else:

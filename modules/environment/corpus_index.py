@@ -251,7 +251,7 @@ def open_index(path: Path, index_dir: Path) -> CorpusIndex:
         ) from error
 
 
-def _built(path: Path, folder: Path, file: dict[str, Any]) -> CorpusIndex:
+def _built(path: Path, folder: Path, file: dict[str, object]) -> CorpusIndex:
     """The index of a corpus, built and kept in the folder, which appears whole."""
     building = folder.with_name(".building")  # what is there has been left by a process that died
     shutil.rmtree(building, ignore_errors=True)
@@ -273,7 +273,7 @@ def _built(path: Path, folder: Path, file: dict[str, Any]) -> CorpusIndex:
     return index if kept is None else kept
 
 
-def save_index(index: CorpusIndex, folder: Path, file: dict[str, Any]) -> None:
+def save_index(index: CorpusIndex, folder: Path, file: dict[str, object]) -> None:
     """Write `index` to an empty folder as JSON and npy files; META, with every file's size, comes
     last.
     """
@@ -287,7 +287,7 @@ def save_index(index: CorpusIndex, folder: Path, file: dict[str, Any]) -> None:
     write_whole(folder / META, json.dumps(meta), sync=True)
 
 
-def load_index(folder: Path, file: dict[str, Any]) -> CorpusIndex | None:
+def load_index(folder: Path, file: dict[str, object]) -> CorpusIndex | None:
     """The index of this file that the folder keeps, its arrays mapped; None if missing, damaged or
     of another kind.
     """

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import aiohttp
@@ -88,7 +88,7 @@ class MediaWiki:
         )
         self._sessions = LoopSessions(partial(_session, hosts, user_agent, resolver))
 
-    async def ask(self, parameters: Mapping[str, str]) -> dict[str, Any]:
+    async def ask(self, parameters: Mapping[str, str]) -> dict[str, object]:
         """The JSON object that the API answers with.
 
         Raises CallError, naming host and reason, when this request fails for good, FatalCallError
@@ -100,7 +100,7 @@ class MediaWiki:
     async def close(self) -> None:
         await self._sessions.close()
 
-    async def _persist(self, parameters: Mapping[str, str]) -> dict[str, Any]:
+    async def _persist(self, parameters: Mapping[str, str]) -> dict[str, object]:
         url = self.address.with_query({**parameters, **FORMAT})
         clock = asyncio.get_running_loop().time
         end = clock() + self.deadline
@@ -190,7 +190,7 @@ class MediaWiki:
             except AnswerTooLargeError as problem:
                 raise CallError(f"{self.name} answered with {problem}") from None
 
-    def _read(self, answer: _Answer) -> dict[str, Any]:
+    def _read(self, answer: _Answer) -> dict[str, object]:
         try:
             content = json.loads(answer.body)
         except (ValueError, RecursionError):

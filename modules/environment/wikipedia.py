@@ -209,7 +209,9 @@ class WikipediaEnvironment(Environment):
             key=lambda one: (not one.casefold().startswith(name), one),
         )
 
-    async def _asked(self, parameters: Mapping[str, str], read: Callable[[dict[str, Any]], T]) -> T:
+    async def _asked(
+        self, parameters: Mapping[str, str], read: Callable[[dict[str, object]], T]
+    ) -> T:
         """What `read` makes of the answer: from the cache, or from an equal request under way."""
         key = json.dumps([READING, parameters], sort_keys=True)
         place = key_of_texts(str(self._client.address), key)
@@ -224,7 +226,7 @@ class WikipediaEnvironment(Environment):
 
         return (await self._flights(key, ask))[0]
 
-    def _read_page(self, answer: dict[str, Any]) -> dict[str, Any] | None:
+    def _read_page(self, answer: dict[str, object]) -> dict[str, object] | None:
         """Title, text, revision and whether it is a disambiguation; None if there is no such
         article.
         """
@@ -253,7 +255,7 @@ class WikipediaEnvironment(Environment):
             "ambiguous": _ambiguous(page),
         }
 
-    def _read_articles(self, answer: dict[str, Any]) -> list[tuple[int, str]]:
+    def _read_articles(self, answer: dict[str, object]) -> list[tuple[int, str]]:
         """Place and title of the articles that a generator gave; none without a `query`."""
         pages = self._listed_pages(answer) if "query" in answer else []
         articles = []
@@ -265,7 +267,7 @@ class WikipediaEnvironment(Environment):
                 articles.append((place, title))
         return articles
 
-    def _listed_pages(self, answer: dict[str, Any]) -> list[dict[str, Any]]:
+    def _listed_pages(self, answer: dict[str, object]) -> list[dict[str, object]]:
         query = answer.get("query")
         pages = query.get("pages") if isinstance(query, dict) else None
         if not isinstance(pages, list) or not all(isinstance(page, dict) for page in pages):
@@ -313,6 +315,6 @@ def default_user_agent() -> str:
     return f"folkmoot/{about['Version']}" + (f" ({addresses[0]})" if addresses else "")
 
 
-def _ambiguous(page: Mapping[str, Any]) -> bool:
+def _ambiguous(page: Mapping[str, object]) -> bool:
     properties = page.get("pageprops")
     return isinstance(properties, dict) and "disambiguation" in properties

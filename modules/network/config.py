@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -110,7 +110,7 @@ class NetworkConfig(PolicySettings, TrackerSettings, Limits, TrustRates):
         own = {field.name: getattr(self, field.name) for field in fields(PolicySettings)}
         return PolicyConfig(**own, strategies=len(self.strategies), inputs=width)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """All settings as JSON values."""
         return {**super().to_dict(), "strategies": list(self.strategies)}
 

@@ -51,7 +51,7 @@ class StrategySelector(dspy.Module):  # type: ignore[misc]
 
     def __init__(
         self,
-        strategies: Sequence[str] | Mapping[str, Any] = PAPER_STRATEGIES,
+        strategies: Sequence[str] | Mapping[str, object] = PAPER_STRATEGIES,
         *,
         agents: int = 1,
         embedding: str | Embed | None = None,
@@ -73,7 +73,7 @@ class StrategySelector(dspy.Module):  # type: ignore[misc]
             state = NetworkState.fresh(config, embed(["width"]).shape[1])
         self.state = state
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """The settings and the identity of what was learned, as JSON."""
         return {"config": self.state.config.to_dict(), "learned": self.state.identity}
 

@@ -212,7 +212,7 @@ class NetworkState(Parameter):  # type: ignore[misc]
         prompts.
         """
 
-    def dump_state(self, json_mode: bool = True) -> dict[str, Any]:
+    def dump_state(self, json_mode: bool = True) -> dict[str, object]:
         """Settings and everything learned, as JSON; the numbers are one safetensors file in
         base64.
         """

@@ -293,7 +293,7 @@ def _check(
     confidence: float,
     confidence_each: float,
     parts: Mapping[Literal["cheap", "team"], Program],
-    recorded: Mapping[str, Any],
+    recorded: Mapping[str, object],
 ) -> None:
     for name, value in (("max_error", max_error), ("confidence", confidence)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:

@@ -90,8 +90,8 @@ class CausalConsistency(Program):
         demonstration: Demonstration = None,
         tie_break: str = "random",
         seed: int = 0,
-        lms: Mapping[str, Any] | None = None,
-        sampling: Mapping[str, Any] | None = None,
+        lms: Mapping[str, dspy.BaseLM] | None = None,
+        sampling: Mapping[str, object] | None = None,
         prompt_layout: str = "role_last",
         prompts: Mapping[str, str] | str | Path | None = None,
     ) -> None:

@@ -44,7 +44,7 @@ class Replays:
 
     free: tuple[str, ...]
     record: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]
-    tell: Callable[[Sequence[ResultRow], Mapping[str, Any]], list[Replayed | None] | None]
+    tell: Callable[[Sequence[ResultRow], Mapping[str, object]], list[Replayed | None] | None]
     same_calls: bool = False
 
 
@@ -59,7 +59,7 @@ class Plot(NamedTuple):
     caption: str
 
 
-def no_parts(parts: Sequence[str]) -> dict[str, Any]:
+def no_parts(parts: Sequence[str]) -> dict[str, object]:
     """The reader of a protocol whose name is all of its short spec."""
     if any(parts):
         raise UserError(
@@ -118,7 +118,7 @@ class Protocol:
     space: Space = field(default_factory=dict)
     replays: Replays | None = None
     plot: Plot | None = None
-    singles: Callable[[Described], list[dict[str, Any]]] = lambda described: []
+    singles: Callable[[Described], list[dict[str, object]]] = lambda described: []
     holds: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
     program: Callable[..., Any] | None = None

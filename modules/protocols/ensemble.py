@@ -57,8 +57,8 @@ class Ensemble(Program):
         *,
         tie_break: str | None = None,
         seed: int = 0,
-        lms: Mapping[str, Any] | None = None,
-        sampling: Mapping[str, Any] | None = None,
+        lms: Mapping[str, dspy.BaseLM] | None = None,
+        sampling: Mapping[str, object] | None = None,
         prompt_layout: str | None = None,
         prompts: Mapping[str, str] | str | Path | None = None,
     ) -> None:

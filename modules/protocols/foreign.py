@@ -281,7 +281,7 @@ class Foreign(Program):
         return run_sync(partial(self.aforward, **fields))
 
     async def _predict(
-        self, question: Question, arguments: Sequence[Any], fields: Mapping[str, Any]
+        self, question: Question, arguments: Sequence[Any], fields: Mapping[str, object]
     ) -> dspy.Prediction:
         with dspy.context(adapter=self.adapter), metered() as usage:
             try:
@@ -408,7 +408,7 @@ def _simple_signature(module: Any) -> str | None:
     return " -> ".join(sides)
 
 
-def _inputs_of(question: Question) -> dict[str, Any]:
+def _inputs_of(question: Question) -> dict[str, object]:
     """The fields of a question that a program may get: all but the gold answer."""
     own = {name: question[name] for name in ("id", *INPUTS, "meta")}
     return {name: value for name, value in question.meta.items() if name != "answer"} | own

@@ -287,7 +287,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         """The program with seats of these names, as far as it can have them: itself, or a copy."""
         return self
 
-    def assign(self, lms: Mapping[str, Any] | None) -> None:
+    def assign(self, lms: Mapping[str, dspy.BaseLM] | None) -> None:
         """Give seats LMs of their own, by seat name; `NAME` also means all of `NAME.0`, `NAME.1`,
         `NAME.split`, ….
 

@@ -39,7 +39,7 @@ SIGNS = (
 )
 """What is known of a question before the team is asked; see `signs_of`."""
 
-DISPUTED: Mapping[str, Any] = {"weights": {"agreement": -1.0}, "bias": 1.0, "threshold": 0.001}
+DISPUTED: Mapping[str, object] = {"weights": {"agreement": -1.0}, "bias": 1.0, "threshold": 0.001}
 """The rule of a router that nobody has taught: the team is asked where the cheap samples do not all
 agree.
 """
@@ -76,7 +76,7 @@ class Router(Program):
         *,
         prompt_layout: str | None = None,
         prompts: Mapping[str, str] | str | Path | None = None,
-        calibration: RouterCalibration | Mapping[str, Any] | None = None,
+        calibration: RouterCalibration | Mapping[str, object] | None = None,
     ) -> None:
         super().__init__()
         self.cheap = _program(cheap, CHEAP)

@@ -65,7 +65,7 @@ class LMSettings(Sampling):
     """Those of an LM, with what it is sent as it is."""
 
     reasoning_effort: str | None = None
-    thinking: dict[str, Any] | None = None
+    thinking: dict[str, object] | None = None
     max_completion_tokens: int | None = None
     verbosity: str | None = None
     service_tier: str | None = None
@@ -377,7 +377,7 @@ def restore(program: Saveable, saved: SavedProgram, folder: Path, *, sampling: b
             predictors[name].config = kept.config.model_dump(exclude_unset=True)
 
 
-def _checked(document: dict[str, Any], where: str) -> SavedProgram:
+def _checked(document: dict[str, object], where: str) -> SavedProgram:
     check_document(document, where)
     try:
         return SavedProgram.model_validate(document)
@@ -387,7 +387,7 @@ def _checked(document: dict[str, Any], where: str) -> SavedProgram:
         ) from None
 
 
-def _hashes(described: Mapping[str, Any], prompts: Mapping[str, Any]) -> dict[str, str]:
+def _hashes(described: Mapping[str, object], prompts: Mapping[str, object]) -> dict[str, str]:
     return {"prompt_hash": _sha(prompts), "program_hash": _sha([described, prompts])}
 
 

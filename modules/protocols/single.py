@@ -71,7 +71,7 @@ class SingleAgent(Program):
         environment: Any = None,
         retrieval: str = "queries",
         max_queries: int = 2,
-        sampling: Mapping[str, Any] | None = None,
+        sampling: Mapping[str, object] | None = None,
         prompt_layout: str = "role_last",
         prompts: Mapping[str, str] | str | Path | None = None,
     ) -> None:

@@ -77,7 +77,7 @@ async def least_to_most(
     it.
     """
     order = await steps["split"].work(task, "split")
-    turns, solutions = [order], list[dict[str, Any]]()
+    turns, solutions = [order], list[dict[str, object]]()
     for place, part in enumerate(_parts(order), 1):
         turn = await steps["solve"].work(task, "solve", notes=[*solutions, _to_do(place, part)])
         turns.append(turn)
@@ -215,11 +215,11 @@ def _parts(named: Turn) -> list[str]:
     return [cut(part, MAX_PART_CHARS) for part in parts_of(named.text, MOST_PARTS)]
 
 
-def _to_do(place: int, part: str) -> dict[str, Any]:
+def _to_do(place: int, part: str) -> dict[str, object]:
     return {"title": prompts.PART.format(place=place), "text": part}
 
 
-def _done(place: int, part: str, solution: str) -> dict[str, Any]:
+def _done(place: int, part: str, solution: str) -> dict[str, object]:
     solved = solution.strip() or prompts.UNSOLVED
     return {"title": prompts.PART_DONE.format(place=place), "text": f"{part}\n{solved}"}
 

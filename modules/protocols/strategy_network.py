@@ -80,11 +80,11 @@ class StrategyNetwork(Program):
         state: NetworkState | StrategySelector,
         embed: Embed | None = None,
         *,
-        strategies: Mapping[str, Any] | None = None,
+        strategies: Mapping[str, object] | None = None,
         own_prompts: bool | Sequence[int] = False,
-        lms: Mapping[str, Any] | None = None,
+        lms: Mapping[str, dspy.BaseLM] | None = None,
         samples: int | None = None,
-        sampling: Mapping[str, Any] | None = None,
+        sampling: Mapping[str, object] | None = None,
         tie_break: str = "first",
         seed: int = 0,
         prompt_layout: str = "role_last",
@@ -178,7 +178,7 @@ class StrategyNetwork(Program):
         self._separate(self._agents_in(prompts or ()))
         super().word(prompts, prompt_layout)
 
-    def assign(self, lms: Mapping[str, Any] | None) -> None:
+    def assign(self, lms: Mapping[str, dspy.BaseLM] | None) -> None:
         self._separate(self._agents_in(lms or ()))
         super().assign(lms)
 
@@ -346,10 +346,10 @@ def trained_network(
     *,
     embedder: Embedder,
     embedding: str | Embed | None = None,
-    strategies: Mapping[str, Any] | None = None,
+    strategies: Mapping[str, object] | None = None,
     own_prompts: bool | Sequence[int] = False,
     samples: int | None = None,
-    sampling: Mapping[str, Any] | None = None,
+    sampling: Mapping[str, object] | None = None,
     tie_break: str = "first",
     seed: int = 0,
     prompt_layout: str = "role_last",

@@ -46,7 +46,9 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     meta: dict[str, Any]
     _input_keys: frozenset[str]
 
-    def __init__(self, base: Mapping[str, Any] | dspy.Example | None = None, **fields: Any) -> None:
+    def __init__(
+        self, base: Mapping[str, object] | dspy.Example | None = None, **fields: Any
+    ) -> None:
         held = base.items(include_dspy=True) if isinstance(base, dspy.Example) else base or {}
         super().__init__(_checked({**dict(held), **fields}))
         input_keys = getattr(base, "_input_keys", None)
@@ -77,7 +79,7 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
     def __hash__(self) -> int:
         return hash((self.id, self.question))
 
-    def to_row(self) -> dict[str, Any]:
+    def to_row(self) -> dict[str, object]:
         """The row on disk: id, question, choices, answer, context, meta, and kind if inference
         differs.
         """
@@ -89,7 +91,7 @@ class Question(dspy.Example):  # type: ignore[misc]  # dspy ships no types
         return dspy.Example(row).toDict()  # type: ignore[no-any-return]
 
 
-def from_row(row: Mapping[str, Any], where: str, kind: str | None = None) -> Question:
+def from_row(row: Mapping[str, object], where: str, kind: str | None = None) -> Question:
     """Makes a question of a row of a file; `where` (file and line) begins the sentence of an error.
 
     Shapes allowed beyond `Question`'s own: a whole number as id; a number or true/false as answer
@@ -231,7 +233,7 @@ def check_context(context: Any, name: str) -> str | list[str] | None:
     return (context or None) if isinstance(context, str) else list(passages) or None
 
 
-def _check_meta(meta: Any, name: str) -> dict[str, Any]:
+def _check_meta(meta: Any, name: str) -> dict[str, object]:
     if meta is None:
         return {}
     if not isinstance(meta, Mapping) or not all(isinstance(key, str) for key in meta):
@@ -241,7 +243,7 @@ def _check_meta(meta: Any, name: str) -> dict[str, Any]:
     return dict(meta)
 
 
-def _meta_of(meta: Any, extras: dict[str, Any]) -> Any:
+def _meta_of(meta: Any, extras: dict[str, object]) -> Any:
     """Adds the row's other fields to `meta`; a field in both must have one value."""
     extras = {key: value for key, value in extras.items() if value is not None}
     if not extras or not (meta is None or isinstance(meta, Mapping)):
@@ -273,7 +275,7 @@ def choices_by_label(choices: Any) -> Any:
     return choices
 
 
-def _lettered(texts: Sequence[Any]) -> dict[str, Any]:
+def _lettered(texts: Sequence[Any]) -> dict[str, object]:
     # What goes beyond Z is refused by its number.
     return {chr(ord("A") + place): text for place, text in enumerate(texts)}
 

@@ -160,7 +160,7 @@ def forensics(
 class ForensicTally:
     """`forensics` of rows that come one at a time."""
 
-    def __init__(self, program: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, program: Mapping[str, object] | None = None) -> None:
         self._program = program or {}
         self._figures = Figures()
         self._several = self._talked = False
@@ -271,7 +271,7 @@ def answers_of(spoken: Iterable[TurnFields]) -> dict[str, list[str | None]]:
 def votes_right(
     row: ResultRow,
     answers_by_agent: Mapping[str, Sequence[str | None]],
-    program: Mapping[str, Any],
+    program: Mapping[str, object],
     reading: Reading,
 ) -> tuple[bool, bool]:
     """Whether the vote of the agents' first answers is right, and whether that of their last is, as
@@ -309,7 +309,7 @@ def _steps(row: ResultRow) -> Iterator[_Step]:
 
 
 def _weights(
-    row: ResultRow, program: Mapping[str, Any], voters: Mapping[str, Any]
+    row: ResultRow, program: Mapping[str, object], voters: Mapping[str, object]
 ) -> dict[str, float] | None:
     """The weight of each agent's vote; None when all weigh alike."""
     weights = {

@@ -216,7 +216,7 @@ def _interval(differences: Sequence[float]) -> dict[str, float]:
 
 def _differences(
     over_vote: Sequence[float], over_best: Sequence[float], best_agent: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     intervals = {"majority": _interval(over_vote), "best_agent": _interval(over_best)}
     rivals = {"majority": "a plain vote over the same answers", "best_agent": best_agent}
     contests = [Rivalry("the group's vote", rivals[name], intervals[name]) for name in intervals]

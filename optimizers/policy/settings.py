@@ -69,7 +69,7 @@ class TrainingSettings(ConsensusBonus):
 STANDING = "standing"
 _PAPER = {"features": "question", "trust_edges": False, "centred": False, "clip": None}
 
-PRESETS: dict[str, dict[str, Any]] = {
+PRESETS: dict[str, dict[str, object]] = {
     STANDING: {},
     "paper": _PAPER,
     "supervised": {**_PAPER, "learning": "supervised"},

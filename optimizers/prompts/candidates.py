@@ -176,7 +176,7 @@ def prompts_of(program: Program) -> dict[str, dict[str, Any]]:
     return by_predictor
 
 
-def demos_of(predictor: Any) -> list[dict[str, Any]]:
+def demos_of(predictor: Any) -> list[dict[str, object]]:
     """The demonstrations that a seat shows, each with the fields of its signature. Demonstrations
     without the seat's last output field are never shown, and are left out.
     """
@@ -196,7 +196,7 @@ def name_of(program: Program) -> str:
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:12]
 
 
-def candidate_row(candidate: PromptCandidate, complete: bool) -> dict[str, Any]:
+def candidate_row(candidate: PromptCandidate, complete: bool) -> dict[str, object]:
     """The candidate's row in `candidates.jsonl`."""
     low, high = candidate.interval()
     return {

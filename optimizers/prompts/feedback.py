@@ -19,7 +19,7 @@ Turn = Mapping[str, Any]
 
 def feedback(
     question: Question,
-    prediction: Mapping[str, Any],
+    prediction: Mapping[str, object],
     seat: str | None = None,
     graded: Graded | None = None,
 ) -> str:

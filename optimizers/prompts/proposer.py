@@ -87,7 +87,7 @@ class Proposer(dspy.BaseLM):  # type: ignore[misc]
     def _ask(
         self,
         asked: list[tuple[str, str]],
-        sampling: Mapping[str, Any],
+        sampling: Mapping[str, object],
         samples: Sequence[tuple[Any, int]],
     ) -> Sequence[str | None]:
         async def answer() -> list[str]:
@@ -138,7 +138,7 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
             inputs = {**inputs, SOURCE: self._page}
         return super().format(signature, demos, inputs)
 
-    def parse(self, signature: Any, completion: str) -> dict[str, Any]:
+    def parse(self, signature: Any, completion: str) -> dict[str, object]:
         try:
             return dict(super().parse(signature, completion))
         except AdapterParseError:
@@ -187,7 +187,7 @@ def program_page(program: Program) -> str:
     return "\n\n".join(parts)
 
 
-def _named(completion: str, fields: Mapping[str, Any]) -> dict[str, str]:
+def _named(completion: str, fields: Mapping[str, object]) -> dict[str, str]:
     """The fields of a reply that is a JSON object."""
     document = (
         json_repair.loads(completion) if completion.lstrip().startswith(("{", "```")) else None
@@ -199,7 +199,7 @@ def _named(completion: str, fields: Mapping[str, Any]) -> dict[str, str]:
     )
 
 
-def _texts(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+def _texts(messages: Sequence[Mapping[str, object]]) -> list[tuple[str, str]]:
     """Role and text of each message; the parts of a message are joined."""
     texts = []
     for message in messages:
@@ -212,7 +212,7 @@ def _texts(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _key(
-    asked: Sequence[tuple[str, str]], sampling: Mapping[str, Any], rollout: Any, place: int
+    asked: Sequence[tuple[str, str]], sampling: Mapping[str, object], rollout: Any, place: int
 ) -> str:
     text = json.dumps([asked, sampling, rollout, place], sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()

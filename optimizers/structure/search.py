@@ -74,7 +74,7 @@ class SeededSampler(BaseSampler):
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         return self._inner.sample_relative(study, trial, search_space)
 
     def sample_independent(
@@ -116,8 +116,8 @@ def suggested(trial: Trial, point: Point) -> Setting:
 
 
 def parameters_of(
-    point: Point, setting: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, BaseDistribution]]:
+    point: Point, setting: Mapping[str, object]
+) -> tuple[dict[str, object], dict[str, BaseDistribution]]:
     """A point of the space as Optuna stores it: its parameters and their distributions. Raises
     ValueError for a point that is not in the space.
     """

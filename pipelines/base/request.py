@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     AnyProgram: TypeAlias = Program | dspy.Module | Callable[..., Any] | str | Path
     AnyQuestions: TypeAlias = Iterable[Question] | str | Path | Any
-    AnyLM: TypeAlias = dspy.BaseLM | str | Sequence[str] | Mapping[str, Any]
+    AnyLM: TypeAlias = dspy.BaseLM | str | Sequence[str] | Mapping[str, object]
     AnyMetric: TypeAlias = Metric | Callable[..., Any] | str
     AnyBudget: TypeAlias = Budget | str
 else:  # slow imports that --help does not need

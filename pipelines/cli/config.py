@@ -76,7 +76,7 @@ def own_file() -> Path:
 
 def _options(
     path: Path,
-    contents: Mapping[str, Any],
+    contents: Mapping[str, object],
     command: str,
     commands: Mapping[str, Mapping[str, CommandOption]],
     own: Collection[str],
@@ -189,7 +189,7 @@ def _others(name: str, pairs: Iterable[str], first: Iterable[str]) -> list[str]:
     return [pair for pair in pairs if _key(name, pair) not in taken]
 
 
-def _files() -> Iterator[tuple[Path, dict[str, Any]]]:
+def _files() -> Iterator[tuple[Path, dict[str, object]]]:
     """The configuration files and their content: the user's own, then the nearest of the folder."""
     if (contents := _contents(own_file())) is not None:
         yield own_file(), contents
@@ -201,7 +201,7 @@ def _files() -> Iterator[tuple[Path, dict[str, Any]]]:
             return
 
 
-def _contents(path: Path) -> dict[str, Any] | None:
+def _contents(path: Path) -> dict[str, object] | None:
     """folkmoot's settings in a file; None where it is missing or has none."""
     if not os.path.exists(path):
         return None

@@ -145,7 +145,7 @@ def _by_lm(lms: Mapping[str, Any], key: str) -> dict[str, Mapping[str, Any]]:
     return {str(lm["endpoint"]): lm.get(key) or {} for lm in lms.values()}
 
 
-def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+def _differing(one: Mapping[str, object], other: Mapping[str, object]) -> list[str]:
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
     return [
         ", ".join(

@@ -143,5 +143,5 @@ class MatchRequest(Matching):
         bool | None, Doc("log the baseline to MLflow; None does where the run was tracked.")
     ] = None
     settings: Annotated[
-        Mapping[str, Any] | None, Doc("notes to keep in the baseline's settings.")
+        Mapping[str, object] | None, Doc("notes to keep in the baseline's settings.")
     ] = None

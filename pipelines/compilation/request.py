@@ -109,6 +109,6 @@ class CompileRequest(Columned, LMs, Spending):
     ] = None
     tracking: Annotated[bool, tracked()] = True
     settings: Annotated[
-        Mapping[str, Any] | None, Doc("what to note beside the run (data, split, …).")
+        Mapping[str, object] | None, Doc("what to note beside the run (data, split, …).")
     ] = None
     progress: ProgressOption = None

@@ -206,7 +206,7 @@ class ContestPlan:
             **made_with(),
         }
 
-    def _manifest(self) -> dict[str, Any]:
+    def _manifest(self) -> dict[str, object]:
         """The manifest of the contest as of a run: the reference's program and all questions."""
         reference = self.field[0]
         settings = {

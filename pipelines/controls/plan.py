@@ -172,7 +172,7 @@ class ControlsPlan:
         }
 
 
-def _branch(dialogues: Dialogues, seed: int) -> dict[str, Any]:
+def _branch(dialogues: Dialogues, seed: int) -> dict[str, object]:
     """A digest of what the arms branch from: the dialogues, and the seed of the placebo."""
     text = to_json([[row["id"], row["answer"], row["transcript"]] for row in dialogues.rows])
     return {"recorded": hashlib.sha256(text).hexdigest()[:16], "seed": seed}
@@ -240,7 +240,7 @@ def _wanted(request: ControlsRequest) -> list[str]:
 
 def _team(
     run: Evaluation, request: ControlsRequest, seating: Seating
-) -> tuple[dict[str, Any], Program]:
+) -> tuple[dict[str, object], Program]:
     """The LMs of the run by seat, and its program. Raises LookupError where the dialogue cannot be
     continued, and UserError for another LM than the run's.
     """

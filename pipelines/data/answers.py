@@ -157,7 +157,7 @@ def _is_number(answer: Any) -> bool:
     return not isinstance(answer, bool) and bool(_NUMBER.fullmatch(as_text(answer).strip()))
 
 
-def _label(answer: Any, choices: Mapping[str, Any], reading: str) -> str | None:
+def _label(answer: Any, choices: Mapping[str, object], reading: str) -> str | None:
     """The label that a number means in a reading, if it means one."""
     number = as_text(answer).strip()
     if reading == "label":
@@ -171,7 +171,7 @@ def _label(answer: Any, choices: Mapping[str, Any], reading: str) -> str | None:
     return None if label is None or gap else label
 
 
-def _canonical(answer: Any, choices: Mapping[str, Any]) -> Any:
+def _canonical(answer: Any, choices: Mapping[str, object]) -> Any:
     """`(D)`, `D.`, `option_d` and `D. the text` as D, unless an option is called so or says so."""
     if not isinstance(answer, str):
         return answer

@@ -102,7 +102,7 @@ def _is_titled(one: Any) -> bool:
     return isinstance(one, list | tuple) and len(one) == 2 and isinstance(one[1], list)
 
 
-def answer_in(answer: Any, column: str) -> tuple[Any, dict[str, Any], str]:
+def answer_in(answer: Any, column: str) -> tuple[Any, dict[str, object], str]:
     """The gold answer inside a data set's own shape, the rest for `meta`, and a remark.
 
     SQuAD's answers, lists of spellings, of which the first is taken, and GSM8K's `####`.

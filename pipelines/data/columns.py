@@ -191,7 +191,7 @@ class Columns:
             f"{naming_all({**self._columns, **likely})}"
         )
 
-    def _fields(self, row: Mapping[str, Any], plan: _Plan) -> dict[str, Any]:
+    def _fields(self, row: Mapping[str, object], plan: _Plan) -> dict[str, object]:
         cells = {name: plain_value(cell, name, padded=self._cells) for name, cell in row.items()}
         fields = {field: cells[column] for field, column in plan.sources.items()}
         for field in ("choices", "context", "meta"):

@@ -16,7 +16,7 @@ from .tables import TableRow
 # Com2Sense is not on the hub; its authors' repository is read at one commit.
 _COM2SENSE = "https://raw.githubusercontent.com/PlusLabNLP/Com2Sense/15864a7c0637b950b5f28dc3556f71be01133d47/data/"
 
-Converter = Callable[[dict[str, Any], str, int], dict[str, Any] | None]
+Converter = Callable[[dict[str, object], str, int], dict[str, object] | None]
 
 
 def fetch(spec: DatasetSpec, split: str) -> Iterator[TableRow]:
@@ -101,7 +101,7 @@ def _dev(split: str) -> str:
     return "dev" if split == "validation" else split
 
 
-def _commonsenseqa(row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
+def _commonsenseqa(row: dict[str, object], split: str, index: int) -> dict[str, object]:
     return {
         "id": row["id"],
         "question": row["question"],
@@ -124,7 +124,7 @@ def _arc_challenge(row: dict[str, Any], split: str, index: int) -> dict[str, Any
     }
 
 
-def _gsm(name: str, row: dict[str, Any], split: str, index: int) -> dict[str, Any]:
+def _gsm(name: str, row: dict[str, object], split: str, index: int) -> dict[str, object]:
     solution, _, answer = (part.strip() for part in str(row["answer"]).rpartition("####"))
     return {
         "id": f"{name}-{split}-{index:04d}",

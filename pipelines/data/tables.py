@@ -136,7 +136,7 @@ def _frame(frame: Any, name: str) -> Iterator[TableRow]:
 # Data sets of the `datasets` library, and Parquet
 
 
-def _split(parts: Mapping[str, Any], split: str | None, name: str) -> Any:
+def _split(parts: Mapping[str, object], split: str | None, name: str) -> Any:
     chosen = split or (next(iter(parts)) if len(parts) == 1 else None)
     if chosen is None or chosen not in parts:
         raise UserError(
@@ -375,7 +375,7 @@ def _header(names: Sequence[str], where: str) -> list[str]:
 # JSON
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, object]:
     whole = dict(pairs)
     if len(whole) < len(pairs):  # json itself silently keeps the last of them
         keys = [key for key, _ in pairs]

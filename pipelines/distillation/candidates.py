@@ -118,7 +118,7 @@ def candidates(
     return sorted([*plain, *taught], key=lambda one: one.program.most_turns())
 
 
-def _name_of(member: Mapping[str, Any]) -> str:
+def _name_of(member: Mapping[str, object]) -> str:
     name = f"role-{member['role']}" if member.get("role") else str(member["strategy"])
     name += f"-{member['samples']}" if member.get("samples") else ""
     return name if name not in PLAIN else f"member-{name}"

@@ -44,7 +44,7 @@ class ProgramFigures(Price):
 
     name: str
     accuracy: ScoreFields
-    against_team: dict[str, Any] | None
+    against_team: dict[str, object] | None
 
 
 class CandidateFigures(ProgramFigures):

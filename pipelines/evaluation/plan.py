@@ -340,7 +340,7 @@ def _settings(
 ) -> RunSettings:
     """The settings of the request that the run keeps."""
     program = str(request.program) if isinstance(request.program, str | Path) else None
-    noted: dict[str, Any] = {
+    noted: dict[str, object] = {
         "command": "evaluate",
         **({"program_spec": program} if program else {}),
         "sets": [

@@ -81,7 +81,7 @@ class Worker:
             return _stop(_not_unpacked(problem))
         if self._cache is not None:
             self._cache.readonly = True  # the driver writes new calls into its own records
-        self._own: dict[str, dict[str, Any]] = {}
+        self._own: dict[str, dict[str, object]] = {}
         return useful_concurrency(share(concurrency, place, workers), self._program, self._lm)
 
     async def answer(self, question: Question, made: Sequence[Call]) -> AsyncIterator[list[Event]]:
@@ -123,7 +123,7 @@ class Relay:
     def __init__(
         self,
         records: Mapping[bytes, bytes],
-        own: dict[str, dict[str, Any]],
+        own: dict[str, dict[str, object]],
         events: asyncio.Queue[Event],
     ) -> None:
         self._records, self._own, self.events = records, own, events
@@ -132,7 +132,7 @@ class Relay:
         line = self._records.get(bytes.fromhex(key))
         return self._own.get(key) if line is None else json.loads(line)["reply"]
 
-    def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
+    def put(self, key: str, model: str, reply: Mapping[str, object]) -> None:
         if bytes.fromhex(key) not in self._records:
             call = Call(key, model, dict(reply))
             self.learn([call])

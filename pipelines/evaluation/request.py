@@ -114,7 +114,7 @@ class EvaluateRequest(Columned, LMs, Repeated, Spending):
         str | None, Doc("id of the MLflow run that becomes the parent of this one.")
     ] = None
     settings: Annotated[
-        Mapping[str, Any] | None,
+        Mapping[str, object] | None,
         Doc("notes to keep in the run's settings (data set, split, seed, …)."),
     ] = None
     progress: ProgressOption = None

@@ -144,7 +144,7 @@ class HttpEndpoint:
         await self._sessions.close()
 
     async def _post(
-        self, body: Mapping[str, Any], path: str = "chat/completions"
+        self, body: Mapping[str, object], path: str = "chat/completions"
     ) -> tuple[int, Mapping[str, str], str]:
         url = f"{self.name}/{path}{self._query}"
         try:

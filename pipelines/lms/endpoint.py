@@ -135,7 +135,7 @@ class Transport(Protocol):
         """Seconds that one attempt may take."""
         ...
 
-    async def send(self, payload: Mapping[str, Any]) -> Reply:
+    async def send(self, payload: Mapping[str, object]) -> Reply:
         """Make one attempt at a chat completion, or at embeddings for a payload without
         messages.
         """
@@ -272,7 +272,7 @@ def tokens_in(usage: Any, answer: str = "") -> TokenCounts:
     }
 
 
-def _first(usage: dict[str, Any], places: Iterable[tuple[str | None, str]]) -> int | None:
+def _first(usage: dict[str, object], places: Iterable[tuple[str | None, str]]) -> int | None:
     """The first count that is present and plausible."""
     for part, name in places:
         within = usage if part is None else usage.get(part)

@@ -119,7 +119,7 @@ class Engine:
         cached: bool = True,
         max_retries: int = MAX_RETRIES,
         deadline: float = DEADLINE_SECONDS,
-        settings: Mapping[str, Any] | None = None,
+        settings: Mapping[str, object] | None = None,
     ) -> None:
         self.model = model
         self.endpoint = endpoint
@@ -186,7 +186,7 @@ class Engine:
         if self.endpoint is not None:
             await self.endpoint.aclose()
 
-    def dump_state(self) -> dict[str, Any]:
+    def dump_state(self) -> dict[str, object]:
         """The JSON state from which this LM can be rebuilt, without keys, which come from the
         loading environment.
         """
@@ -219,7 +219,7 @@ class Engine:
         embedded: Mapping[str, int | None] | None = None,
         concurrency: int = 64,
         prices: Prices | None = None,
-        settings: Mapping[str, Any] | None = None,
+        settings: Mapping[str, object] | None = None,
     ) -> Engine:
         """The engine of `PROVIDER/MODEL`; `profile` is given the endpoint's own.
 
@@ -584,7 +584,7 @@ class SyncEngine:
     def close(self) -> None:
         run_sync(self.engine.aclose)
 
-    def dump_state(self) -> dict[str, Any]:
+    def dump_state(self) -> dict[str, object]:
         return self.engine.dump_state()
 
     @classmethod

@@ -85,7 +85,7 @@ class _Call:
     history: list[Mapping[str, Any]] = field(default_factory=list)
     settings: AbstractContextManager[Any] | None = None
 
-    def book(self, call_id: str, inputs: Mapping[str, Any]) -> None:
+    def book(self, call_id: str, inputs: Mapping[str, object]) -> None:
         """Reserve the call's budget, and write it to the ledgers before it is made. Raises
         UserError where budget or disk do not allow it.
         """
@@ -214,7 +214,7 @@ class ForeignMeter(BaseCallback):  # type: ignore[misc]
     def __deepcopy__(self, memo: dict[int, Any]) -> ForeignMeter:
         return self
 
-    def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
+    def on_lm_start(self, call_id: str, instance: Any, inputs: dict[str, object]) -> None:
         """Book the call. Raises RefusedCall where budget or disk do not allow it."""
         if self.over or call_id in self._calls:  # the LM and DSPy's settings both have this meter
             return

@@ -122,7 +122,7 @@ class LiteLLMEndpoint:
             )
         return partial(LiteLLMEndpoint, api_base=self.api_base, timeout=self.timeout), (self.model,)
 
-    async def send(self, payload: Mapping[str, Any]) -> Reply:
+    async def send(self, payload: Mapping[str, object]) -> Reply:
         """One attempt. Raises TransientError, CallError or FatalCallError."""
         if "messages" not in payload:
             raise CallError(

@@ -57,7 +57,7 @@ class Entry(_Entry, total=False):
     lost: bool
 
 
-def usage_of(entry: Mapping[str, Any]) -> Usage:
+def usage_of(entry: Mapping[str, object]) -> Usage:
     return Usage.of({**entry, "calls": 1})
 
 
@@ -113,7 +113,7 @@ class Ledger:
         with self._lock:
             self._add(_timed(entry))
 
-    def _add(self, line: Mapping[str, Any]) -> None:
+    def _add(self, line: Mapping[str, object]) -> None:
         self._count(line)  # count it as paid, even if the disk is full
         self._journal.append(line)
 
@@ -195,7 +195,7 @@ class _InFlight:
         os.close(file)
 
 
-def _timed(entry: Entry) -> dict[str, Any]:
+def _timed(entry: Entry) -> dict[str, object]:
     return {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **entry}
 
 

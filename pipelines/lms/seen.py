@@ -40,7 +40,7 @@ WATCHED: ContextVar[list[SeenCall] | None] = ContextVar("folkmoot_seen_calls", d
 async def watch(
     seen: list[SeenCall],
     model: str,
-    request: Mapping[str, Any],
+    request: Mapping[str, object],
     answering: Awaitable[tuple[Reply, Usage]],
 ) -> Reply:
     """Await an answer, and record the call, even if it fails."""

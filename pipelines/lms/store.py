@@ -220,7 +220,7 @@ class CallCache:
         reply = parsed(self._store.get(bytes.fromhex(key)) or b"", _NEEDED)
         return reply if is_reply(reply) else None
 
-    def put(self, key: str, model: str, reply: Mapping[str, Any]) -> None:
+    def put(self, key: str, model: str, reply: Mapping[str, object]) -> None:
         """Keep a complete reply; the first one for a key stays."""
         self._store.put(bytes.fromhex(key), to_json(reply))
 
@@ -230,7 +230,7 @@ def is_reply(value: Any) -> bool:
     return isinstance(value, dict) and _NEEDED <= value.keys() <= _FIELDS
 
 
-def write_lms(folder: Path, lms: Mapping[str, Mapping[str, Any]]) -> None:
+def write_lms(folder: Path, lms: Mapping[str, Mapping[str, object]]) -> None:
     """Note which LM answered in which seat (`*`: all others), so that `replay/DIR` asks the same
     way.
     """
@@ -260,7 +260,9 @@ def read_lms(folder: Path) -> dict[str, dict[str, Any]]:
     return dict(lms)
 
 
-def lm_record(name: str, endpoint: str, profile: Profile, settings: Mapping[str, Any]) -> LMFields:
+def lm_record(
+    name: str, endpoint: str, profile: Profile, settings: Mapping[str, object]
+) -> LMFields:
     return {
         "name": name,
         "endpoint": endpoint,

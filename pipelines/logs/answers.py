@@ -184,7 +184,7 @@ def json_value(raw: bytes, where: str) -> Any:
         ) from None
 
 
-def json_object(raw: bytes, where: str) -> dict[str, Any]:
+def json_object(raw: bytes, where: str) -> dict[str, object]:
     """The object that bytes hold. Raises UserError for anything else."""
     value = json_value(raw, where)
     if not isinstance(value, dict):
@@ -192,7 +192,7 @@ def json_object(raw: bytes, where: str) -> dict[str, Any]:
     return value
 
 
-def json_document(path: Path) -> dict[str, Any]:
+def json_document(path: Path) -> dict[str, object]:
     """The object in a JSON file. Raises UserError for anything else, and for one too large to be
     held.
     """

@@ -335,7 +335,7 @@ def _row(answered: LogAnswer, name: str) -> ResultRow:
     return row
 
 
-def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, Any]:
+def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
     """The answer as a row of the outcome table."""
     return {
         "question_id": row["id"],

@@ -102,14 +102,14 @@ class _Packed:
         with self._packed.open(name) as opened:
             return self.unpacked.read_json(opened), f"{self._path}, {name}"
 
-    def fill(self, sample: dict[str, Any], home: str, attached: bool) -> None:
+    def fill(self, sample: dict[str, object], home: str, attached: bool) -> None:
         """Put into a chunked sample's shell what stands beside it: metadata, and texts it refers
         to.
         """
         place = f"{home}/metadata.json"
         if place in self.names:
             sample["metadata"] = json_object(*self.member(place))
-        texts: dict[str, Any] = {}
+        texts: dict[str, object] = {}
         for name in self.names if attached else ():
             if name.startswith(f"{home}/attachments/"):
                 raw, where = self.member(name)
@@ -205,6 +205,6 @@ def _asked(asked: Any, text_of: Callable[[Any], str | None]) -> str | None:
     return "\n".join(filter(None, texts)) or None
 
 
-def _sum(usages: list[Mapping[str, Any]], name: str, where: str) -> int | None:
+def _sum(usages: list[Mapping[str, object]], name: str, where: str) -> int | None:
     counts = [log_count(one.get(name), name, where) for one in usages]
     return sum(filter(None, counts)) if counts and None not in counts else None

@@ -115,7 +115,7 @@ def _results(rows: Callable[[], Iterator[tuple[str, dict[str, Any]]]]) -> Iterat
         )
 
 
-def _test(row: Mapping[str, Any], where: str) -> str:
+def _test(row: Mapping[str, object], where: str) -> str:
     """The parts that are equal in all repeats of a test."""
     case = log_object(row.get("testCase"), "testCase", where)
     parts = [case.get("vars") or row.get("vars"), case.get("assert")]
@@ -123,7 +123,7 @@ def _test(row: Mapping[str, Any], where: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _prompt(row: Mapping[str, Any]) -> str:
+def _prompt(row: Mapping[str, object]) -> str:
     prompt = row.get("prompt")
     label = prompt.get("label") if isinstance(prompt, Mapping) else None
     return str(row.get("promptId") or label or row.get("promptIdx"))

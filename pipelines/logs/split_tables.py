@@ -115,7 +115,7 @@ def _text(value: Any) -> str | None:
     return log_text(alone if isinstance(alone, str) else value)
 
 
-def _metadata(metadata: Any, name: str, where: str) -> Mapping[str, Any]:
+def _metadata(metadata: Any, name: str, where: str) -> Mapping[str, object]:
     """The object under the key that ends with `name`."""
     fields = log_object(metadata, "trace_metadata", where)
     value = next((fields[key] for key in fields if str(key).endswith(name)), None)

@@ -159,7 +159,7 @@ def _sample(source: ExportedRun, row: ResultRow) -> dict[str, Any]:
     stop = row.get("finish_reason")
     last = str(row["transcript"][-1].get("text") or "") if turns else ""
     reply = {"role": "assistant", "content": last, "source": "generate"}
-    output: dict[str, Any] = {
+    output: dict[str, object] = {
         "model": source.model,
         "choices": [{"message": reply, "stop_reason": _STOPS.get(str(stop), "unknown")}]
         if turns
@@ -187,7 +187,7 @@ def _sample(source: ExportedRun, row: ResultRow) -> dict[str, Any]:
     return sample
 
 
-def _sample_scores(source: ExportedRun, row: ResultRow) -> dict[str, Any]:
+def _sample_scores(source: ExportedRun, row: ResultRow) -> dict[str, object]:
     value: str | float = source.score(row)
     if source.is_rate:
         value = "C" if value else "N" if row["answer"] is None else "I"

@@ -72,7 +72,7 @@ class Metered(Foreign):
         copied.assign(dict.fromkeys(models))
         return copied
 
-    def assign(self, lms: Mapping[str, Any] | None) -> None:
+    def assign(self, lms: Mapping[str, dspy.BaseLM] | None) -> None:
         """Assign LMs to the model names that the program uses; any name is allowed."""
         for name, lm in (lms or {}).items():
             self.models.setdefault(name, SimpleNamespace(name=name, predict=SimpleNamespace()))
@@ -227,7 +227,7 @@ class Start:
         }
 
 
-def _fields_of(question: Question) -> dict[str, Any]:
+def _fields_of(question: Question) -> dict[str, object]:
     """The fields of a question that a command gets: all but the gold answer."""
     fields = {name: question[name] for name in ("id", "question", "choices", "context", "kind")}
     meta = {name: value for name, value in question.meta.items() if name != "answer"}

@@ -142,7 +142,7 @@ def smoothed(values: Sequence[float]) -> list[float]:
     ]
 
 
-def _curves(axes: Any, curve: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> None:
+def _curves(axes: Any, curve: Sequence[Mapping[str, object]], names: Mapping[str, str]) -> None:
     """Figures of the batches by the questions seen so far, each with its moving mean."""
     for (name, label), colour in zip(names.items(), COLOURS, strict=False):
         points = [(point["questions"], point[name]) for point in curve if name in point]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...modules.protocols.registry import PROTOCOLS
 from . import evaluation, network
@@ -20,7 +20,7 @@ class Drawing(NamedTuple):
     caption: str
 
 
-def drawings(program: str, report: Mapping[str, Any]) -> dict[str, Drawing]:
+def drawings(program: str, report: Mapping[str, object]) -> dict[str, Drawing]:
     """What draws the report of a program, by the picture's name: the plot that its protocol
     declares, where it has one, and who agreed with whom, where the report says it.
     """

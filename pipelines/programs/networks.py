@@ -44,7 +44,7 @@ class Untrained(StrategyNetwork):
     Raises UserError for settings that cannot be, and training with full information.
     """
 
-    def __init__(self, settings: Mapping[str, Any], **options: Any) -> None:
+    def __init__(self, settings: Mapping[str, object], **options: Any) -> None:
         from ...modules.network.state import NetworkState
 
         if settings.get("full_information") or settings.get("epochs") == AUTO:

@@ -34,8 +34,8 @@ INSTEAD = "with --set, or in place of the file"
 
 
 def program_of(
-    spec: str | Path | Mapping[str, Any],
-    sets: Mapping[str, Any] | None = None,
+    spec: str | Path | Mapping[str, object],
+    sets: Mapping[str, object] | None = None,
     *,
     make_lm: MakeLM = lm,
     file: str | None = None,
@@ -72,7 +72,7 @@ def program_of(
     return _build(text, {"program": text}, sets or {}, make_lm)
 
 
-def read_program(path: Path) -> dict[str, Any]:
+def read_program(path: Path) -> dict[str, object]:
     """Read a YAML file of a program or search space; addresses and keys raise UserError."""
     document = read_yaml(path, "program", "program: deliberation")
     check_document(document, str(path))
@@ -107,7 +107,7 @@ def program_given(program: Any, inputs: Mapping[str, str] | None = None) -> Prog
     return own_program(program, inputs)
 
 
-def parse_sets(pairs: Pairs) -> dict[str, Any]:
+def parse_sets(pairs: Pairs) -> dict[str, object]:
     """Constructor parameters: `KEY=VALUE` pairs, each value read as YAML (`2`, `true`, `[a, b]`,
     `text`), or a mapping as it is.
     """
@@ -132,8 +132,8 @@ def parse_sets(pairs: Pairs) -> dict[str, Any]:
 
 def _build(
     where: str,
-    document: Mapping[str, Any],
-    sets: Mapping[str, Any],
+    document: Mapping[str, object],
+    sets: Mapping[str, object],
     make_lm: MakeLM,
     file: str | None = None,
 ) -> Program:

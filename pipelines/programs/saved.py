@@ -43,7 +43,7 @@ RESULTS_OF: dict[str, tuple[str, str | None]] = {
 def load_program(
     folder: str | Path,
     *,
-    lms: Mapping[str, Any] | None = None,
+    lms: Mapping[str, str | dspy.BaseLM] | None = None,
     environment: Any = None,
     embedding: Any = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
@@ -75,7 +75,7 @@ def saved_program(
     folder: str | Path,
     *,
     sets: Mapping[str, Any] | None = None,
-    lms: Mapping[str, Any] | None = None,
+    lms: Mapping[str, str | dspy.BaseLM] | None = None,
     environment: Any = None,
     embedding: Any = None,
     protocols: Mapping[str, Callable[..., Program]] | None = None,
@@ -386,7 +386,7 @@ def _same(described: Any, saved: Any, elsewhere: bool) -> bool:
 
 
 def _seat(
-    program: Program, saved: SavedProgram, where: str, lms: Mapping[str, Any], make_lm: MakeLM
+    program: Program, saved: SavedProgram, where: str, lms: Mapping[str, object], make_lm: MakeLM
 ) -> None:
     seats = program.seats()
     for name, saved_lm in saved.lms.items():

@@ -82,7 +82,7 @@ class Seating:
         """`lm_set` as seat → settings."""
         return parse_settings(self._of("lm_set"))
 
-    def chosen_for(self, seat: str) -> dict[str, Any]:
+    def chosen_for(self, seat: str) -> dict[str, object]:
         """The --lm-set settings of a seat, which override those of all seats."""
         settings: dict[str, Any] = {}
         for name in (EVERY, *reversed(_called(seat))):
@@ -295,7 +295,7 @@ def by_seat(values: str | Sequence[str] | None, option: str) -> dict[str, str]:
     return seated
 
 
-def parse_settings(values: Pairs) -> dict[str, dict[str, Any]]:
+def parse_settings(values: Pairs) -> dict[str, dict[str, object]]:
     """`[SEAT.]KEY=VALUE` options as seat → settings; a value is JSON, or else a word. Raises
     UserError.
     """
@@ -341,7 +341,7 @@ def parse_prices(values: Pairs) -> dict[str, Prices]:
     return prices
 
 
-def _kept(language_model: Any) -> dict[str, Any]:
+def _kept(language_model: Any) -> dict[str, object]:
     """The settings and the profile that an LM keeps when it gets another address."""
     profile = {} if profile_of(language_model) is None else {"profile": language_model.profile}
     return settings_of(language_model) | profile

@@ -27,7 +27,7 @@ class ContestResult:
     sentences: list[str]
     winner: str
     standings: list[Standing]
-    course: list[dict[str, Any]]
+    course: list[dict[str, object]]
     runs: dict[str, Path]
     outcome: str
     questions: int
@@ -108,7 +108,7 @@ def _prediction(result: Mapping[str, Any]) -> str:
     return f"{_capital('; '.join(parts))}." if parts else ""
 
 
-def _take(result: Mapping[str, Any]) -> str:
+def _take(result: Mapping[str, object]) -> str:
     name, confirmed = result["winner"], result["confirmation"]
     if confirmed:
         return f"Take {name}: {confirmed}."

@@ -315,7 +315,7 @@ def _cited(shown: Sequence[Sequence[ShownRun]]) -> list[str]:
 
 def _figures(
     groups: Sequence[RunGroup], shown: Sequence[Sequence[ShownRun]], folders: Sequence[Folder]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "groups": [
             {

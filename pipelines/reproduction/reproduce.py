@@ -158,7 +158,7 @@ def _line(row: PublishedRow, figure: Figure, runs: Sequence[Evaluation], missing
     return line.measured_as(*value)
 
 
-def about_tables(planned: ReproductionPlan) -> dict[str, Any]:
+def about_tables(planned: ReproductionPlan) -> dict[str, object]:
     """What `table_run.json` says: the rows asked for, and by data set the form of a manifest."""
     table, tables = planned.selection.table, dict[str, Any]()
     for source in dict.fromkeys(str(run.settings["data"]) for run in planned.runs):

@@ -161,7 +161,7 @@ def judge_words(judge: JudgeFields) -> str:
     )
 
 
-def highlights(report: Mapping[str, Any]) -> dict[str, str]:
+def highlights(report: Mapping[str, object]) -> dict[str, str]:
     """A line for each entry of a protocol's own report: its name, and its figure or figures."""
     lines = {}
     for key, value in report.items():

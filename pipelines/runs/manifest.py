@@ -94,7 +94,7 @@ class RunFolder:
             except OSError as problem:
                 raise unwritable(problem, folder) from None
             run_id = written.get("mlflow_run_id")
-            cast(dict[str, Any], about)["mlflow_run_id"] = (
+            cast(dict[str, object], about)["mlflow_run_id"] = (
                 run_id if isinstance(run_id, str) else None
             )
             yield
@@ -169,7 +169,7 @@ def git_commit() -> str | None:
     return answer.stdout.strip() or None if answer.returncode == 0 else None
 
 
-def former_runs(out: Path) -> list[tuple[Path, dict[str, Any]]]:
+def former_runs(out: Path) -> list[tuple[Path, dict[str, object]]]:
     """The run in a folder, if any, and the runs beside it, latest first, each with its manifest;
     used for estimates and for suggesting comparisons.
     """

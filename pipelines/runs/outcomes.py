@@ -229,7 +229,7 @@ def outcomes_in(source: Any) -> Outcomes:
     return outcomes_from(outcome_of(_texts(row), f"row {n}") for n, row in enumerate(rows, start=1))
 
 
-def _texts(row: Mapping[str, Any]) -> dict[str, Any]:
+def _texts(row: Mapping[str, object]) -> dict[str, object]:
     named = ("question_id", "agent", "answer", "group")
     return {
         name: str(value) if name in named and type(value) is int else value
@@ -245,7 +245,7 @@ def outcomes_from(rows: Iterable[RecordedOutcome]) -> Outcomes:
     return table.outcomes()
 
 
-def outcome_of(row: Mapping[str, Any], where: str) -> RecordedOutcome:
+def outcome_of(row: Mapping[str, object], where: str) -> RecordedOutcome:
     """A checked row of an outcome table. Raises UserError beginning with `where`."""
     if wrong := misfit(row, _ROW):
         raise UserError(f"{where}: {wrong!r} is missing or not valid: write {_SHAPE}")
@@ -360,7 +360,7 @@ def _file_of(source: str | Path) -> Path:
     return path
 
 
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+def _lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
     try:
         with open(path, "rb") as file:
             for number, line in enumerate(file, start=1):

@@ -141,7 +141,7 @@ class Summary:
 def summarise(
     rows: Iterable[ResultRow],
     questions: int,
-    report: Callable[[Iterable[ResultRow]], dict[str, Any]],
+    report: Callable[[Iterable[ResultRow]], dict[str, object]],
     run: Manifest,
 ) -> Summary:
     """Summarise the rows in one pass; `report` gets each of them, too.
@@ -344,7 +344,7 @@ class _Tally:
         }
 
 
-def grade_band(meta: Mapping[str, Any]) -> str | None:
+def grade_band(meta: Mapping[str, object]) -> str | None:
     """The band of a school grade (1 to 12), in the two bands that ScienceQA reports."""
     grade = str(meta.get("grade", ""))
     if not grade.isdigit() or not 1 <= int(grade) <= 12:

@@ -128,7 +128,7 @@ class TraceFile:
             self._journal.close()
 
 
-def _calls(seen: Sequence[SeenCall], transcript: Sequence[TurnFields]) -> list[dict[str, Any]]:
+def _calls(seen: Sequence[SeenCall], transcript: Sequence[TurnFields]) -> list[dict[str, object]]:
     """The calls as JSON; `turn` is the same number for calls that a seat made at the same time."""
     turns: dict[int, int] = {}
     places = {id(turn["usage"]): place for place, turn in enumerate(transcript)}

@@ -74,7 +74,7 @@ def susceptibility(
     *,
     liar: str | None = None,
     concurrency: int = 16,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Measures how often injected text changes answers: a run with a harmless text, one per attack.
 
     The text stands before the question's own passages, and on every page that the program opens.
@@ -202,7 +202,7 @@ def _lying(questions: Sequence[Question], targets: Mapping[str, str], attack: At
     return reply
 
 
-def _compared(pairs: Sequence[tuple[ResultRow, ResultRow, str]]) -> dict[str, Any]:
+def _compared(pairs: Sequence[tuple[ResultRow, ResultRow, str]]) -> dict[str, object]:
     """The figures of pairs of rows: (harmless run's row, attacked run's row, target)."""
     whole = [pair for pair in pairs if not pair[0]["error"] and not pair[1]["error"]]
     open_ = [(now, target) for before, now, target in whole if not _same(before, target)]
@@ -219,7 +219,7 @@ def _same(row: ResultRow, target: str) -> bool:
     return same_answer(row["answer"], target, row["kind"])
 
 
-def _share(outcomes: Sequence[bool]) -> dict[str, Any]:
+def _share(outcomes: Sequence[bool]) -> dict[str, object]:
     if not outcomes:
         return {"value": None, "low": 0.0, "high": 1.0, "n": 0}
     low, high = wilson(sum(outcomes), len(outcomes))

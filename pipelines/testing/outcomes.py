@@ -87,7 +87,7 @@ class OutcomeTests(Contract):
                 inputs, program = dict(question.inputs()), self.program()
 
                 async def notebook(
-                    program: Program = program, inputs: dict[str, Any] = inputs
+                    program: Program = program, inputs: dict[str, object] = inputs
                 ) -> Any:
                     return program(**inputs)
 

@@ -220,7 +220,7 @@ class ProgramModel(_PythonModel):  # type: ignore[misc]
             answers = run_sync(self._answer, questions)
         return pandas.DataFrame(answers, columns=list(OUTPUTS), dtype=object)
 
-    async def _answer(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
+    async def _answer(self, questions: Sequence[Question]) -> list[dict[str, object]]:
         free = asyncio.Semaphore(AT_ONCE)
 
         async def one(question: Question) -> dict[str, Any]:

@@ -43,7 +43,7 @@ MOST_CPU = 0.5
 sent.
 """
 
-About = TypeVar("About", bound=Mapping[str, Any])
+About = TypeVar("About", bound=Mapping[str, object])
 """The description of a folder's run: a manifest, or another command's document."""
 
 

@@ -47,7 +47,7 @@ COLUMNS = {
 }
 CARD = {"metricSectionId": VIEW, "deleted": False, "isGenerated": False}
 # The charts show the differences between the runs, and accuracy against cost.
-CARDS: list[dict[str, Any]] = [
+CARDS: list[dict[str, object]] = [
     {
         **CARD,
         "uuid": f"{VIEW}-DIFFERENCE",
@@ -119,7 +119,7 @@ def newest_runs(address: str) -> str:
     return f"{page}?{VIEW_KEY}={VIEW}"
 
 
-def shared_view() -> dict[str, Any]:
+def shared_view() -> dict[str, object]:
     """The state of MLflow's table and charts of runs; MLflow's defaults hold for what is left
     out.
     """
@@ -134,7 +134,7 @@ def shared_view() -> dict[str, Any]:
     }
 
 
-def _asked(address: str, what: str, body: Mapping[str, Any]) -> Any:
+def _asked(address: str, what: str, body: Mapping[str, object]) -> Any:
     headers = {"Content-Type": "application/json"}
     request = Request(
         f"{address}/api/2.0/mlflow/experiments/{what}", json.dumps(body).encode(), headers

@@ -196,7 +196,7 @@ def params_of(run: Mapping[str, Any]) -> dict[str, str]:
 
 
 def leaves(
-    tree: Mapping[str, Any], path: tuple[str, ...] = ()
+    tree: Mapping[str, object], path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every value of nested dicts, with the names that lead to it."""
     for name, value in tree.items():

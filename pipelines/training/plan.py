@@ -230,7 +230,7 @@ def _test_questions(request: TrainRequest, seed: int, how: dict[str, Any]) -> li
     return test
 
 
-def _network_in(request: TrainRequest, options: Mapping[str, Any]) -> StrategyNetwork | None:
+def _network_in(request: TrainRequest, options: Mapping[str, object]) -> StrategyNetwork | None:
     """A copy of the user's network; None where a new one is made from the settings. Raises
     UserError for settings that contradict the network's own.
     """

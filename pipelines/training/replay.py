@@ -38,7 +38,10 @@ DRAWS = 32
 
 
 def network_of(
-    state: NetworkState, embed: Embed, strategies: Mapping[str, Any] | None = None, **options: Any
+    state: NetworkState,
+    embed: Embed,
+    strategies: Mapping[str, object] | None = None,
+    **options: Any,
 ) -> StrategyNetwork:
     """The network with this state; a `RecordedNetwork` where its strategies cannot be asked."""
     stands_for = dict(strategies or {})

@@ -179,7 +179,7 @@ def network_use(
     groups: Sequence[str | None],
     drawn: NetworkDraws,
     strategies: Sequence[str],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The behaviour of a network, from the arrays of `network_scores`, over all draws unless noted.
 
     - `ece` and `reliability` as in `network_report`, of the first draw; equal scores go to the
@@ -211,7 +211,7 @@ def _shares(picks: npt.NDArray[np.bool_], strategies: Sequence[str]) -> dict[str
     return dict(zip(strategies, (counts / max(int(counts.sum()), 1)).tolist(), strict=True))
 
 
-def _calibration(answers: Answers, correct: Right, drawn: NetworkDraws) -> dict[str, Any]:
+def _calibration(answers: Answers, correct: Right, drawn: NetworkDraws) -> dict[str, object]:
     calibration = Calibration()
     agents = (
         np.arange(answers.shape[1])

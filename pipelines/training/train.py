@@ -60,7 +60,7 @@ class Trained:
     about: dict[str, Any]
     scores: dict[str, Any] | None = None
     evaluation: Evaluation | None = None
-    taught: dict[str, Any] = field(default_factory=dict)
+    taught: dict[str, object] = field(default_factory=dict)
     keep: Any = None  # a temporary folder lives as long as its training
 
     @property

@@ -21,7 +21,7 @@ from ..runs.folder import TemporaryFolder
 
 
 def rebuilt(
-    folder: Path, program: Program, changed: Mapping[str, Any], make_lm: MakeLM = lm
+    folder: Path, program: Program, changed: Mapping[str, object], make_lm: MakeLM = lm
 ) -> Program:
     """The program that is saved in a folder, with some parameters changed, and with the LMs and the
     environment of `program`, which has the same seats.
@@ -54,7 +54,7 @@ class Given:
     program: Program
     keep: TemporaryFolder | None = field(default=None, compare=False, repr=False)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Leave the folder's end to the process that made it."""
         return {**self.__dict__, "keep": None}
 

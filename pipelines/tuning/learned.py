@@ -177,7 +177,7 @@ FEWEST_COMPILED = 8
 """Training questions of a study that compiles: half of them for the optimizer, half to score."""
 
 
-def structure_of(branch: Branch, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def structure_of(branch: Branch, parameters: Mapping[str, object]) -> dict[str, object]:
     """The parameters of the program that is compiled for these: at the largest number of rounds,
     and with the recorded run's ties where other ties are replayed.
     """
@@ -190,7 +190,7 @@ def structure_of(branch: Branch, parameters: Mapping[str, Any]) -> dict[str, Any
     return replays.record(parameters, most)
 
 
-def largest(branch: Branch, replays: Replays) -> dict[str, Any]:
+def largest(branch: Branch, replays: Replays) -> dict[str, object]:
     """The largest number that each parameter can be that replays are free to change."""
     most: dict[str, Any] = {}
     for name in replays.free:

@@ -189,7 +189,7 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
     return StudyPlan(request, job, validation, one, most_turns(space))
 
 
-def _seats(seating: Seating) -> dict[str, Any]:
+def _seats(seating: Seating) -> dict[str, object]:
     """The LMs of seats that have one of their own, as a space takes them."""
     names, bases = seating.seated, seating.addresses
     seats: dict[str, Any] = {}

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import optuna
 from optuna.exceptions import UpdateFinishedTrialError
@@ -87,7 +86,7 @@ class Crew:
         trial.set_user_attr("worker", self.name)
         trial.set_user_attr("home", self.home)
 
-    def queue(self, place: int, parameters: Mapping[str, Any]) -> None:
+    def queue(self, place: int, parameters: Mapping[str, object]) -> None:
         """Queue a trial; what `parameters` leave out is drawn.
 
         Who queues it is about to take it: until another worker claims it, it is the queuer's.

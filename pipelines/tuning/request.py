@@ -158,6 +158,6 @@ class TuneRequest(Columned, LMs, Spending):
     ] = None
     tracking: Annotated[bool, tracked("the study")] = True
     settings: Annotated[
-        Mapping[str, Any] | None, Doc("what to note beside the study (data, split, …).")
+        Mapping[str, object] | None, Doc("what to note beside the study (data, split, …).")
     ] = None
     progress: ProgressOption = None

@@ -118,7 +118,7 @@ class Branch:
         return Recipe(optimizer, setting[PRESET])
 
     def build(
-        self, parameters: Mapping[str, Any], lms: Mapping[str, Any], make_lm: MakeLM
+        self, parameters: Mapping[str, object], lms: Mapping[str, object], make_lm: MakeLM
     ) -> Program:
         """The program; LMs for seats that it does not have are passed over."""
         if self.given is not None:
@@ -193,7 +193,7 @@ class TuneSpace:
         return f"{branch.label}/" if len(self.branches) > 1 else ""
 
     def whole(
-        self, branch: Branch, own: Mapping[str, Any], lms: Mapping[str, Any], program: Program
+        self, branch: Branch, own: Mapping[str, object], lms: Mapping[str, object], program: Program
     ) -> Setting:
         """A point of the branch as one of the whole space, with the LMs of seats that its program
         has.
@@ -374,7 +374,7 @@ def _first_value(_: str, values: Distribution) -> Any:
     return coded(allowed[0]) if allowed else values.low  # type: ignore[union-attr]
 
 
-def _shown(parameter: Parameter) -> dict[str, Any]:
+def _shown(parameter: Parameter) -> dict[str, object]:
     """A parameter as JSON, as reports have it."""
     allowed, values = options(parameter.values), parameter.values
     shown: dict[str, Any] = {"values": allowed}

@@ -181,7 +181,7 @@ class Scorer:
 
     def _siblings(
         self, branch: Branch, own: Setting, replays: Replays
-    ) -> Iterator[tuple[dict[str, Any], Setting]]:
+    ) -> Iterator[tuple[dict[str, object], Setting]]:
         """The settings that differ only in what replays are free to change: (parameters,
         setting).
         """

@@ -231,7 +231,7 @@ def _finish(
     scorer, table = Scorer(job), entries(study, job.objectives)
     front = best_of(study, table)
     evaluations: list[Evaluation] = []
-    validated: dict[str, Any] | None = None
+    validated: dict[str, object] | None = None
     winner: Program | None = None
     if front and front[0]["setting"] is not None and go_on:
         with open_books(job.folder, cache=job.cache, account=job.account(1.0)):
@@ -282,7 +282,7 @@ def _validated(
     make_default: Callable[[], Program],
     winner: Program,
     validation: Sequence[Question],
-) -> tuple[dict[str, Any] | None, list[Evaluation]]:
+) -> tuple[dict[str, object] | None, list[Evaluation]]:
     """The winner on questions that no trial saw, beside the default on the same.
 
     Raises BudgetSpent, and Unanswered when the default is a network that cannot be trained.
@@ -346,7 +346,7 @@ def _validation_folder(folder: Path, name: str, program: Program) -> Path:
     return place.with_name(f"{name}-{mine[:8]}") if differs else place
 
 
-def _held_out(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _held_out(settings: Mapping[str, object]) -> dict[str, object]:
     """Where the validation questions come from, in the settings that a run's questions are found
     again by.
     """
@@ -368,7 +368,7 @@ def _progress(
     )
 
 
-def _described(job: Job, validation: Sequence[Question]) -> dict[str, Any]:
+def _described(job: Job, validation: Sequence[Question]) -> dict[str, object]:
     """What `study_run.json` says of the study, in the form of a manifest."""
     _, default = job.space.default()
     return {

@@ -9,7 +9,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
 
 import optuna
 from optuna.exceptions import TrialPruned, UpdateFinishedTrialError
@@ -323,7 +322,7 @@ def _note(trial: Trial, scored: Scored) -> None:
         trial.set_user_attr(name, value)
 
 
-def _noted(scored: Scored) -> dict[str, Any]:
+def _noted(scored: Scored) -> dict[str, object]:
     """A result as a trial's attributes: small, since databases hold 64 KB in one."""
     whole = all(score in (0.0, 1.0, None) for score in scored.scores)
     scores: str | list[float | None] = (

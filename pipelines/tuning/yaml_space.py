@@ -45,9 +45,9 @@ _ROOM_FOR_PROMPTS = ("knn",)
 
 def space_of(
     spec: Any,
-    sets: Mapping[str, Any] | None = None,
+    sets: Mapping[str, object] | None = None,
     *,
-    lms: Mapping[str, Any] | None = None,
+    lms: Mapping[str, object] | None = None,
     compiled_by: str | Sequence[str] | None = None,
     make_lm: MakeLM = lm,
 ) -> TuneSpace:
@@ -126,9 +126,9 @@ def _is_file(spec: str | Path) -> bool:
 
 def _branch(
     where: str,
-    fields: dict[str, Any],
-    sets: Mapping[str, Any],
-    seated: Mapping[str, Any],
+    fields: dict[str, object],
+    sets: Mapping[str, object],
+    seated: Mapping[str, object],
     make_lm: MakeLM,
 ) -> Branch:
     spec = fields.pop(PROGRAM, None)
@@ -166,7 +166,7 @@ def _branch(
 
 
 def _given(
-    where: str, spec: Any, fields: Mapping[str, Any], sets: Mapping[str, Any], make_lm: MakeLM
+    where: str, spec: Any, fields: Mapping[str, object], sets: Mapping[str, object], make_lm: MakeLM
 ) -> Branch:
     """The branch of a saved program or an object. Raises UserError for what is neither."""
     label = str(spec) if isinstance(spec, str | Path) else type(spec).__name__
@@ -199,8 +199,8 @@ def _given(
 
 
 def _narrowed(
-    where: str, protocol: Protocol, declared: Space, values: Mapping[str, Any]
-) -> tuple[dict[str, Parameter], dict[str, Any]]:
+    where: str, protocol: Protocol, declared: Space, values: Mapping[str, object]
+) -> tuple[dict[str, Parameter], dict[str, object]]:
     """The declared space with the values that a spec gives, and what it fixes beside."""
     space, fixed = dict(declared), {}
     for name, value in values.items():
@@ -326,9 +326,9 @@ def _whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(values: Mapping[str, object]) -> dict[str, object]:
     """`sampling: {temperature: 0.5}` as `sampling.temperature: 0.5`."""
-    flat: dict[str, Any] = {}
+    flat: dict[str, object] = {}
     for name, value in values.items():
         if name == "sampling" and isinstance(value, Mapping):
             flat |= {f"sampling.{key}": item for key, item in value.items()}

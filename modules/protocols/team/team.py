@@ -92,8 +92,8 @@ class SupervisedTeam(Program):
         limits: bool = True,
         tie_break: str = "first",
         seed: int = 0,
-        lms: Mapping[str, Any] | None = None,
-        sampling: Mapping[str, Any] | None = None,
+        lms: Mapping[str, dspy.BaseLM] | None = None,
+        sampling: Mapping[str, object] | None = None,
         prompt_layout: str = "role_last",
         prompts: Mapping[str, str] | str | Path | None = None,
     ) -> None:
@@ -280,7 +280,7 @@ class SupervisedTeam(Program):
         more = {"decision": ACCEPT, "worker": names[0], "suggestion": ""}
         return demo_of(worked, seat.predict.signature, notes=notes, **more)
 
-    def _traced(self, worker: str, text: str, answer: str | None) -> dict[str, Any]:
+    def _traced(self, worker: str, text: str, answer: str | None) -> dict[str, object]:
         """A trace for a supervisor. Of a worker that the user told what to do, no style is
         known.
         """
@@ -327,7 +327,7 @@ class SupervisedTeam(Program):
 
 
 def read_decision(
-    reply: Mapping[str, Any], answers: Mapping[str, str | None]
+    reply: Mapping[str, object], answers: Mapping[str, str | None]
 ) -> SupervisorDecision | None:
     """A supervisor's decision from its reply; None when it does not say what to do, or with whom.
 
@@ -367,7 +367,7 @@ def _fall_back(latest: Sequence[Turn], task: Task, ties: Ties) -> tuple[str | No
 
 
 def _supervisor(
-    name: str, signature: Any, workers: Sequence[str], sampling: Mapping[str, Any]
+    name: str, signature: Any, workers: Sequence[str], sampling: Mapping[str, object]
 ) -> Seat:
     return Seat(
         name,

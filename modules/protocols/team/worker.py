@@ -47,7 +47,7 @@ class TeamWorker(dspy.Module):  # type: ignore[misc]
         name: str,
         role: str,
         max_steps: int,
-        sampling: Mapping[str, Any],
+        sampling: Mapping[str, object],
         rollout: int | None = None,
         limits: bool = True,
     ) -> None:
@@ -200,7 +200,7 @@ def _steps(trace: Sequence[Step]) -> list[dict[str, Any]]:
     ]
 
 
-def _before(earlier: Turn | None, suggestion: str) -> list[dict[str, Any]]:
+def _before(earlier: Turn | None, suggestion: str) -> list[dict[str, object]]:
     if earlier is None:
         return []
     return [
