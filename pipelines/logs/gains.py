@@ -9,13 +9,12 @@ from collections.abc import Iterable
 from functools import partial
 from operator import eq
 from statistics import fmean
-from typing import Any
 
 from ...modules.reading.row import ResultRow
 from ...optimizers.statistics.controls import expected_vote, gain_part
 
 
-def gains_in(rows: Iterable[ResultRow]) -> dict[str, dict[str, Any]]:
+def gains_in(rows: Iterable[ResultRow]) -> dict[str, object]:
     """`first_answer` (a share), `vote_gain` and `talk_gain` (differences with 95% intervals), each
     over `n` questions; empty without a dialogue.
 
