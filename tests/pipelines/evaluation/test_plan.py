@@ -23,10 +23,8 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 PRICE = (1e-6, 2e-6)
 PROGRAMS = [
     (lambda: fm.SingleAgent("cot"), 1, 1),
-    (lambda: fm.SingleAgent("self_consistency", samples=5), 5, 5),
     (lambda: fm.Ensemble(["simple", "cot"]), 2, 2),
     (lambda: fm.Deliberation(["intuitive", "reasoner"], max_rounds=3), 2, 7),
-    (lambda: fm.Deliberation(["intuitive", "reasoner"], tie_break="majority", max_rounds=2), 2, 4),
 ]
 
 

@@ -386,7 +386,6 @@ KILLED_IN: dict[str, tuple[Any, str, int]] = {
     "before the run ends": (StoredRun, "_end", 1),
     "before it sends the model": (StoredRun, "_send_model", 1),
     "while it sends traces": (traces, "_log", 2),
-    "while it assesses them": (traces, "_assess", 3),
 }
 
 
