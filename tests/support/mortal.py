@@ -5,7 +5,6 @@ there.
 from __future__ import annotations
 
 import itertools
-import os
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -75,13 +74,6 @@ def append_calls(folder: Path, first: int, last: int, step: int) -> None:
         }
         store.put(f"{i:064x}", "m", reply)
     store.close()
-
-
-def ask_each(url: str, cache: Path, out: Path, n: int, timeout: float = 120.0) -> None:
-    """Ask n questions, 4 at once, with a call cache that other processes share."""
-    os.environ.update(FOLKMOOT_CACHE=str(cache), FOLKMOOT_CALLS_MB="50")
-    lm = fm.lm("openai/scripted", api_base=url, timeout=timeout)
-    fm.evaluate(fm.SingleAgent(), questions(n), lm=lm, out=out, tracking=False, concurrency=4)
 
 
 @contextmanager
