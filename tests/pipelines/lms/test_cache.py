@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import stat
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +35,6 @@ def run(
 
 def key(number: int) -> str:
     return f"{number:064x}"
-
-
-def kept_in(cache: CallCache) -> int:
-    with closing(sqlite3.connect(cache.path)) as base:
-        return int(base.execute("SELECT count(*) FROM entries").fetchone()[0])
 
 
 def test_a_warm_rerun_makes_no_call(scripted: ScriptedServer, tmp_path: Path) -> None:
