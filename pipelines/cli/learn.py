@@ -12,10 +12,12 @@ from rich.console import Console
 from rich.table import Table
 
 from ...modules.base.errors import UserError
+from ..base.run_files import ScoreFields
 from ..base.wording import counted, percent, points, used
 from ..data.embeddings import Embedder
 from ..distillation.distil import Distilled, distil_as_planned
 from ..distillation.plan import plan_distil
+from ..distillation.report import DistilReport, ProgramFigures, ProgramsTested
 from ..distillation.request import DistilRequest
 from ..evaluation.request import EvaluateRequest
 from ..programs.resolve import parse_sets
@@ -48,9 +50,9 @@ def distil(request: DistilRequest, view: Planned) -> None:
             out.print(report["sentences"][0], soft_wrap=True)
             return
         out.print(candidate_table(report))
-        if report["programs"] is not None:
+        if report["programs"] is not None and report["router"] is not None:
             out.print()
-            out.print(program_table(report))
+            out.print(program_table(report["programs"], report["router"]["share_routed"]))
         out.print()
         for sentence in report["sentences"]:
             out.print(sentence, soft_wrap=True)
@@ -60,31 +62,34 @@ def distil(request: DistilRequest, view: Planned) -> None:
     live(request, view, plan_distil(request), distil_as_planned, show=show)
 
 
-def candidate_table(report: Mapping[str, Any]) -> Table:
+def candidate_table(report: DistilReport) -> Table:
     """The candidates' scores on the questions that the choice is based on."""
     table = _table("candidate")
     for one in report["candidates"]:
-        verdict = one["against_team"]["verdict"] if one["cheaper"] else "not cheaper"
+        test = one["against_team"]
+        verdict = test["verdict"] if test and one["cheaper"] else "not cheaper"
         chosen = " (chosen)" if one["name"] == report["chosen"] else ""
         table.add_row(one["name"], *_figures(one), verdict + chosen)
     return table
 
 
-def program_table(report: Mapping[str, Any]) -> Table:
+def program_table(programs: ProgramsTested, share_routed: ScoreFields | None) -> Table:
     """Show the results of the programs in the last test."""
     table = _table("last test", "routed")
-    share = report["router"]["share_routed"]["value"]
-    routed = {"team": 1.0, "single": 0.0, "router": share, "cheap": 0.0}
-    names = {"single": "distilled single", "cheap": "always cheap"}
-    for key, one in report["programs"].items():
+    share = share_routed["value"] if share_routed else 0.0
+    for name, one, routed in (
+        ("team", programs["team"], 1.0),
+        ("distilled single", programs["single"], 0.0),
+        ("router", programs["router"], share),
+        ("always cheap", programs["cheap"], 0.0),
+    ):
         if one is not None:
-            verdict = (one["against_team"] or {}).get("verdict", "")
-            name = f"{names.get(key, key)}: {one['name']}"
-            table.add_row(name, *_figures(one), f"{routed[key]:.0%}", verdict)
+            verdict = one["against_team"]["verdict"] if one["against_team"] else ""
+            table.add_row(f"{name}: {one['name']}", *_figures(one), f"{routed:.0%}", verdict)
     return table
 
 
-def _figures(one: Mapping[str, Any]) -> list[str]:
+def _figures(one: ProgramFigures) -> list[str]:
     """A table of accuracy, difference to the team, and price per question."""
     test, tokens, cost = one["against_team"], one["tokens"], one["cost_usd"]
     return [
