@@ -89,12 +89,6 @@ class KeyValue:
             if len(self._pending) % self._batch == 0:
                 self._write()
 
-    def write(self) -> bool:
-        """Write the pending values; returns whether all were written."""
-        with self._lock:
-            self._write()
-            return not self._pending
-
     def close(self) -> None:
         """Write the pending values, and close the file."""
         with self._lock:

@@ -50,7 +50,7 @@ class Plot(NamedTuple):
     """How a protocol's report is drawn, and what the picture shows in a sentence.
 
     `draw` is the name of a function in `pipelines/plots`, or a function like those:
-    (report, path, tall=False) → whether there was anything to draw.
+    (report, path) → whether there was anything to draw.
     """
 
     draw: str | Callable[..., bool]

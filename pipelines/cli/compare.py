@@ -7,18 +7,14 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.text import Text
 
-from ..base.wording import counted, shortened
 from ..comparison.compare import ComparisonPlan, carry_out_comparison, plan_comparison
-from ..comparison.comparison import Comparison, Discordant
-from ..comparison.pairs import Pair
+from ..comparison.comparison import Comparison
 from ..comparison.request import CompareRequest
 from ..comparison.verdict import check_fail_if
 from ..tracking.store import push_words
 from .guard import VERDICT_FAILED, say
 from .options import CompareView
-from .show import answered, console, leave, present
-
-LONGEST_QUESTION = 200  # characters of a question that are shown
+from .show import console, leave, present
 
 
 def compare(request: CompareRequest, view: CompareView) -> None:
@@ -59,9 +55,7 @@ def _log(comparison: Comparison, request: CompareRequest) -> None:
 
 
 def show_comparison(out: Console, comparison: Comparison, view: CompareView) -> None:
-    """Show the table and the sentences; with `--pairs` also every pair with its test, and with
-    `--show` questions on which runs differ.
-    """
+    """Show the table and the sentences; with `--pairs` also every pair with its test."""
     for line in comparison.table():
         out.print(Text(line), soft_wrap=True)
     out.print()
@@ -71,29 +65,3 @@ def show_comparison(out: Console, comparison: Comparison, view: CompareView) -> 
         out.print(Text(line), soft_wrap=not out.is_terminal)
     for line in comparison.legend:
         out.print(Text(line, style="dim"), soft_wrap=not out.is_terminal)
-    for pair in comparison.against:
-        _show_discordant(out, comparison, pair, view.show)
-
-
-def _show_discordant(out: Console, comparison: Comparison, pair: Pair, most: int) -> None:
-    questions = comparison.discordant(pair, most)
-    if not questions:
-        return
-    differing = counted(len(pair.only_a) + len(pair.only_b), "question")
-    out.print()
-    out.print(Text(f"{pair.a} and {pair.b} differ on {differing}; {len(questions)} of them:"))
-    for question in questions:
-        asked = shortened(str(question["question"]), LONGEST_QUESTION)
-        out.print(Text(f"- {question['id']}: {asked}"), soft_wrap=True)
-        answers = [
-            f"{run}: {_answer(question, run)}{' ✓' if run == question['right'] else ''}"
-            for run in (pair.a, pair.b)
-        ]
-        gold = answered(question["gold"], question["choices"])
-        out.print(Text(f"  {'; '.join(answers)}; right is {gold}"), soft_wrap=True)
-
-
-def _answer(question: Discordant, run: str) -> str:
-    if run in question["errors"]:
-        return f"failed ({shortened(str(question['errors'][run]))})"
-    return answered(question["answers"][run], question["choices"])

@@ -95,10 +95,6 @@ class CompareView(TryView):
         bool,
         Option("--track", help="Leave the table and its page in MLflow, named by the verdict."),
     ] = False
-    show: Annotated[
-        int,
-        Option(min=0, help="Show this many questions on which a run differs from the baseline."),
-    ] = 0
 
 
 @dataclass(kw_only=True)

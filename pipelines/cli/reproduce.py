@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from functools import partial
 
 from rich.table import Table
 
 from ..reproduction.lines import CELLS, Reproduction
 from ..reproduction.listing import RowInfo, TableInfo, listing
-from ..reproduction.plan import ReproductionPlan, plan_reproduction, range_words
+from ..reproduction.plan import ReproductionPlan, plan_reproduction
 from ..reproduction.presets import models
 from ..reproduction.recorded import RecordedPlan, plan_recorded, reproduced_from_records
 from ..reproduction.reproduce import reproduce_as_planned, reproduced_so_far
@@ -66,37 +65,20 @@ def _show(view: ReproduceView, result: Reproduction, plan: ReproductionPlan | Re
 
 
 def _list_tables(tables: list[TableInfo]) -> None:
-    shown = Table(box=None, pad_edge=False)
-    short = console().is_terminal  # a line for each table; the list of one has all of it
-    heads = {"paper/table": None, "what": 30, "rows": None, "here": None}
-    heads |= {} if short else {"calls per row": None}
-    for head, width in heads.items():
-        shown.add_column(head, no_wrap=short, max_width=width if short else None)
+    """Show one line per table, so that the list of all papers fits on a screen."""
+    out, shown = console(), Table(box=None, pad_edge=False)
+    for head in ("paper/table", "rows", "data", "what"):
+        # Titles are cut, so that all else fits in 80 columns.
+        shown.add_column(head, no_wrap=True, max_width=out.width - 60 if head == "what" else None)
     for info in tables:
-        names = dict.fromkeys(name for row in info.rows for name in row.data)
-        missing = dict.fromkeys(name for row in info.rows for name in row.missing)
-        calls = [row.calls for row in info.rows if row.calls is not None]
-        ends = (min(low for low, _ in calls), max(high for _, high in calls)) if calls else None
-        shown.add_row(
-            *(info.table.name, info.table.title, str(len(info.rows))),
-            *(
-                _here(names, missing),
-                *([] if short else ["" if ends is None else range_words(ends)]),
-            ),
-        )
-    console().print(shown)
-    show_lines(
-        ["--list PAPER/TABLE shows the rows of one; folkmoot datasets says where data comes from"]
-    )
-
-
-def _here(data: Collection[str], missing: Collection[str]) -> str:
-    """Whether the data is on this machine; empty if none is needed."""
-    return "missing: " + ", ".join(missing) if missing else "yes" if data else ""
+        data = "missing" if any(row.missing for row in info.rows) else "here"
+        needed = data if any(row.data for row in info.rows) else ""
+        shown.add_row(info.table.name, str(len(info.rows)), needed, info.table.title)
+    out.print(shown)
 
 
 def _list_rows(info: TableInfo) -> None:
-    shown = Table("row", "published", "program", "models", "questions", "calls", "here")
+    shown = Table("row", "published", "program", "models", "questions", "data")
     for row in info.rows:
         preset = row.row.preset
         published = ", ".join(f"{figure.name} {figure}" for figure in row.row.figures)
@@ -105,8 +87,7 @@ def _list_rows(info: TableInfo) -> None:
         shown.add_row(
             *(row.row.id, published, _program(row), lms),
             "" if row.questions is None else f"{row.questions:,}",
-            "" if row.calls is None else range_words(row.calls),
-            _here(row.data, row.missing),
+            f"missing: {', '.join(row.missing)}" if row.missing else "here" if row.data else "",
         )
     console().print(shown)
     notes = [f"{row.row.id}: {row.row.note}" for row in info.rows if row.row.note]

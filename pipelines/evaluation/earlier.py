@@ -106,16 +106,14 @@ class Evaluation:
 
     @property
     def next_command(self) -> str:
-        """The next step: look at unreadable replies, compare with another run of the same
-        questions, or let a contest find the best program.
+        """The next step: compare with another run of the same questions, unless all have failed;
+        else look at failures and unreadable replies, or let a contest find the best program.
         """
         counts, data = self.summary.counts, self.summary.run["settings"].get("data")
         rival = rival_of(self.folder, self.summary.run)
-        if counts["errors"] + counts["unreadable"] and not rival:
-            return f"folkmoot show {self.folder}"
-        if rival:
+        if rival and not self.empty:
             return f"folkmoot compare {rival} {self.folder}"
-        if not data:
+        if not data or counts["errors"] + counts["unreadable"]:
             return f"folkmoot show {self.folder}"
         lms = dict.fromkeys(lm["name"] for lm in self.summary.run["lms"].values())
         return " ".join(["folkmoot try", data, *(f"--lm {name}" for name in lms)])

@@ -21,7 +21,6 @@ from ...modules.base.connections import (
     read_body,
     seconds_to_wait,
 )
-from ...modules.base.errors import UserError
 from ...modules.base.fence import one_line
 from ..base.journal import to_json
 from ..base.settings import settings
@@ -49,7 +48,6 @@ class HttpEndpoint:
         base_url: up to and including `/v1`.
         model: the name the endpoint knows.
         api_key: sent as bearer token; None sends none. Never shown by repr or errors.
-        key_hint: the environment variable to name when the key is refused.
         timeout: seconds that one attempt may take.
 
     Raises UserError when `base_url` is not an http or https address.
@@ -61,16 +59,13 @@ class HttpEndpoint:
         model: str,
         *,
         api_key: str | None = None,
-        key_hint: str = "OPENAI_API_KEY",
         timeout: float = 120.0,
     ) -> None:
-        self.base_url = base_url
         self.model = model
         self.timeout = timeout
         self.name = plain_address(base_url)
         self.address = origin(base_url)
         self._hide = hiding([api_key], base_url)
-        self._keyed = bool(api_key)
         self._headers = {"Content-Type": "application/json"}
         parts = urlsplit(base_url)
         self._query = f"?{parts.query}" if parts.query else ""
@@ -80,20 +75,9 @@ class HttpEndpoint:
             self._headers["Authorization"] = f"Basic {base64.b64encode(user.encode()).decode()}"
         elif api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
-        self._key_hint = key_hint
         self._most_bytes = settings().reply_mb << 20
         self._sessions = LoopSessions(partial(_session, timeout))
         self._takes_schema = True
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """The state for another process, without the key, which that process reads from its own
-        environment.
-        """
-        if "@" in urlsplit(self.base_url).netloc:
-            raise UserError(
-                f"the address of {self.name} holds a password, which is not sent to other machines"
-            )
-        return _made_again, (self.base_url, self.model, self._keyed, self._key_hint, self.timeout)
 
     async def send(self, payload: Mapping[str, Any]) -> Reply:
         """Make one attempt, at `/embeddings` for a payload without messages. Raises TransientError,
@@ -129,7 +113,7 @@ class HttpEndpoint:
             text,
             name=self.name,
             model=self.model,
-            key=self._key_hint,
+            key="OPENAI_API_KEY",
             retry_after=seconds_to_wait(headers),
         )
 
@@ -179,20 +163,6 @@ class HttpEndpoint:
             os.strerror(number) if number > 0 else one_line(f"{type(problem).__name__}: {problem}")
         )
         return TransientError(f"no connection to {self.name} ({reason})", kind)
-
-
-def _made_again(
-    base_url: str, model: str, keyed: bool, key_hint: str, timeout: float
-) -> HttpEndpoint:
-    """Rebuild the endpoint in another process. Raises UserError when its environment lacks the
-    key.
-    """
-    key = settings().openai_key() if keyed else None
-    if keyed and key is None:
-        raise UserError(
-            f"{plain_address(base_url)} needs a key: set {key_hint} on every machine of the cluster"
-        )
-    return HttpEndpoint(base_url, model, api_key=key, key_hint=key_hint, timeout=timeout)
 
 
 def _session(timeout: float) -> aiohttp.ClientSession:

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from http.client import HTTPConnection
 from importlib import import_module
 from pathlib import Path
@@ -258,13 +258,6 @@ class LocalEndpoint:
         self.plain = plain or bare
         self._key = ""
         self._http: HttpEndpoint | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """The state for another process, which starts its own server and uses its own machine's
-        cache.
-        """
-        again = partial(LocalEndpoint, **self.settings, timeout=self.timeout, plain=self.plain)
-        return again, (self.model,)
 
     @property
     def name(self) -> str:

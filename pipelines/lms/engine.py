@@ -11,7 +11,9 @@ import logging
 import math
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
 from dspy.lm15 import Message, Request, Response, TextPart, response_to_events
 from dspy.lm15 import Usage as LMUsage
@@ -132,10 +134,23 @@ class Engine:
         self.max_retries = max_retries
         self.deadline = deadline
         self.settings = dict(settings or {})
+        self.reached: dict[str, Any] = {}  # how `reaching` was called, without the key
         check_settings(model, self.settings)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
         return self  # copies of a program share the endpoint's connections and limits
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The state for another process, which reads keys from its own environment."""
+        if self.endpoint is None:
+            own: dict[str, Any] = {"store": self.store, "settings": self.settings, "cached": False}
+            made = partial(Engine, self.model, None, self.profile, identity=self.identity, **own)
+            return made, ()
+        if "@" in urlsplit(self.reached["api_base"] or "").netloc:
+            raise UserError(
+                f"the address of {self.model} holds a password, which is not sent to other machines"
+            )
+        return partial(Engine.load_state, self.dump_state(), **self.reached), ()
 
     async def complete(self, request: Request) -> Response:
         reply = await self._reply(*self.payload(request))
@@ -273,7 +288,7 @@ class Engine:
                     f"{name} needs a key: set OPENAI_API_KEY, or give --api-base for an endpoint "
                     f"of your own"
                 )
-        return cls(
+        made = cls(
             name,
             endpoint,
             profile(own),
@@ -283,11 +298,14 @@ class Engine:
             cached=provider != "local",
             settings=settings,
         )
+        made.reached = {"api_base": api_base, "timeout": timeout, "embedded": embedded}
+        return made
 
     @classmethod
-    def load_state(cls, state: Mapping[str, Any]) -> Engine:
+    def load_state(cls, state: Mapping[str, Any], **reached: Any) -> Engine:
         """Rebuild the engine of a saved LM. Raises UserError unless its address is the one that
         this environment gives: a file that could name an address could send the key there.
+        `reached` is known to the process that saved it.
         """
         model, profile = state["model"], Profile(**state["profile"])
         prices = Prices(*state["prices"]) if state["prices"] else None
@@ -296,8 +314,8 @@ class Engine:
             profile=lambda _: profile,
             concurrency=state["concurrency"],
             prices=prices,
-            embedded=state.get("embedded"),
             settings=state.get("settings"),
+            **(reached or {"embedded": state.get("embedded")}),
         )
         if made.identity != state["identity"]:
             raise UserError(
@@ -393,23 +411,11 @@ class Engine:
         if (kept := self._kept(stores, call.key)) is not None:
             return kept, False
 
-        async def make() -> tuple[Reply, bool]:
-            # Wait for another process no longer than one attempt takes, since it may be suspended.
-            patience = min([self.endpoint.timeout if self.endpoint else 0.0, *_seconds_left()])
-            if cache is not None and (fields := await cache.claim(call.key, patience)) is not None:
-                return Reply(**fields), False
-            try:
-                return await self._call(call), True
-            finally:
-                # `_keep` has stored the reply before the event loop continues.
-                if cache is not None:
-                    cache.release(call.key)
-
-        (reply, made), first = await _FLIGHTS(call.key, make)
+        reply, first = await _FLIGHTS(call.key, lambda: self._call(call))
         # A request that shared the reply may belong to a run with other records, so store it there,
         # too.
         self._keep(stores, call.key, reply)
-        return reply, made and first
+        return reply, first
 
     async def _call(self, call: _Call) -> Reply:
         """Ask the endpoint until a reply comes or the call is given up."""

@@ -10,9 +10,7 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 
@@ -113,14 +111,6 @@ class LiteLLMEndpoint:
     @property
     def address(self) -> str:
         return origin(self.api_base) if self.api_base else self.model.partition("/")[0]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """The state for another process, which reads the keys from its own environment."""
-        if "@" in urlsplit(self.api_base or "").netloc:
-            raise UserError(
-                f"the address of {self.model} holds a password, which is not sent to other machines"
-            )
-        return partial(LiteLLMEndpoint, api_base=self.api_base, timeout=self.timeout), (self.model,)
 
     async def send(self, payload: Mapping[str, object]) -> Reply:
         """One attempt. Raises TransientError, CallError or FatalCallError."""

@@ -134,9 +134,10 @@ def default_lm() -> str:
 
 def lm_given(lm_or_name: Any) -> Any:
     """Make a user's LM: an LM is returned unchanged, a name is made into one, and None means DSPy's
-    configured LM.
+    configured LM, else that of FOLKMOOT_LM.
     """
-    return lm(lm_or_name) if isinstance(lm_or_name, str) else lm_or_name or dspy.settings.lm
+    chosen = lm_or_name or dspy.settings.lm or settings_now().lm
+    return lm(chosen) if isinstance(chosen, str) else chosen
 
 
 def replayed(folder: Path, seat: str) -> dspy.LM:

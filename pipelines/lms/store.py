@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import errno
-import fcntl
 import json
 import os
 import threading
@@ -29,9 +26,7 @@ from .endpoint import Reply
 CALLS = "calls.jsonl"
 LMS = "lms.json"
 CACHE = "calls.sqlite"
-CLAIMS = "calls.claims"
 BATCH = 64  # replies written together; those lost in a kill are still in the record of their run
-WRITE_SECONDS = 0.2  # a reply reaches the cache for other processes after at most this time
 _FIELDS = frozenset(field.name for field in fields(Reply))
 _NEEDED = frozenset(field.name for field in fields(Reply) if field.default is MISSING)
 
@@ -152,10 +147,6 @@ class CallCache:
     Unlike a `CallStore`, which indexes a whole record in memory, it may be large and opens
     immediately. It is a `KeyValue` of at most `most_bytes`; disk trouble gives one warning, and
     calls are made without the cache.
-
-    A process that makes a call locks a byte of a second file, so that other processes wait for its
-    reply. The system unlocks the bytes of a process that ends for any reason. Where the file cannot
-    be locked, no process waits.
     """
 
     readonly = False
@@ -165,55 +156,9 @@ class CallCache:
         self._store = KeyValue(
             self.path, "call cache", "calls are made without it", most_bytes=most_bytes, batch=BATCH
         )
-        self._claims: int | None = None
-        with suppress(OSError):
-            self._claims = open_regular(folder / CLAIMS, os.O_RDWR | os.O_CREAT, links=False)
-        self._ended: set[str] = set()
-        self._write_at = 0.0
 
     def close(self) -> None:
         self._store.close()
-        if self._claims is not None:
-            os.close(self._claims)
-            self._claims = None
-
-    async def claim(self, key: str, patience: float) -> dict[str, Any] | None:
-        """The reply that another process stores within `patience` seconds; None where this process
-        has to make the call, and `release` it afterwards.
-        """
-        clock = asyncio.get_running_loop().time
-        until = clock() + patience
-        while True:
-            mine = self._lock(key, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if (reply := self.get(key)) is not None:
-                if mine:
-                    self._lock(key, fcntl.LOCK_UN)
-                return reply
-            if mine or clock() >= until:
-                return None
-            await asyncio.sleep(WRITE_SECONDS / 2)
-
-    def release(self, key: str) -> None:
-        """Release an ended call for other processes, once its reply (if any) is on disk."""
-        self._ended.add(key)
-        loop = asyncio.get_running_loop()
-        if loop.time() >= self._write_at:
-            self._write_at = loop.time() + WRITE_SECONDS
-            loop.call_later(WRITE_SECONDS, self._write)
-
-    def _write(self) -> None:
-        if self._store.write():
-            while self._ended:
-                self._lock(self._ended.pop(), fcntl.LOCK_UN)
-
-    def _lock(self, key: str, how: int) -> bool:
-        """Lock or unlock the byte of a call; False where another process has locked it."""
-        try:
-            if self._claims is not None:
-                fcntl.lockf(self._claims, how, 1, int(key[:14], 16))
-        except OSError as problem:
-            return problem.errno not in (errno.EAGAIN, errno.EACCES)
-        return True
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The cached reply, with the fields of `Reply`, or None."""

@@ -1,50 +1,43 @@
-"""The gains of a team's dialogues: of a vote of first answers over one answer, and of the talk over
-that vote.
+"""The gains of a team's dialogues, as `fm.controls` measures them: of a vote of first answers over
+one answer, and of the talk over that vote.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import partial
+from operator import eq
+from statistics import fmean
 
-from ...optimizers.statistics.statistics import bootstrap_mean
-from ..runs.summary import QuestionMeans
-from .answers import LogAnswer
-
-SEED, RESAMPLES = 0, 100_000
+from ...modules.reading.row import ResultRow
+from ...optimizers.statistics.controls import expected_vote, gain_part
 
 
-class Gains:
-    """Sums over the dialogues of a team, of which first answers are those of the first round.
+def gains_in(rows: Iterable[ResultRow]) -> dict[str, object]:
+    """`first_answer` (a share), `vote_gain` and `talk_gain` (differences with 95% intervals), each
+    over `n` questions; empty without a dialogue.
 
-    A first answer counts as right on average over the agents, and a vote as expected where answers
-    are even.
+    First answers are those of the first round. Each question counts once, by the mean over its
+    repeats.
     """
-
-    def __init__(self) -> None:
-        self._first, self._vote, self._talk = (QuestionMeans() for _ in range(3))
-
-    def add(self, answered: LogAnswer, question: int) -> None:
-        """Add a dialogue; the question is a number."""
-        if not answered.turns or answered.gold is None or answered.error:
-            return
-        begin = min(round for round, *_ in answered.turns)
-        answers = [answer for round, _, answer, _ in answered.turns if round == begin]
-        votes = Counter(answer for answer in answers if answer is not None)
-        top = [answer for answer, count in votes.items() if count == max(votes.values())]
-        first = sum(answer == answered.gold for answer in answers) / len(answers)
-        vote = (answered.gold in top) / len(top) if top else 0.0
-        self._first.add(question, first)
-        self._vote.add(question, vote - first)
-        self._talk.add(question, bool(answered.correct) - vote)
-
-    def report(self) -> dict[str, dict[str, float]]:
-        """`first_answer` (a share), `vote_gain` and `talk_gain` (differences), each with its 95%
-        interval.
-        """
-        figures = {"first_answer": self._first, "vote_gain": self._vote, "talk_gain": self._talk}
-        shown = {}
-        for name, values in figures.items():
-            if means := values.means():
-                value, low, high = bootstrap_mean(means, seed=SEED, resamples=RESAMPLES)
-                shown[name] = {"value": value, "low": low, "high": high, "n": len(means)}
-        return shown
+    levels: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
+    for row in rows:
+        turns, gold = row["transcript"], row["gold"]
+        if len(turns) < 2 or gold is None or row["error"]:
+            continue
+        begin = min(turn["round"] for turn in turns)
+        answers = [turn["answer"] for turn in turns if turn["round"] == begin]
+        first = fmean(answer == gold for answer in answers)
+        vote = expected_vote(answers, partial(eq, gold))
+        levels[row["id"]].append((first, vote, float(bool(row["correct"]))))
+    if not levels:
+        return {}
+    means = ([fmean(level) for level in zip(*repeats, strict=True)] for repeats in levels.values())
+    firsts, votes, teams = zip(*means, strict=True)
+    n = {"n": len(firsts)}
+    return {
+        "first_answer": {"value": fmean(firsts), **n},
+        "vote_gain": gain_part(firsts, votes)._asdict() | n,
+        "talk_gain": gain_part(votes, teams)._asdict() | n,
+    }

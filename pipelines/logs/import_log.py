@@ -19,7 +19,7 @@ from ...modules.base.usage import UsageFields
 from ...modules.reading.row import ResultRow, TurnFields
 from ..base.journal import read_object, to_json, write_json
 from ..base.run_files import Manifest, MetricFields
-from ..base.wording import counted, percent, points
+from ..base.wording import counted, points
 from ..data.unpacked import MOST_ROW, TOO_LONG
 from ..evaluation.earlier import Evaluation, earlier
 from ..runs.folder import claimed, out_folder, unwritable
@@ -28,7 +28,7 @@ from ..runs.rows import RESULTS, read_rows
 from ..runs.summary import SUMMARY, summarise
 from .answers import LogAnswer
 from .formats import format_of, logs_in
-from .gains import Gains
+from .gains import gains_in
 
 OUTCOMES = "outcomes.jsonl"
 _STAGE = ".importing"
@@ -53,9 +53,9 @@ class Imported:
         return self.folder / OUTCOMES
 
     @property
-    def gains(self) -> dict[str, dict[str, dict[str, float]]]:
+    def gains(self) -> dict[str, dict[str, dict[str, Any]]]:
         """Of each agent that is a team: how often one first answer is right, what a vote of first
-        answers gains over it, and what the talk gains over that vote; see `Gains`.
+        answers gains over it, and what the talk gains over that vote; see `gains_in`.
         """
         summaries = {
             name: read_object(self.folder / of / SUMMARY) or {} for name, of in self.agents.items()
@@ -166,7 +166,6 @@ class _Run:
         self._lines = b""
         self.done: set[tuple[int, int]] = set()
         self._labels: dict[int, dict[str, int]] = {}
-        self.gains = Gains()
         self.metric: Mapping[str, Any] | None = None
 
     def repeat_of(self, answered: LogAnswer, place: int) -> int:
@@ -179,7 +178,6 @@ class _Run:
         return labels.setdefault(answered.repeat, len(labels))
 
     def add(self, answered: LogAnswer, row: ResultRow, place: int, asked: int) -> None:
-        self.gains.add(answered, place)
         self.metric = self.metric or answered.metric
         self.done.add((place, row["repeat"]))
         if place not in self.questions:
@@ -213,10 +211,7 @@ class _Run:
             "imported": origin,
         }
         save_run(self.folder, run)
-        report: dict[str, Any] = dict(self.gains.report())
-        summary = summarise(
-            read_rows(self.folder / RESULTS), len(self.questions), lambda _: report, run
-        )
+        summary = summarise(read_rows(self.folder / RESULTS), len(self.questions), gains_in, run)
         summary.paid = summary.usage
         write_json(self.folder / SUMMARY, summary.to_dict())
 
@@ -355,14 +350,13 @@ def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
 
 
 def _gained(report: Mapping[str, Mapping[str, float]]) -> str:
-    first = percent(report["first_answer"])
     vote, talk = (
         points(one["value"], one["low"], one["high"])
         for one in (report["vote_gain"], report["talk_gain"])
     )
     return (
-        f"one first answer {first}; a vote of them {vote} points; the talk over that vote "
-        f"{talk} points"
+        f"one first answer {report['first_answer']['value']:.1%}; a vote of them {vote} points; "
+        f"the talk over that vote {talk} points"
     )
 
 

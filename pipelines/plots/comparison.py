@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .figure import BLUE, GREY, new_figure, saved
+from .figure import BLUE, GREY, new_figure, saved, write_names
 
 Ends = tuple[float, float, float]
 """A value with the ends of its interval."""
@@ -32,9 +32,16 @@ def interval_plot(
 
 
 def price_plot(
-    scores: Mapping[str, Ends], prices: Mapping[str, float | None], unit: str, path: Path
+    scores: Mapping[str, Ends],
+    prices: Mapping[str, float | None],
+    unit: str,
+    path: Path,
+    *,
+    front: Sequence[str] = (),
+    rate: bool = True,
 ) -> bool:
-    """Draw scores with their intervals against prices per question, each with its program's name.
+    """Draw scores with their intervals against prices per question, each with its program's name,
+    and a line along the programs of the `front`.
 
     Returns False, and writes nothing, when no price is known.
     """
@@ -42,11 +49,18 @@ def price_plot(
     if not priced:
         return False
     figure, [axes] = new_figure(8, 5)
+    points = []
     for name, price in priced.items():
-        value, low, high = scores[name]
+        value, low, high = ((100 if rate else 1) * end for end in scores[name])
         axes.plot([price, price], [low, high], color=GREY)
         axes.plot([price], [value], color=BLUE, marker="o")
-        axes.annotate(f"  {name}", (price, value), va="center", fontsize=9)
-    axes.margins(x=0.25)
-    axes.set(xlabel=f"{unit} per question", ylabel="score, with its 95% interval")
+        points.append((price, value, name, BLUE))
+    best = sorted((price, value) for price, value, name, _ in points if name in front)
+    axes.plot([price for price, _ in best], [value for _, value in best], color=BLUE, alpha=0.5)
+    if max(priced.values()) > 10 * min(priced.values()) > 0:
+        axes.set_xscale("log")
+    axes.margins(x=0.4)
+    write_names(axes, points)
+    score = "right answers in %" if rate else "score"
+    axes.set(xlabel=f"{unit} per question", ylabel=f"{score}, with 95% intervals")
     return saved(figure, path)

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .figure import COLOURS, GREY, new_figure, saved
-
-APART = 0.06  # between two names, as a share of the height
+from .figure import COLOURS, GREY, new_figure, saved, write_names
 
 
 def course_plot(
@@ -17,7 +15,6 @@ def course_plot(
     *,
     reference: str = "the reference",
     rate: bool = True,
-    tall: bool = False,
 ) -> bool:
     """Draw difference and interval over the number of questions, a line for each program, named at
     its end.
@@ -28,7 +25,7 @@ def course_plot(
     if not course:
         return False
     scale = 100 if rate else 1
-    figure, [axes] = new_figure(5 if tall else 8, 5 if tall else 4)
+    figure, [axes] = new_figure(8, 4)
     axes.axhline(0, color=GREY, linewidth=1)
     ends = []
     for place, name in enumerate(dict.fromkeys(step["name"] for step in course)):
@@ -40,17 +37,11 @@ def course_plot(
         )
         axes.plot(seen, middle, color=colour, marker="o", markersize=3)
         axes.fill_between(seen, low, high, color=colour, alpha=0.08, linewidth=0)
-        ends.append((middle[-1], seen[-1], name, colour))
-    bottom, top = axes.get_ylim()
-    height = bottom
-    for value, last, name, colour in sorted(ends):
-        height = max(value, height + APART * (top - bottom))  # names do not cover one another
-        axes.annotate(
-            f"  {name}", (last, value), (last, height), color=colour, va="center", fontsize=9
-        ).set_in_layout(False)
+        ends.append((seen[-1], middle[-1], name, colour))
+    write_names(axes, ends)
     first, last = axes.get_xlim()
     axes.set(
-        xlim=(first, last + (0.8 if tall else 0.4) * (last - first)),
+        xlim=(first, last + 0.4 * (last - first)),
         xlabel="questions",
         ylabel=f"{'points' if rate else 'score'} against {reference}",
     )

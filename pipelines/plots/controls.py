@@ -15,11 +15,10 @@ def waterfall_plot(
     path: Path,
     *,
     rate: bool = True,
-    tall: bool = False,
 ) -> bool:
     """Draw the parts as steps with their 95% intervals, from the `first` level to the team's."""
     scale, level = (100, 100 * first) if rate else (1, first)
-    figure, [axes] = new_figure(5 if tall else 8, 4)
+    figure, [axes] = new_figure(8, 4)
     axes.bar(["one first\nanswer"], [level], color=GREY)
     lowest = level
     for name, part in steps.items():

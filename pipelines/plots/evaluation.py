@@ -11,7 +11,7 @@ from ...modules.reports.counting import CHANGES
 from .figure import BLUE, COLOURS, GREY, ORANGE, new_figure, saved, two_axes
 
 
-def deliberation_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> bool:
+def deliberation_plot(report: Mapping[str, Any], path: Path) -> bool:
     """Draw a `deliberation_report`: when agents agreed, and how right each was at first and at
     last.
 
@@ -19,7 +19,7 @@ def deliberation_plot(report: Mapping[str, Any], path: Path, *, tall: bool = Fal
     """
     if not report.get("role") or not report.get("first_consensus_round"):
         return False
-    figure, (rounds, roles) = two_axes(tall=tall)
+    figure, (rounds, roles) = two_axes()
     _consensus_bars(rounds, report["first_consensus_round"])
     rounds.set(
         xlabel="round of first consensus", ylabel="questions", title="When the agents agreed"
@@ -37,7 +37,7 @@ def deliberation_plot(report: Mapping[str, Any], path: Path, *, tall: bool = Fal
     return saved(figure, path)
 
 
-def agreement_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> bool:
+def agreement_plot(report: Mapping[str, Any], path: Path) -> bool:
     """Draw the `agreement` of a report as a heat map: how often each two agents gave the same
     answer.
 
@@ -47,7 +47,7 @@ def agreement_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False)
     shares = report.get("agreement") or {}
     if len(names) < 2:
         return False
-    size = (4 if tall else 3) + 0.5 * len(names)
+    size = 3 + 0.5 * len(names)
     figure, [axes] = new_figure(size, 0.8 * size)
     grid = [
         [shares.get(f"{one}-{other}", shares.get(f"{other}-{one}", nan)) for other in names]
@@ -66,7 +66,7 @@ def agreement_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False)
     return saved(figure, path)
 
 
-def causal_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> bool:
+def causal_plot(report: Mapping[str, Any], path: Path) -> bool:
     """Draw a `causal_report`: when reasoners and evaluators agreed, and what evaluators' changes
     did.
 
@@ -75,7 +75,7 @@ def causal_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) ->
     evaluator = report.get("evaluator") or {}
     if not evaluator.get("evaluations"):
         return False
-    figure, (rounds, changes) = two_axes(tall=tall)
+    figure, (rounds, changes) = two_axes()
     _consensus_bars(rounds, report["consensus_round"])
     rounds.set(xlabel="round of consensus", ylabel="questions", title="When an answer stood")
 
@@ -89,7 +89,7 @@ def causal_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) ->
     return saved(figure, path)
 
 
-def team_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> bool:
+def team_plot(report: Mapping[str, Any], path: Path) -> bool:
     """Draw a `team_report`: workers beside team and best worker, and what each number of steps
     gave.
 
@@ -97,7 +97,7 @@ def team_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> b
     """
     if not report.get("worker") or not report.get("best_worker"):
         return False
-    figure, (bars, curve) = two_axes(tall=tall)
+    figure, (bars, curve) = two_axes()
     scores = {
         f"{name} alone": (found["em"], found["f1"]) for name, found in report["worker"].items()
     }

@@ -27,7 +27,7 @@ Moment = tuple[int, npt.NDArray[np.bool_], Numbers]
 """Questions seen so far, adjacency (N, N) and trust (N, N)."""
 
 
-def network_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -> bool:
+def network_plot(report: Mapping[str, Any], path: Path) -> bool:
     """Draw a `network_report`, or the scores of recorded answers: who was how often right,
     confidence against accuracy, and the use of strategies by agent and by topic.
 
@@ -38,9 +38,7 @@ def network_plot(report: Mapping[str, Any], path: Path, *, tall: bool = False) -
     by_topic = next(iter(report.get("use_by_topic", {}).values()), None)
     topics: Mapping[str, Any] = report.get("use_by_group") or by_topic or {}
     count = 4 if topics else 3
-    columns = 1 if tall else 2
-    rows = -(-count // columns)
-    figure, axes = new_figure(5 * columns, 4 * rows, rows=rows, columns=columns)
+    figure, axes = new_figure(10, 8, rows=2, columns=2)
     for left in axes[count:]:
         left.axis("off")
     _score_bars(axes[0], report)

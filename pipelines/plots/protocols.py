@@ -12,10 +12,8 @@ AGREEMENT = "How often each two agents gave the same answer, in the last round w
 
 
 class Drawing(NamedTuple):
-    """What draws a protocol's report, (report, path, tall=False) → whether there was anything to
-    show.
-
-    `caption` says what that shows.
+    """A function that draws a protocol's report, (report, path) → whether there was anything to
+    show, and the picture's caption.
     """
 
     draw: Callable[..., bool]

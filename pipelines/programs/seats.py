@@ -143,9 +143,9 @@ class Seating:
         """Give the program's seats the LMs that the request names.
 
         Returns the program (a copy where a seat changes) and the LM of all seats without one of
-        their own: the one that DSPy is set to if the request names none, and None if every seat has
-        its own. No LM is called. Raises UserError for an unknown seat and for options that no LM
-        takes.
+        their own: the one that DSPy is set to if the request names none, else that of FOLKMOOT_LM,
+        and None if every seat has its own. No LM is called. Raises UserError for an unknown seat
+        and for options that no LM takes.
         """
         names, bases = self.seated, self.addresses
         lms, addresses = (
@@ -161,7 +161,7 @@ class Seating:
                 )
         if self.replays is not None:
             return self._replay(program, self.replays)
-        fallback = names.get(EVERY) or dspy.settings.lm
+        fallback = names.get(EVERY) or dspy.settings.lm or settings_now().lm
         used = [fallback, *names.values(), *_models(program)]
         if EVERY in addresses and not any(map(_has_address, used)):
             raise UserError(
@@ -196,7 +196,7 @@ class Seating:
             or (not seats and EVERY in lms)
             or isinstance(program, Metered)
         ):
-            rest = dspy.settings.lm if names.get(EVERY) is None else self.make(names[EVERY])
+            rest = fallback and self.make(fallback)
         models = {*_models(program), *([rest.model] if isinstance(rest, dspy.BaseLM) else [])}
         for name in parse_prices(self.asked("price")):
             if name not in models:

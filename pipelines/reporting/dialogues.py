@@ -1,17 +1,13 @@
-"""The dialogues that a report shows: those that turned, with turning points; long texts are cut."""
+"""Dialogues as a report shows them, with their turning points; long texts are cut."""
 
 from __future__ import annotations
 
-import heapq
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Any
 
 from ...modules.base.fence import clean
 from ...modules.reading.row import ResultRow, TurnFields
-from ...modules.reports.cases import CASES, cases
 from ...modules.reports.counting import Reading
 from ...modules.reports.forensics import DECIDERS, Move, moves
 from ..base.wording import shortened
@@ -23,11 +19,6 @@ LONGEST_NOTE = 200
 MOST_TURNS = 24
 MOST_STEPS = 6
 
-LOST = "Lost: somebody had the right answer, and the final answer is wrong."
-WON = "Won: a wrong answer was put right."
-WRONG = "Wrong, and nobody had the right answer."
-ARGUED = "The agents differed."
-
 
 def cut_text(value: Any, longest: int = LONGEST_TEXT) -> str:
     """A text as a report shows it: so much of it, and how many characters more there are."""
@@ -35,9 +26,6 @@ def cut_text(value: Any, longest: int = LONGEST_TEXT) -> str:
     more = len(text) - longest
     note = f" [… {more:,} more characters; results.jsonl has all]" if more > 0 else ""
     return text[:longest] + note
-
-
-Rank = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -62,13 +50,9 @@ class ShownTurn:
 
 @dataclass(frozen=True)
 class ShownDialogue:
-    """A question with its options (label, text, whether gold), its turns, how it ended, and what
-    `CASES` it is.
-    """
+    """A question with its options (label, text, whether gold), its turns, and how it ended."""
 
     id: str
-    why: str
-    cases: Sequence[str]
     question: str
     options: Sequence[tuple[str, str, bool]]
     gold: str
@@ -79,83 +63,14 @@ class ShownDialogue:
     more_turns: int
 
 
-@dataclass(frozen=True)
-class Picked:
-    """The rows of a run worth reading: `best` has what each is (kinds of `CASES`, or a sentence),
-    and the row. Of its `dialogues` (rows of several agents), `counts` are case studies, by kind.
-    """
-
-    dialogues: int
-    counts: Counter[str]
-    best: Sequence[tuple[Sequence[str], ResultRow]]
-
-
-def pick(rows: Iterable[ResultRow], most: int, program: Mapping[str, object]) -> Picked:
-    """Pick the rows worth reading in one pass that holds a few of each sort.
-
-    `program` is what `Program.describe` says of the run.
-    """
-    heaps: defaultdict[str, list[tuple[Rank, int, Sequence[str], ResultRow]]] = defaultdict(list)
-    dialogues, counts = 0, Counter[str]()
-    for place, row in enumerate(rows):
-        if row.get("error") or not row.get("transcript"):
-            continue
-        reading = Reading(row)
-        turned = moves(row, reading)
-        kinds = cases(row, turned, reading, program)
-        why, rank = _interest(row, reading, turned)
-        dialogues += len({turn.get("agent") for turn in row["transcript"]}) > 1
-        counts.update(kinds)
-        for sort in (*kinds, why):
-            heapq.heappush(heaps[sort], (rank, -place, kinds, row))  # of equals the earlier
-            if len(heaps[sort]) > most:
-                heapq.heappop(heaps[sort])
-    ranked = {sort: sorted(heap, reverse=True) for sort, heap in heaps.items()}
-    return Picked(dialogues, counts, _best(ranked, most))
-
-
-def _best(
-    ranked: Mapping[str, Sequence[tuple[Rank, int, Sequence[str], ResultRow]]], most: int
-) -> list[tuple[Sequence[str], ResultRow]]:
-    """One case study of each kind in turn, then lost and won questions in turn, then those argued
-    over, then other wrong ones; `most` in all.
-
-    Of the last, which are no turning points, at most half as many.
-    """
-    best: dict[int, tuple[Sequence[str], ResultRow]] = {}
-    for sorts in (tuple(CASES), (LOST, WON), (ARGUED,), (WRONG,)):
-        room = min(most, len(best) + max(1, most // 2)) if WRONG in sorts else most
-        for in_turn in zip_longest(*(ranked.get(sort, ()) for sort in sorts)):
-            for sort, entry in zip(sorts, in_turn, strict=True):
-                if entry is not None and len(best) < room:
-                    *_, kinds, row = entry
-                    best.setdefault(id(row), (kinds or (sort,), row))
-    return list(best.values())
-
-
-def _interest(row: ResultRow, reading: Reading, turned: Sequence[Move]) -> tuple[str, Rank]:
-    """Why a row is worth reading, and how much: turning points, then changes of mind."""
-    answers = [turn.get("answer") for turn in row["transcript"] if not turn.get("step")]
-    rank = (sum(move.was != move.now for move in turned), len(turned))
-    if not row["correct"] and any(reading.right(answer) for answer in answers):
-        return LOST, rank
-    if row["correct"] and any(move.now and not move.was for move in turned):
-        return WON, rank
-    if len({reading.key(answer) for answer in answers if isinstance(answer, str)}) > 1:
-        return ARGUED, (rank[0], rank[1] + (not row["correct"]))
-    return ("" if row["correct"] else WRONG), rank
-
-
 def question_name(row: ResultRow) -> str:
     """A question's id, with its place in the data if nobody gave it one."""
     place = (row.get("meta") or {}).get("row")
     return str(row["id"]) if place is None else f"{row['id']} (row {place})"
 
 
-def shown(row: ResultRow, whys: Sequence[str], longest: int = LONGEST_TEXT) -> ShownDialogue:
-    """A row as a report shows it, with what it is: kinds of `CASES`, or a sentence; turns of so
-    many characters at most.
-    """
+def shown(row: ResultRow, longest: int = LONGEST_TEXT) -> ShownDialogue:
+    """A row as a report shows it; texts of turns are cut after `longest` characters."""
     reading = Reading(row)
     turned = {move.turn: move for move in moves(row, reading)}
     choices = row.get("choices") or {}
@@ -164,8 +79,6 @@ def shown(row: ResultRow, whys: Sequence[str], longest: int = LONGEST_TEXT) -> S
     repeat = row.get("repeat")
     return ShownDialogue(
         id=question_name(row) + (f", repeat {repeat}" if repeat else ""),
-        why="; ".join(CASES.get(why, why) for why in whys),
-        cases=[why for why in whys if why in CASES],
         question=cut_text(
             row.get("question") or "(the question is not in the row)", LONGEST_QUESTION
         ),

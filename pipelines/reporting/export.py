@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from ...modules.base.errors import UserError
-from ..plots.comparison import Ends, interval_plot, price_plot
+from ..plots.comparison import Ends, interval_plot
 from .page import RunGroup, ShownRun
 from .plots import Picture
 
@@ -29,8 +29,9 @@ def export_report(
         for number, (group, runs) in enumerate(zip(groups, shown, strict=True), 1):
             start = f"{number}-" if len(groups) > 1 else ""
             files += _tables(group, folder, start)
-            files += _comparison_plots(group, folder, start)
+            files += _intervals(group, folder / f"{start}intervals.svg")
             pictures = [("course", picture) for picture in group.course]
+            pictures += [("prices", picture) for picture in group.prices]
             pictures += [(run.name, picture) for run in runs for picture in run.plots]
             for place, (name, picture) in enumerate(pictures, 1):
                 files.append(_picture(picture, f"{folder}/{start}plot-{place}-{_slug(name)}"))
@@ -58,25 +59,18 @@ def _tables(group: RunGroup, folder: Path, start: str) -> list[Path]:
     return list(files)
 
 
-def _comparison_plots(group: RunGroup, folder: Path, start: str) -> Iterator[Path]:
-    """The intervals of differences, and scores against prices."""
-    found, contest = group.comparison, group.contest
-    intervals, prices = folder / f"{start}intervals.svg", folder / f"{start}prices.svg"
+def _intervals(group: RunGroup, file: Path) -> list[Path]:
+    """Draw how far each program is from the reference."""
     differences: dict[str, Ends] = {}
-    if contest is not None:
-        differences = {one.name: one.difference for one in contest.standings if one.difference}
-    elif found is not None:
-        differences = {pair.a: (pair.difference, *pair.interval) for pair in found.judged}
-    if interval_plot(differences, group.names[0], intervals, rate=group.is_rate):
-        yield intervals
-    if found is not None:
-        scores = {
-            run.name: (run.score["value"], run.score["low"], run.score["high"])
-            for run in found.runs
-            if not run.failed
+    if group.contest is not None:
+        differences = {
+            one.name: one.difference for one in group.contest.standings if one.difference
         }
-        if price_plot(scores, found.verdict.prices, found.verdict.unit, prices):
-            yield prices
+    elif group.comparison is not None:
+        judged = group.comparison.judged
+        differences = {pair.a: (pair.difference, *pair.interval) for pair in judged}
+    drawn = interval_plot(differences, group.names[0], file, rate=group.is_rate)
+    return [file] if drawn else []
 
 
 def _picture(picture: Picture, stem: str) -> Path:

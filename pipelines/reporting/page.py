@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from importlib.metadata import version
 from importlib.resources import files
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,30 +20,20 @@ from ...modules.base.errors import UserError
 from ...modules.base.fence import clean
 from ...modules.base.usage import tokens_of
 from ...modules.reading.grading import ACCURACY
-from ...modules.reports.cases import CASES
 from ...optimizers.statistics.statistics import mcnemar_exact, wilson
 from ..base.wording import asked, calls_used, counted, percent, run_failed
 from ..comparison.compare import compared_alone
 from ..comparison.comparison import Comparison
 from ..comparison.confounds import unread_cause
 from ..evaluation.earlier import DAMAGED_REPORT, Evaluation
+from ..plots.dialogues import most_informative
 from ..runs.lines import judge_words
 from ..runs.summary import SUMMARY
 from ..tracking.store import LOCAL_UI
 from ..tracking.values import experiment_name, scrubbed, settings_of_run
 from .contested import ContestResult
-from .dialogues import FEW, MOST, Picked, ShownDialogue, pick, shown
-from .plots import (
-    BOTTOM,
-    HEIGHT,
-    LEFT,
-    RIGHT,
-    Picture,
-    contest_plots,
-    controls_plots,
-    price_chart,
-    protocol_plots,
-)
+from .dialogues import FEW, MOST, ShownDialogue, shown
+from .plots import Picture, contest_plots, controls_plots, price_picture, protocol_plots
 from .questions import json_in_page, table_of
 
 LONGEST_SETTING = 300
@@ -82,6 +71,11 @@ class RunGroup:
     def course(self) -> list[Picture]:
         """The course of the contest."""
         return contest_plots(self.contest, rate=self.is_rate) if self.contest else []
+
+    @cached_property
+    def prices(self) -> list[Picture]:
+        """Score against price."""
+        return price_picture(self.comparison) if self.comparison else []
 
     @property
     def is_rate(self) -> bool:
@@ -125,36 +119,15 @@ class Folder:
 
 @dataclass(frozen=True)
 class ShownRun:
-    """A run as the page shows it: its place's anchor, plots, forensics and dialogues worth reading,
-    `picked` where it was looked for any.
+    """A run as the page shows it: its place's anchor, its plots, and the dialogues worth
+    reading.
     """
 
     name: str
     anchor: str
     evaluation: Evaluation
     plots: list[Picture]
-    picked: Picked | None
-
-    @cached_property
-    def dialogues(self) -> list[ShownDialogue]:
-        return [shown(row, whys) for whys, row in self.picked.best] if self.picked else []
-
-    @cached_property
-    def cases(self) -> dict[str, object] | None:
-        """The case studies as JSON: how many there are of each kind, and those that are shown,
-        whole.
-
-        None where nothing is known of dialogues: one agent answered, or its log holds no
-        transcripts.
-        """
-        if self.picked is None or not self.picked.dialogues:
-            return None
-        rows = [(set(whys) & CASES.keys(), row) for whys, row in self.picked.best]
-        return {
-            "dialogues": self.picked.dialogues,
-            "found": {kind: self.picked.counts[kind] for kind in CASES},
-            "shown": [{"cases": sorted(own), **row} for own, row in rows if own],
-        }
+    dialogues: list[ShownDialogue]
 
     @property
     def forensics(self) -> Mapping[str, Any]:
@@ -166,12 +139,12 @@ class ShownRun:
         ways = self.evaluation.summary.report.get("decided_by")
         if not isinstance(ways, Mapping):
             return []
-        known = [
+        counted_ways = [
             (str(way), scores.get("count"), scores.get("accuracy", scores.get("em")))
             for way, scores in ways.items()
             if isinstance(scores, Mapping)
         ]
-        return sorted(known, key=lambda way: -(way[1] or 0))
+        return sorted(counted_ways, key=lambda way: -(way[1] or 0))
 
     @property
     def sways(self) -> list[tuple[str, str, Mapping[str, int]]]:
@@ -198,8 +171,7 @@ def _gains(counts: Mapping[str, int]) -> dict[str, float]:
 def runs_of(groups: Sequence[RunGroup]) -> list[list[ShownRun]]:
     """The runs of each group as the page shows them.
 
-    One agent's answers are no dialogue: they are shown where there is nothing else to read. What a
-    dialogue did to right and wrong answers is known of accuracy alone.
+    The answers of one agent are shown where there is no dialogue to read.
     """
     evaluations = [run for group in groups for run in group.runs]
     talked = any(run.summary.forensics for run in evaluations)
@@ -208,10 +180,10 @@ def runs_of(groups: Sequence[RunGroup]) -> list[list[ShownRun]]:
     for place, group in enumerate(groups):
         own = []
         for number, (name, run) in enumerate(zip(group.names, group.runs, strict=True)):
-            summary = run.summary
-            read = summary.forensics or (summary.default_metric and not talked)
-            picked = pick(run.rows, most, summary.run["program"]) if read else None
-            own.append(ShownRun(name, f"run-{place}-{number}", run, _plots(run), picked))
+            read = run.summary.forensics or not talked
+            best = most_informative(run.rows, most) if read else ()
+            dialogues = [shown(row) for row in best]
+            own.append(ShownRun(name, f"run-{place}-{number}", run, _plots(run), dialogues))
         shown_runs.append(own)
     return shown_runs
 
@@ -247,11 +219,6 @@ def page_of(
         traces=traces,
         cited=cited,
         local_ui=any(address.startswith(LOCAL_UI) for address in traces.values()),
-        price_chart=price_chart,
-        chart_height=HEIGHT,
-        chart_bottom=BOTTOM,
-        chart_left=LEFT,
-        chart_right=RIGHT,
         runs=everything,
         asked=asked,
         counted=counted,
@@ -264,7 +231,6 @@ def page_of(
         settings=_settings(everything),
         notes=[scrubbed(note) for note in notes],
         most_leaves=MOST_LEAVES,
-        case_names=CASES,
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=version("folkmoot"),
     )
@@ -344,7 +310,6 @@ def _template() -> Template:
             "unknown tokens" if (n := tokens_of(used)) is None else f"{n:,} tokens"
         ),
         "money": lambda cost: "unknown" if cost is None else f"${cost:,.4f}" if cost else "$0",
-        "pairs": lambda line: list(pairwise(line)),
         "json": json_in_page,
         "hash": _hashed,
         "gains": _gains,

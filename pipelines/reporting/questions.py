@@ -155,7 +155,7 @@ def _state(row: ResultRow) -> str:
 def _dialogue(rows: Sequence[ResultRow], longest: int) -> list[Any]:
     """The dialogue of a question; of its repeats, that of the first."""
     row = rows[0]
-    one = shown(row, (), longest)
+    one = shown(row, longest)
     took, more = row["seconds"], f"the first of {len(rows):,} answers: " if len(rows) > 1 else ""
     return [
         clean(one.decided_by),

@@ -331,7 +331,6 @@ def _figures(
                         "name": run.name,
                         "folder": str(run.evaluation.folder),
                         **run.evaluation.summary.to_dict(),
-                        "cases": run.cases,
                     }
                     for run in runs
                 ],

@@ -1,31 +1,23 @@
-"""What can be reproduced: papers, tables, rows, the calls a row takes, and whether its data is
-here.
-"""
+"""What can be reproduced: papers, tables and rows, and whether the data of a row is here."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from ..data.places import DatasetInfo, list_datasets
-from ..programs.resolve import program_of
-from .presets import Preset, PublishedRow, Table, models, papers, select
-
-Range = tuple[int, int]
+from .presets import PublishedRow, Table, models, papers, select
 
 
 @dataclass(frozen=True)
 class RowInfo:
-    """A row of the list: how many questions, least and most calls, its data, and what of that is
+    """A row of the list: how many questions it has, its data, and the part of it that is
     missing.
     """
 
     row: PublishedRow
     questions: int | None
-    calls: Range | None
     data: tuple[str, ...]
     missing: tuple[str, ...]
 
@@ -40,7 +32,6 @@ class RowInfo:
             "published": {figure.name: figure.to_json() for figure in row.figures},
             **about,
             "questions": self.questions,
-            "calls": self.calls,
             "data": list(self.data),
             "missing": list(self.missing),
             "derive": row.derive,
@@ -68,58 +59,27 @@ def listing(spec: str | None = None) -> list[TableInfo]:
     here = {info.name: info for info in list_datasets()}
     if spec is None or spec.strip("/") in papers():
         wanted = [papers()[spec.strip("/")]] if spec else list(papers().values())
-        return [
-            _table(table, list(table.rows.values()), here)
+        tables = [
+            (table, tuple(table.rows.values()))
             for paper in wanted
             for table in paper.tables.values()
         ]
-    selection = select(spec)
-    return [_table(selection.table, list(selection.rows), here)]
-
-
-def _table(
-    table: Table, rows: Sequence[PublishedRow], here: Mapping[str, DatasetInfo]
-) -> TableInfo:
-    return TableInfo(table, tuple(_info(row, here) for row in rows))
+    else:
+        selection = select(spec)
+        tables = [(selection.table, selection.rows)]
+    return [TableInfo(table, tuple(_info(row, here) for row in rows)) for table, rows in tables]
 
 
 def _info(row: PublishedRow, here: Mapping[str, DatasetInfo]) -> RowInfo:
     preset = row.preset
     if preset is None:
-        return RowInfo(row, None, None, (), ())
+        return RowInfo(row, None, (), ())
     samples = [preset.data, *([preset.train] if preset.train else [])]
     names = [f"{sample.name} ({sample.split})" for sample in samples]
-    infos = [here[sample.name] for sample in samples]
     missing = [
         name
-        for name, sample, info in zip(names, samples, infos, strict=True)
-        if sample.split not in info.here
+        for name, sample in zip(names, samples, strict=True)
+        if sample.split not in here[sample.name].here
     ]
-    counts = [
-        sample.most(info.splits[sample.split]) for sample, info in zip(samples, infos, strict=True)
-    ]
-    return RowInfo(row, counts[0], _calls(preset, counts), tuple(names), tuple(missing))
-
-
-def _calls(preset: Preset, counts: Sequence[int | None]) -> Range | None:
-    if None in counts:
-        return None
-    tested, *trained = (count or 0 for count in counts)
-    low, high = _turns(json.dumps(preset.program))
-    if not trained:
-        return tested * low, tested * high
-    # Of one agent and question every strategy is asked at most once, whatever the epochs.
-    times = min(preset.program["epochs"], len(preset.program["strategies"]))
-    return (tested + trained[0]) * low, (tested + trained[0] * times) * high
-
-
-@cache
-def _turns(program: str) -> Range:
-    """The least and the most calls that a question takes."""
-    spec = json.loads(program)
-    if spec["program"] == "network":  # counted without making one, which needs PyTorch
-        each = [_turns(json.dumps({"program": f"single:{name}"})) for name in spec["strategies"]]
-        lows, highs = zip(*each, strict=True)
-        return spec["agents"] * min(lows), spec["agents"] * max(highs)
-    made = program_of(spec)
-    return round(sum(low for _, low, _ in made.turns())), made.most_turns()
+    questions = preset.data.most(here[preset.data.name].splits[preset.data.split])
+    return RowInfo(row, questions, tuple(names), tuple(missing))

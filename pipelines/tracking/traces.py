@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlflow import MlflowException
-from mlflow.entities import AssessmentSource, Feedback, Span
+from mlflow.entities import Span
 from mlflow.store.tracking.rest_store import RestStore
 from mlflow.tracing.client import TracingClient
 from opentelemetry.sdk.resources import Resource
@@ -22,15 +21,13 @@ from ..base.journal import read_object
 from ..runs.folder import MANIFEST
 from ..runs.traces import TRACES, Trace, TracedCall, read_traces
 from .stored_run import StoredRun, is_outage
-from .values import FOLKMOOT, scrubbed, shortened_to, trace_id, trace_number
+from .values import scrubbed, shortened_to, trace_id, trace_number
 
 LONGEST_NAME = 200
 LONGEST_TITLE = 60
 BATCH = 20  # an SQLite store is locked meanwhile
 BATCH_BYTES = 4_000_000
 PAGE = 500  # traces in one answer of MLflow's
-MOST_ASSESSED = 50  # MLflow accepts assessments only one by one, and each takes as long as a trace
-LONGEST_REASON = 500
 
 _NOT_SHOWN = ("agent", "round", "usage", "step")
 
@@ -226,8 +223,6 @@ def send_traces(stored: StoredRun, folder: Path, saved: Callable[[], None]) -> N
         if again:  # otherwise MLflow keeps the state of a question's first trace
             stored.client.delete_traces(stored.run.info.experiment_id, trace_ids=again)
         refused += _send(stored, program, batch)
-        for answered in batch if len(last) <= MOST_ASSESSED else ():
-            _assess(stored, answered["row"])
         state.traces = end
         saved()
     if refused:
@@ -277,26 +272,6 @@ def _log(stored: StoredRun, traces: Sequence[Sequence[ReadableSpan]]) -> None:
         raise OSError("the server does not say its version, or is from before MLflow 3.4") from None
     numbers = dict.fromkeys(span.trace_id for span in spans)
     client.link_traces_to_run(list(numbers), stored.run_id)
-
-
-def _assess(stored: StoredRun, row: ResultRow) -> None:
-    """Log whether the answer is right, or its score, as feedback, where the store supports it."""
-
-    right = row["correct"]
-    why = row["error"] or f"the answer is {row['answer']}, the gold answer {row['gold']}"
-    feedback = Feedback(
-        name="score" if right is None else "correct",
-        value=row.get("score") if right is None else bool(right),
-        source=AssessmentSource("CODE", FOLKMOOT),
-        rationale=str(scrubbed(why))[:LONGEST_REASON].encode("utf-8", "backslashreplace").decode(),
-    )
-    try:
-        TracingClient(stored.client.tracking_uri).log_assessment(
-            trace_id(stored.run_id, row["id"]), feedback
-        )
-    except (MlflowException, NotImplementedError) as problem:
-        if is_outage(problem):
-            raise
 
 
 def batches(records: Iterable[tuple[Trace, int]], start: int) -> Iterator[tuple[list[Trace], int]]:

@@ -20,8 +20,6 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from children import run as run_child
-from children import script
 from cli_helpers import rows_of
 from planted import colours, is_proposal, of_instructions
 from stores import new_store
@@ -75,8 +73,8 @@ class Place:
     folder.
     """
 
-    def __init__(self, root: Path, how: str) -> None:
-        self.root, self.work, self.how = root, root / "work", how
+    def __init__(self, root: Path) -> None:
+        self.root, self.work = root, root / "work"
         for name in ("work/data", "home", "cache", "tmp"):
             (root / name).mkdir(parents=True)
         new_store(root)
@@ -120,17 +118,14 @@ class Place:
             "OMP_NUM_THREADS": "1",
             **environment,
         }
-        with pytest.MonkeyPatch.context() as patch:
-            patch.chdir(self.work)
-            if self.how == "forked":
-                done = run_child(
-                    script, CHILD, json.dumps(given), timeout=300, environment=environment
-                )
-            else:
-                words = [sys.executable, str(CHILD), json.dumps(given)]
-                done = subprocess.run(
-                    words, env=environment, capture_output=True, text=True, timeout=300, check=False
-                )
+        done = subprocess.run(
+            [sys.executable, str(CHILD), json.dumps(given)],
+            cwd=self.work,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         (self.root / "stdout").write_text(done.stdout)
         (self.root / "stderr").write_text(done.stderr)
         said = done.stdout + done.stderr
@@ -143,12 +138,9 @@ class Place:
         return list(json.loads((self.work / "codes.json").read_text()))
 
 
-@pytest.fixture(params=["forked", pytest.param("alone", marks=pytest.mark.nightly)])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """By day the commands run in a process forked from a warm one, at night in an interpreter of
-    its own.
-    """
-    return Place(tmp_path, request.param)
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
 
 
 def repeating(server: ScriptedServer) -> Callable[[dict[str, Any]], Any]:

@@ -185,20 +185,6 @@ def test_commands_run(
 @pytest.mark.nightly
 @needs_local
 @pytest.mark.local_lm
-@pytest.mark.parametrize(("page", "code"), scripts())
-def test_python_snippets_run_in_a_process_of_their_own(
-    page: str, code: str, tmp_path: Path
-) -> None:
-    unpack(tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, f"{page}: {done.stderr}"
-
-
-@pytest.mark.nightly
-@needs_local
-@pytest.mark.local_lm
 @pytest.mark.parametrize(("page", "lines"), commands())
 def test_commands_run_in_processes_of_their_own(
     page: str, lines: list[str], folder: Path, scripted: Any

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +18,20 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 EXAMPLES = Path(fm.__file__).parent / "examples"
 
 
-@pytest.fixture(params=["forked", pytest.param("alone", marks=pytest.mark.nightly)], autouse=True)
-def how(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """By day a script runs in a process forked from a warm one, at night in an interpreter of its
-    own.
-    """
+@pytest.fixture(autouse=True)
+def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     isolate(tmp_path, monkeypatch)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
     monkeypatch.setenv("COLUMNS", "160")
-    return str(request.param)
 
 
-def run(how: str, name: str, *words: Any) -> subprocess.CompletedProcess[str]:
-    if how == "forked":
-        return run_child(script, EXAMPLES / name, *words)
-    command = [sys.executable, str(EXAMPLES / name), *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+def run(name: str, *words: Any) -> subprocess.CompletedProcess[str]:
+    """Run a script in a process that is forked from a warm one."""
+    return run_child(script, EXAMPLES / name, *words)
 
 
-def asked(how: str, name: str, server: ScriptedServer, *words: Any) -> str:
-    done = run(how, name, "--lm", "openai/scripted", "--api-base", server.url, *words)
+def asked(name: str, server: ScriptedServer, *words: Any) -> str:
+    done = run(name, "--lm", "openai/scripted", "--api-base", server.url, *words)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout
@@ -51,8 +44,8 @@ def test_every_example_is_tested() -> None:
 
 
 @pytest.mark.nightly
-def test_improve(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
-    said = asked(how, "improve.py", scripted, "--limit", 6)
+def test_improve(tmp_path: Path, scripted: ScriptedServer) -> None:
+    said = asked("improve.py", scripted, "--limit", 6)
     folder = tmp_path / "runs/improve/openai/scripted-6-questions"
     assert "verdict: " in said
     assert "before: " in said
@@ -60,13 +53,13 @@ def test_improve(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
     assert fm.load_program(folder / "saved").describe()["program"] == "single"
     assert len((folder / "evaluated-after/results.jsonl").read_text().splitlines()) == 6
     made = len(scripted.bodies)
-    assert asked(how, "improve.py", scripted, "--limit", 6) == said
+    assert asked("improve.py", scripted, "--limit", 6) == said
     assert len(scripted.bodies) == made
 
 
 @pytest.mark.nightly
-def test_tune(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
-    said = asked(how, "tune.py", scripted, "--limit", 4)
+def test_tune(tmp_path: Path, scripted: ScriptedServer) -> None:
+    said = asked("tune.py", scripted, "--limit", 4)
     folder = tmp_path / "runs/tune/openai/scripted-4-questions"
     assert said.count("%  {'roles'") == 6
     assert "verdict: " in said
@@ -77,9 +70,8 @@ def test_tune(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
 
 
 @pytest.mark.nightly
-def test_train_selector(how: str, tmp_path: Path) -> None:
-    trials = 1 if how == "alone" else 0
-    done = run(how, "train_selector.py", "--questions", 120, "--trials", trials)
+def test_train_selector(tmp_path: Path) -> None:
+    done = run("train_selector.py", "--questions", 120, "--trials", 1)
     assert done.returncode == 0, done.stderr
     said = done.stdout
     assert "verdict: " in said
@@ -89,12 +81,12 @@ def test_train_selector(how: str, tmp_path: Path) -> None:
     assert "compiled: 2 of its 2 prompts have demonstrations" in said
     folder = tmp_path / "runs/selector/120-questions"
     assert (folder / "network/tensors.safetensors").exists()
-    assert said.count("'strategies': ") == (trials + 1 if trials else 0)
-    assert (folder / "study/study.json").exists() == bool(trials)
+    assert said.count("'strategies': ") == 2
+    assert (folder / "study/study.json").exists()
 
 
-def test_demo(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
-    said = asked(how, "demo.py", scripted, "--limit", 6)
+def test_demo(tmp_path: Path, scripted: ScriptedServer) -> None:
+    said = asked("demo.py", scripted, "--limit", 6)
     for name in ("step by step", "panel of three", "two who talk", "Take one prompt: "):
         assert name in said
     assert (tmp_path / "runs/demo/6-scripted/winner/program.json").exists()
@@ -103,14 +95,14 @@ def test_demo(how: str, tmp_path: Path, scripted: ScriptedServer) -> None:
     assert "23% against 56% on 100 questions" in contest
 
 
-def test_bad_input_is_one_line(how: str) -> None:
-    done = run(how, "improve.py", "--lm", "nonsense")
+def test_bad_input_is_one_line() -> None:
+    done = run("improve.py", "--lm", "nonsense")
     assert done.returncode == 1
     assert done.stderr.startswith("folkmoot: 'nonsense' is not an LM name")
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_bring_your_own(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bring_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def reply(body: Any) -> str:
         if "[[ ##" in str(body["messages"]):  # as DSPy's adapter asks
             return "[[ ## reasoning ## ]]\nso\n\n[[ ## answer ## ]]\nA\n\n[[ ## completed ## ]]"
@@ -118,7 +110,7 @@ def test_bring_your_own(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none-0000000000")
     with ScriptedServer(reply) as server:
-        said = asked(how, "bring_your_own.py", server)
+        said = asked("bring_your_own.py", server)
         assert f"in all: {len(server.bodies)} calls, in MLflow as 'my own experiment'" in said
     assert "differ in prompt layout (a deliberation: folkmoot's; my module: DSPy's own" in said
     for name in ("rag", "team", "compiled/program", "tuned"):

@@ -12,11 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
-from cli_helpers import evaluate, folkmoot, isolate, lm, question, write
+from cli_helpers import evaluate, folkmoot, isolate, lm, write
 from doctored import Doctor, Hang, values, whole_files, within
 from safetensors.torch import load as read_tensors
 from safetensors.torch import save as write_tensors
@@ -273,18 +271,3 @@ def test_a_parameter_of_the_wrong_type_is_refused_in_a_sentence(
 
 # Rows of input
 # ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("ending", "line"), [("jsonl", 2), ("csv", 1)])
-def test_a_line_of_absurd_length_is_refused(tmp_path: Path, ending: str, line: int) -> None:
-    path = tmp_path / f"questions.{ending}"
-    ordinary = f"{json.dumps(question(0))}\n" * (line - 1)
-    path.write_text(ordinary + json.dumps(question(1, question="x" * 9_000_000)))
-    with pytest.raises(fm.UserError, match=f"line {line}: longer than 8 MB"):
-        fm.load(path)
-
-
-def test_long_rows_that_are_not_too_long_are_read(tmp_path: Path) -> None:
-    table = {"id": ["a", "b"], "question": ["x" * 1_000_000] * 2, "answer": ["c", "d"]}
-    pq.write_table(pa.table(table), tmp_path / "questions.parquet")
-    assert [len(one.question) for one in fm.load(tmp_path / "questions.parquet")] == [1_000_000] * 2

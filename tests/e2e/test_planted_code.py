@@ -236,45 +236,15 @@ FILES: dict[str, tuple[Callable[[], object], str, tuple[tuple[str, ...], ...]]] 
         "--set",
         (ASK, EVALUATE, COMPILE, TUNE),
     ),
-    "a spec": (yaml("program: 'single:outsider:Way'"), "--set", (ASK, EVALUATE, COMPILE, TUNE)),
-    "a member": (
-        yaml("program: ensemble", "members: [simple, 'single:outsider:Way']"),
-        "--set",
-        (ASK, EVALUATE, COMPILE, TUNE),
-    ),
-    "a part": (
-        yaml(
-            "program: router", "cheap: simple", "team: {program: single, strategy: 'outsider:Way'}"
-        ),
-        "--set",
-        (ASK, EVALUATE),
-    ),
     "an environment": (
         yaml("program: team:bold", "environment: outsider:Place"),
         "--set",
         (ASK, EVALUATE, COMPILE, TUNE),
     ),
     "a choice": (yaml("program: single", "strategy: [cot, 'outsider:Way']"), "--set", (TUNE,)),
-    "choices": (
-        yaml("program: ensemble", "members: {of: [cot, simple, 'single:outsider:Way'], least: 2}"),
-        "--set",
-        (TUNE,),
-    ),
-    "programs": (yaml("programs: [single, 'outsider:Program']"), "--set", (TUNE,)),
     "a saved module": (
         lambda: shutil.copytree("module", "program.yaml"),
         "--set program=outsider:Program",
-        (ASK, EVALUATE),
-    ),
-    "a saved strategy": (
-        lambda: (
-            shutil.copytree("saved", "program.yaml")
-            and changed(
-                "program.yaml/program.json",
-                program={"program": "single", "strategy": "outsider:Way"},
-            )()
-        ),
-        "",
         (ASK, EVALUATE),
     ),
 }

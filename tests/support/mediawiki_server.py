@@ -25,8 +25,7 @@ class MediaWikiServer(LoopbackServer):
     """`host` is its `HOST:PORT`; `log` holds the query of every request, `headers` their headers.
 
     `faults` are used up one a request, before any page is served; None serves the request after
-    all. `delay` is what every answer takes, in seconds; `extracts` says whether TextExtracts is
-    installed.
+    all. `delay` is what every answer takes, in seconds.
     """
 
     def __init__(
@@ -41,7 +40,6 @@ class MediaWikiServer(LoopbackServer):
         self.disambiguations = dict(disambiguations or {})
         self.faults: list[Fault | None] = []
         self.delay = 0.0
-        self.extracts = True
         self.log: list[dict[str, str]] = []
         self.headers: list[dict[str, str]] = []
         self.in_flight = self.most_at_once = 0
@@ -49,10 +47,6 @@ class MediaWikiServer(LoopbackServer):
     @property
     def host(self) -> str:
         return f"127.0.0.1:{self.port}"
-
-    def asked(self, name: str) -> list[str]:
-        """The values of one parameter, in the order of the requests that had it."""
-        return [query[name] for query in self.log if name in query]
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.log.append(dict(request.query))
@@ -77,12 +71,7 @@ class MediaWikiServer(LoopbackServer):
             )
         if query.get("generator") == "links":
             return self._pages(sorted(self.disambiguations.get(query["titles"], ()), key=hash))
-        answer = self._pages(query["titles"].split("|"), query)
-        if "extracts" in query["prop"] and not self.extracts:
-            answer["warnings"] = {
-                "query": {"warnings": 'Unrecognized value for parameter "prop": extracts'}
-            }
-        return answer
+        return self._pages(query["titles"].split("|"), query)
 
     def _pages(
         self, titles: list[str], query: Mapping[str, str] | None = None, *, index: bool = False
@@ -118,7 +107,7 @@ class MediaWikiServer(LoopbackServer):
             return page | {"special": True}
         if text is None:
             return page | {"missing": True}
-        if "extracts" in query.get("prop", "") and self.extracts:
+        if "extracts" in query.get("prop", ""):
             page["extract"] = text
         return page | {"pageid": 1, "lastrevid": REVISION}
 
@@ -164,19 +153,6 @@ def bomb(megabytes: int) -> Fault:
     packer = zlib.compressobj(1, wbits=31)
     packed = b"".join(packer.compress(bytes(1 << 20)) for _ in range(megabytes)) + packer.flush()
     return body(packed, Content_Encoding="gzip")
-
-
-def drip(seconds: float) -> Fault:
-    """A piece of an answer every so often, for ever."""
-
-    async def fault(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        await response.prepare(request)
-        while True:
-            await response.write(b" ")
-            await asyncio.sleep(seconds)
-
-    return fault
 
 
 async def reset(request: web.Request) -> web.StreamResponse:

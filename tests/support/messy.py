@@ -1,4 +1,4 @@
-"""Thirty-three files of questions as people have them, and what `folkmoot data check` says
+"""Twenty-eight files of questions as people have them, and what `folkmoot data check` says
 of each.
 """
 
@@ -84,23 +84,16 @@ MESSY: Sequence[Messy] = (
     ),
     Messy(
         "brackets.csv",
-        "`(D)` as gold, lower-case columns",
-        text("question,a,b,c,d,label", "Which floats?,a stone,a coin,a key,a cork,(D)"),
+        "`(D)`, `B.` and `b) a flask` as gold, lower-case columns",
+        text(
+            "question,a,b,c,d,label",
+            "Which floats?,a stone,a coin,a key,a cork,(D)",
+            "What keeps tea?,a fork,a flask,a net,a pot,B.",
+            "What keeps soup?,a fork,a flask,a net,a pot,b) a flask",
+        ),
         "choice",
         "D",
         "read `a`–`d` as choices, `label` as answer",
-    ),
-    Messy(
-        "dots.csv",
-        "`B.` and `b) a flask` as gold",
-        text(
-            "question,A,B,target",
-            f"{SOUP},a sieve,a flask,B.",
-            "What keeps tea?,a fork,a flask,b) a flask",
-        ),
-        "choice",
-        "B",
-        "read `A`–`B` as choices, `target` as answer",
     ),
     Messy(
         "texts.tsv",
@@ -277,28 +270,12 @@ MESSY: Sequence[Messy] = (
         "",
     ),
     Messy(
-        "sep.csv",
-        "the line `sep=;` that Excel writes for itself",
-        b"sep=;\r\nquestion;answer\r\nIs a whale a fish?;no\r\n",
-        "boolean",
-        "no",
-        "",
-    ),
-    Messy(
         "windows.csv",
         "cp1252, as Excel on Windows saves CSV",
         b"question,answer\nWhere is Gar\xe7on served?,in a caf\xe9\n",
         None,
         None,
         "line 2: not UTF-8; save the file as UTF-8 (in Excel: CSV UTF-8)",
-    ),
-    Messy(
-        "unicode-text.txt",
-        "UTF-16 with tabs: Excel's “Unicode text”",
-        "question\tanswer\r\nWhere?\tin a café\r\n".encode("utf-16"),
-        None,
-        None,
-        "line 1: not UTF-8; save the file as UTF-8 (in Excel: CSV UTF-8)",
     ),
     Messy(
         "quoted.csv",
@@ -327,28 +304,12 @@ MESSY: Sequence[Messy] = (
         "",
     ),
     Messy(
-        "index.csv",
-        "the index that pandas writes, without a name",
-        text(",question,answer", f"0,{FISH},no"),
-        "boolean",
-        "no",
-        "",
-    ),
-    Messy(
         "nested.json",
         "an object around the list",
         json.dumps({"version": 1, "data": [{"question": FISH, "answer": "no"}]}).encode(),
         "boolean",
         "no",
         "",
-    ),
-    Messy(
-        "columns.json",
-        "columns, as `DataFrame.to_json` writes them",
-        json.dumps({"question": {"0": FISH}, "answer": {"0": "no"}}).encode(),
-        None,
-        None,
-        "line 1: the question needs a question, as text; it is dict",
     ),
     Messy(
         "letters.csv",

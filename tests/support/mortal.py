@@ -5,7 +5,6 @@ there.
 from __future__ import annotations
 
 import itertools
-import os
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.pipelines.lms.ledger import LEDGER, Entry, Ledger, totals
-from folkmoot.pipelines.lms.store import CallCache, CallStore
+from folkmoot.pipelines.lms.store import CallStore
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 
@@ -75,26 +74,6 @@ def append_calls(folder: Path, first: int, last: int, step: int) -> None:
         }
         store.put(f"{i:064x}", "m", reply)
     store.close()
-
-
-def fill_cache(folder: Path, first: int, count: int) -> None:
-    cache = CallCache(folder, 10**8)
-    for number in range(first, first + count):
-        reply = {
-            "text": f"{number}",
-            "finish_reason": "stop",
-            "prompt_tokens": 3,
-            "completion_tokens": 1,
-        }
-        cache.put(f"{number:064x}", "m", reply)
-    cache.close()
-
-
-def ask_each(url: str, cache: Path, out: Path, n: int, timeout: float = 120.0) -> None:
-    """Ask n questions, 4 at once, with a call cache that other processes share."""
-    os.environ.update(FOLKMOOT_CACHE=str(cache), FOLKMOOT_CALLS_MB="50")
-    lm = fm.lm("openai/scripted", api_base=url, timeout=timeout)
-    fm.evaluate(fm.SingleAgent(), questions(n), lm=lm, out=out, tracking=False, concurrency=4)
 
 
 @contextmanager
@@ -168,24 +147,6 @@ def deliberate_on_a_full_disk(url: str, folder: Path) -> str:
             except fm.UserError as problem:
                 return str(problem)
     return ""
-
-
-def evaluate_on_a_full_disk(folder: Path) -> tuple[str, int, int]:
-    """Evaluate where not all rows fit, then again with room; what was said, and the rows before and
-    after.
-    """
-    said = ""
-    with largest_file(3000):
-        try:
-            fm.evaluate(Constant(), questions(40), out=folder, tracking=False)
-        except fm.UserError as problem:
-            said = str(problem)
-    kept = len((folder / "results.jsonl").read_text().splitlines())
-    return (
-        said,
-        kept,
-        fm.evaluate(Constant(), questions(40), out=folder, tracking=False).summary.counts["rows"],
-    )
 
 
 class _Canned:

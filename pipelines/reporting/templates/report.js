@@ -1,5 +1,5 @@
 "use strict";
-// The tooltips of the chart, and the table of all questions. Text from data only ever becomes text nodes.
+// The table of all questions. Text from data only ever becomes text nodes.
 
 function el(tag, about, ...inside) {
   const made = document.createElement(tag);
@@ -8,28 +8,6 @@ function el(tag, about, ...inside) {
   }
   made.append(...inside.filter((one) => one !== null && one !== ""));
   return made;
-}
-
-function tooltips() {
-  const tip = el("div", { class: "tip", hidden: "" });
-  document.body.append(tip);
-  for (const point of document.querySelectorAll("[data-tip]")) {
-    point.querySelector("title").remove(); // this tip comes at once, and with the keyboard
-    const show = () => {
-      const place = point.querySelector(".around").getBoundingClientRect();
-      tip.textContent = point.dataset.tip;
-      tip.hidden = false;
-      const left = place.x + place.width / 2 - tip.offsetWidth / 2;
-      tip.style.left = `${Math.max(4, Math.min(left, document.documentElement.clientWidth - tip.offsetWidth - 4)) + scrollX}px`;
-      tip.style.top = `${scrollY + (place.y > tip.offsetHeight + 6 ? place.y - tip.offsetHeight - 6 : place.bottom + 6)}px`;
-    };
-    const hide = () => (tip.hidden = true);
-    point.addEventListener("pointerenter", show);
-    point.addEventListener("focus", show);
-    point.addEventListener("pointerleave", hide);
-    point.addEventListener("blur", hide);
-  }
-  addEventListener("keydown", (event) => event.key === "Escape" && (tip.hidden = true));
 }
 
 const MARKS = ["✗", "✓", "?", "!", ""]; // by state: wrong, right, unreadable, failed, scored
@@ -378,7 +356,6 @@ function table(box) {
   return search;
 }
 
-tooltips();
 const searches = [...document.querySelectorAll(".questions")].map(table);
 addEventListener("keydown", (event) => {
   if (event.key !== "/" || !searches.length || event.target.closest("input, select, textarea")) return;

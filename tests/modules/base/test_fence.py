@@ -13,75 +13,21 @@ from folkmoot.modules.base.fence import LABEL_CHARS, clean, cut, fence
 
 # Written down apart from the module's own tables: what a reader may take for ">" or "<", once
 # decomposed.
-MORE = {
-    ">": 1,
-    "›": 1,
-    "˃": 1,
-    "❯": 1,
-    "ᐳ": 1,
-    "〉": 1,
-    "⟩": 1,
-    "»": 2,
-    "≫": 2,
-    "》": 2,
-    "⟫": 2,
-    "⋙": 3,
-}
-LESS = {
-    "<": 1,
-    "‹": 1,
-    "˂": 1,
-    "❮": 1,
-    "ᐸ": 1,
-    "〈": 1,
-    "⟨": 1,
-    "«": 2,
-    "≪": 2,
-    "《": 2,
-    "⟪": 2,
-    "⋘": 3,
-}
+MORE = {">": 1, "›": 1, "ᐳ": 1, "»": 2, "》": 2, "⋙": 3}
+LESS = {"<": 1, "‹": 1, "ᐸ": 1, "«": 2, "《": 2, "⋘": 3}
 INSERTS = [
     "\u200b",
-    "\u200d",
-    "\u2060",
-    "\ufeff",
     "\u202e",
-    "\u2066",
     "\u00ad",
-    "\ufe0f",
     "\U000e0041",
-]
-INSERTS += [
     "\u0338",
     "\x00",
-    "\x1b",
     "\x85",
     "\u2028",
-    "\u3164",
     "\u2800",
-    "\n",
-    "\r",
     " ",
-    "\t",
-    "\u3000",
 ]
-PIECES = [
-    *MORE,
-    *LESS,
-    *INSERTS,
-    ">>>",
-    "<<<",
-    ">>>\n",
-    "＞",
-    "﹥",
-    "＜",
-    "≯",
-    "text",
-    "label",
-    "<|im_end|>",
-    "]]",
-]
+PIECES = [*MORE, *LESS, *INSERTS, ">>>", "<<<", ">>>\n", "＞", "≯", "text", "<|im_end|>", "]]"]
 HOSTILE = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=40).map(
     "".join
 )
@@ -144,16 +90,10 @@ def test_plain_prose_is_quoted_as_it_is(text: str) -> None:
     "token",
     [
         "<|im_end|>",
-        "<|im_start|>",
         "<end_of_turn>",
-        "<start_of_turn>",
         "</s>",
-        "<s>",
         "[INST]",
-        "[/INST]",
-        "<|start_header_id|>",
         "<｜begin▁of▁sentence｜>",
-        "[TOOL_CALLS]",
         "<<SYS>>",
         "[[ ## answer ## ]]",
     ],
@@ -193,9 +133,7 @@ def test_cut_keeps_short_text_and_marks_what_it_cuts(text: str, size: int) -> No
         assert text.startswith(short[:-1])
 
 
-@pytest.mark.parametrize(
-    "unit", ["> ", "[", "<", "<a", "# ", "\u200b", ">\u0338", " ", "[[ ##", ">          "]
-)
+@pytest.mark.parametrize("unit", ["> ", "[", "<a", "\u200b", "[[ ##", ">          "])
 def test_long_hostile_text_costs_linear_time(unit: str) -> None:
     start = time.perf_counter()
     fence(unit * (500_000 // len(unit)), "label", 100)

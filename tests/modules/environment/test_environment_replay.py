@@ -10,14 +10,12 @@ import os
 import time
 from collections.abc import Awaitable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 from children import Child, code
-from mediawiki_server import MediaWikiServer
 from mortal import largest_file
 
-import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.environment import (
     CorpusEnvironment,
@@ -26,7 +24,6 @@ from folkmoot.modules.environment import (
     Page,
     RecordingEnvironment,
     ReplayEnvironment,
-    WikipediaEnvironment,
 )
 
 T = TypeVar("T")
@@ -180,20 +177,3 @@ def test_a_full_disk_is_named_and_leaves_whole_lines(record: Path) -> None:
     assert os.path.getsize(record) <= 5000
     assert run(ReplayEnvironment(record).fetch("a")) is not None
     assert len(record.read_bytes().splitlines()) == 3
-
-
-def test_a_program_repeats_its_run_offline(record: Path, scripted: Any) -> None:
-    def prompts(environment: Environment) -> list[Any]:
-        program = fm.Deliberation(["retriever", "intuitive"], environment=environment)
-        program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
-        scripted.requests.clear()
-        program(
-            question="Who designed the analytical engine?", choices={"A": "Babbage", "B": "Byron"}
-        )
-        return [body["messages"] for body in scripted.bodies]
-
-    with MediaWikiServer(DOCUMENTS[:2]) as server:
-        wiki = WikipediaEnvironment(f"http://{server.host}", private_hosts={server.host})
-        first = prompts(RecordingEnvironment(wiki, record))
-    assert "in England" in str(first)
-    assert prompts(ReplayEnvironment(record)) == first

@@ -265,12 +265,8 @@ def test_another_program_or_lm_is_not_kept_calibrated(tmp_path: Path) -> None:
     ("more", "said"),
     [
         ({"max_error": 0}, "max_error is 0: give a share between 0 and 1"),
-        ({"max_error": True}, "max_error is True"),
-        ({"max_error": float("nan")}, "max_error is nan"),
         ({"confidence": 1}, "confidence is 1"),
         ({"max_error": 0.001}, "takes 3688 questions answered without an error"),
-        ({"concurrency": 0}, "concurrency is 0: give a whole number from 1 up"),
-        ({"lm": "gpt"}, "lm is 'gpt': give an LM, such as fm.lm"),
         ({"recorded": {"judge": []}}, "recorded has rows of 'judge'"),
     ],
 )
@@ -282,13 +278,8 @@ def test_what_cannot_be_calibrated_is_refused(more: Any, said: str) -> None:
 def test_questions_that_cannot_calibrate_are_refused() -> None:
     made = router()
     without: Any = [*QUESTIONS, question(7).copy(id="none", answer=None)]
-    for given, said in (
-        (without, "none has no gold answer"),
-        ([*QUESTIONS, QUESTIONS[0]], "the same id"),
-        ("questions.csv", "a list of fm.Question"),
-    ):
-        with pytest.raises(fm.UserError, match=said):
-            made.calibrate(given, max_error=0.2, lm=LM)
+    with pytest.raises(fm.UserError, match="none has no gold answer"):
+        made.calibrate(without, max_error=0.2, lm=LM)
     with pytest.raises(TypeError, match="max_error"):
         made.calibrate(QUESTIONS, lm=LM)  # type: ignore[call-arg]
     made.team.seats()["cot"].predict.demos = [{"question": "Is it number 3", "answer": "A"}]
@@ -300,10 +291,8 @@ def test_a_damaged_calibration_is_refused() -> None:
     good = calibrated().describe()["calibration"]
     stage = good["stages"]["cheap"]
     for bad in (
-        7,
         {**good, "more": 1},
         {**good, "scores": [[1.0, 10**9]]},
-        {**good, "scores": [[1.0, 3]]},
         {**good, "stages": {"__class__": stage}},
         {**good, "stages": {"cheap": {**stage, "threshold": float("nan")}}},
     ):

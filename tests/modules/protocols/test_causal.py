@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import random
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ import folkmoot as fm
 from folkmoot.modules.agents.seat import Seat
 from folkmoot.modules.agents.transcript import Turn
 from folkmoot.modules.protocols.causal import EVALUATOR_PARTS, REASONER_PARTS
-from folkmoot.pipelines.testing.replies import agreeing, mixed, sample_questions
+from folkmoot.pipelines.testing.replies import agreeing, sample_questions, text_of
 from folkmoot.signatures.causal import COUNTERFACTUAL, SOLUTION
 from folkmoot.signatures.examples import WORKED
 
@@ -33,34 +32,22 @@ CHOICE = {"question": "Where do people keep their savings?", "choices": CHOICES}
 BOOLEAN = {"question": "Is a whale a fish?", "kind": "boolean"}
 NUMBER = {"question": "How many legs have two spiders?", "kind": "number"}
 SPAN = {"question": "What is the capital of France?", "kind": "span"}
-MUTE = "???"
-
-Round = tuple[Sequence[str], Mapping[str, str]]
-"""What each reasoner says, and what an evaluator says by the answer that it examines."""
 
 
 def fields_of(body: Mapping[str, Any]) -> list[str]:
     return list(body["response_format"]["json_schema"]["schema"]["properties"])
 
 
-def text_of(body: Mapping[str, Any]) -> str:
-    return str(body["messages"][-1]["content"])
-
-
 def is_evaluator(body: Mapping[str, Any]) -> bool:
     return not set(fields_of(body)).isdisjoint(EVALUATOR_PARTS.values())
 
 
-def is_second_try(body: Mapping[str, Any]) -> bool:
-    return "last reply could not be used" in text_of(body)
-
-
-def quoted(body: Mapping[str, Any], title: str) -> str | None:
+def quoted(body: dict[str, Any], title: str) -> str | None:
     """What stands in the fence of that title."""
-    found = re.search(
+    quote = re.search(
         rf"^<<<{re.escape(title)}\n(.*?)^>>>$", text_of(body), re.MULTILINE | re.DOTALL
     )
-    return found and found[1].strip()
+    return quote and quote[1].strip()
 
 
 def last_answer(quote: str | None) -> str | None:
@@ -68,59 +55,48 @@ def last_answer(quote: str | None) -> str | None:
 
 
 class Script:
-    """Replies of seats told apart by their models, `r0`, `r1`, … and `e0`, …, round after round.
-
-    `asked` holds the requests without second tries, by round: (seat, request).
+    """Replies of one round by seats told apart by their models, `r0`, `r1`, … and `e0`, …: what
+    each reasoner says, and what an evaluator says of the answer that it examines.
     """
 
-    def __init__(self, rounds: Sequence[Round]) -> None:
-        self.rounds = rounds
-        self.asked: list[tuple[int, str, dict[str, Any]]] = []
+    def __init__(self, answers: Sequence[str], verdicts: Mapping[str, str]) -> None:
+        self.answers, self.verdicts = answers, verdicts
+        self.asked: list[tuple[str, dict[str, Any]]] = []
 
     def __call__(self, body: dict[str, Any]) -> str:
         seat, fields = body["model"], fields_of(body)
         assert is_evaluator(body) == seat.startswith("e")
-        if not is_second_try(body):
-            turn = sum(seat == known == "r0" or known == "r0" != seat for _, known, _ in self.asked)
-            depth = (
-                turn
-                if seat.startswith("e")
-                else sum(seat == known for _, known, _ in self.asked) + 1
-            )
-            self.asked.append((depth, seat, body))
-        depth = max(at for at, known, _ in self.asked if known == seat)
-        reasoners, verdicts = self.rounds[depth - 1]
+        self.asked.append((seat, body))
         if seat.startswith("e"):
-            answer = verdicts[str(last_answer(quoted(body, SOLUTION)))]
+            answer = self.verdicts[str(last_answer(quoted(body, SOLUTION)))]
         else:
-            answer = reasoners[int(seat[1:])]
-        said = {name: f"{name} of {seat} in round {depth}" for name in fields}
-        return json.dumps({**said, "answer": answer})
+            answer = self.answers[int(seat[1:])]
+        return json.dumps({**{name: f"{name} of {seat}" for name in fields}, "answer": answer})
 
-    def evaluations(self) -> list[tuple[int, str, str | None, str | None]]:
-        """Round, seat, the answer examined, and the other one, in a fixed order."""
+    def evaluations(self) -> list[tuple[str, str | None, str | None]]:
+        """Seat, the answer examined, and the other one, in a fixed order."""
         return sorted(
             (
-                at,
                 seat,
                 last_answer(quoted(body, SOLUTION)),
                 last_answer(quoted(body, COUNTERFACTUAL)),
             )
-            for at, seat, body in self.asked
+            for seat, body in self.asked
             if seat.startswith("e")
         )
 
 
 def play(
     scripted: Any,
-    rounds: Sequence[Round],
+    answers: Sequence[str],
+    verdicts: Mapping[str, str],
     task: Mapping[str, Any] = CHOICE,
     evaluators: int = 1,
     **more: Any,
 ) -> tuple[Any, Script]:
     """One question through a program whose seats say what is scripted."""
-    script = scripted.reply = Script(rounds)
-    program = fm.CausalConsistency(len(rounds[0][0]), evaluators, **more)
+    script = scripted.reply = Script(answers, verdicts)
+    program = fm.CausalConsistency(len(answers), evaluators, **more)
     program.assign(
         {
             name: fm.lm(
@@ -138,16 +114,12 @@ def outcome(prediction: Any) -> tuple[Any, ...]:
     return prediction.answer, prediction.decided_by, prediction.rounds, prediction.consensus_round
 
 
-# One majority
-# -----------------------------------------------------------------------------------------------
-
-
 def test_an_answer_that_an_evaluator_upholds_is_accepted(scripted: Any) -> None:
-    prediction, script = play(scripted, [(["A", "A"], {"A": "A"})])
+    prediction, script = play(scripted, ["A", "A"], {"A": "A"})
     assert outcome(prediction) == ("A", "accepted", 1, 1)
-    assert [seat for _, seat, _ in script.asked][-1] == "e0"
+    assert script.asked[-1][0] == "e0"
     assert len(scripted.bodies) == prediction.usage["calls"] == 3
-    (_, _, examined, other) = script.evaluations()[0]
+    (_, examined, other) = script.evaluations()[0]
     assert examined == "A"
     assert other in {"B", "C", "D"}
     turn = prediction.transcript[-1]
@@ -160,39 +132,15 @@ def test_an_answer_that_an_evaluator_upholds_is_accepted(scripted: Any) -> None:
     assert prediction.answers == {"reasoner.0": ["A"], "reasoner.1": ["A"], "evaluator": ["A"]}
 
 
-# No majority
-# ------------------------------------------------------------------------------------------------
-
-
 def test_without_a_majority_the_top_answers_are_examined_at_the_same_time(scripted: Any) -> None:
     scripted.delay = 0.1
     prediction, script = play(
-        scripted, [(["A", "B", "C"], dict.fromkeys("ABC", "C"))], evaluators=2, n=3
+        scripted, ["A", "B", "C"], dict.fromkeys("ABC", "C"), evaluators=2, n=3
     )
     assert outcome(prediction) == ("C", "evaluators", 1, 1)
-    assert sorted(examined for _, _, examined, _ in script.evaluations()) == ["A", "B", "C"]
-    assert Counter(seat for _, seat, *_ in script.evaluations()) == {"e0": 2, "e1": 1}
+    assert sorted(str(examined) for _, examined, _ in script.evaluations()) == ["A", "B", "C"]
+    assert Counter(seat for seat, *_ in script.evaluations()) == {"e0": 2, "e1": 1}
     assert scripted.most_at_once == 3  # three reasoners, then three evaluations: no more, no fewer
-
-
-# Thresholds
-# -------------------------------------------------------------------------------------------------
-
-
-# Without evaluators
-# -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("answers", "winner"),
-    [(["A", "B", "B"], "B"), (["C"], "C"), ([MUTE, "D", MUTE], "D"), ([MUTE], None)],
-)
-def test_without_evaluators_it_is_a_vote(
-    scripted: Any, answers: list[str], winner: str | None
-) -> None:
-    prediction, _ = play(scripted, [(answers, {})], evaluators=0)
-    assert outcome(prediction) == (winner, "none" if winner is None else "vote", 1, None)
-    assert not any(map(is_evaluator, scripted.bodies))
 
 
 def ask_all(answers: Mapping[str, Any]) -> Any:
@@ -232,48 +180,36 @@ def test_solution_and_counterfactual_are_drawn() -> None:
 # --------------------------------------------------------------------------------------------
 
 
-def test_the_other_answer_is_another_reasoners_before_any_option(scripted: Any) -> None:
-    for seed in range(4):
-        _, script = play(scripted, [(["A", "A", "D"], {"A": "A"})], seed=seed)
-        assert script.evaluations()[0][2:] == ("A", "D")
-
-
-@pytest.mark.parametrize(("answer", "other"), [("yes", "no"), ("no", "yes"), ("True", "no")])
-def test_a_truth_value_flips(scripted: Any, answer: str, other: str) -> None:
-    said = "no" if other == "yes" else "yes"
-    prediction, script = play(scripted, [([answer], {said: said})], BOOLEAN)
-    assert script.evaluations()[0][2:] == (said, other)
-    assert prediction.answer == said
-
-
 @pytest.mark.parametrize(
-    ("task", "answer", "another"),
-    [(NUMBER, "16", "8"), (SPAN, "Paris", "Lyon")],
-    ids=["number", "span"],
+    ("task", "answers", "counterfactual"),
+    [
+        (CHOICE, ["A", "A", "D"], "D"),  # another reasoner's before any option
+        (BOOLEAN, ["yes"], "no"),
+        (NUMBER, ["16", "16", "8"], "8"),
+        (SPAN, ["Paris", "Paris", "Lyon"], "Lyon"),
+        (SPAN, ["Paris", "Paris"], None),
+    ],
 )
-def test_free_answers_are_challenged_by_a_reasoner_or_by_the_evaluator(
-    scripted: Any, task: dict[str, Any], answer: str, another: str
+def test_an_answer_is_challenged_by_another(
+    scripted: Any, task: dict[str, Any], answers: list[str], counterfactual: str | None
 ) -> None:
-    _, script = play(scripted, [([answer, answer, another], {answer: answer})], task)
-    assert script.evaluations()[0][2:] == (answer, another)
-    prediction, script = play(scripted, [([answer, answer], {answer: answer})], task)
-    assert script.evaluations()[0][2:] == (answer, None)
-    body = script.asked[-1][2]
-    assert COUNTERFACTUAL not in text_of(body)
-    assert "contradiction" in fields_of(body)  # it has to think of another answer itself
-    assert prediction.transcript[-1]["examined"]["counterfactual"] is None
+    for seed in range(3):
+        prediction, script = play(scripted, answers, {answers[0]: answers[0]}, task, seed=seed)
+        assert script.evaluations()[0][1:] == (answers[0], counterfactual)
+        assert prediction.transcript[-1]["examined"]["counterfactual"] == counterfactual
+        assert "contradiction" in fields_of(script.asked[-1][1])  # it may think of one itself
 
 
 def test_options_with_one_text_are_one_answer(scripted: Any) -> None:
     twins = {"question": "Which?", "choices": {"A": "bank", "B": "bank", "C": "mall"}}
     for seed in range(4):
         verdicts = {"A": "B", "B": "A"}
-        prediction, script = play(scripted, [(["A", "B"], verdicts)], twins, seed=seed)
+        prediction, script = play(scripted, ["A", "B"], verdicts, twins, seed=seed)
         assert (prediction.answer, prediction.decided_by) == ("A", "accepted")
-        assert script.evaluations()[0][3] == "C"
+        assert script.evaluations()[0][2] == "C"
     all_alike = {"question": "Which?", "choices": {"A": "bank", "B": "bank"}}
-    _, script = play(scripted, [(["A"], {"A": "A"})], all_alike)
-    assert script.evaluations()[0][3] is None
+    _, script = play(scripted, ["A"], {"A": "A"}, all_alike)
+    assert script.evaluations()[0][2] is None
 
 
 # Against a second reading of Algorithm 1
@@ -387,39 +323,9 @@ def test_every_outcome_is_one_of_algorithm_1(table: dict[str, Any], seed: int) -
     assert outcome(again) == outcome(prediction)
 
 
-# Calls
-# --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("reasoners", [1, 2, 3])
-@pytest.mark.parametrize("evaluators", [0, 1, 3])
-def test_the_calls_of_a_question_are_those_of_the_formula(
-    scripted: Any, reasoners: int, evaluators: int
-) -> None:
-    for n, d_max in itertools.product((1, 2, 4), (1, 3)):
-        draw = random.Random(f"{reasoners}/{evaluators}/{n}/{d_max}")
-        said = ["A", "A", "A", "B", "C", MUTE]
-        rounds: list[Round] = [
-            (draw.choices(said, k=reasoners), {answer: draw.choice(said) for answer in "ABC"})
-            for _ in range(d_max)
-        ]
-        prediction, _ = play(
-            scripted, rounds, evaluators=evaluators, n=n, d_max=d_max, seed=draw.randrange(9)
-        )
-        expected = 0
-        for answers, _ in rounds[: prediction.rounds]:
-            counts = Counter(answer for answer in answers if answer != MUTE)
-            majority = max(counts.values(), default=0) * 2 > reasoners
-            asked = 1 if majority else min(n, len(counts))
-            expected += reasoners + (asked if evaluators else 0)
-        expected += sum(turn["answer"] is None for turn in prediction.transcript)
-        assert prediction.usage["calls"] == len(scripted.bodies) == expected
-        assert sum(turn["usage"]["calls"] for turn in prediction.transcript) == expected
-
-
 def test_reasoners_are_asked_at_the_same_time(scripted: Any) -> None:
     scripted.delay = 0.1
-    play(scripted, [(["A"] * 4, {"A": "A"})])
+    play(scripted, ["A"] * 4, {"A": "A"})
     assert scripted.most_at_once == 4
 
 
@@ -467,39 +373,6 @@ def test_every_turn_is_a_sample_of_its_own(scripted: Any) -> None:
         assert min(seeds) > 100
 
 
-# Seeds
-# --------------------------------------------------------------------------------------------------
-
-
-def evaluated(
-    scripted: Any, questions: list[fm.Question], seed: int = 0, **options: Any
-) -> list[dict[str, Any]]:
-    """Rows without their times, in the order of the questions."""
-    scripted.reply = mixed(sample_questions())
-    lm = fm.lm("openai/scripted", api_base=scripted.url, seed=7)
-    program = fm.CausalConsistency(3, 2, th0=0.7, seed=seed)
-    result = fm.evaluate(program, questions, lm=lm, tracking=False, cache=False, **options)
-    return [
-        {name: value for name, value in row.items() if name != "seconds"} for row in result.rows
-    ]
-
-
-def examinations(rows: list[dict[str, Any]]) -> list[Any]:
-    return [turn.get("examined") for row in rows for turn in row["transcript"]]
-
-
-def test_a_seed_gives_the_same_rows_whatever_the_concurrency_and_the_delays(scripted: Any) -> None:
-    questions = sample_questions()
-    rows = evaluated(scripted, questions, concurrency=1)
-    assert {row["decided_by"] for row in rows} >= {"accepted", "evaluators", "depth limit"}
-    late = random.Random(3)
-    scripted.delay = lambda: late.random() * 0.03
-    assert evaluated(scripted, questions, concurrency=16) == rows
-    assert examinations(evaluated(scripted, questions, seed=1, concurrency=16)) != examinations(
-        rows
-    )
-
-
 # What agents are told
 # ---------------------------------------------------------------------------------------
 
@@ -515,16 +388,11 @@ def requests_of(scripted: Any, **settings: Any) -> dict[bool, dict[str, Any]]:
     return {False: reasoner, True: evaluator}
 
 
-def test_components_come_in_the_papers_order(scripted: Any) -> None:
-    requests = requests_of(scripted)
-    assert fields_of(requests[False]) == ["concepts", "subquestions", "rationale", "answer"]
-    assert fields_of(requests[True]) == ["check", "contradiction", "reconsideration", "answer"]
-    assert 'Fields: "concepts" (' in text_of(requests[False])
-
-
 @pytest.mark.parametrize("part", [*REASONER_PARTS, *EVALUATOR_PARTS])
 def test_a_component_left_out_takes_its_field_and_nothing_else(scripted: Any, part: str) -> None:
     whole, less = requests_of(scripted), requests_of(scripted, without=[part])
+    assert fields_of(whole[False]) == ["concepts", "subquestions", "rationale", "answer"]
+    assert fields_of(whole[True]) == ["check", "contradiction", "reconsideration", "answer"]
     field = {**REASONER_PARTS, **EVALUATOR_PARTS}[part]
     for role, parts in ((False, REASONER_PARTS), (True, EVALUATOR_PARTS)):
         dropped = [field] if part in parts else []
@@ -589,32 +457,15 @@ def test_an_optimizer_replaces_the_demonstration(scripted: Any) -> None:
     ("arguments", "words"),
     [
         ({"reasoners": 0}, "reasoners is 0"),
-        ({"reasoners": -1}, "at least 1"),
-        ({"reasoners": True}, "reasoners is True"),
-        ({"reasoners": "2"}, "reasoners is '2'"),
-        ({"reasoners": 2.0}, "reasoners is 2.0"),
         ({"evaluators": -1}, "evaluators is -1"),
-        ({"evaluators": None}, "evaluators is None"),
         ({"th0": 1.1}, "th0 is 1.1"),
-        ({"th1": -0.1}, "th1 is -0.1"),
         ({"th1": float("nan")}, "th1 is nan"),
-        ({"th0": "half"}, "th0 is 'half'"),
-        ({"th0": True}, "th0 is True"),
-        ({"n": 0}, "n is 0"),
-        ({"d_max": 0}, "d_max is 0"),
         ({"d_max": 1.5}, "d_max is 1.5"),
-        ({"seed": "x"}, "seed is 'x'"),
-        ({"seed": None}, "seed is None"),
         ({"without": ["answer"]}, "no component 'answer'.*non_causal"),
-        ({"without": "check"}, "no component 'check'"),
-        ({"without": [["concepts"]]}, "no component"),
-        ({"without": 3}, "without is 3"),
         ({"demonstration": "csqa"}, "no worked demonstration 'csqa'.*scienceqa"),
         ({"sampling": {"heat": 1}}, "no sampling setting 'heat'"),
-        ({"lms": {"judge": None}}, "no seat 'judge'.*reasoner.0, reasoner.1, evaluator"),
     ],
 )
 def test_bad_settings_are_named(arguments: dict[str, Any], words: str) -> None:
-    with pytest.raises(fm.UserError, match=words) as caught:
+    with pytest.raises(fm.UserError, match=words):
         fm.CausalConsistency(**arguments)
-    assert "\n" not in str(caught.value)

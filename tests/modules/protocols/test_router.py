@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task
 from folkmoot.modules.protocols.program import Program
 from folkmoot.modules.protocols.router import SIGNS, Rule, asks_team, signs_of
-from folkmoot.optimizers.policy.routing import THRESHOLDS, Answered, learn_rule, ridge, rule_of
+from folkmoot.optimizers.policy.routing import Answered, learn_rule
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.testing.contract import ProtocolContract
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -126,16 +124,12 @@ def test_the_signs_of_a_question() -> None:
     ("rule", "said"),
     [
         ("sometimes", "give always, never, or weights, bias and threshold"),
-        (7, "give always, never"),
         ({"weights": {}, "bias": 0}, "give always, never"),
-        ({"weights": [1], "bias": 0, "threshold": 0}, "weights of the router's rule"),
         (
             {"weights": {"mood": 1}, "bias": 0, "threshold": 0},
             "no sign 'mood' .* agreement, unreadable",
         ),
-        ({"weights": {"options": "2"}, "bias": 0, "threshold": 0}, "options = '2': give a number"),
         ({"weights": {}, "bias": float("nan"), "threshold": 0}, "bias = nan"),
-        ({"weights": {}, "bias": True, "threshold": 0}, "bias = True"),
     ],
 )
 def test_rules_that_cannot_be_followed_are_refused(rule: Any, said: str) -> None:
@@ -247,7 +241,7 @@ def test_another_sign_is_learned_where_samples_tell_nothing() -> None:
     assert [asks_team(learnt.rule, signs) for signs in known.signs] == hard
 
 
-def test_always_where_nothing_tells_and_where_the_cheap_program_is_dear() -> None:
+def test_always_where_nothing_tells_or_shows_anything_or_the_cheap_program_is_dear() -> None:
     hard = [i % 3 == 0 for i in range(90)]
     known = answered([not each for each in hard], [1] * 90, [1.0] * 90)
     learnt = learn_rule(known, 0.05, seed=0)
@@ -256,37 +250,5 @@ def test_always_where_nothing_tells_and_where_the_cheap_program_is_dear() -> Non
         [not each for each in hard], [1] * 90, [1.0 - each / 2 for each in hard], price=4.0
     )
     assert learn_rule(dear, 0.05, seed=0).rule == "always"
-
-
-def test_always_where_the_questions_are_too_few_to_show_anything() -> None:
-    assert learn_rule(answered([1] * 9, [1] * 9, [1.0] * 9), 0.02, seed=0).rule == "always"
-    assert learn_rule(answered([1] * 60, [1] * 60, [1.0] * 60), 0.02, seed=0).rule == "always"
-
-
-@given(st.integers(0, 2**32 - 1))
-def test_ridge_is_the_least_penalised_square(seed: int) -> None:
-    draw = np.random.default_rng(seed)
-    table, gain = draw.normal(size=(30, 3)), draw.integers(-1, 2, 30).astype(float)
-    table[:, 2] = 4.0
-    weights, bias = ridge(table, gain, 2.0)
-    assert weights[2] == 0
-
-    def loss(w: Any, b: float) -> float:
-        scaled = w * table.std(axis=0)
-        return float(((table @ w + b - gain) ** 2).sum() + 2.0 * (scaled**2).sum())
-
-    best = loss(weights, bias)
-    for place in (0, 1):
-        for step in (-1e-3, 1e-3):
-            moved = weights.copy()
-            moved[place] += step
-            assert loss(moved, bias) >= best - 1e-9
-            assert loss(weights, bias + step) >= best - 1e-9
-
-
-def test_a_rule_keeps_only_signs_with_a_weight() -> None:
-    assert rule_of(("a", "b"), np.array([0.0, 2.0]), 0.5, THRESHOLDS[0]) == {
-        "weights": {"b": 2.0},
-        "bias": 0.5,
-        "threshold": THRESHOLDS[0],
-    }
+    few = answered([1] * 60, [1] * 60, [1.0] * 60)
+    assert learn_rule(few, 0.02, seed=0).rule == "always"

@@ -18,7 +18,6 @@ JUDGED = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_round
     ("program", "name", "rest"),
     [
         (fm.SingleAgent("cot"), "1 agent", "cot"),
-        (fm.SingleAgent(role="intuitive"), "1 agent", "intuitive"),
         (fm.SingleAgent("self_consistency", samples=5), "1 agent × 5", "self_consistency"),
         (
             fm.Ensemble(["simple", "cot", "self_ask"]),

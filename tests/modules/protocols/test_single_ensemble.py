@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,12 +12,10 @@ import dspy
 import pytest
 
 import folkmoot as fm
-from folkmoot.modules.agents.seat import Seat
-from folkmoot.modules.agents.transcript import Task
-from folkmoot.modules.protocols.program import Program, prediction_of
+from folkmoot.modules.protocols.program import Program
 from folkmoot.modules.protocols.strategies import STRATEGIES
+from folkmoot.pipelines.testing.replies import filled, text_of
 from folkmoot.signatures.roles import ROLES
-from folkmoot.signatures.strategies import Simple
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 QUESTION = {"question": "Where do people keep their savings?", "choices": CHOICES}
@@ -34,25 +30,11 @@ def ready(scripted: Any, program: Program, **settings: Any) -> Any:
     return program
 
 
-def last_text(body: dict[str, Any]) -> str:
-    return str(body["messages"][-1]["content"])
-
-
 def by_model(
-    **answers: str | Exception | tuple[int, dict[str, str], Any],
+    **answers: str,
 ) -> Callable[[dict[str, Any]], Any]:
-    """Each model gives its answer; a tuple is a status of its own."""
-
-    def reply(body: dict[str, Any]) -> Any:
-        answer = answers[body["model"]]
-        if isinstance(answer, tuple):
-            return answer
-        fields = body["response_format"]["json_schema"]["schema"]["properties"]
-        return json.dumps(
-            {name: answer if name == "answer" else f"{name} of it" for name in fields}
-        )
-
-    return reply
+    """Each model gives its answer."""
+    return lambda body: filled(body, answers[body["model"]])
 
 
 def team(scripted: Any, *models: str, **settings: Any) -> fm.Ensemble:
@@ -82,8 +64,8 @@ def test_an_agent_is_told_what_its_signature_says(
     program = ready(scripted, fm.SingleAgent(**arguments))
     prediction = program(**QUESTION)
     (body,) = scripted.bodies
-    assert " ".join(instructions.split()) in last_text(body)
-    assert "A) bank\nB) library\nC) mall" in last_text(body)
+    assert " ".join(instructions.split()) in text_of(body)
+    assert "A) bank\nB) library\nC) mall" in text_of(body)
     assert prediction.answer == "A"
     assert prediction.decided_by == "single"
     assert (prediction.rounds, prediction.consensus_round) == (1, None)
@@ -105,46 +87,16 @@ def test_bad_settings_are_named(arguments: dict[str, str], words: str) -> None:
         fm.SingleAgent(**arguments)
 
 
-@pytest.mark.parametrize(
-    ("kind", "reply", "answer"),
-    [
-        ("boolean", '{"answer": "yes"}', "yes"),
-        ("boolean", '{"answer": true}', "yes"),
-        ("boolean", '{"answer": "False."}', "no"),
-        ("number", '{"answer": "1,250 dollars"}', "1250"),
-        ("number", '{"answer": -0.50}', "-0.5"),
-        ("number", "#### 42", "42"),
-        ("span", '{"answer": " the Eiffel Tower "}', "the Eiffel Tower"),
-        ("span", '{"answer": {"name": "x"}}', '{"name": "x"}'),
-    ],
-)
-def test_the_other_kinds(scripted: Any, kind: str, reply: str, answer: str) -> None:
-    scripted.reply = lambda _: reply
-    prediction = ready(scripted, fm.SingleAgent())(question="What?", kind=kind)
-    assert (prediction.answer, prediction.kind) == (answer, kind)
-
-
 def test_the_second_request_names_the_reason_and_the_form(scripted: Any) -> None:
     replies = iter(['{"answer": "the cloakroom"}', '{"answer": "C"}'])
     scripted.reply = lambda _: next(replies)
     prediction = ready(scripted, fm.SingleAgent())(**QUESTION)
-    first, second = map(last_text, scripted.bodies)
+    first, second = map(text_of, scripted.bodies)
     assert second.startswith(first)
     assert "the cloakroom" in second.removeprefix(first)
     assert "A, B, C" in second.removeprefix(first)
     assert prediction.answer == "C"
     assert "raw" not in prediction.transcript[0]
-
-
-def test_what_could_not_be_read_is_kept_in_its_own_words(scripted: Any) -> None:
-    scripted.reply = lambda _: '{"answer": "either of A and B"}'
-    prediction = ready(scripted, fm.SingleAgent())(**QUESTION)
-    assert prediction.transcript[0]["raw"] == "either of A and B"
-
-
-def test_an_answer_given_as_the_options_text_is_read(scripted: Any) -> None:
-    scripted.reply = lambda _: '{"answer": "Library"}'
-    assert ready(scripted, fm.SingleAgent())(**QUESTION).answer == "B"
 
 
 def test_sampling_of_a_seat_goes_over_that_of_its_lm(scripted: Any) -> None:
@@ -158,55 +110,31 @@ def test_sampling_of_a_seat_goes_over_that_of_its_lm(scripted: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "winner", "decided_by"),
+    ("answers", "weights", "winner", "decided_by"),
     [
-        (["B", "A", "B"], "B", "majority"),
-        (["C", "A", "B"], "C", "majority"),
-        (["A", "B", "B", "A"], "A", "majority"),
-        (["?", "B", "?"], "B", "majority"),
-        (["?", "?", "A", "B", "B"], "B", "majority"),
-        (["?", "?"], None, "none"),
+        ("BAB", None, "B", "majority"),
+        ("CAB", None, "C", "majority"),
+        ("??ABB", None, "B", "majority"),
+        ("??", None, None, "none"),
+        ("ABB", [3, 1, 1], "A", "weighted"),
+        ("ABB", [1, 1, 1], "B", "weighted"),
+        ("ABB", [0.3, 0.1, 0.2], "A", "weighted"),  # a tie
+        ("AB?", [1, 1, 9], "A", "weighted"),
+        ("A??", [0, 1, 1], "A", "weighted"),
     ],
 )
-def test_majority(scripted: Any, answers: list[str], winner: str | None, decided_by: str) -> None:
+def test_members_are_asked_at_the_same_time_and_vote(
+    scripted: Any, answers: str, weights: Any, winner: str | None, decided_by: str
+) -> None:
+    scripted.delay = 0.02
     models = [f"m{i}" for i in range(len(answers))]
     scripted.reply = by_model(**dict(zip(models, answers, strict=True)))
-    prediction = team(scripted, *models)(**QUESTION)
+    vote = "weighted" if weights else "majority"
+    prediction = team(scripted, *models, vote=vote, weights=weights)(**QUESTION)
     assert (prediction.answer, prediction.decided_by) == (winner, decided_by)
-    assert [turn["answer"] for turn in prediction.transcript] == [
-        None if answer == "?" else answer for answer in answers
-    ]
+    assert [turn["answer"] or "?" for turn in prediction.transcript] == list(answers)
     assert prediction.usage["calls"] == len(answers) + answers.count("?")
-
-
-@pytest.mark.parametrize(
-    ("answers", "weights", "winner"),
-    [
-        (["A", "B", "B"], [3, 1, 1], "A"),
-        (["A", "B", "B"], [1, 1, 1], "B"),
-        (["A", "B", "C"], [1, 3, 2], "B"),
-        (["A", "B", "B"], [2, 1, 1], "A"),
-        (["A", "B", "?"], [1, 1, 9], "A"),
-        (["A", "B", "B"], [0.3, 0.1, 0.2], "A"),
-        (["A", "?", "?"], [0, 1, 1], "A"),
-    ],
-)
-def test_weighted(scripted: Any, answers: list[str], weights: list[float], winner: str) -> None:
-    models = ["m0", "m1", "m2"]
-    scripted.reply = by_model(**dict(zip(models, answers, strict=True)))
-    prediction = team(scripted, *models, vote="weighted", weights=weights)(**QUESTION)
-    assert (prediction.answer, prediction.decided_by) == (winner, "weighted")
-
-
-def test_members_are_asked_at_the_same_time(scripted: Any) -> None:
-    scripted.delay = 0.3
-    members = [f"m{i}" for i in range(5)]
-    scripted.reply = by_model(**dict.fromkeys(members, "A"))
-    began = time.monotonic()
-    prediction = team(scripted, *members)(**QUESTION)
-    assert time.monotonic() - began < 0.9
-    assert scripted.most_at_once == 5
-    assert prediction.usage["calls"] == 5
+    assert scripted.most_at_once == len(answers)
 
 
 def test_names_of_members_and_their_lms(scripted: Any) -> None:
@@ -230,13 +158,10 @@ def test_names_of_members_and_their_lms(scripted: Any) -> None:
         ({"members": []}, "at least one"),
         ({"members": "simple"}, "list of members"),
         ({"members": ["simple"], "vote": "dice"}, "dice"),
-        ({"members": ["nonsense"]}, "nonsense"),
         ({"members": ["simple"], "weights": [1, 2]}, "2 weights for 1 members"),
         ({"members": ["simple"], "weights": [-1]}, "at least 0"),
-        ({"members": ["simple"], "weights": [float("nan")]}, "at least 0"),
         ({"members": ["simple"], "weights": [float("inf")]}, "at least 0"),
         ({"members": ["simple"], "weights": [0]}, "not all 0"),
-        ({"members": ["simple"], "lms": {"cot": None}}, "cot"),
     ],
 )
 def test_bad_ensembles_are_named(arguments: dict[str, Any], words: str) -> None:
@@ -256,7 +181,7 @@ def test_fitted_weights_come_from_recorded_rows(scripted: Any, tmp_path: Path) -
     right = {"m0": {0, 1, 2}, "m1": {3}}
 
     def reply(body: dict[str, Any]) -> str:
-        i = int(re.search(r"Question (\d)", last_text(body))[1])  # type: ignore[index]
+        i = int(re.search(r"Question (\d)", text_of(body))[1])  # type: ignore[index]
         if body["model"] == "m2":
             return "?"
         return json.dumps({"answer": "A" if i in right[body["model"]] else "B"})
@@ -308,16 +233,6 @@ def exact(example: Any, prediction: Any, trace: Any = None) -> bool:
     return bool(example.answer == prediction.answer)
 
 
-def test_optimizers_leave_seats_their_lms(scripted: Any) -> None:
-    program = fm.Ensemble(
-        ["simple", "cot"], lms={"cot": fm.lm("openai/own", api_base=scripted.url)}
-    )
-    compiled = dspy.LabeledFewShot(k=1).compile(program, trainset=[question(1)])
-    with dspy.context(lm=fm.lm("openai/common", api_base=scripted.url)):
-        compiled(**QUESTION)
-    assert sorted(body["model"] for body in scripted.bodies) == ["common", "own"]
-
-
 def test_dspys_own_evaluation_works_from_its_threads(scripted: Any) -> None:
     program = ready(scripted, fm.Ensemble(["simple", "cot"]))
     devset = [question(i, "A" if i % 2 else "B") for i in range(10)]
@@ -325,31 +240,3 @@ def test_dspys_own_evaluation_works_from_its_threads(scripted: Any) -> None:
         program
     )
     assert result.score == 50.0
-
-
-# A protocol of one's own
-# ------------------------------------------------------------------------------------
-
-
-class Doubled(Program):
-    """Two seats in a row, the second sees nothing of the first: the least a user's protocol has."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = Seat("first", Simple), Seat("second", Simple)
-
-    def describe(self) -> dict[str, Any]:
-        return {"program": "doubled"}
-
-    async def solve(self, task: Task) -> Any:
-        turns = [await self.first.ask(task), await self.second.ask(task, rollout=1)]
-        return prediction_of(task, turns[1].answer, "second", turns)
-
-
-def test_a_protocol_of_ones_own(scripted: Any) -> None:
-    program = ready(scripted, Doubled())
-    result = fm.evaluate(program, [question(i) for i in range(3)], tracking=False)
-    assert result.accuracy == 1.0
-    assert [row["usage"]["calls"] for row in result.rows] == [2, 2, 2]
-    assert len(scripted.bodies) == 6
-    assert threading.active_count() < 50

@@ -7,7 +7,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import dspy
@@ -15,7 +16,7 @@ import pytest
 
 import folkmoot as fm
 from folkmoot.modules.protocols.strategies import MOST_PARTS, STRATEGIES, Strategy
-from folkmoot.pipelines.programs.resolve import program_of
+from folkmoot.pipelines.testing.replies import text_of
 from folkmoot.signatures.examples import EXAMPLES, WORKED
 from folkmoot.signatures.strategies import Answering
 
@@ -40,10 +41,6 @@ def fields_of(body: dict[str, Any]) -> list[str]:
     return list(body["response_format"]["json_schema"]["schema"]["properties"])
 
 
-def asked(body: dict[str, Any]) -> str:
-    return str(body["messages"][-1]["content"])
-
-
 def step_of(body: dict[str, Any]) -> str:
     fields = fields_of(body)
     return {"parts": "split", "solution": "solve"}.get(fields[-1], "answer")
@@ -61,16 +58,11 @@ def says(answer: str = "B", parts: Any = "first task\nsecond task", **fields: An
 
 def notes(body: dict[str, Any]) -> dict[str, str]:
     """The quoted notes of a request, title → text."""
-    return dict(re.findall(r"<<<(part \d+, [^\n]+)\n(.*?)\n>>>", asked(body), re.DOTALL))
+    return dict(re.findall(r"<<<(part \d+, [^\n]+)\n(.*?)\n>>>", text_of(body), re.DOTALL))
 
 
 def to_do(body: dict[str, Any]) -> str:
     return next((text for title, text in notes(body).items() if title.endswith("to do now")), "")
-
-
-def ready(scripted: Any, program: Any, **settings: Any) -> Any:
-    program.set_lm(fm.lm("openai/scripted", api_base=scripted.url, **settings))
-    return program
 
 
 def agent(
@@ -78,11 +70,9 @@ def agent(
 ) -> Any:
     if strategy in SAMPLED:
         settings = {"samples": 3, **settings}
-    return ready(scripted, fm.SingleAgent(strategy, **settings), **(lm or {}))
-
-
-def calls(strategy: str, parts: int = 2) -> int:
-    return 3 if strategy in SAMPLED else 2 + parts if strategy in WITH_PARTS else 1
+    program = fm.SingleAgent(strategy, **settings)
+    program.set_lm(fm.lm("openai/scripted", api_base=scripted.url, **(lm or {})))
+    return program
 
 
 # Every strategy
@@ -99,12 +89,10 @@ def test_the_strategies_there_are() -> None:
     assert len(set(instructions)) == len(instructions) - 1  # self-consistency samples cot
 
 
-@pytest.mark.parametrize(
-    "said", ["", "   ", "[]", "null", "{}", "[[ ## parts ## ]]", "x" * 100_000, HOSTILE]
-)
+@pytest.mark.parametrize("text", ["", "null", "[[ ## parts ## ]]", "x" * 100_000, HOSTILE])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_any_reply_is_survived(scripted: Any, strategy: str, said: str) -> None:
-    scripted.reply = lambda _: said
+def test_any_reply_is_survived(scripted: Any, strategy: str, text: str) -> None:
+    scripted.reply = lambda _: text
     prediction = agent(scripted, strategy)(**CHOICE)
     assert prediction.answer in (None, "C")  # the hostile text states one in plain words
     assert prediction.usage["calls"] <= 2 * agent(scripted, strategy).most_turns()
@@ -119,7 +107,7 @@ def test_the_fields_asked_for_are_those_of_the_strategy(scripted: Any, strategy:
     for body in scripted.bodies:
         signature = known[step_of(body)]
         assert fields_of(body) == list(signature.output_fields)
-        assert " ".join(signature.instructions.split()) in asked(body)
+        assert " ".join(signature.instructions.split()) in text_of(body)
 
 
 # Parts
@@ -230,6 +218,62 @@ def test_strategies_that_answer_once_take_no_samples(strategy: str) -> None:
         fm.SingleAgent(strategy, samples=2)
 
 
+def in_turn(*answers: str) -> Callable[[dict[str, Any]], str]:
+    """Replies with these answers in the order of arrival, over and over."""
+    replies: list[str] = []
+
+    def reply(_: dict[str, Any]) -> str:
+        replies.append(answers[len(replies) % len(answers)])
+        return json.dumps({"reasoning": f"thought {len(replies)}", "answer": replies[-1]})
+
+    return reply
+
+
+def test_ten_samples_of_chain_of_thought_and_the_majority(scripted: Any) -> None:
+    scripted.delay = 0.05
+    scripted.reply = in_turn("B", "A", "A")
+    prediction = agent(scripted, "self_consistency", samples=None)(**CHOICE)
+    assert len(scripted.bodies) == scripted.most_at_once == 10
+    for body in scripted.bodies:
+        assert (body["temperature"], body["top_p"]) == (0.8, 0.5)
+        assert list(body["response_format"]["json_schema"]["schema"]["properties"]) == [
+            "reasoning",
+            "answer",
+        ]
+    assert (prediction.answer, prediction.decided_by, prediction.rounds) == ("A", "majority", 1)
+    assert prediction.usage["calls"] == 10
+    assert prediction.usage["cached_calls"] == 0
+    turns = prediction.transcript
+    assert {(turn["agent"], turn["round"]) for turn in turns} == {("self_consistency", 1)}
+    assert len({turn["text"] for turn in turns}) == 10
+    assert sorted(turn["answer"] for turn in turns) == ["A"] * 6 + ["B"] * 4
+
+
+def test_samples_are_recorded_apart_and_a_larger_number_adds_only_its_own(
+    scripted: Any, tmp_path: Path
+) -> None:
+    scripted.reply = in_turn("A", "B", "A")
+    questions = [fm.Question(id="1", answer="A", **CHOICE)]
+    lm = fm.lm("openai/scripted", api_base=scripted.url)
+
+    def run(samples: int, out: str, **options: Any) -> dict[str, Any]:
+        program = fm.SingleAgent("self_consistency", samples=samples)
+        (row,) = fm.evaluate(
+            program, questions, out=tmp_path / out, tracking=False, **{"lm": lm, **options}
+        ).rows
+        return row
+
+    first = run(3, "three", record=tmp_path / "record")
+    again = run(3, "again", lm=fm.lm(f"replay/{tmp_path / 'three'}"))
+    assert len(scripted.bodies) == 3
+    texts = [turn["text"] for turn in first["transcript"]]
+    assert [turn["text"] for turn in again["transcript"]] == texts
+    more = run(5, "five", record=tmp_path / "record")
+    assert len(scripted.bodies) == 5
+    assert [turn["text"] for turn in more["transcript"]][:3] == texts
+    assert more["usage"]["cached_calls"] == 3
+
+
 # Examples
 # --------------------------------------------------------------------------------------------------
 
@@ -318,69 +362,11 @@ def test_the_worked_questions_are_sound(name: str) -> None:
     assert len({other.question for other in WORKED.values()}) == len(WORKED)
 
 
-# Names, LMs and bounds
-# --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_every_strategy_by_its_spec_and_in_an_ensemble(scripted: Any, strategy: str) -> None:
-    scripted.reply = says()
-    alone = program_of(f"single:{strategy}")
-    assert alone.describe()["strategy"] == strategy
-    assert ready(scripted, alone)(**CHOICE).answer == "B"
-    needed = len(scripted.bodies)
-    scripted.requests.clear()
-    pair = ready(scripted, program_of(f"ensemble:simple,{strategy}"))
-    prediction = pair(**CHOICE)
-    assert prediction.answer == "B"
-    assert prediction.usage["calls"] == needed + 1
-    assert pair.most_turns() == alone.most_turns() + 1
-
-
-# A strategy of one's own
-# ------------------------------------------------------------------------------------
-
-
-class Doubting(Answering):
-    """Name what speaks against the first answer that comes to mind, then answer."""
-
-    doubts: str = dspy.OutputField()
-    answer: str = dspy.OutputField()
-
-
 class AnswerFirst(Answering):
     """Answer, then explain."""
 
     answer: str = dspy.OutputField()
     reasoning: str = dspy.OutputField()
-
-
-@pytest.fixture
-def mine() -> Iterator[None]:
-    STRATEGIES["mine"] = Strategy(Doubting)
-    yield
-    del STRATEGIES["mine"]
-
-
-@pytest.mark.usefixtures("mine")
-def test_a_strategy_of_ones_own_works_by_name(scripted: Any) -> None:
-    scripted.reply = says()
-    for spec in ("single:mine", "ensemble:mine,cot"):
-        program = ready(scripted, program_of(spec))
-        prediction = program(**CHOICE)
-        assert prediction.answer == "B"
-        assert prediction.transcript[0]["agent"] == "mine"
-    assert prediction.transcript[0]["text"] == "some doubts"
-    assert "speaks against" in asked(scripted.bodies[0])
-    with pytest.raises(fm.UserError, match=r"says nothing for the field 'doubts'.*labelled demos"):
-        fm.SingleAgent("mine", demonstration="gsm8k")
-    with pytest.raises(fm.UserError, match="plan_and_solve, mine"):
-        fm.SingleAgent("yours")
-
-
-def test_it_is_gone_when_it_is_taken_out() -> None:
-    with pytest.raises(fm.UserError, match="there is no strategy 'mine'"):
-        program_of("single:mine")
 
 
 def test_an_answer_must_come_last() -> None:

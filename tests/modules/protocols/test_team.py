@@ -132,26 +132,6 @@ def trace_of(prediction: Any, turn: int = 0) -> list[dict[str, str]]:
 # --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("role", "words"),
-    [
-        ("bold", ["Guess early", "unusual leads", "some doubt is allowed"]),
-        ("cautious", ["find the sentence that proves it", "finish only with what you have read"]),
-        ("neutral", ["confirm what matters most", "neither rush nor dwell"]),
-    ],
-)
-def test_each_role_is_told_its_own_words_and_the_three_actions(
-    scripted: Any, environment: Any, role: str, words: list[str]
-) -> None:
-    run(scripted, alone(environment, role), **{role: [["Finish[Nile]"]]})
-    text = text_of(scripted.bodies[0])
-    assert all(
-        word in text for word in [*words, "Search[entity]", "Lookup[keyword]", "Finish[answer]"]
-    )
-    assert seat_of(scripted.bodies[0]) == role
-    assert sum(mark in text for mark in MARKS.values()) == 1
-
-
 def test_a_trace_has_thoughts_actions_and_observations(scripted: Any, environment: Any) -> None:
     actions = [
         "Search[Nile]",
@@ -186,7 +166,7 @@ def test_a_trace_has_thoughts_actions_and_observations(scripted: Any, environmen
         assert steps_in(body) == number
 
 
-@pytest.mark.parametrize("limit", [1, 5, 8, 10, 15])
+@pytest.mark.parametrize("limit", [1, 5])
 def test_at_the_step_limit_the_answer_is_asked_for_once(
     scripted: Any, environment: Any, limit: int
 ) -> None:
@@ -201,49 +181,25 @@ def test_at_the_step_limit_the_answer_is_asked_for_once(
 
 
 @pytest.mark.parametrize(
-    "said", ["Just answer Nile", "", "Search[Nile", "Search[]", "Fetch[Nile]", "Finish"]
-)
-def test_what_is_no_action_costs_a_step_and_is_told_what_is_allowed(
-    scripted: Any, environment: Any, said: str
-) -> None:
-    prediction = run(scripted, alone(environment), bold=[[said, "Finish[Nile]"]])
-    step = trace_of(prediction)[0]
-    assert step["problem"] == "unreadable"
-    assert step["action"] == said
-    for name in ("Search[", "Lookup[", "Finish["):
-        assert name in step["observation"]
-    assert step["observation"] in text_of(scripted.bodies[1])
-    assert prediction.usage["calls"] == len(trace_of(prediction)) == 2
-
-
-@pytest.mark.parametrize(
-    ("question", "bad", "good", "answer"),
+    ("action", "names"),
     [
-        ({"choices": {"A": "the Nile", "B": "the Seine"}, "kind": "choice"}, "the Rhine", "A", "A"),
-        (
-            {"choices": {"A": "the Nile", "B": "the Seine"}, "kind": "choice"},
-            "neither",
-            "the Seine",
-            "B",
-        ),
-        ({"kind": "boolean"}, "maybe", "Yes", "yes"),
-        ({"kind": "number"}, "very long", "6,650 km", "6650"),
-        ({"kind": "span"}, "\u200b", "the Nile", "the Nile"),
+        ("Just answer Nile", ("Search[", "Lookup[", "Finish[")),
+        ("", ("Search[", "Lookup[", "Finish[")),
+        ("Finish[neither]", ("neither",)),
     ],
 )
-def test_finish_with_an_unreadable_answer_costs_a_step(
-    scripted: Any, environment: Any, question: dict[str, Any], bad: str, good: str, answer: str
+def test_what_is_no_action_or_answer_costs_a_step_and_is_told_what_is_allowed(
+    scripted: Any, environment: Any, action: str, names: tuple[str, ...]
 ) -> None:
-    asking = {**QUESTION, **question}
-    prediction = run(
-        scripted, alone(environment), asking, bold=[[f"Finish[{bad}]", f"Finish[{good}]"]]
-    )
-    assert prediction.answer == answer
-    first, second = trace_of(prediction)
-    assert (first["problem"], second["observation"]) == ("unreadable", "(finished)")
-    assert first["observation"] in text_of(scripted.bodies[1])
-    assert prediction.transcript[0].get("raw") == (good if good != answer else None)
-    assert prediction.usage["calls"] == 2
+    question = {**QUESTION, "choices": {"A": "the Nile", "B": "the Seine"}, "kind": "choice"}
+    prediction = run(scripted, alone(environment), question, bold=[[action, "Finish[the Nile]"]])
+    assert prediction.answer == "A"
+    step = trace_of(prediction)[0]
+    assert step["problem"] == "unreadable"
+    assert step["action"] == action
+    assert all(name in step["observation"] for name in names)
+    assert step["observation"] in text_of(scripted.bodies[1])
+    assert prediction.usage["calls"] == len(trace_of(prediction)) == 2
 
 
 def test_a_repeated_search_is_marked_and_answered_again(scripted: Any, environment: Any) -> None:
@@ -287,6 +243,7 @@ def test_workers_run_at_the_same_time_and_do_not_see_each_other(
         neutral=[["Search[Paris]", "Finish[Paris]"]],
         supervisor=[accept("cautious")],
     )
+    assert asked(scripted)[-1] == "supervisor"
     assert scripted.most_at_once == 3
     for body in scripted.bodies[:-1]:
         others = {"bold", "cautious", "neutral"} - {seat_of(body)}
@@ -331,32 +288,6 @@ def test_the_supervisor_sees_the_question_and_all_traces(scripted: Any, environm
         1,
     )
     assert prediction.consensus_round is None
-
-
-class Watched(fm.CorpusEnvironment):
-    """A corpus that counts what it is asked for."""
-
-    asked = 0
-
-    async def fetch(self, title: str) -> Any:
-        Watched.asked += 1
-        return await super().fetch(title)
-
-    async def closest(self, query: str, n: int) -> list[str]:
-        Watched.asked += 1
-        return await super().closest(query, n)
-
-
-def test_the_supervisor_never_calls_the_environment(scripted: Any) -> None:
-    Watched.asked = 0
-    search = {"judgement": "Search[Seine]", **accept("bold")}
-    run(
-        scripted,
-        SupervisedTeam(["bold"], Watched(DOCUMENTS)),
-        bold=[["Search[Nile]", "Finish[Nile]"]],
-        supervisor=[{**search, "suggestion": "Search[Seine]"}],
-    )
-    assert Watched.asked == 1
 
 
 def test_a_retry_has_the_old_trace_and_the_suggestion_in_view_and_a_fresh_page(
@@ -417,7 +348,7 @@ def test_a_suggestion_is_one_short_line_whatever_it_says(scripted: Any, environm
     assert len(judged["suggestion"]) == 500
 
 
-@pytest.mark.parametrize("retries", [1, 2, 3])
+@pytest.mark.parametrize("retries", [0, 1, 3])
 def test_after_the_last_retry_the_supervisor_has_to_accept(
     scripted: Any, environment: Any, retries: int
 ) -> None:
@@ -446,35 +377,6 @@ UNREADABLE = [
 ]
 
 
-@pytest.mark.parametrize("bad", UNREADABLE)
-def test_an_unreadable_decision_is_asked_for_once_more(
-    scripted: Any, environment: Any, bad: dict[str, str]
-) -> None:
-    program = SupervisedTeam(["bold", "cautious"], environment)
-    both = {"bold": [["Finish[Nile]"]], "cautious": [["Finish[Seine]"]]}
-    prediction = run(scripted, program, **both, supervisor=[bad, accept("Cautious ")])
-    assert asked(scripted)[2:] == ["supervisor", "supervisor"]
-    assert "could not be used" in text_of(scripted.bodies[-1])
-    assert "could not be used" not in text_of(scripted.bodies[-2])
-    assert (prediction.answer, prediction.decided_by) == ("Seine", "supervisor:cautious")
-    assert prediction.transcript[-1]["usage"]["calls"] == 2
-
-
-@pytest.mark.parametrize("bad", UNREADABLE)
-def test_an_unreadable_supervisor_falls_back(
-    scripted: Any, environment: Any, bad: dict[str, str]
-) -> None:
-    both = {"bold": [["Finish[Nile]"]], "cautious": [["Finish[Seine]"]]}
-    prediction = run(
-        scripted, SupervisedTeam(["bold", "cautious"], environment), **both, supervisor=[bad]
-    )
-    assert asked(scripted)[2:] == ["supervisor", "supervisor"]
-    assert (prediction.answer, prediction.decided_by) == ("Nile", "fallback:first")
-    turn = prediction.transcript[-1]
-    assert (turn["step"], turn["answer"]) == ("undecided", None)
-    assert turn["raw"] == " ".join(f"{bad['decision']} {bad['worker']}".split())
-
-
 def test_the_fallback_is_what_most_workers_share(scripted: Any, environment: Any) -> None:
     program = SupervisedTeam(["bold", "cautious", "neutral"], environment)
     prediction = run(
@@ -500,19 +402,6 @@ def test_without_any_answer_there_is_none(scripted: Any, environment: Any) -> No
     assert (prediction.answer, prediction.decided_by, prediction.rounds) == (None, "none", 1)
 
 
-def test_equal_workers_get_numbers(scripted: Any, environment: Any) -> None:
-    program = SupervisedTeam(["bold", "bold"], environment)
-    prediction = run(scripted, program, bold=[["Finish[Nile]"]], supervisor=[accept("bold.1")])
-    assert [turn["agent"] for turn in prediction.transcript] == ["bold.0", "bold.1", "supervisor"]
-    enum = scripted.bodies[-1]["response_format"]["json_schema"]["schema"]["properties"]["worker"][
-        "enum"
-    ]
-    assert enum == ["bold.0", "bold.1"]
-    assert (prediction.decided_by, prediction.consensus_round) == ("supervisor:bold.1", 1)
-    # They say the same, and still each asks for itself.
-    assert asked(scripted) == ["bold", "bold", "supervisor"]
-
-
 def test_a_worker_alone_has_no_supervisor(scripted: Any, environment: Any) -> None:
     program = program_of("team:bold", {"max_retries": 0, "environment": environment})
     assert set(program.seats()) == {"bold", "bold.conclude"}
@@ -521,14 +410,26 @@ def test_a_worker_alone_has_no_supervisor(scripted: Any, environment: Any) -> No
     assert asked(scripted) == ["bold"]
 
 
-def test_several_workers_without_retries_are_decided_between(
-    scripted: Any, environment: Any
+@pytest.mark.parametrize("bad", UNREADABLE)
+@pytest.mark.parametrize("once", [True, False])
+def test_an_unreadable_decision_is_asked_for_once_more_then_the_workers_answers_count(
+    scripted: Any, environment: Any, bad: dict[str, str], once: bool
 ) -> None:
-    program = SupervisedTeam(["bold", "cautious"], environment, max_retries=0)
+    program = SupervisedTeam(["bold", "cautious"], environment)
     both = {"bold": [["Finish[Nile]"]], "cautious": [["Finish[Seine]"]]}
-    prediction = run(scripted, program, **both, last=[{"worker": "cautious"}])
-    assert asked(scripted)[2:] == ["last"]
-    assert (prediction.answer, prediction.decided_by) == ("Seine", "supervisor:cautious")
+    decisions = [bad, accept("Cautious ")] if once else [bad]
+    prediction = run(scripted, program, **both, supervisor=decisions)
+    assert asked(scripted)[2:] == ["supervisor", "supervisor"]
+    assert "could not be used" in text_of(scripted.bodies[-1])
+    assert "could not be used" not in text_of(scripted.bodies[-2])
+    turn = prediction.transcript[-1]
+    assert turn["usage"]["calls"] == 2
+    if once:
+        assert (prediction.answer, prediction.decided_by) == ("Seine", "supervisor:cautious")
+    else:
+        assert (prediction.answer, prediction.decided_by) == ("Nile", "fallback:first")
+        assert (turn["step"], turn["answer"]) == ("undecided", None)
+        assert turn["raw"] == " ".join(f"{bad['decision']} {bad['worker']}".split())
 
 
 @pytest.mark.parametrize(
@@ -540,40 +441,24 @@ def test_several_workers_without_retries_are_decided_between(
         ("do not accept", "bold", None),
         ("accept", "bold and bold.1", None),
         ("accept", "not bold", None),
+        ("accept", "neutral", None),  # who has no answer
     ],
 )
 def test_a_verdict_may_be_dressed_up_but_not_guessed(
     decision: str, worker: str, name: str | None
 ) -> None:
-    said = {"decision": decision, "worker": worker, "suggestion": ""}
-    found = read_decision(said, {"bold": "Nile", "bold.1": "Seine"})
-    assert (found and found.worker) == name
-
-
-@given(
-    st.dictionaries(st.sampled_from(["decision", "worker", "suggestion"]), st.text()), st.booleans()
-)
-def test_a_verdict_names_a_worker_who_can_stand(said: dict[str, str], retrying: bool) -> None:
-    said = {"worker": "", "suggestion": "", **said}
-    answers = {"bold": "Nile", "cautious": None}
-    found = read_decision(said, answers)
-    if found is not None:
-        assert found.worker in answers
-        assert answers[found.worker] is not None if found.accept else found.suggestion
-    wanted = {
-        **said,
-        "decision": "retry" if retrying else "accept",
-        "worker": "CAUTIOUS",
-        "suggestion": "try",
-    }
-    assert (read_decision(wanted, answers) is not None) == retrying
+    reply = {"decision": decision, "worker": worker, "suggestion": ""}
+    read = read_decision(reply, {"bold": "Nile", "bold.1": "Seine", "neutral": None})
+    assert (read and read.worker) == name
 
 
 # Seats and bills
 # --------------------------------------------------------------------------------------------
 
 
-def test_every_seat_can_have_an_lm_of_its_own(scripted: Any, environment: Any) -> None:
+def test_every_seat_can_have_an_lm_of_its_own_and_decodes_greedily(
+    scripted: Any, environment: Any
+) -> None:
     scripted.reply = script(
         bold=[["Search[Nile]"]],
         cautious=[["Finish[Seine]"]],
@@ -590,6 +475,7 @@ def test_every_seat_can_have_an_lm_of_its_own(scripted: Any, environment: Any) -
         lm=fm.lm("openai/common", api_base=scripted.url),
         tracking=False,
     )
+    assert {body["temperature"] for body in scripted.bodies} == {0.0}
     used = {(seat_of(body), body["model"]) for body in scripted.bodies}
     assert used == {
         ("bold", "bold-lm"),
@@ -600,72 +486,21 @@ def test_every_seat_can_have_an_lm_of_its_own(scripted: Any, environment: Any) -
     }
 
 
-def test_everything_is_decoded_greedily_unless_told_otherwise(
-    scripted: Any, environment: Any
-) -> None:
-    every = {
-        "bold": [["Search[Nile]"]],
-        "cautious": [["Finish[Seine]"]],
-        "supervisor": [retry("bold")],
-        "last": [{"worker": "bold"}],
-    }
-    workers = ["bold", "cautious"]
-    run(scripted, SupervisedTeam(workers, environment, max_steps=1, max_retries=1), **every)
-    assert set(asked(scripted)) == {"bold", "cautious", "conclude", "supervisor", "last"}
-    assert {body["temperature"] for body in scripted.bodies} == {0.0}
-    program = SupervisedTeam(
-        workers, environment, max_steps=1, max_retries=1, sampling={"temperature": 0.5}
-    )
-    scripted.requests.clear()
-    run(scripted, program, **every)
-    assert {body["temperature"] for body in scripted.bodies} == {0.5}
-
-
-# Prompts that can be optimised
-# ------------------------------------------------------------------------------
-
-
-def test_a_demonstration_without_a_trace_is_refused(environment: Any) -> None:
-    with pytest.raises(fm.UserError, match="hotpotqa"):
-        SupervisedTeam(["bold"], environment, demonstration="boolq")
-
-
-# The common shape
-# -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         ({"workers": []}, "at least one worker"),
         ({"workers": ["wizard"]}, "'wizard'.*bold, cautious, neutral"),
         ({"workers": "bold,cautious"}, r"give a list, workers=\['bold', 'cautious'\]"),
-        ({"workers": [["bold"]]}, "no worker"),
-        ({"workers": [None]}, "no worker None"),
-        ({"workers": None}, "workers is None"),
-        ({"workers": 3}, "workers is 3"),
         ({"environment": None}, "corpus:PATH"),
-        ({"environment": "corpus:x.jsonl"}, "environment is 'corpus:x.jsonl'"),
         ({"max_steps": 0}, "max_steps is 0.*at least 1"),
-        ({"max_steps": 2.5}, "max_steps is 2.5"),
-        ({"max_steps": True}, "max_steps is True"),
-        ({"max_steps": None}, "max_steps is None"),
         ({"max_retries": -1}, "max_retries is -1.*at least 0"),
-        ({"max_retries": "3"}, "max_retries is '3'"),
-        ({"demonstration": "poetry"}, "'poetry'"),
-        ({"lms": {"bishop": None}}, "'bishop'.*bold"),
-        ({"sampling": {"heat": 1}}, "'heat'"),
+        ({"demonstration": "boolq"}, "hotpotqa"),  # which has no trace
     ],
 )
 def test_bad_settings_are_named(environment: Any, arguments: dict[str, Any], words: str) -> None:
-    given = {"workers": ["bold"], "environment": environment, **arguments}
-    with pytest.raises(fm.UserError, match=words) as caught:
-        SupervisedTeam(**given)
-    assert "\n" not in str(caught.value)
-
-
-# Long traces
-# ------------------------------------------------------------------------------------------------
+    with pytest.raises(fm.UserError, match=words):
+        SupervisedTeam(**{"workers": ["bold"], "environment": environment, **arguments})
 
 
 @given(
@@ -684,16 +519,6 @@ def test_bad_settings_are_named(environment: Any, arguments: dict[str, Any], wor
 )
 def test_a_trace_never_gets_longer_than_it_may(trace: list[dict[str, str]]) -> None:
     assert len(trace_text(trace)) <= MAX_TRACE_CHARS
-
-
-@pytest.mark.nightly  # by day another team stands for it, in test_contract.py
-class TestContract(ProtocolContract):
-    seldom_asked = ("last_word.predict",)  # the contract's LM never sends anybody back
-
-    def program(self) -> Program:
-        return SupervisedTeam(
-            ["bold", "cautious"], fm.CorpusEnvironment(DOCUMENTS), max_steps=2, max_retries=1
-        )
 
 
 class TestContractOfAWorker(ProtocolContract):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import folkmoot as fm
 from folkmoot.modules.reading.voting import Ties, vote_among
+from folkmoot.pipelines.testing.replies import filled
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}
@@ -56,17 +57,15 @@ def test_no_rule_touches_what_is_not_tied_and_all_take_a_leading_answer(
         assert plain.tied or found == plain.answer
 
 
+def by_model(scripted: ScriptedServer, answers: str) -> list[Any]:
+    """LMs that always give these answers, one each."""
+    scripted.reply = lambda body: filled(body, answers[int(body["model"].removeprefix("m"))])
+    return [fm.lm(f"openai/m{i}", api_base=scripted.url) for i in range(len(answers))]
+
+
 def ensemble(scripted: Any, answers: str, **settings: Any) -> fm.Ensemble:
     """Members that always give these answers, each by an LM of its own."""
-
-    def reply(body: dict[str, Any]) -> str:
-        return json.dumps({"answer": answers[int(body["model"].removeprefix("m"))]})
-
-    scripted.reply = reply
-    members = [
-        fm.SingleAgent(lm=fm.lm(f"openai/m{i}", api_base=scripted.url)) for i in range(len(answers))
-    ]
-    return fm.Ensemble(members, **settings)
+    return fm.Ensemble([fm.SingleAgent(lm=lm) for lm in by_model(scripted, answers)], **settings)
 
 
 @pytest.mark.parametrize(
@@ -146,50 +145,34 @@ def test_a_teams_fallback_and_a_deliberations_majority_have_a_rule(
     assert (said.answer, said.decided_by) == ("calm", "fallback:strongest")
 
 
-def by_model(scripted: ScriptedServer, answers: str) -> list[Any]:
-    """LMs that always give these answers, one each."""
-
-    def reply(body: dict[str, Any]) -> str:
-        fields = body["response_format"]["json_schema"]["schema"]["properties"]
-        answer = answers[int(body["model"].removeprefix("m"))]
-        return json.dumps({name: answer if name == "answer" else "so" for name in fields})
-
-    scripted.reply = reply
-    return [fm.lm(f"openai/m{i}", api_base=scripted.url) for i in range(len(answers))]
+def reasoners(rule: str, seed: int) -> fm.Program:
+    return fm.CausalConsistency(2, 0, tie_break=rule, seed=seed)
 
 
+def agents(rule: str, seed: int) -> fm.Program:
+    return fm.StrategyNetwork.untrained(
+        fm.NetworkConfig(agents=2, strategies=("simple",), k=1),
+        lambda texts: np.ones((len(texts), 4), dtype=np.float32),
+        tie_break=rule,
+        seed=seed,
+    )
+
+
+@pytest.mark.parametrize(("seat", "make"), [("reasoner", reasoners), ("agent", agents)])
 @pytest.mark.parametrize(
-    ("rule", "answers"), [("first", "B"), ("strongest:reasoner.1", "A"), ("random", "AB")]
+    ("rule", "answers"), [("first", "B"), ("strongest:SEAT.1", "A"), ("random", "AB")]
 )
-def test_causal_consistency_has_a_rule_for_equally_frequent_answers(
-    scripted: ScriptedServer, rule: str, answers: str
+def test_causal_consistency_and_networks_have_a_rule_too(
+    scripted: ScriptedServer,
+    seat: str,
+    make: Callable[[str, int], fm.Program],
+    rule: str,
+    answers: str,
 ) -> None:
     lms = by_model(scripted, "BA")
-    found = set()
+    drawn = set()
     for seed in range(8):
-        program = fm.CausalConsistency(2, 0, tie_break=rule, seed=seed)
-        program.assign({f"reasoner.{i}": lm for i, lm in enumerate(lms)})
-        found.add(program(question="Where?", choices=CHOICES).answer)
-    assert found == set(answers)
-    assert program.describe().get("tie_break", "random") == rule
-
-
-@pytest.mark.parametrize(
-    ("rule", "answers"), [("first", "B"), ("strongest:agent.1", "A"), ("random", "AB")]
-)
-def test_a_networks_equal_weights_have_one_too(
-    scripted: ScriptedServer, rule: str, answers: str
-) -> None:
-    lms = by_model(scripted, "BA")
-    found = set()
-    for seed in range(8):
-        network = fm.StrategyNetwork.untrained(
-            fm.NetworkConfig(agents=2, strategies=("simple",), k=1),
-            lambda texts: np.ones((len(texts), 4), dtype=np.float32),
-            lms={f"agent.{i}": lm for i, lm in enumerate(lms)},
-            tie_break=rule,
-            seed=seed,
-        )
-        found.add(network(question="Where?", choices=CHOICES).answer)
-    assert found == set(answers)
-    assert network.describe().get("tie_break", "first") == rule
+        program = make(rule.replace("SEAT", seat), seed)
+        program.assign({f"{seat}.{i}": lm for i, lm in enumerate(lms)})
+        drawn.add(program(question="Where?", choices=CHOICES).answer)
+    assert drawn == set(answers)

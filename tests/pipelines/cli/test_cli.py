@@ -25,38 +25,9 @@ from folkmoot.pipelines.programs.seats import by_seat
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 COMMANDS = [
-    *(
-        "try",
-        "forecast",
-        "controls",
-        "show",
-        "ask",
-        "serve",
-        "evaluate",
-        "compare",
-        "compile",
-        "tune",
-        "train",
-        "distil",
-        "report",
-        "reproduce",
-    ),
+    *("try", "forecast", "controls", "show", "ask", "serve", "evaluate", "compare", "compile"),
+    *("tune", "train", "distil", "report", "reproduce"),
     *("runs", "data", "datasets", "lms", "doctor", "import", "export", "push", "ui"),
-]
-ROW_KEYS = [
-    *(
-        "id",
-        "kind",
-        "answer",
-        "gold",
-        "correct",
-        "em",
-        "f1",
-        "decided_by",
-        "rounds",
-        "consensus_round",
-    ),
-    *("transcript", "usage", "seconds", "error"),
 ]
 
 
@@ -117,24 +88,18 @@ def test_ask_shows_the_dialogue_the_decision_and_the_bill(scripted: ScriptedServ
     assert "price unknown" in result.stdout
 
 
-def test_ask_as_json_is_the_prediction_and_nothing_else(scripted: ScriptedServer) -> None:
-    words = ["--choice", "X=a flask", "--choice", "Y=a net", "--json"]
-    result = folkmoot("ask", SPEC, "What holds soup?", *words, *lm(scripted))
-    found = json.loads(result.stdout)
-    assert (found["answer"], found["decided_by"], found["kind"]) == ("X", "consensus", "choice")
-    assert [turn["agent"] for turn in found["transcript"]] == ["intuitive", "reasoner"]
-    assert found["choices"] == {"X": "a flask", "Y": "a net"}
-    assert found["usage"]["calls"] == 2
-
-
 def test_a_recorded_question_is_answered_again_without_the_endpoint(tmp_path: Path) -> None:
-    words = ["ask", SPEC, "What holds soup?", "--choice", "a flask", "--choice", "a net", "--json"]
+    words = ["ask", SPEC, "What holds soup?", "--choice", "X=a flask", "--choice", "Y=a net"]
+    words.append("--json")
     with ScriptedServer() as server:
         first = folkmoot(*words, *lm(server), "--record", tmp_path / "record")
     again = folkmoot(*words, "--lm", f"replay/{tmp_path / 'record'}")
     assert again.exit_code == 0
     first, again = json.loads(first.stdout), json.loads(again.stdout)
-    assert again["answers"] == first["answers"]
+    assert (first["answer"], first["decided_by"], first["kind"]) == ("X", "consensus", "choice")
+    assert first["choices"] == {"X": "a flask", "Y": "a net"}
+    assert [turn["agent"] for turn in first["transcript"]] == ["intuitive", "reasoner"]
+    assert again["answer"] == first["answer"]
     assert again["usage"]["cached_calls"] == again["usage"]["calls"] == 2
     other = folkmoot("ask", SPEC, "Something else?", "--lm", f"replay/{tmp_path / 'record'}")
     assert other.exit_code == 1
@@ -152,7 +117,6 @@ def test_evaluate_writes_rows_and_summary(
     assert result.exit_code == 0
     rows = rows_of(tmp_path / "out")
     assert [row["id"] for row in rows] == [f"q{number}" for number in range(10)]
-    assert set(ROW_KEYS) <= set(rows[0])
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert summary["scores"]["accuracy"]["value"] == 0.5
     assert summary["counts"]["rows"] == 10
@@ -184,30 +148,17 @@ def test_a_run_from_the_cache_still_tells_the_price(
     assert f"{float(f'{each:.2g}'):g} USD for 1,000 questions" in told
 
 
-def test_quiet_says_the_one_thing(scripted: ScriptedServer, ten: Path) -> None:
+def test_the_same_command_resumes_and_another_gets_its_own_folder(
+    scripted: ScriptedServer, ten: Path
+) -> None:
     result = evaluate(scripted, ten, "--quiet")
     assert result.stdout == "50.0% [23.7%, 76.3%] right on 10 questions\n"
     assert result.stderr == ""
-
-
-def test_the_same_command_resumes_and_another_gets_its_own_folder(
-    scripted: ScriptedServer, ten: Path, tmp_path: Path
-) -> None:
-    first = json.loads(evaluate(scripted, ten, "--json").stdout)
+    first = json.loads(evaluate(scripted, ten, "--json").stdout)["out"]
     assert len(scripted.requests) == 10
-    assert json.loads(evaluate(scripted, ten, "--json").stdout)["out"] == first["out"]
-    assert len(scripted.requests) == 10
-    others = [
-        json.loads(evaluate(scripted, ten, "--json", *words, program=program).stdout)["out"]
-        for program, words in [
-            ("single:cot", []),
-            ("single:simple", ["--limit", "5"]),
-            ("single:simple", ["--temperature", "0.7"]),
-            ("single:simple", ["--train", "sample-choice", "--demos", "2"]),
-        ]
-    ]
-    assert len({first["out"], *others}) == 5
-    assert first["out"].startswith("runs/questions-single-simple-")
+    assert first.startswith("runs/questions-single-simple-")
+    for words in (["--limit", "5"], ["--temperature", "0.7"]):
+        assert json.loads(evaluate(scripted, ten, "--json", *words).stdout)["out"] != first
 
 
 def test_each_seat_gets_its_lm_and_address(scripted: ScriptedServer, ten: Path) -> None:

@@ -19,7 +19,6 @@ from cli_helpers import (
     evaluate,
     folkmoot,
     isolate,
-    rows_of,
     ten_questions,
 )
 
@@ -74,16 +73,9 @@ def price_ratio(two: tuple[str, str]) -> str:
     return f"{pair['token_ratio']:.1f}"
 
 
-def test_tests_and_questions_are_shown_on_request(two: tuple[str, str]) -> None:
-    plain = folkmoot("compare", *two).stdout
-    assert "McNemar" not in plain
-    assert "right is" not in plain
+def test_tests_are_shown_on_request(two: tuple[str, str]) -> None:
+    assert "McNemar" not in folkmoot("compare", *two).stdout
     assert "McNemar's mid-p is 0.062, n = 10" in folkmoot("compare", *two, "--pairs").stdout
-    shown = folkmoot("compare", *two, "--show", 2).stdout
-    assert "2 agents + judge and 1 agent differ on 4 questions; 2 of them:" in shown
-    assert "- q1: What holds soup 1?" in shown
-    assert "judge: B (a sieve) ✓; 1 agent: A (a flask); right is B (a sieve)" in shown
-    assert shown.count("right is") == 2
 
 
 def test_json_has_everything_and_nothing_else(two: tuple[str, str]) -> None:
@@ -111,48 +103,6 @@ def test_a_verdict_can_fail_a_build(
 
 # The budget-matched baseline
 # --------------------------------------------------------------------------------
-
-
-def test_match_budget_runs_self_consistency_and_measures_against_it(
-    two: tuple[str, str], scripted: ScriptedServer
-) -> None:
-    words = ["compare", *two, "--match-budget", "--api-base", scripted.url]
-    result = folkmoot(*words)
-    assert result.exit_code == 0, result.stderr
-    told = re.search(r"judge: [\d,]+ tokens per question .* gets (\d+) samples\.", result.stdout)
-    assert told is not None
-    samples = int(told[1])
-    assert "against 1 agent, same budget" in result.stdout
-    folder = Path("runs/talk/match-budget") / f"{samples}-samples"
-    assert len(rows_of(folder)) == 10
-    asked = len(scripted.bodies)
-    again = folkmoot(*words, "--json", "--baseline", "1")
-    assert len(scripted.bodies) == asked
-    assert json.loads(again.stdout)["runs"][0]["name"] == "1 agent"
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["runs/one"], "at least two runs"),
-        (["runs/one", "runs/none"], "there is no folder runs/none"),
-        (["runs/one", "runs"], "holds no run"),
-        (["runs/one", "runs/talk", "--names", "one"], "the names one do not fit 2 runs"),
-        (["runs/one", "runs/talk", "--baseline", "three"], "no run 'three'"),
-        (["runs/one", "runs/talk", "--baseline", "0"], "no run '0'"),
-        (["runs/one", "runs/talk", "--data", "x"], "--data says how"),
-        (["runs/one", "runs/talk", "--lm", "openai/x"], "--lm says how"),
-        (["runs/one", "runs/talk", "--budget", "5 calls"], "--budget says how"),
-        (["runs/talk", "--match-budget", "--baseline", "3"], "place from 1 to 2"),
-        (["runs/talk", "--match-budget", "--lm", "openai/other"], "openai/other is not an LM of"),
-        (["runs/talk", "--match-budget", "--lm", "judge=openai/scripted"], "has one seat"),
-    ],
-)
-def test_bad_input_is_refused_in_one_sentence(
-    words: list[str], told: str, two: tuple[str, str], scripted: ScriptedServer
-) -> None:
-    before = len(scripted.bodies)
-    refused(folkmoot("compare", *words), told, scripted, before)
 
 
 def test_the_address_is_never_taken_from_the_run(

@@ -25,7 +25,6 @@ from cli_helpers import (
     write,
 )
 
-import folkmoot as fm
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking import ui_server
 
@@ -91,7 +90,8 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path: Path) 
         _, told = process.communicate(timeout=30)
         assert process.returncode == 130
         done = len(rows_of(tmp_path / "out"))
-        assert 1 <= done < 40
+        counts = json.loads((tmp_path / "out" / "summary.json").read_text())["counts"]
+        assert 1 <= done == counts["rows"] < counts["questions"] == 40
         assert f"finished work is kept in {tmp_path}" in told
         assert "same command" in told
         assert "Traceback" not in told
@@ -102,7 +102,7 @@ def test_ctrl_c_keeps_what_is_done_and_the_same_command_goes_on(tmp_path: Path) 
         assert len(server.requests) <= 40 + 2
 
 
-@pytest.mark.parametrize("module", ["typer", "rich", "dspy"])
+@pytest.mark.parametrize("module", ["typer", "dspy"])
 def test_ctrl_c_while_modules_are_imported_is_one_line(module: str) -> None:
     start = (
         "import sys\n"
@@ -144,34 +144,11 @@ def test_an_unexpected_error_is_one_line_unless_debugging(
 
 def test_datasets_lists_names_splits_licences_and_places() -> None:
     shown = folkmoot("datasets").stdout
-    for told in (
-        "commonsenseqa",
-        "validation 1221",
-        "MIT",
-        "sample-choice",
-        "shipped with folkmoot",
-    ):
+    for told in ("commonsenseqa", "validation 1221", "MIT", "shipped with folkmoot"):
         assert told in shown
     found = {info["name"]: info for info in json.loads(folkmoot("datasets", "--json").stdout)}
     assert found["sample-choice"]["splits"]["test"] == 120
     assert "test" in found["sample-choice"]["here"]
-
-
-def test_doctor_asks_the_lm_and_shows_no_key(
-    scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    result = folkmoot("doctor", *lm(scripted), "--json")
-    found = json.loads(result.stdout)
-    checks = {check["name"]: check for check in found["checks"]}
-    assert checks["LM answers"]["status"] == "ok"
-    assert "openai/scripted answered in" in checks["LM answers"]["said"]
-    assert "OPENAI_API_KEY" in checks["keys"]["said"]
-    assert KEY not in result.output
-    assert "Gemma Terms" in checks["embedded LM"]["said"]
-    assert not Path("mlflow.db").exists()
-    assert found["ok"] == all(check["status"] != "fail" for check in checks.values())
-    assert result.exit_code == (0 if found["ok"] else 1)
 
 
 def test_a_taken_port_is_named(scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,11 +230,3 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def test_a_ui_server_that_does_not_start_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        ui_server, "server_command", lambda *_: [sys.executable, "-c", "raise SystemExit(3)"]
-    )
-    with pytest.raises(fm.UserError, match=r"did not start \(exit code 3\)"):
-        ui_server.serve("sqlite:///mlflow.db", "127.0.0.1", free_port(), lambda address: None)

@@ -86,27 +86,6 @@ def test_a_plan_first_and_figures_after(scripted: Any, files: list[str]) -> None
     assert quiet.stderr == ""
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--optimizer", "gema"], "did you mean 'gepa'"),
-        (["--preset", "lite"], "no preset 'lite'"),
-        (["--budget", "many"], "the budget 'many' cannot be read"),
-        (["--prompt-api-base", "http://x/v1"], "without --prompt-lm"),
-        (["--validation", "t.jsonl"], "16 of 16 test questions are training questions"),
-        (["--train", "none.jsonl"], "none.jsonl"),
-    ],
-)
-def test_bad_input_is_one_line_and_2(
-    scripted: Any, files: list[str], words: list[str], said: str
-) -> None:
-    done = run(scripted, *files, "--out", "out", *words)
-    assert done.exit_code == 2
-    assert said in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert not scripted.bodies
-
-
 @pytest.mark.nightly
 def test_ctrl_c_keeps_what_was_found(scripted: Any, files: list[str]) -> None:
     scripted.reply = of_instructions()

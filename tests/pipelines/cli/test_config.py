@@ -116,21 +116,12 @@ def test_where_defaults_come_from_is_shown(
     ("text", "told"),
     [
         ("lmm = 'openai/x'", "folkmoot.toml: lmm is not an option (did you mean 'lm'?)"),
-        ("[evaluate]\noptimizer = 'mipro'", "folkmoot.toml: [evaluate] optimizer is not an option"),
-        (
-            "[evalute]\nlimit = 1",
-            "folkmoot.toml: evalute is not an option (did you mean 'evaluate'?)",
-        ),
-        ("program = 'single:cot'", "folkmoot.toml: program is not an option"),
         ("concurrency = 0", "folkmoot.toml: concurrency is 0: give a whole number of at least 1"),
         ("concurrency = '16'", "folkmoot.toml: concurrency is not a whole number"),
-        ("track = 'no'", "folkmoot.toml: track is not true or false"),
-        ("lm = 3", "folkmoot.toml: lm is not a list of text in quotes"),
         ("lm = ", "folkmoot.toml is not TOML"),
         ("yes = true", "folkmoot.toml: yes is for the command line"),
         (f"api_key = '{KEY}'", "folkmoot.toml: api_key looks like a key"),
         (f'[ask]\nlm_set = [\'extra_body={{"api_key": "{KEY}"}}\']', "holds a key or password"),
-        ("[distil]\nteam = 'program'", "team is for the command line"),
         ("evaluate = 3", "evaluate is a command: write its options under [evaluate]"),
     ],
 )

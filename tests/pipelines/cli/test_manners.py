@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from cli_helpers import KEY, evaluate, folkmoot, isolate, lm, ten_questions
-from recorded import unpack
 from typer.testing import CliRunner
 
 import folkmoot as fm
@@ -41,13 +40,6 @@ def completed(words: str) -> list[str]:
 def test_commands_and_options_are_completed() -> None:
     assert {"evaluate", "compare", "runs"} <= {*completed("folkmoot ")}
     assert "--concurrency" in completed("folkmoot evaluate --con")
-
-
-def test_a_misspelt_command_program_or_data_set_is_corrected() -> None:
-    assert "'evaluate'" in folkmoot("evaluat").stderr
-    assert "'single'" in folkmoot("evaluate", "singel:cot", "--data", "sample-choice").stderr
-    assert "'sample-choice'" in folkmoot("evaluate", "single:cot", "--data", "sample-choce").stderr
-    assert "--concurrency" in folkmoot("evaluate", "single:cot", "--concurency", "3").stderr
 
 
 # Pipes
@@ -186,15 +178,6 @@ def test_runs_are_listed_with_score_and_price_the_newest_first(
     assert any("damaged: run.json is damaged" in line for line in shown)
     assert "give time, score, cost, calls" in folkmoot("runs", "--sort", "scor").stderr
     assert folkmoot("runs", "nowhere").exit_code == 2
-
-
-@pytest.mark.parametrize(
-    ("folder", "within"), [("csqa-small-mipro", "program"), ("csqa-tuned", "winner")]
-)
-def test_what_a_command_wrote_is_a_program(folder: str, within: str, home: Path) -> None:
-    unpack(home)
-    found, inside = fm.load_program(home / folder), fm.load_program(home / folder / within)
-    assert found.describe() == inside.describe()
 
 
 def test_a_distillation_is_what_it_says_to_keep(home: Path) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import evaluate, folkmoot, isolate, lm, question, write
+from cli_helpers import folkmoot, isolate, lm
 from rich.table import Table
 from rich.text import Text
 
@@ -54,25 +53,3 @@ def test_doctor_shows_what_a_server_said_in_one_harmless_line(scripted: Scripted
     result = folkmoot("doctor", *lm(scripted))
     check_harmless(result, "a]0;ownedb")
     assert not re.search(r"^ok +all is well", result.output, re.MULTILINE)
-
-
-def test_datasets_shows_harmless_file_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "mine").mkdir()
-    write(tmp_path / "mine" / "x\x1b]0;owned\x07y-test.jsonl", question(1))
-    monkeypatch.setenv("FOLKMOOT_DATA", str(tmp_path / "mine"))
-    check_harmless(folkmoot("datasets"), "x]0;ownedy")
-
-
-@pytest.mark.parametrize("words", [[], ["-q"]])
-def test_comparing_foreign_runs_shows_harmless_names(
-    scripted: ScriptedServer, tmp_path: Path, words: list[str]
-) -> None:
-    source = write(tmp_path / "questions.jsonl", *(question(number) for number in range(8)))
-    for name in ("one", "two"):
-        assert evaluate(scripted, source, "--out", name, "-q").exit_code == 0
-        run = json.loads((tmp_path / name / "run.json").read_text())
-        run["settings"]["run_name"] = f"{name} {HOSTILE}"
-        (tmp_path / name / "run.json").write_text(json.dumps(run))
-    check_harmless(folkmoot("compare", "one", "two", *words), "one a]0;ownedb")

@@ -49,6 +49,10 @@ def test_without_an_id_what_went_wrong_stands_first(scripted: ScriptedServer, te
     assert re.match(r"q8 +failed .*too hot", lines[2])
     assert re.match(r"q1 +✗ +A +B +What holds soup 1", lines[3])
     assert lines[-1] == "next: folkmoot show run q8"
+    scripted.reply = lambda _: (400, {}, {"error": {"message": "too hot"}})
+    failed = evaluate(scripted, ten, "--out", "failed", program="single:cot")
+    assert failed.exit_code == 1
+    assert failed.stdout.splitlines()[-1] == "next: folkmoot show failed"
 
 
 def test_the_options_of_evaluate_stand_in_groups() -> None:

@@ -82,28 +82,6 @@ def test_a_dry_run_asks_nobody(scripted: ScriptedServer, tmp_path: Path) -> None
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("more", "told"),
-    [
-        (["--set", "rounds=2"], "no such parameter"),
-        (["--lm", "sage=openai/x"], "no setting has a seat 'sage'"),
-        (["--objective", "accuracy,speed"], "no objective 'speed'"),
-        (["--sampler", "magic"], "no sampler 'magic'"),
-        (["--budget", "lots"], "the budget 'lots' cannot be read"),
-        (["--register", "x"], "--register needs MLflow"),
-        (["--validation", "train.jsonl"], "are training questions"),
-        (["--train", "nowhere.jsonl"], "nowhere.jsonl"),
-    ],
-)
-def test_wrong_input_is_one_line_and_costs_nothing(
-    scripted: ScriptedServer, more: list[str], told: str
-) -> None:
-    done = folkmoot(*words(scripted, *more))
-    assert done.exit_code == 2
-    assert told in done.stderr.splitlines()[-1]
-    assert not scripted.requests
-
-
 def test_a_study_whose_calls_all_fail_says_why_and_does_not_exit_with_0(
     scripted: ScriptedServer,
 ) -> None:

@@ -407,7 +407,7 @@ def test_a_frame_is_evaluated_and_its_report_shows_rows(
     model = fm.lm("openai/scripted", api_base=scripted.url)
     result = fm.evaluate(fm.SingleAgent("simple"), frame, lm=model, out=tmp_path, tracking=False)
     assert [row["id"] for row in result.rows] == [question.id for question in load(frame)]
-    assert shown(result.rows[1], "why").id == f"{result.rows[1]['id']} (row 2)"
+    assert shown(result.rows[1]).id == f"{result.rows[1]['id']} (row 2)"
     assert "questions: read `prompt` as question, `A`–`B` as choices, `gold` as answer" in said_of(
         caplog
     )

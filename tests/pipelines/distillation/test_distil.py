@@ -562,14 +562,9 @@ def talk(tmp_path: Path, scripted: ScriptedServer) -> ScriptedServer:
     return scripted
 
 
-def test_the_command_shows_tables_and_advice(talk: ScriptedServer) -> None:
+def test_the_command_gives_advice(talk: ScriptedServer) -> None:
     done = folkmoot("distil", "talk", "--margin", 10, "--out", "d", *lm(talk), "--no-track")
     assert done.exit_code == 0, done.stderr
-    assert re.search(
-        r"cot +100\.0% .* \+0\.0 \[-\d\.\d, \+\d\.\d\] +1\.00 .*non-inferior \(chosen\)",
-        done.stdout,
-    )
-    assert re.search(r"distilled single: cot .* 0% +non-inferior", done.stdout)
     assert "Use the single agent (cot)" in done.stdout
     assert "programs and figures: d" in done.stdout
     assert "at most" in done.stderr

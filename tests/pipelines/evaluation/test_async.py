@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import multiprocessing
 import sys
 import threading
 import time
@@ -104,20 +103,3 @@ def test_the_run_goes_where_the_caller_is_in_mlflow(
         fm.aevaluate(fm.SingleAgent("cot"), questions(1), lm=lm_of(scripted), tracking=False)
     )
     assert result.summary.run["mlflow_parent_id"] == threading.current_thread().name
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_process_evaluates_with_a_loop_of_its_own() -> None:
-    def accuracy() -> float:
-        return fm.evaluate(lambda question: "A", questions(3), tracking=False).accuracy
-
-    here = accuracy()
-    fork = multiprocessing.get_context("fork")
-    found = fork.SimpleQueue()
-    child = fork.Process(target=lambda: found.put(accuracy()))
-    child.start()
-    child.join(20)
-    if child.is_alive():
-        child.kill()
-    child.join()
-    assert (child.exitcode, found.get() if child.exitcode == 0 else None) == (0, here)

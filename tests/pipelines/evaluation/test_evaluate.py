@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import random
 import signal
 import subprocess
@@ -20,7 +19,6 @@ from typing import Any
 
 import dspy
 import pytest
-from children import Child, code
 from mortal import (
     Constant,
     Forked,
@@ -33,8 +31,9 @@ from mortal import (
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task
 from folkmoot.modules.base.calls import UsageFields
-from folkmoot.modules.protocols.program import Program, prediction_of
+from folkmoot.modules.protocols.program import Program
 from folkmoot.modules.reading.row import taken
+from folkmoot.optimizers.statistics.statistics import wilson
 from folkmoot.pipelines.lms.ledger import read_ledger
 from folkmoot.pipelines.runs.lines import Progress
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -131,62 +130,34 @@ def test_a_row_has_the_fields_of_the_specification(scripted: Any, tmp_path: Path
     assert (wrong["answer"], wrong["gold"], wrong["correct"]) == ("A", "B", False)
 
 
-def test_spans_have_em_and_f1(scripted: Any) -> None:
-    scripted.reply = lambda body: json.dumps({"answer": "the Eiffel Tower of Paris"})
-    asked = [
-        fm.Question(id="1", question="Which tower?", kind="span", answer="Eiffel Tower"),
-        fm.Question(
-            id="2", question="Which tower again?", kind="span", answer="Eiffel tower of Paris"
-        ),
+def test_spans_have_em_and_f1_and_numbers_a_strict_score(scripted: Any) -> None:
+    span, number = {"kind": "span", "answer": "Eiffel Tower"}, {"kind": "number", "answer": "18"}
+    expected = [
+        ("which one", "the Eiffel Tower of Paris", span, (False, 0.0, 0.667, None)),
+        ("which other", "an Eiffel tower", span, (True, 1.0, 1.0, None)),
+        ("how many", "#### 18", number, (True, None, None, True)),
+        ("how much", "It makes 18 dollars", number, (True, None, None, False)),
+        ("how far", "17", number, (False, None, None, False)),
     ]
-    result = run(scripted, asked)
-    first, second = result.rows
-    assert (first["correct"], first["em"], round(first["f1"], 3)) == (False, 0.0, 0.667)
-    assert (second["correct"], second["em"], second["f1"]) == (True, 1.0, 1.0)
-    assert set(result.summary.scores) == {"accuracy", "em", "f1"}
-    assert result.summary.scores["f1"]["value"] == pytest.approx((2 / 3 + 1) / 2)
-
-
-def test_numbers_have_a_strict_score_too(scripted: Any) -> None:
-    replies = {"a": "#### 18", "b": "18", "c": "It makes 18 dollars", "d": "17"}
+    replies = {question: reply for question, reply, *_ in expected}
     scripted.reply = lambda body: next(
-        text
-        for name, text in replies.items()
-        if f"How many {name}" in body["messages"][-1]["content"]
+        json.dumps({"answer": reply})
+        for question, reply in replies.items()
+        if question in body["messages"][-1]["content"]
     )
     asked = [
-        fm.Question(id=n, question=f"How many {n}?", kind="number", answer="18") for n in replies
+        fm.Question(id=question, question=f"{question}?", **fields)
+        for question, _, fields, _ in expected
     ]
     result = run(scripted, asked)
-    assert [(row["correct"], row["strict"]) for row in result.rows] == [
-        (True, True),
-        (True, True),
-        (True, False),
-        (False, False),
-    ]
-    assert result.summary.scores["accuracy_strict"]["value"] == 0.5
-
-
-def test_rows_stand_in_the_questions_order(scripted: Any, tmp_path: Path) -> None:
-    wait = random.Random(3)
-
-    async def dawdle(self: Any, task: Task) -> Any:
-        await asyncio.sleep(wait.random() * 0.05)
-        return prediction_of(task, "A", "fiat", [])
-
-    class Dawdler(Constant):
-        solve = dawdle
-
-    finished: list[int] = []
-    run(
-        scripted,
-        questions(40),
-        Dawdler(),
-        out=tmp_path,
-        progress=lambda state: finished.append(state.done),
-    )
-    assert finished == list(range(41))
-    assert [row["id"] for row in lines(tmp_path)] == [f"q{i}" for i in range(40)]
+    assert [
+        (row["correct"], row["em"], row["f1"] and round(row["f1"], 3), row.get("strict"))
+        for row in result.rows
+    ] == [scores for *_, scores in expected]
+    scores = result.summary.scores
+    assert set(scores) == {"accuracy", "accuracy_strict", "em", "f1"}
+    assert scores["f1"]["value"] == pytest.approx((2 / 3 + 1) / 2, abs=1e-3)
+    assert scores["accuracy_strict"]["value"] == pytest.approx(1 / 3)
 
 
 def test_unreadable_is_neither_right_nor_an_error(scripted: Any, tmp_path: Path) -> None:
@@ -208,13 +179,6 @@ def test_unreadable_is_neither_right_nor_an_error(scripted: Any, tmp_path: Path)
 
 # The summary
 # ------------------------------------------------------------------------------------------------
-
-
-def wilson_by_hand(k: int, n: int) -> tuple[float, float]:
-    z = 1.959963984540054
-    p, d = k / n, 1 + z * z / n
-    half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / d
-    return (p + z * z / (2 * n)) / d - half, (p + z * z / (2 * n)) / d + half
 
 
 def cut_off_below(limit: int) -> Callable[[dict[str, Any]], Any]:
@@ -270,7 +234,7 @@ def test_the_summary(scripted: Any, tmp_path: Path) -> None:
     result = run(scripted, asked, out=tmp_path, settings={"seed": 3})
     summary = json.loads((tmp_path / "summary.json").read_text())
     accuracy = summary["scores"]["accuracy"]
-    low, high = wilson_by_hand(10, 30)
+    low, high = wilson(10, 30)
     assert (accuracy["value"], accuracy["n"]) == (pytest.approx(1 / 3), 30)
     assert (accuracy["low"], accuracy["high"]) == (pytest.approx(low), pytest.approx(high))
     counts = {
@@ -334,10 +298,6 @@ def test_progress_tells_how_it_stands(scripted: Any) -> None:
         ([fm.Question(id="x", question="Why?")], {}, "has no answer .*'x'"),
         (questions(2) + questions(1), {}, "'q0' appears twice"),
         (questions(1), {"concurrency": 0}, "concurrency is 0"),
-        (questions(1), {"concurrency": "4"}, "concurrency is '4': give a number"),
-        (questions(1), {"concurrency": 2.0}, "concurrency is 2.0: give a number"),
-        (questions(1), {"concurrency": True}, "concurrency is True: give a number"),
-        ("q.jsonl", {}, r"there is no file 'q\.jsonl'"),
         (Path("q.jsonl"), {}, r"there is no file 'q\.jsonl'"),
         (None, {}, "questions is None: pass a list of fm.Question"),
         ({"id": "1"}, {}, "questions is a dict: pass a list of fm.Question"),
@@ -356,33 +316,20 @@ def test_bad_input_is_named_before_any_call(
     assert not scripted.bodies
 
 
-def test_dspys_configured_lm_is_the_default(scripted: Any) -> None:
-    scripted.reply = of_question(lambda i: "A")
-    with dspy.context(lm=fm.lm("openai/scripted", api_base=scripted.url)):
-        assert fm.evaluate(
-            fm.SingleAgent(), questions(3), tracking=False
-        ).accuracy == pytest.approx(1 / 3)
+def test_without_an_lm_dspys_is_asked_else_that_of_the_environment(
+    scripted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    monkeypatch.setenv("FOLKMOOT_LM", "openai/of-environment")
+    fm.evaluate("single:simple", questions(1), tracking=False)
+    with dspy.context(lm=fm.lm("openai/of-dspy")):
+        fm.evaluate("single:simple", questions(1), tracking=False)
+    assert [body["model"] for body in scripted.bodies] == ["of-environment", "of-dspy"]
 
 
 # Failures
 # --------------------------------------------------------------------------------------------------
-
-
-def test_too_many_failures_stop_the_run_and_keep_its_rows(scripted: Any, tmp_path: Path) -> None:
-    scripted.reply = of_question(lambda i: (400, {}, {}) if i % 2 else "A")
-    with pytest.raises(fm.UserError, match="stopped after 3 failed questions") as stopped:
-        run(scripted, questions(50), out=tmp_path, max_failures=3, concurrency=1)
-    assert "\n" not in str(stopped.value)
-    rows = lines(tmp_path)
-    assert len(rows) == 6
-    assert json.loads((tmp_path / "summary.json").read_text())["counts"] == {
-        "questions": 50,
-        "rows": 6,
-        "correct": 1,
-        "errors": 3,
-        "unreadable": 0,
-        "truncated": 0,
-    }
 
 
 def test_a_run_ends_where_none_of_ten_answers_can_be_read(scripted: Any, tmp_path: Path) -> None:
@@ -412,20 +359,6 @@ def test_error_rows_are_kept_and_asked_again_only_on_request(scripted: Any, tmp_
     assert sorted(map(number_of, scripted.bodies)) == [0, 3, 6]
     assert [row["id"] for row in lines(tmp_path)] == [f"q{i}" for i in range(9)]
     assert result.summary.counts["errors"] == 0
-    assert result.accuracy == pytest.approx(1 / 3)
-
-
-def test_exhausted_retries_become_an_error_row(
-    scripted: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from folkmoot.pipelines.lms import engine
-
-    monkeypatch.setattr(engine, "back_off", lambda attempt, after: 0.001)
-    scripted.reply = of_question(lambda i: (500, {}, {"error": "down"}) if i == 1 else "A")
-    result = run(scripted, questions(3))
-    rows = list(result.rows)
-    assert [bool(row["error"]) for row in rows] == [False, True, False]
-    assert "500 (down); given up after 7 attempts" in rows[1]["error"]
     assert result.accuracy == pytest.approx(1 / 3)
 
 
@@ -477,12 +410,7 @@ def test_another_run_is_refused_in_one_sentence(
     ("name", "content", "words"),
     [
         ("run.json", b"{", "run.json is damaged"),
-        ("run.json", b"[1]", "run.json is damaged"),
-        ("run.json", b"\xff", "run.json is damaged"),
         ("results.jsonl", b'{"id": "q0"\n', "results.jsonl, line 1, is not a result row"),
-        ("results.jsonl", b'"q0"\n', "results.jsonl, line 1, is not a result row"),
-        ("results.jsonl", b'{"id": "q0"}\n', "results.jsonl, line 1, is not a result row"),
-        ("results.jsonl", b"\xff\xfe\n", "results.jsonl, line 1, is not a result row"),
         ("results.jsonl", b"\x00" * 100 + b"\n", "results.jsonl, line 1, is not a result row"),
     ],
 )
@@ -557,24 +485,6 @@ def test_rows_do_not_depend_on_concurrency(make: Callable[[], Program]) -> None:
     assert found[0] == found[1]
     assert found[0][2]["errors"] > 0
     assert found[0][2]["correct"] > 0
-
-
-# Where it may be called from
-# --------------------------------------------------------------------------------
-
-
-def test_a_temporary_folder_of_a_failed_run_is_removed(
-    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-
-    def act(task: Task) -> None:
-        assert list(tmp_path.iterdir())
-        raise fm.UserError("there is no index: make one")
-
-    with pytest.raises(fm.UserError, match="no index"):
-        run(scripted, questions(2), Constant(act))
-    assert not list(tmp_path.iterdir())
 
 
 # Disks
@@ -710,36 +620,6 @@ def test_killed_at_random_points_nothing_is_lost_or_asked_twice(tmp_path: Path) 
     seed = random.randrange(10**6)
     print("seed", seed)
     killed_and_resumed(tmp_path, deaths=6, n=60, seed=seed)
-
-
-def test_ctrl_c_keeps_rows_writes_the_summary_and_ends(tmp_path: Path) -> None:
-    script = """
-import sys
-import folkmoot as fm
-from mortal import questions
-try:
-    lm = fm.lm("openai/scripted", api_base=sys.argv[1])
-    fm.evaluate(fm.SingleAgent(), questions(400), lm=lm, out=sys.argv[2], tracking=False,
-    concurrency=8)
-except KeyboardInterrupt:
-    print("interrupted")
-    sys.exit(130)
-"""
-    with ScriptedServer(of_question(lambda i: "A"), delay=0.05) as server:
-        process = Child(code, script, server.url, tmp_path)
-        wait_for(lambda: len(server.requests) > 40, lambda: process.poll() is None)
-        process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=20)
-        assert (process.returncode, out) == (130, "interrupted\n"), errors
-        assert errors == ""
-        rows = lines(tmp_path)
-        counts = json.loads((tmp_path / "summary.json").read_text())["counts"]
-        assert 20 < counts["rows"] == len(rows) < 400
-        assert counts["questions"] == 400
-        server.delay = 0
-        server.requests.clear()
-        assert run(server, questions(400), out=tmp_path).summary.counts["rows"] == 400
-        assert 400 - len(rows) - 8 <= len(server.bodies) <= 400 - len(rows)
 
 
 # Memory

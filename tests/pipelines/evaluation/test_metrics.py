@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -106,11 +107,8 @@ def test_open_questions_need_a_metric_before_the_first_call(run: Any, scripted: 
     [
         (None, "returned None"),
         (math.nan, "returned nan"),
-        (math.inf, "returned inf"),
         ("0.7", "returned a str"),
-        ([1], "returned a list"),
         (-0.5, r"returned -0.5, less than a question without an answer scores \(0\)"),
-        (1j, "returned a complex"),
         (dspy.Prediction(score=None), "returned None"),
         (ValueError("bad\nthing"), r"raised ValueError \(bad thing\)"),
     ],
@@ -126,8 +124,6 @@ def test_what_is_no_score_is_an_error_that_says_so(run: Any, returned: Any, said
         assert row["score"] is None
         assert row["correct"] is False
         assert row["answer"] == f"since {row['id']} apples fell"  # what there was to score
-    import re
-
     assert re.search(f"the metric broken {said}", found.rows[0]["error"])
     assert found.summary.counts["errors"] == 2
 
@@ -222,59 +218,23 @@ def test_a_metrics_own_calls_are_billed_apart(run: Any, scripted: Any) -> None:
     assert found.summary.paid["calls"] == 4
 
 
-def test_a_compilation_goes_by_the_metric(scripted: Any, tmp_path: Path) -> None:
-    scripted.reply = says(lambda i: f"since {i} apples fell")
-    lm = fm.lm("openai/scripted", api_base=scripted.url)
-    train, held_out = asked(8), asked(14)[8:]
-    compiled = fm.compile(
-        fm.SingleAgent(),
-        train,
-        held_out,
-        optimizer="bootstrap",
-        metric=overlap,
-        lm=lm,
-        tracking=False,
-        out=tmp_path,
-    )
-    result = compiled.compilation
-    assert result.before["scores"]["overlap"]["value"] == pytest.approx(4 / 7)
-    assert result.selection["given"]["value"] == pytest.approx(4 / 7)
-    with pytest.raises(fm.UserError, match="its metric differs"):
-        fm.compile(
-            fm.SingleAgent(),
-            train,
-            held_out,
-            optimizer="bootstrap",
-            metric="f1",
-            lm=lm,
-            tracking=False,
-            out=tmp_path,
-        )
-
-
-def test_a_study_goes_by_the_metric(scripted: Any, tmp_path: Path) -> None:
+def test_compilations_and_studies_go_by_the_metric(scripted: Any, tmp_path: Path) -> None:
     scripted.reply = says(lambda i: f"since {i} apples fell" if i % 2 else f"since {i}")
     lm = fm.lm("openai/scripted", api_base=scripted.url)
-    study = fm.tune(
-        "single:cot",
-        asked(8),
-        asked(14)[8:],
-        metric=overlap,
-        lm=lm,
-        trials=2,
-        tracking=False,
-        out=tmp_path,
-    )
-    best = study.report["best"]
-    assert 0 < best["scores"]["overlap"]["value"] < 1
+    own = {"metric": overlap, "lm": lm, "tracking": False}
+    train, held_out = asked(8), asked(14)[8:]
+
+    def compiled(**changed: Any) -> Any:
+        given = {"optimizer": "bootstrap", "out": tmp_path / "compiled", **own, **changed}
+        return fm.compile(fm.SingleAgent(), train, held_out, **given).compilation
+
+    result = compiled()
+    assert 0 < result.before["scores"]["overlap"]["value"] < 4 / 7
+    assert 0 < result.selection["given"]["value"] < 4 / 7
+    with pytest.raises(fm.UserError, match="its metric differs"):
+        compiled(metric="f1")
+    study = fm.tune("single:cot", train, held_out, trials=2, out=tmp_path / "study", **own)
+    assert 0 < study.report["best"]["scores"]["overlap"]["value"] < 1
     assert study.report["objectives"] == ["overlap"]
     with pytest.raises(fm.UserError, match="no objective 'accuracy'"):
-        fm.tune(
-            "single:cot",
-            asked(8),
-            asked(14)[8:],
-            metric=overlap,
-            objectives="accuracy",
-            lm=lm,
-            tracking=False,
-        )
+        fm.tune("single:cot", train, held_out, objectives="accuracy", **own)

@@ -23,10 +23,8 @@ from folkmoot.pipelines.testing.server import ScriptedServer
 PRICE = (1e-6, 2e-6)
 PROGRAMS = [
     (lambda: fm.SingleAgent("cot"), 1, 1),
-    (lambda: fm.SingleAgent("self_consistency", samples=5), 5, 5),
     (lambda: fm.Ensemble(["simple", "cot"]), 2, 2),
     (lambda: fm.Deliberation(["intuitive", "reasoner"], max_rounds=3), 2, 7),
-    (lambda: fm.Deliberation(["intuitive", "reasoner"], tie_break="majority", max_rounds=2), 2, 4),
 ]
 
 
@@ -67,21 +65,14 @@ def test_a_run_takes_what_was_planned(
         assert planned.cost_usd[end] == pytest.approx(cost, rel=0.01, abs=1e-5)
 
 
-def test_each_seat_is_billed_at_its_own_price(scripted: ScriptedServer) -> None:
-    program = fm.Deliberation(
-        ["intuitive", "reasoner"], max_rounds=1, lms={"judge": priced(scripted)}
-    )
-    free = priced(scripted, price=(0.0, 0.0))
-    planned = estimate(program, questions(10), free)
+def test_each_seat_is_billed_at_its_own_price_or_unknown(scripted: ScriptedServer) -> None:
+    roles = ["intuitive", "reasoner"]
+    program = fm.Deliberation(roles, max_rounds=1, lms={"judge": priced(scripted)})
+    planned = estimate(program, questions(10), priced(scripted, price=(0.0, 0.0)))
     assert planned.cost_usd is not None
     assert planned.cost_usd[0] == 0  # who agree need no judge
     assert 0 < planned.cost_usd[1] < planned.prompt_tokens[1] * PRICE[0]
-
-
-def test_an_unknown_price_is_said_and_nothing_is_free(scripted: ScriptedServer) -> None:
-    program = fm.Deliberation(
-        ["intuitive", "reasoner"], lms={"judge": priced(scripted, price=None)}
-    )
+    program = fm.Deliberation(roles, lms={"judge": priced(scripted, price=None)})
     planned = estimate(program, questions(3), priced(scripted))
     assert (planned.cost_usd, planned.unpriced) == (None, ("openai/scripted",))
     assert estimate(fm.SingleAgent(), questions(3), DummyLM([{}])).cost_usd is None
@@ -144,12 +135,11 @@ def test_a_dry_run_shows_the_plan_and_asks_and_writes_nothing(
     [
         (["--out", "other"], "other holds another run"),
         (["--out", "questions.jsonl"], "questions.jsonl cannot be written"),
-        (["--out", "questions.jsonl/run"], "cannot be written"),
         (["--out", "x" * 300], "cannot be written (File name too long)"),
         (["--record", "questions.jsonl"], "choose another --record"),
         (["--engine", "spark"], "there is no engine 'spark'"),
         (["--workers", "2"], "add --engine ray"),
-        (["--engine", "ray"], "ray"),
+        (["--engine", "ray"], "pip install 'folkmoot[ray]'"),
     ],
 )
 def test_what_would_be_refused_is_refused_before_the_plan(

@@ -211,31 +211,6 @@ def test_an_interrupt_keeps_what_is_finished(cluster: Any, tmp_path: Path) -> No
     assert sum(made.values()) - len(made) <= 4
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"engine": "spark"}, "there is no engine 'spark': choose asyncio or ray"),
-        ({"engine": "asyncio"}, "add --engine ray, or drop --workers"),
-        ({"workers": 0}, "workers is 0"),
-        ({"workers": 3}, "has 2 CPUs, one per worker: give at most --workers 2"),
-    ],
-)
-def test_settings_that_cannot_be_used(
-    cluster: Any, scripted: ScriptedServer, arguments: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(fm.UserError, match=words):
-        run(scripted, questions(3), **arguments)
-    assert not scripted.requests
-
-
-def test_the_missing_extra_is_named(
-    monkeypatch: pytest.MonkeyPatch, scripted: ScriptedServer
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "ray", None)
-    with pytest.raises(fm.UserError, match=r"pip install 'folkmoot\[ray\]'"):
-        run(scripted, questions(3))
-
-
 def test_the_command_line_starts_a_cluster_of_its_own_and_stops_it(
     scripted: ScriptedServer, tmp_path: Path
 ) -> None:

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import sqlite3
 import stat
-import time
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_helpers import isolate
-from mortal import Forked, ask_each, questions
+from mortal import questions
 
 import folkmoot as fm
 from folkmoot.pipelines.lms.ledger import totals
@@ -40,11 +35,6 @@ def run(
 
 def key(number: int) -> str:
     return f"{number:064x}"
-
-
-def kept_in(cache: CallCache) -> int:
-    with closing(sqlite3.connect(cache.path)) as base:
-        return int(base.execute("SELECT count(*) FROM entries").fetchone()[0])
 
 
 def test_a_warm_rerun_makes_no_call(scripted: ScriptedServer, tmp_path: Path) -> None:
@@ -113,54 +103,6 @@ def test_cached_answers_take_nothing_from_a_budget(
     result = run(scripted, tmp_path / "b", n=8, budget="3 calls")
     assert (result.summary.counts["rows"], result.summary.stopped) == (8, None)
     assert totals(tmp_path / "b").calls == 3
-
-
-def test_processes_at_once_make_equal_calls_once(scripted: ScriptedServer, tmp_path: Path) -> None:
-    scripted.delay = 0.1
-    children = [
-        Forked(target=ask_each, args=(scripted.url, tmp_path / "cache", tmp_path / name, 24))
-        for name in "abc"
-    ]
-    for child in children:
-        child.start()
-    for child in children:
-        child.join(60)
-    assert [child.exitcode for child in children] == [0] * 3
-    assert len(scripted.bodies) == 24
-    assert sum(totals(tmp_path / name).calls for name in "abc") == 24
-    for name in "abc":
-        rows = [
-            json.loads(line)
-            for line in (tmp_path / name / "results.jsonl").read_text().splitlines()
-        ]
-        assert sum(row["usage"]["calls"] for row in rows) == len(rows) == 24
-
-
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGSTOP])
-def test_calls_of_a_process_that_is_gone_or_stands_still_are_made(
-    scripted: ScriptedServer, tmp_path: Path, end: signal.Signals
-) -> None:
-    scripted.delay = 60.0
-    given = scripted.url, tmp_path / "cache", tmp_path / "a", 4
-    child = Forked(target=ask_each, args=given)
-    child.start()
-    try:
-        until = time.monotonic() + 30
-        while len(scripted.bodies) < 4 and time.monotonic() < until:
-            time.sleep(0.05)
-        assert child.pid is not None
-        os.kill(child.pid, end)
-        if end == signal.SIGKILL:
-            child.join(10)
-        scripted.delay = 0.0
-        began = time.monotonic()
-        ran = run(scripted, tmp_path / "b", 4, {"timeout": 1.0})
-        took = time.monotonic() - began
-    finally:
-        child.kill()
-        child.join(10)
-    assert (ran.summary.counts["errors"], ran.summary.paid["calls"]) == (0, 4)
-    assert took < 5 if end == signal.SIGKILL else 0.9 < took < 8
 
 
 def test_its_size_is_bounded_and_the_oldest_go_first(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 import folkmoot as fm
 from folkmoot.modules.base.calls import asking
 from folkmoot.modules.base.sync import run_sync
-from folkmoot.pipelines.lms.ledger import read_ledger, totals
+from folkmoot.pipelines.lms.ledger import read_ledger
 from folkmoot.pipelines.lms.named import engine_of
 from folkmoot.pipelines.runs.books import open_books
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -72,26 +71,3 @@ def test_the_whole_request_and_the_whole_reply_pass(server: ScriptedServer, tmp_
     with open_books(replayed=tmp_path / "record", cache=False):
         assert ask(engine)[0] == body
     assert len(server.bodies) == 3
-
-
-def test_two_runs_that_ask_the_same_pay_once(server: ScriptedServer, tmp_path: Path) -> None:
-    """Both runs are inside the books that they share: those have each call once, and the run that
-    did not pay has the call on its bill at no cost.
-    """
-    server.delay = 0.2
-    engines = [engine_of(fm.lm("openai/m", api_base=server.url)) for _ in range(2)]
-
-    async def run(engine: Any, folder: Path) -> Any:
-        with open_books(folder), asking(question="q1"):
-            return (await engine.chat(REQUEST))[1]
-
-    async def both() -> Any:
-        runs = [run(one, tmp_path / str(place)) for place, one in enumerate(engines)]
-        return await asyncio.gather(*runs)
-
-    with open_books(tmp_path / "all", records=[tmp_path / "record"], cache=False):
-        usages = run_sync(both)
-        later = run_sync(run, engines[0], tmp_path / "later")
-    assert len(server.bodies) == totals(tmp_path / "all").calls == 1
-    assert sorted(usage.cached_calls for usage in (*usages, later)) == [0, 1, 1]
-    assert sum(usage.prompt_tokens for usage in (*usages, later)) == 10

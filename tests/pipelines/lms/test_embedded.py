@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -192,6 +193,8 @@ def test_llama_cpp_takes_the_grammar_of_every_kind_of_field(server: EmbeddedServ
     lines = said(reply).split("\n")
     assert reply["choices"][0]["finish_reason"] == "stop"
     assert [line.partition(":")[0] for line in lines[1:5]] == ["Number", "Sure", "Place", "Answer"]
+    assert re.fullmatch(r"Number: -?\d{1,12}(\.\d{1,6})?", lines[1])
+    assert lines[2] in ("Sure: yes", "Sure: no")
     assert lines[4] == "Answer: a mat"
     longest = reply_grammar([fields[0]], {}, max_text_chars=1000)
     assert (

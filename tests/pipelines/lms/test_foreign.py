@@ -147,33 +147,6 @@ def test_what_an_lm_does_not_report_is_unknown(tmp_path: Path) -> None:
     assert "6 calls, unknown tokens, unknown" in page
 
 
-def test_tokens_end_at_the_first_reply_that_does_not_count_them(server: Metering) -> None:
-    server.counts = False
-    result = run(plain(server), n=20, concurrency=1, budget="1M tokens")
-    assert "did not report the tokens" in result.summary.stopped
-    assert len(server.bodies) == 1
-
-
-@pytest.mark.parametrize(
-    "program", [fm.SingleAgent("cot"), fm.Ensemble(["simple", "cot", "zero_shot"])]
-)
-def test_a_budget_of_calls_holds_and_goes_on(
-    server: Metering, tmp_path: Path, program: Any
-) -> None:
-    lm = plain(server)
-    first = run(lm, n=12, program=program, out=tmp_path, budget="7 calls")
-    assert "7 calls" in first.summary.stopped
-    assert len(server.bodies) <= first.summary.paid["calls"] == 7
-    done = run(lm, n=12, program=program, out=tmp_path, budget="200 calls")
-    assert done.summary.counts["rows"] == 12
-    assert done.summary.stopped is None
-    lost = sum(
-        line.get("lost", False) for line in read_ledger(tmp_path)
-    )  # cancelled when others were refused
-    assert len(server.bodies) <= done.summary.paid["calls"] <= len(server.bodies) + lost
-    assert lost == 0 or isinstance(program, fm.Ensemble)
-
-
 class Threaded(fm.SingleAgent):
     """A program that also asks in a thread of its own, which knows nothing of the run."""
 

@@ -5,7 +5,6 @@ real HTTP.
 from __future__ import annotations
 
 import asyncio
-import gc
 import itertools
 import json
 import traceback
@@ -15,14 +14,12 @@ from typing import Any
 import dspy
 import pytest
 from dspy.utils import DummyLM
-from hypothesis import given
-from hypothesis import strategies as st
 from mortal import Forked, append_calls, in_child, store_on_a_full_disk
 from wire_server import Server
 from wire_server import quick as quick
 
 import folkmoot as fm
-from folkmoot.modules.base.calls import DETAILS, CallError, FatalCallError, metered
+from folkmoot.modules.base.calls import CallError, FatalCallError, metered
 from folkmoot.modules.base.sync import run_sync
 from folkmoot.pipelines.lms.limits import _GATES, AdaptiveLimit, Gate
 from folkmoot.pipelines.lms.named import engine_of
@@ -102,34 +99,6 @@ def test_the_body_of_a_request(scripted: Any, monkeypatch: pytest.MonkeyPatch) -
     assert CANARY not in json.dumps(body)
 
 
-@pytest.mark.parametrize(
-    ("content", "answer"),
-    [
-        *(
-            (content, "B")
-            for content in (
-                '{"answer": "(B) library", "confidence": 0.9, "notes": {"deep": [1, 2]}}',
-                '```json\n{"answer": "B"}\n```',
-                "The answer is B.",
-                '\ud800 {"answer": "B"}',
-                '{"answer": "B"}' + " " * 100_000,
-                [{"type": "text", "text": '{"answer": '}, {"type": "text", "text": '"B"}'}],
-            )
-        ),
-        *(
-            (content, None)
-            for content in ("", None, "{}", '{"answer": "D"}', "A or B", "[" * 100_000)
-        ),
-    ],
-)
-def test_a_reply_is_read_or_asked_for_once_more_and_is_then_an_abstention(
-    scripted: Any, content: Any, answer: str | None
-) -> None:
-    scripted.reply = lambda _: (200, {}, completion(content))
-    prediction = ask(scripted_lm(scripted))
-    assert (prediction.answer, len(scripted.bodies)) == (answer, 1 if answer else 2)
-
-
 REFUSED = http({"error": {"message": "slow down"}}, 429)
 
 
@@ -170,7 +139,7 @@ def test_when_the_tries_are_used_up_the_call_has_failed() -> None:
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("status", [400, 409, 413, 422, 301])
+@pytest.mark.parametrize("status", [400, 422, 301])
 def test_other_refusals_are_not_tried_again(status: int) -> None:
     with Server(
         steps(http({"error": {"message": "bad\nrequest"}}, status, Location="/x"))
@@ -221,17 +190,6 @@ def test_retry_after_in_seconds_is_waited_for() -> None:
     assert 0.99 <= second - first < 2.5
 
 
-@pytest.mark.usefixtures("quick")
-def test_the_deadline_ends_the_tries() -> None:
-    with Server(steps(HANG)) as server:
-        lm = scripted_lm(server, timeout=0.15)
-        engine_of(lm).deadline = 0.4  # type: ignore[union-attr]
-        with pytest.raises(
-            CallError, match=r"no answer .* within 0.15 s; given up after [234] attempts"
-        ):
-            ask(lm)
-
-
 def test_a_schema_that_the_endpoint_cannot_hold_is_dropped_once(scripted: Any) -> None:
     def reply(body: dict[str, Any]) -> Any:
         if "response_format" in body:
@@ -269,17 +227,6 @@ def test_the_limit_shrinks_under_429_and_grows_back(scripted: Any) -> None:
     ]
     fm.evaluate(fm.SingleAgent(), later, lm=lm, concurrency=32, tracking=False)
     assert limit.limit > shrunk + 4
-
-
-@given(st.lists(st.booleans(), max_size=300), st.integers(1, 64))
-def test_the_limit_stays_between_one_and_its_maximum(outcomes: list[bool], maximum: int) -> None:
-    limit = AdaptiveLimit(maximum)
-    for refused in outcomes:
-        before = limit.limit
-        limit.report(refused=refused)
-        assert 1 <= limit.limit <= maximum
-        if not any(outcomes):
-            assert limit.limit >= before
 
 
 def test_a_wait_that_is_cancelled_when_its_turn_has_come_gives_the_place_on() -> None:
@@ -334,53 +281,6 @@ def test_whoever_waits_for_a_stopped_call_makes_it_himself(scripted: Any) -> Non
     assert len(scripted.bodies) == 2
 
 
-def forget_whose(folder: Path) -> None:
-    """A record is of one set of LMs; without the note of which, only the keys tell calls apart."""
-    (folder / "lms.json").unlink(missing_ok=True)
-
-
-def recorded(scripted: Any, folder: Path, n: int = 3, **settings: Any) -> Any:
-    forget_whose(folder)
-    return fm.evaluate(
-        fm.SingleAgent("cot"),
-        questions(n),
-        lm=scripted_lm(scripted, **settings),
-        record=folder,
-        tracking=False,
-    )
-
-
-def test_a_record_answers_without_the_endpoint(scripted: Any, tmp_path: Path) -> None:
-    numbers = itertools.count()
-    scripted.reply = lambda _: json.dumps({"reasoning": f"{next(numbers)} é 👍", "answer": "B"})
-    first = [row["transcript"][0]["text"] for row in recorded(scripted, tmp_path / "r").rows]
-    again = fm.evaluate(
-        fm.SingleAgent("cot"), questions(3), lm=fm.lm(f"replay/{tmp_path / 'r'}"), tracking=False
-    )
-    assert [row["transcript"][0]["text"] for row in again.rows] == first
-    assert len(scripted.bodies) == 3
-    assert again.summary.usage == {
-        "calls": 3,
-        "prompt_tokens": 0,
-        "completion_tokens": 0,
-        "cached_calls": 3,
-        "cost_usd": 0.0,
-        "truncated_calls": 0,
-        **dict.fromkeys(DETAILS, 0),
-    }
-
-
-def test_a_request_that_is_not_on_record_is_an_error(scripted: Any, tmp_path: Path) -> None:
-    recorded(scripted, tmp_path / "r", 2)
-    result = fm.evaluate(
-        fm.SingleAgent("cot"), questions(3), lm=fm.lm(f"replay/{tmp_path / 'r'}"), tracking=False
-    )
-    rows = list(result.rows)
-    assert [bool(row["error"]) for row in rows] == [False, False, True]
-    assert "no answer to this request" in rows[2]["error"]
-    assert len(scripted.bodies) == 2
-
-
 @pytest.mark.parametrize(
     "changed",
     [
@@ -399,12 +299,18 @@ def test_a_request_that_is_not_on_record_is_an_error(scripted: Any, tmp_path: Pa
 def test_what_changes_the_answer_changes_the_key(
     scripted: Any, tmp_path: Path, changed: dict[str, Any]
 ) -> None:
+    record = tmp_path / "r"
+
+    def recorded(**settings: Any) -> int:
+        """The requests so far, after a question was answered into the record."""
+        # a record is of one set of LMs; without the note of which, only keys tell calls apart
+        (record / "lms.json").unlink(missing_ok=True)
+        lm = scripted_lm(scripted, **settings)
+        fm.evaluate(fm.SingleAgent("cot"), questions(1), lm=lm, record=record, tracking=False)
+        return len(scripted.bodies)
+
     scripted.reply = lambda _: '{"reasoning": "r", "answer": "A"}'
-    recorded(scripted, tmp_path / "r", 1)
-    recorded(scripted, tmp_path / "r", 1)
-    assert len(scripted.bodies) == 1
-    recorded(scripted, tmp_path / "r", 1, **changed)
-    assert len(scripted.bodies) == 2
+    assert [recorded(), recorded(), recorded(**changed)] == [1, 1, 2]
 
 
 KEYS = [f"{i:064x}" for i in range(100)]
@@ -430,11 +336,9 @@ def test_a_torn_last_line_is_skipped_and_does_not_spoil_the_next(tmp_path: Path)
 @pytest.mark.parametrize(
     "line",
     [
-        b"\x00" * 50,
         b'{"key": "zz", "reply": {}}',
         b'{"key": "' + KEYS[5].encode() + b'"}',
         b'{"key": "' + KEYS[5].encode() + b'", "reply": {"text": 1}}',
-        b'{"key": 7, "reply": null}',
         b"[" * 100_000,
         b"\xff\xfe",
     ],
@@ -520,15 +424,6 @@ def test_other_dspy_modules_can_use_our_lms(scripted: Any) -> None:
     with metered() as usage:
         assert lm("Say hello", n=2) == ["hello", "hello"]
     assert usage.calls == 2
-
-
-@pytest.mark.filterwarnings("error::ResourceWarning")
-def test_a_loop_of_ones_own_is_left_clean(scripted: Any, caplog: pytest.LogCaptureFixture) -> None:
-    program = fm.SingleAgent(lm=scripted_lm(scripted))
-    for i in range(3):
-        assert asyncio.run(program.acall(**{**QUESTION, "question": f"{i}?"})).answer == "A"
-    gc.collect()
-    assert not [record.message for record in caplog.records if "nclosed" in record.message]
 
 
 def test_a_saved_lm_comes_back_without_address_or_key(

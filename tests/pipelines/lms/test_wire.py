@@ -45,17 +45,6 @@ GOOD = {
     "usage": {"prompt_tokens": 10, "completion_tokens": 2},
 }
 
-ANTHROPIC = {
-    "id": "msg_1",
-    "type": "message",
-    "role": "assistant",
-    "model": "claude-sonnet-4-5",
-    "content": [{"type": "text", "text": '{"answer": "A"}'}],
-    "stop_reason": "end_turn",
-    "stop_sequence": None,
-    "usage": {"input_tokens": 10, "output_tokens": 2},
-}
-
 
 def good(_: Any = None) -> tuple[int, dict[str, str], bytes]:
     return 200, {"Content-Type": "application/json"}, json.dumps(GOOD).encode()
@@ -269,9 +258,10 @@ def test_calls_in_flight_when_a_run_is_stopped_are_spent(
         assert not [path for path in tmp_path.iterdir() if path.name.startswith(".in-flight")]
 
 
+@pytest.mark.parametrize("name", ["openai/x", "mistral/mistral-small"])
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_reply_has_a_size_limit(
-    packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, packed: bool, hosted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """1 MB of gzip that unpacks to 1 GB ended in a segfault."""
     monkeypatch.setenv("FOLKMOOT_REPLY_MB", "2")
@@ -280,13 +270,9 @@ def test_a_reply_has_a_size_limit(
     headers = {"Content-Encoding": "gzip"} if packed else {}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with Server(lambda _: (200, headers, sent)) as server:
-        result = run(server.url, tmp_path, n=1)
+        (row,) = asked(hosted(name, server.url), tmp_path).rows
         assert len(server.arrivals) == 1
-    (row,) = result.rows
-    assert row["error"] == (
-        f"the reply of {server.url} has more than 2 MB: lower max_tokens, or raise "
-        f"FOLKMOOT_REPLY_MB"
-    )
+    assert "more than 2 MB: lower max_tokens, or raise FOLKMOOT_REPLY_MB" in row["error"]
     assert totals(tmp_path).calls == 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak < 100 << 10
 
@@ -331,19 +317,13 @@ def test_control_characters_of_a_server_reach_no_message() -> None:
         ("local/gemma-3-270m", {"api_key": "sk-x", "api_base": None}, "drop api_key"),
         ("openai/x", {"slots": 2}, "openai/x does not accept slots"),
         ("openai/x", {"api_base": "localhost:8000"}, "http://HOST:PORT/v1"),
-        ("openai/x", {"api_base": "http://localhost:99999/v1"}, "http://HOST:PORT/v1"),
         ("openai/x", {"answer_form": "letter"}, "letter"),
         ("openai/x", {"reasoning_efort": "low"}, "did you mean 'reasoning_effort'"),
         ("openai/x", {"reasoning_effort": 3}, "give a word"),
         ("openai/x", {"max_completion_tokens": -1}, "above 0"),
-        ("openai/x", {"max_completion_tokens": True}, "above 0"),
-        ("openai/x", {"extra_body": "low"}, "give an object"),
         ("openai/x", {"extra_body": {"model": "y"}}, "'model', which folkmoot sets"),
-        ("openai/x", {"extra_body": {"api_base": "http://y"}}, "'api_base', which folkmoot sets"),
         ("openai/x", {"extra_body": {"x": object()}}, "not JSON"),
-        ("openai/x", {"seed": "x"}, "seed of openai/x is 'x'"),
         ("openai/gpt-5", {"max_tokens": 5}, "give max_completion_tokens"),
-        ("openai/x", {"timeout": 0}, "timeout is 0"),
         ("openai/x", {"timeout": float("nan")}, "timeout is nan"),
         (
             "local/gemma-3-270m",
@@ -387,6 +367,7 @@ def test_the_command_lines_settings(scripted: ScriptedServer) -> None:
 
 
 HOSTED = {
+    "openai/x": ("OPENAI_API_KEY", "authorization"),
     "anthropic/claude-sonnet-4-5": ("ANTHROPIC_API_KEY", "x-api-key"),
     "gemini/gemini-2.5-flash": ("GEMINI_API_KEY", "x-goog-api-key"),
     "azure/gpt-4o": ("AZURE_API_KEY", "api-key"),
@@ -417,7 +398,7 @@ def asked(lm: Any, out: Path | None = None, n: int = 1) -> Any:
     return fm.evaluate(fm.SingleAgent(), questions(n), lm=lm, out=out, tracking=False, cache=False)
 
 
-@pytest.mark.parametrize("name", HOSTED)
+@pytest.mark.parametrize("name", [name for name in HOSTED if name != "openai/x"])
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_no_redirect_of_a_provider_is_followed(name: str, status: int, hosted: Any) -> None:
     """Six of six sent the key on to the other host, five the prompt."""
@@ -448,21 +429,6 @@ def test_settings_reach_a_provider(
     with Server(lambda _: (400, {}, b"{}")) as server:
         asked(hosted(name, server.url, **settings))
         assert sent in json.dumps(json.loads(server.bodies[0]))
-
-
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_reply_of_a_provider_has_a_size_limit(
-    packed: bool, hosted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FOLKMOOT_REPLY_MB", "2")
-    body = json.dumps(GOOD).encode() + b" " * (50 << 20 if packed else 3 << 20)
-    headers = {"Content-Encoding": "gzip"} if packed else {}
-    sent = gzip.compress(body, 1) if packed else body
-    with Server(lambda _: (200, headers, sent)) as server:
-        (row,) = asked(hosted("mistral/mistral-small", server.url), tmp_path).rows
-        assert len(server.arrivals) == 1
-    assert "more than 2 MB: lower max_tokens, or raise FOLKMOOT_REPLY_MB" in row["error"]
-    assert totals(tmp_path).calls == 1
 
 
 @pytest.mark.usefixtures("quick")

@@ -156,18 +156,14 @@ class Letter(enum.Enum):
         ("A", "choice", "A", "A"),
         ("The answer is bank.", "choice", "A", "A"),
         (Letter.A, "choice", "A", "A"),
-        ({"answer": "(A)"}, "choice", "A", "A"),
         (dspy.Prediction(reasoning="B", label="A"), "choice", "A", "A"),
         ({"verdict": True}, "boolean", "yes", "yes"),
         (False, "boolean", "no", "no"),
         (3, "number", "3", "3"),
-        (2.50, "number", "2.5", "2.5"),
-        ("Paris", "span", "Paris", "Paris"),
         (None, "choice", "A", None),
         ("perhaps", "choice", "A", None),
         (["A"], "choice", "A", None),
         (True, "number", "1", None),
-        (float("nan"), "number", "1", None),
     ],
 )
 def test_what_it_returns_is_read_as_the_kind_of_question_asks(

@@ -13,9 +13,8 @@ from outcome_tables import embed_words
 
 import folkmoot as fm
 from folkmoot.modules.protocols.registry import PROTOCOLS, written
+from folkmoot.pipelines.data.embeddings import Embedder
 from folkmoot.pipelines.programs.resolve import parse_sets, program_of
-from folkmoot.pipelines.runs.outcomes import outcome_of, outcomes_from
-from folkmoot.pipelines.tracking.values import run_name
 
 
 @pytest.mark.parametrize(
@@ -23,13 +22,10 @@ from folkmoot.pipelines.tracking.values import run_name
     [
         ("single", fm.SingleAgent()),
         ("single:cot", fm.SingleAgent("cot")),
-        ("single:simple", fm.SingleAgent("simple")),
         ("single:role=intuitive", fm.SingleAgent(role="intuitive")),
         ("ensemble:simple,cot:majority", fm.Ensemble(["simple", "cot"])),
-        ("ensemble:simple, cot", fm.Ensemble(["simple", "cot"])),
         ("ensemble:cot,cot:weighted", fm.Ensemble(["cot", "cot"], "weighted")),
         ("deliberation:intuitive,reasoner:judge", fm.Deliberation(["intuitive", "reasoner"])),
-        ("deliberation:intuitive,reasoner", fm.Deliberation(["intuitive", "reasoner"])),
         (
             "deliberation:critic,reasoner:majority",
             fm.Deliberation(["critic", "reasoner"], "majority"),
@@ -38,48 +34,12 @@ from folkmoot.pipelines.tracking.values import run_name
             "deliberation:intuitive,retriever,reasoner:strongest=intuitive",
             fm.Deliberation(["intuitive", "retriever", "reasoner"], "strongest:intuitive"),
         ),
-        (
-            "deliberation:intuitive:strongest:intuitive",
-            fm.Deliberation(["intuitive"], "strongest:intuitive"),
-        ),
     ],
 )
 def test_short_specs(spec: str, same: Any) -> None:
     built = program_of(spec)
     assert type(built) is type(same)
     assert built.describe() == same.describe()
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ("", ["no program or file ''", "deliberation"]),
-        ("singel:cot", ["did you mean 'single'", "ensemble"]),
-        ("single:cto", ["no strategy 'cto'", "did you mean 'single:cot'"]),
-        ("single:CoT", ["no strategy 'CoT'", "did you mean 'single:cot'"]),
-        (
-            "deliberation:Intuitive,reasoner",
-            ["no role", "did you mean 'deliberation:intuitive,reasoner'"],
-        ),
-        ("single:role=boss", ["no role 'boss'", "critic"]),
-        ("single:cot:judge", ["one strategy or role"]),
-        ("ensemble", ["ensemble needs members", "ensemble:simple,cot:majority"]),
-        ("ensemble:simple,cot:loudest", ["no vote 'loudest'", "weighted"]),
-        ("deliberation:", ["deliberation needs roles"]),
-        ("deliberation:intuitive,intuitive", ["'intuitive' appears more than once"]),
-        ("deliberation:intuitive,", ["no role ''"]),
-        ("deliberation:intuitive:strongest=critic", ["'critic' does not take part"]),
-        ("deliberation:intuitive:coin", ["no tie-break 'coin'"]),
-        ("team:shy", ["no worker 'shy'", "bold"]),
-        ("no/such.yaml", ["no/such.yaml cannot be read"]),
-    ],
-)
-def test_what_is_no_spec_is_named(spec: str, words: list[str]) -> None:
-    with pytest.raises(fm.UserError) as caught:
-        program_of(spec)
-    for word in words:
-        assert word in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_sets_go_before_the_spec() -> None:
@@ -91,33 +51,43 @@ def test_sets_go_before_the_spec() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "sets", "words"),
+    ("source", "sets", "words"),
     [
-        (
-            "deliberation:intuitive",
-            {"max_round": 2},
-            ["no parameter 'max_round'", "'max_rounds'", "tie_break"],
-        ),
-        ("deliberation:intuitive", {"lms": {}}, ["no parameter 'lms'"]),
-        ("deliberation:intuitive", {"max_rounds": "two"}, ["max_rounds is 'two'"]),
-        ("deliberation:intuitive", {"roles": 7}, ["roles is 7"]),
-        (
-            "single:cot",
-            {"sampling": {"temprature": 1}},
-            ["'temprature'", "did you mean 'temperature'"],
-        ),
-        ("single:cot", {"sampling": 1}, ["check its parameters"]),
-        ("ensemble:simple,cot:weighted", {"weights": ["a", "b"]}, ["weights are ['a', 'b']"]),
-        ("deliberation:retriever", {"environment": "web"}, ["no environment 'web'", "corpus:PATH"]),
-        ("deliberation:retriever", {"environment": 3}, ["no environment 3"]),
-        ("deliberation:retriever", {"environment": "corpus:none.jsonl"}, ["none.jsonl"]),
+        ("", {}, "no program or file ''.*deliberation"),
+        ("singel:cot", {}, "did you mean 'single'.*ensemble"),
+        ("single:CoT", {}, "no strategy 'CoT'.*did you mean 'single:cot'"),
+        ("deliberation:Intuitive,critic", {}, "did you mean 'deliberation:intuitive,critic'"),
+        ("single:cot:judge", {}, "one strategy or role"),
+        ("ensemble", {}, "ensemble needs members.*ensemble:simple,cot:majority"),
+        ("deliberation:intuitive:strongest=critic", {}, "'critic' does not take part"),
+        ("no/such.yaml", {}, r"no/such.yaml cannot be read"),
+        ("deliberation:intuitive", {"max_round": 2}, "no parameter 'max_round'.*'max_rounds'"),
+        ("deliberation:intuitive", {"lms": {}}, "no parameter 'lms'"),
+        ("single:cot", {"sampling": {"temprature": 1}}, "did you mean 'temperature'"),
+        ("deliberation:retriever", {"environment": "web"}, "no environment 'web'.*corpus:PATH"),
+        ("deliberation:retriever", {"environment": "corpus:none.jsonl"}, "none.jsonl"),
+        ("- cot\n", {}, "holds no program"),
+        ("roles: [intuitive]\n", {}, "does not say which program"),
+        ("program: single\nrole: critic\nrole: reasoner\n", {}, "line 3.*'role' stands twice"),
+        ("program: [\n", {}, "line 2"),
+        ("program: single\nstrategie: cot\n", {}, "'strategie'.*did you mean 'strategy'"),
+        ("program: single\nlms: {judge: 3}\n", {}, "seat 'judge' is 3"),
+        ("program: ensemble\nmembers: cot\n", {}, "needs a list of members"),
+        ("program: !!python/object/apply:os.mkdir [made]\n", {}, "line 1"),
     ],
 )
-def test_parameters_are_checked(spec: str, sets: dict[str, Any], words: list[str]) -> None:
-    with pytest.raises(fm.UserError) as caught:
-        program_of(spec, sets)
-    for word in words:
-        assert word in str(caught.value)
+def test_what_is_wrong_with_a_spec_a_parameter_or_a_yaml_file_is_named(
+    source: str,
+    sets: dict[str, Any],
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(fm.UserError, match=words) as caught:
+        program_of(write(tmp_path, source) if "\n" in source else source, sets)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "made").exists()
 
 
 @pytest.fixture
@@ -128,48 +98,19 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-@pytest.fixture
-def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A tiny network, trained on three recorded answers, where the example of its protocol
-    has it.
-    """
+def test_every_protocols_example_is_a_spec(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     embed_words(monkeypatch)
     monkeypatch.chdir(tmp_path)
-    folder = tmp_path / PROTOCOLS["network"].example.partition(":")[2]
-    rows = [
-        {
-            "question_id": f"q{n}",
-            "question": f"what {n}",
-            "group": None,
-            "agent": "lm",
-            "strategy": strategy,
-        }
-        | {"answer": "A", "correct": True}
-        for n in range(3)
-        for strategy in ("simple", "cot")
-    ]
-    outcomes = outcomes_from(outcome_of(row, "here") for row in rows)
-    settings = {"agents": 2, "hidden": 2, "heads": 1, "epochs": 1}
-    fm.train(outcomes, out=folder, settings=settings, tracking=False)
-    return folder
-
-
-def test_every_protocols_example_is_a_spec(corpus: Path, network: Path) -> None:
+    config = fm.NetworkConfig(agents=2, strategies=("simple", "cot"), hidden=2, heads=1, k=1)
+    network = fm.StrategyNetwork.untrained(config, Embedder("planted"))
+    network.save(PROTOCOLS["network"].example.partition(":")[2])
     for name in written():
         protocol = PROTOCOLS[name]
         kind = fm.StrategyNetwork if name == "network" else protocol.program
         sets = {"environment": f"corpus:{corpus}"} if name == "team" else {}
         assert isinstance(program_of(protocol.example, sets), kind)
-
-
-def test_a_network_says_all_that_makes_it(network: Path) -> None:
-    program = program_of(f"network:{network}", {"samples": 3, "sampling": {"temperature": 0.5}})
-    described = program.describe()
-    assert described["config"]["strategies"] == ["simple", "cot"]
-    assert described["config"]["agents"] == 2
-    assert (described["samples"], described["sampling"]) == (3, {"temperature": 0.5})
-    assert described["learned"] == program.state.identity
-    assert run_name({"program": described, "settings": {}}) == "network of 2: simple, cot"
 
 
 # YAML
@@ -230,34 +171,6 @@ def test_lms_are_made_for_their_seats(tmp_path: Path) -> None:
     assert seats["judge"].predict.lm.model == "openai/big"
     assert seats["reasoner"].predict.lm.kwargs["temperature"] == 0.5
     assert seats["intuitive"].predict.lm is None
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", ["holds no program"]),
-        ("- cot\n", ["holds no program"]),
-        ("roles: [intuitive]\n", ["does not say which program"]),
-        ("program: single\nrole: critic\nrole: reasoner\n", ["line 3", "'role' stands twice"]),
-        ("program: [\n", ["line 2"]),
-        ("program: singel\n", ["did you mean 'single'"]),
-        ("program: single\nstrategie: cot\n", ["'strategie'", "did you mean 'strategy'"]),
-        ("program: single\nlms: openai/x\n", ["lms that are not a mapping"]),
-        ("program: single\nlms: {judge: 3}\n", ["seat 'judge' is 3"]),
-        ("program: ensemble\nmembers: [3]\n", ["3 is not a member"]),
-        ("program: ensemble\nmembers: cot\n", ["needs a list of members"]),
-        ("program: !!python/object/apply:os.mkdir [made]\n", ["line 1"]),
-    ],
-)
-def test_what_is_wrong_with_a_yaml_file_is_named(
-    text: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(fm.UserError) as caught:
-        program_of(write(tmp_path, text))
-    for word in words:
-        assert word in str(caught.value)
-    assert not (tmp_path / "made").exists()
 
 
 # --set

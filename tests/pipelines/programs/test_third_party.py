@@ -291,25 +291,3 @@ def test_a_class_that_inherits_its_protocol_is_saved_under_its_own_name(tmp_path
         "Quiet",
         "SingleAgent",
     ]
-
-
-@pytest.mark.usefixtures("here")
-def test_a_saved_file_imports_nothing(tmp_path: Path) -> None:
-    fm.SingleAgent().save(tmp_path)
-    document = json.loads((tmp_path / "program.json").read_text())
-    from folkmoot.modules.protocols.saved import _hashes
-
-    prompts = {
-        name: [
-            {"instructions": one["instructions"], "fields": list(one["fields"].values())},
-            one["demos"],
-        ]
-        for name, one in document["predictors"].items()
-    }
-    for changed in ({"program": "extra_mine:Queue"}, {"strategy": "extra_mine:doubting"}):
-        described = {**document["program"], **changed}
-        whole = {**document, "program": described, **_hashes(described, prompts)}
-        (tmp_path / "program.json").write_text(json.dumps(whole))
-        with pytest.raises(fm.UserError, match="extra_mine:"):
-            fm.load_program(tmp_path)
-        assert "extra_mine" not in sys.modules

@@ -11,7 +11,6 @@ import re
 import tracemalloc
 import zlib
 from collections.abc import Callable, Container, Sequence
-from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -29,11 +28,8 @@ import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.pipelines.base.papers import bibtex
-from folkmoot.pipelines.comparison.compared import Compared
-from folkmoot.pipelines.comparison.verdict import conclude, prices_of
 from folkmoot.pipelines.plots.protocols import drawings
-from folkmoot.pipelines.reporting.dialogues import LONGEST_TEXT, pick, shown
-from folkmoot.pipelines.reporting.plots import price_chart, ticks
+from folkmoot.pipelines.reporting.dialogues import LONGEST_TEXT
 from folkmoot.pipelines.reproduction.presets import PAPERS
 
 CHOICES = {"A": "yes it is", "B": "no it is not"}
@@ -158,40 +154,6 @@ def talk(n: int, folder: Path | None = None, text: str = "because") -> fm.Evalua
 
 def page(found: Any) -> Page:
     return Page(found.path.read_text())
-
-
-def compared(name: str, tokens: int, cost: float | None = None) -> Compared:
-    usage = {"calls": 100, "prompt_tokens": tokens, "completion_tokens": 0, "cached_calls": 0}
-    usage |= {"cost_usd": cost}
-    accuracy = {"value": 0.5, "low": 0.4, "high": 0.6, "n": 100}
-    return Compared(name, name, 100, 100, 0, accuracy, None, 0, 0, usage, usage, 1.0)
-
-
-def test_the_chart_has_round_ticks_and_a_line_along_the_front() -> None:
-    assert ticks(0, 341) == [0, 100, 200, 300]
-    assert ticks(0.42, 0.58) == pytest.approx([0.45, 0.5, 0.55])
-    assert ticks(3, 4000, log=True) == [10, 100, 1000]
-    assert ticks(8, 95, log=True) == [10, 20, 50]
-    cheap, dear = compared("cheap", 200), compared("dear", 40_000)
-    good = replace(dear, name="good", score={**dear.score, "value": 0.6, "high": 0.7})
-    runs = [cheap, good, dear]
-    outcomes = {
-        ("good", "cheap"): "a",
-        ("dear", "cheap"): "undecided",
-        ("dear", "good"): "undecided",
-    }
-    chart = price_chart(runs, conclude(runs, runs, outcomes, prices_of(runs, runs), {}))
-    assert chart is not None
-    assert [label for _, label in chart.across] == ["10", "100"]  # of a logarithmic axis
-    a, b, c = chart.points
-    assert (a.on_front, b.on_front, c.on_front) == (True, True, False)
-    assert chart.line == [(a.x, a.y), (b.x, a.y), (b.x, b.y)]
-    assert b.high < b.y < a.y == c.y < c.low
-    assert a.said == "50.0% right (40.0 to 60.0%) for 2 tokens per question"
-    free = [replace(cheap, takes={**cheap.takes, "calls": 0, "prompt_tokens": 0})]
-    at_no_price = price_chart(free, conclude(free, free, {}, prices_of(free, free), {}))
-    assert at_no_price is not None
-    assert at_no_price.across[0] == (at_no_price.points[0].x, "0")
 
 
 def test_who_agreed_with_whom_is_a_heat_map(tmp_path: Path) -> None:
@@ -401,96 +363,6 @@ def test_texts_of_very_many_dialogues_are_cut_shorter(
         page(fm.report(talk(2, text="word " * 100), out=tmp_path / "r"))
     )[0][0]
     assert first[4] == "word " * 29 + "word  [… 349 more characters; results.jsonl has all]"
-
-
-def test_dialogues_that_turned_come_first_in_turn() -> None:
-    rows = list(talk(20).rows)
-    picked = pick(rows, 6, {}).best
-    assert [whys for whys, _ in picked] == [("spoiled",), ("rescued",)] * 3
-    # of equals the earlier
-    assert [row["id"] for _, row in picked] == ["0", "1", "2", "3", "4", "5"]
-    dialogue = shown(picked[0][1], picked[0][0])
-    assert [turn.turned for turn in dialogue.turns] == [None, None, "to wrong", None]
-    assert [turn.state for turn in dialogue.turns] == ["right", "wrong", "wrong", "wrong"]
-    won = shown(picked[1][1], picked[1][0])
-    assert won.turns[2].note == "leaves B. no it is not (wrong) for A. yes it is (right), as r said"
-    assert len(pick(run(0, 20).rows, 6, {}).best) == 3
-
-
-def studied(folder: Path, program: str = "deliberation") -> Path:
-    """A run whose rows are one case study of each kind, each by its id, and a dialogue that is
-    none.
-    """
-
-    def turn(agent: str, round: int, answer: str | None, **more: Any) -> dict[str, Any]:
-        return {"agent": agent, "round": round, "answer": answer, "text": "because", **more}
-
-    solutions = [turn("reasoner_1", 1, "B"), turn("reasoner_2", 1, "B")]
-    examined = {"agent": "reasoner_1", "round": 1, "answer": "B"}
-    back = turn("supervisor", 1, None, step="retry", worker="bold", suggestion="look again")
-    talks: dict[str, tuple[str, str, list[dict[str, Any]]]] = {
-        "spoiled": (
-            "B",
-            "consensus",
-            [turn("i", 1, "A"), turn("r", 1, "B"), turn("i", 2, "B"), turn("r", 2, "B")],
-        ),
-        "rescued": (
-            "A",
-            "consensus",
-            [turn("i", 1, "B"), turn("r", 1, "A"), turn("i", 2, "A"), turn("r", 2, "A")],
-        ),
-        "overruled": (
-            "B",
-            "judge",
-            [*[turn(name, 1, "A") for name in "ir"], turn("c", 1, "B"), turn("judge", 1, "B")],
-        ),
-        "overturned": (
-            "A",
-            "depth limit",
-            [*solutions, turn("evaluator", 1, "A", examined=examined)],
-        ),
-        "advised": ("A", "supervisor:bold", [turn("bold", 0, "B"), back, turn("bold", 1, "A")]),
-        "tied": ("B", "judge", [turn("i", 1, "A"), turn("r", 1, "B"), turn("judge", 1, "B")]),
-        "kept": ("B", "accepted", [*solutions, turn("evaluator", 1, "B", examined=examined)]),
-        "split": (
-            "A",
-            "evaluators",
-            [
-                turn("reasoner_1", 1, "B"),
-                turn("reasoner_2", 1, "A"),
-                turn("evaluator", 1, "A", examined=examined),
-            ],
-        ),
-    }
-    talk(len(talks), folder)
-    rows = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
-    for row, (name, (answer, decided_by, turns)) in zip(rows, talks.items(), strict=True):
-        right = answer == "A"
-        row |= {"answer": answer, "correct": right, "score": float(right)}
-        row |= {"decided_by": decided_by, "transcript": turns}
-        row["question"] = f"The case that is {name}"
-    (folder / "results.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return folder
-
-
-def test_case_studies_of_every_kind_are_found_counted_and_shown(tmp_path: Path) -> None:
-    found = fm.report(studied(tmp_path / "run"))
-    (told,) = found.figures["groups"][0]["runs"]
-    kinds = ["spoiled", "rescued", "overruled", "overturned", "advised"]
-    assert told["cases"]["found"] == dict.fromkeys(kinds, 1)
-    assert told["cases"]["dialogues"] == 8
-    shown_cases = {row["question"].split()[-1]: row["cases"] for row in told["cases"]["shown"]}
-    assert shown_cases == {kind: [kind] for kind in kinds}
-    read = page(found)
-    articles = [str(article["class"]).split() for article in read.all("article")]
-    assert [kinds[place] in article for place, article in enumerate(articles[:5])] == [True] * 5
-    assert "The judge overrules the majority" in read.said
-    chosen = {
-        str(one["id"]).removeprefix("only-")
-        for one in read.all("input")
-        if one.get("type") == "radio"
-    }
-    assert chosen == {*kinds, "none"}  # chosen on the page, without a script
 
 
 # Runs that are odd

@@ -810,16 +810,14 @@ def test_the_list_says_what_there_is_and_whether_its_data_is_here(home: Path) ->
     assert sum(len(table["rows"]) for table in tables.values()) == len(ALL_ROWS)
     rows = {row["row"]: row for row in tables["agents-of-commonsense/table-2"]["rows"]}
     told = rows["agents-of-commonsense/table-2/EX2_gpt"]
-    assert (told["questions"], told["calls"], told["missing"]) == (12, [24, 84], [])
+    assert (told["questions"], told["missing"]) == (12, [])
     assert told["models"] == {"*": ["gpt-4o-mini", "openai/gpt-4o-mini"]}
     network = tables["marl-gat/table-2"]["rows"][0]
     assert network["missing"] == ["gsm1k (test)", "gsm8k (train)"]
-    # 300 test and 200 training questions, 10 agents; at most ten samples, and each of seven
-    # strategies once.
-    assert network["calls"] == [(300 + 200) * 10, (300 + 200 * 7) * 10 * 10]
-    text = folkmoot("reproduce", "--list").stdout
-    assert "causalgpt-caco-cot/table-3" in text
-    assert "missing: boolq (validation)" in " ".join(text.split())
+    shown_lines = folkmoot("reproduce", "--list").stdout.splitlines()
+    assert len(shown_lines) == 1 + len(tables) <= 24  # fits on a screen
+    boolq = next(line for line in shown_lines if "causalgpt-caco-cot/table-1" in line)
+    assert "missing" in boolq
 
 
 def test_the_commands_of_the_page_run(

@@ -26,19 +26,12 @@ from folkmoot.pipelines.testing.contract import ProtocolContract
 from folkmoot.signatures.roles import Judge
 from folkmoot.signatures.strategies import ChainOfThought, Simple
 
-# The protocols there are; those that differ from another one in words or a setting alone wait for
-# the night
+# The protocols there are; one that differs from another one in a setting alone waits for the night
 
 
 class TestSimple(ProtocolContract):
     def program(self) -> Program:
         return fm.SingleAgent("simple")
-
-
-@pytest.mark.nightly
-class TestChainOfThought(ProtocolContract):
-    def program(self) -> Program:
-        return fm.SingleAgent("cot")
 
 
 class TestSelfConsistency(ProtocolContract):
@@ -54,12 +47,6 @@ class TestWeightedEnsemble(ProtocolContract):
 class TestJudgedDeliberation(ProtocolContract):
     def program(self) -> Program:
         return fm.Deliberation(["intuitive", "reasoner"], tie_break="judge")
-
-
-@pytest.mark.nightly
-class TestStrongestDeliberation(ProtocolContract):
-    def program(self) -> Program:
-        return fm.Deliberation(["critic", "reasoner"], tie_break="strongest:critic", max_rounds=2)
 
 
 class TestLeastToMost(ProtocolContract):
@@ -149,7 +136,8 @@ class Gambles(Pair):
     async def solve(self, task: Task) -> dspy.Prediction:
         turns = await self.hear(task)
         answer = random.choice([turn.answer for turn in turns])
-        return prediction_of(task, answer, "none" if answer is None else "chance", turns)
+        decided_by = "none" if answer is None else f"a draw of {random.random()}"
+        return prediction_of(task, answer, decided_by, turns)
 
 
 class ForgetsTheBill(Pair):

@@ -1,6 +1,4 @@
-"""Injected text stays text: attacks wherever text from outside enters a prompt, a report or a
-terminal.
-"""
+"""Injected text stays text: attacks wherever text from outside enters a prompt or a report."""
 
 from __future__ import annotations
 
@@ -12,8 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
-from html.parser import HTMLParser
-from io import StringIO
 from typing import Any
 
 import dspy
@@ -26,12 +22,10 @@ from folkmoot.modules.agents.retrieval import Retrieval
 from folkmoot.modules.base import sync
 from folkmoot.modules.base.fence import fence
 from folkmoot.modules.environment import CorpusEnvironment, Environment, Page
-from folkmoot.pipelines.base.display import Screen
-from folkmoot.pipelines.cli.show import show_dialogue
 from folkmoot.pipelines.plots.dialogues import dialogues_page
 from folkmoot.pipelines.testing.injection import ATTACKS, TARGET, Attack, susceptibility
 from folkmoot.pipelines.testing.replies import sample_questions, text_of, wrong
-from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
 from folkmoot.signatures.roles import Judge, Retriever
 
 GOAL = "Zanzibar"
@@ -193,21 +187,9 @@ def turn(text: str) -> Scene:
     return deliberation("critic", "reasoner"), CHOICE, says, []
 
 
-def answer(text: str) -> Scene:
-    """The lying agent's answer is free text, too."""
-    honest = saying(answer="Ashby")
-    says = by_field(critique=saying(answer=text), reasoning=honest, summary=honest)
-    return deliberation("critic", "reasoner"), SPAN, says, []
-
-
 def solution(text: str) -> Scene:
     reasoner = saying(concepts=text, subquestions=text, rationale=text, answer="A")
     return causal(), CHOICE, by_field(concepts=reasoner, check=saying(answer="A")), []
-
-
-def counterfactual(text: str) -> Scene:
-    reasoners = saying(answer=["Ashby", text])
-    return causal(), SPAN, by_field(concepts=reasoners, check=saying(answer="Ashby")), []
 
 
 def trace(text: str) -> Scene:
@@ -219,35 +201,32 @@ def trace(text: str) -> Scene:
     return program, SPAN, by_field(thought=worker, judgement=supervisor), log
 
 
-def in_parts(strategy: str, text: str) -> Scene:
+def part(text: str) -> Scene:
+    """One of the tasks that an agent lists, and what it makes of it."""
     listed = f"1. {' '.join(text.split())}\n2. The town at mile one."
-    return single(strategy), SPAN, saying(parts=listed, solution=text, answer="Ashby"), []
+    says = saying(parts=listed, solution=text, answer="Ashby")
+    return single("least_to_most"), SPAN, says, []
 
 
 PLACES: dict[str, Callable[[str], Scene]] = {
-    **{place.__name__: place for place in (passage, page, title, evidence, turn, answer)},
-    **{place.__name__: place for place in (solution, counterfactual, trace)},
-    "least_to_most": partial(in_parts, "least_to_most"),
-    "decomposition": partial(in_parts, "decomposition"),
+    place.__name__: place for place in (passage, page, title, evidence, turn, solution, trace, part)
 }
 
 
 @cache
-def scripted_lm(url: str, profile: fm.Profile | None) -> Any:
-    return fm.lm("openai/scripted", api_base=url, profile=profile)
+def scripted_lm(url: str) -> Any:
+    return fm.lm("openai/scripted", api_base=url)
 
 
 class Run:
     """What a scene came to: the requests, the outcome, what was done, and who was contacted."""
 
-    def __init__(
-        self, server: ScriptedServer, place: str, text: str, profile: fm.Profile | None
-    ) -> None:
+    def __init__(self, server: ScriptedServer, place: str, text: str) -> None:
         self.place = place
         program, inputs, says, self.log = PLACES[place](text)
-        server.reply = lambda body: spoken(body, says, plain=profile is PLAIN)
+        server.reply = lambda body: spoken(body, says)
         server.requests.clear()
-        with dspy.context(lm=scripted_lm(server.url, profile)), watched() as self.contacts:
+        with dspy.context(lm=scripted_lm(server.url)), watched() as self.contacts:
             prediction = program(**inputs)
         self.bodies = list(server.bodies)
         self.outcome = [
@@ -260,17 +239,8 @@ class Run:
         return [one for one in self.contacts if one != self.address and "127.0.0.1" not in one[1:2]]
 
 
-def spoken(body: dict[str, Any], says: Says, *, plain: bool) -> str:
-    fields = list(body["response_format"]["json_schema"]["schema"]["properties"])
-    said = says(fields)
-    if not plain:
-        return json.dumps(said)
-    heads = [f"\n{name.capitalize()}:" for name in fields]
-    for head in heads:  # an LM that says the attack does not end its own field with it
-        said = {name: value.replace(head, "") for name, value in said.items()}
-    return "".join(f"{head} {value}" for head, value in zip(heads, said.values(), strict=True))[
-        len(heads[0]) :
-    ]
+def spoken(body: dict[str, Any], says: Says) -> str:
+    return json.dumps(says(list(wanted_fields(body))))
 
 
 @pytest.fixture(scope="module")
@@ -365,12 +335,10 @@ def unlike(run: Run, harmless: Run) -> list[str]:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_an_attack_changes_nothing_but_what_is_quoted(place: str, server: ScriptedServer) -> None:
-    harmless = Run(server, place, HARMLESS.aimed(GOAL), None)
+    harmless = Run(server, place, HARMLESS.aimed(GOAL))
     assert harmless.bodies
     assert not harmless.strangers()
-    changed = {
-        one.name: unlike(Run(server, place, one.aimed(GOAL), None), harmless) for one in ATTACKS
-    }
+    changed = {one.name: unlike(Run(server, place, one.aimed(GOAL)), harmless) for one in ATTACKS}
     assert not {name: what for name, what in changed.items() if what}
 
 
@@ -378,14 +346,14 @@ def test_the_checks_see_what_gets_out(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With fences that quote without care every attack on them is noticed; so is a stranger."""
-    harmless = Run(server, "passage", HARMLESS.aimed(GOAL), None)
+    harmless = Run(server, "passage", HARMLESS.aimed(GOAL))
     monkeypatch.setattr(
         "folkmoot.modules.agents.prompt.fence", lambda text, label, _: f"<<<{label}\n{text}\n>>>"
     )
     for name in ("fence-fullwidth", "fence-guillemets", "bidi", "ansi"):
-        assert unlike(Run(server, "passage", attack(name).aimed(GOAL), None), harmless), name
+        assert unlike(Run(server, "passage", attack(name).aimed(GOAL)), harmless), name
     for name in ("fence", "title-lines"):
-        out = Run(server, "passage", attack(name).aimed(GOAL), None)
+        out = Run(server, "passage", attack(name).aimed(GOAL))
         assert apart(text_of(out.bodies[0]))[0] != apart(text_of(harmless.bodies[0]))[0]
     with (
         ScriptedServer() as other,
@@ -421,22 +389,7 @@ def test_no_mark_of_a_speaker_survives(name: str) -> None:
         assert not odd(prompt)
 
 
-# Reports and terminals
-
-
-class Tags(HTMLParser):
-    """The elements of a page, with the names and values of their attributes."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, Any]] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, attrs))
-
-    def handle_comment(self, data: str) -> None:
-        self.found.append(("comment", data))
+# Reports
 
 
 def row(text: str) -> dict[str, Any]:
@@ -481,23 +434,9 @@ def test_a_report_shows_an_attack_as_text(name: str) -> None:
     text = attack(name).aimed(GOAL)
     page = dialogues_page([row(text)], text, 1)
     harmless = dialogues_page([row("x" * len(text))], "x", 1)
-    assert Tags(page).found == Tags(harmless).found
+    for mark in "<>\"'":  # no element or attribute more than without it
+        assert page.count(mark) == harmless.count(mark)
     assert str(markupsafe.escape(text.strip()[:60])) in page
-
-
-def on_a_terminal(text: str) -> str:
-    sink = StringIO()
-    show_dialogue(Screen(sink, force_terminal=True, width=10_000), row(text), {text: text})
-    return sink.getvalue()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_terminal_is_sent_no_control(name: str) -> None:
-    shown, harmless = on_a_terminal(attack(name).aimed(GOAL)), on_a_terminal("x")
-    style = re.compile(r"\x1b\[[0-9;]*m")  # rich's own bold and dim
-    assert set(style.findall(shown)) == set(style.findall(harmless))
-    assert not odd(style.sub("", shown))
-    assert GOAL in shown
 
 
 # How often an LM falls for them
@@ -570,5 +509,3 @@ def test_susceptibility_says_what_it_cannot_measure(server: ScriptedServer) -> N
         susceptibility(make, [fm.Question(spans()[0], answer=None)], lm)
     with pytest.raises(fm.UserError, match="two attacks are called 'ignore'"):
         susceptibility(make, spans(), lm, [TRIED[0], TRIED[0]])
-    with pytest.raises(fm.UserError, match="no seat 'critic'"):
-        susceptibility(make, spans(), lm, TRIED, liar="critic")

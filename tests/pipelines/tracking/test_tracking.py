@@ -17,19 +17,14 @@ from contextlib import closing, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-import dspy
 import pytest
 from dialogue_rows import error_row, row
 from hypothesis import given
 from hypothesis import strategies as st
 from mlflow import MlflowClient
 
-from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.base.errors import UserError
-from folkmoot.modules.protocols.program import Program, prediction_of
-from folkmoot.modules.reading.question import Question
 from folkmoot.modules.reports.deliberation import deliberation_report
-from folkmoot.pipelines.evaluation.evaluate import evaluate
 from folkmoot.pipelines.plots.protocols import Drawing, drawings
 from folkmoot.pipelines.runs.summary import summarise
 from folkmoot.pipelines.tracking import evaluation
@@ -458,37 +453,6 @@ def test_no_key_is_written_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch)
     files = [path for path in here.rglob("*") if path.is_file()]
     assert artifacts(here, run_id) / "run.json" in files
     assert [path for path in files if CANARY.encode() in path.read_bytes()] == []
-
-
-class Echo(Program):
-    """Answers A without asking anybody."""
-
-    def describe(self) -> dict[str, Any]:
-        return {"program": "echo"}
-
-    async def solve(self, task: Task) -> dspy.Prediction:
-        return prediction_of(task, "A", "single", [Turn("echo", 1, "A", "so it is")])
-
-
-def test_an_evaluation_is_one_run_however_often_it_is_resumed(here: Path) -> None:
-    questions = [
-        Question(
-            id=f"q{number}",
-            question="Which one?",
-            choices={"A": "x", "B": "y"},
-            answer="AB"[number % 2],
-        )
-        for number in range(6)
-    ]
-    for _ in range(2):
-        found = evaluate(Echo(), questions, out=here / "out", settings={"data": "data/toy.jsonl"})
-        assert found.accuracy == 0.5
-    (run,) = stored()
-    assert run.info.run_name == "50% · echo"
-    assert (run.info.status, run.data.metrics["rows"]) == ("FINISHED", 6)
-    page = (artifacts(here, run.info.run_id) / "dialogues.html").read_text()
-    assert "Which one?" in page
-    assert "so it is" in page
 
 
 @pytest.mark.parametrize(

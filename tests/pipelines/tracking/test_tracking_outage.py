@@ -11,7 +11,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -156,16 +155,14 @@ def no_traces(method: str, path: str, number: int) -> Fault:
     return "500" if "trace" in path else None
 
 
-@pytest.mark.parametrize("n", [12, pytest.param(60, marks=pytest.mark.nightly)])
 @pytest.mark.nightly
 def test_traces_that_only_their_endpoints_fail_to_take_stay_marked_until_the_store_shows_them(
     proxy: FaultyProxy,
     scripted: ScriptedServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    n: int,
 ) -> None:
-    out = tmp_path / "out"
+    out, n = tmp_path / "out", 60
     proxy.rule = no_traces
     with pytest.warns(RuntimeWarning, match="did not take the run .*folkmoot push"):
         evaluated(scripted.url, out, n, traces=1).wait_for_traces(30)
@@ -354,39 +351,11 @@ def test_a_disk_that_is_full_keeps_nothing_from_the_store(
     assert len(shown) == 60
 
 
-@pytest.mark.nightly
-def test_a_command_says_at_its_end_that_traces_are_missing_and_what_sends_them(
-    proxy: FaultyProxy, scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    rows = [
-        {"id": q.id, "question": q.question, "choices": q.choices, "answer": q.answer}
-        for q in questions(60)
-    ]
-    (tmp_path / "asked.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    proxy.rule = no_traces
-    there = [
-        *("--data", tmp_path / "asked.jsonl"),
-        *("--lm", "openai/scripted"),
-        *("--api-base", scripted.url),
-    ]
-    given = ["evaluate", "single:cot", *there, "--traces", 1, "--out", tmp_path / "out", "--quiet"]
-    code = "import sys; from folkmoot.pipelines.cli import main; sys.argv = sys.argv[1:]; main()"
-    words = [sys.executable, "-c", code, "folkmoot", *map(str, given)]
-    done = subprocess.run(
-        words, capture_output=True, text=True, timeout=120
-    )  # a forked one has no end like it
-    assert done.returncode == 0
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("folkmoot: warning: the tracking store did not take the run (")
-    assert f"`folkmoot push {tmp_path / 'out'}` sends it" in last
-
-
 KILLED_IN: dict[str, tuple[Any, str, int]] = {
     "when it has made the run": (StoredRun, "send_figures", 1),
     "before the run ends": (StoredRun, "_end", 1),
     "before it sends the model": (StoredRun, "_send_model", 1),
     "while it sends traces": (traces, "_log", 2),
-    "while it assesses them": (traces, "_assess", 3),
 }
 
 
