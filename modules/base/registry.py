@@ -134,7 +134,7 @@ class Registry(MutableMapping[str, T]):
         return self._entries.get(name)
 
     def spec(self, text: str) -> Found | None:
-        """What a user's spec begins with, a name or `module:Name`; None when there is no such
+        """The name or `module:Name` that a user's spec begins with; None when there is no such
         thing.
 
         What is named as `module:Name` is known under that name from then on. Raises UserError for a
@@ -176,7 +176,7 @@ class Registry(MutableMapping[str, T]):
         return _entry_points(f"folkmoot.{self.kind}", tuple(sys.path))
 
     def _imported(self, name: str, module: str, attribute: str) -> Any:
-        """What stands under that name in a module, also one in the working folder; None without the
+        """The thing of that name in a module, also one in the working folder; None without the
         module.
 
         This is the only place that imports code by a name. Raises UserError for a name that a file

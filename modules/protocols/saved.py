@@ -47,7 +47,7 @@ class _Strict(BaseModel):
 
 
 Identity = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
-"""That of what a network has learned, which is the name of its folder, too."""
+"""The identity of what a network has learned, which is also the name of its folder."""
 
 
 class Sampling(_Strict):
@@ -290,14 +290,12 @@ def write(program: Saveable, folder: Path) -> None:
 
 
 def _place(folder: Path, name: str, identity: str) -> Path:
-    """Where the parameter of that name is: what the program itself has learned is beside
-    `program.json`.
-    """
+    """The folder of the parameter of that name; the program's own is beside `program.json`."""
     return folder if name == "selector.state" else folder / identity
 
 
 def read_saved(folder: Path) -> SavedProgram:
-    """What `program.json` of a folder says, checked as far as a file can be; nothing is built.
+    """The content of a folder's `program.json`, checked as far as a file can be; nothing is built.
 
     Raises UserError naming the file.
     """
@@ -397,5 +395,5 @@ def _sha(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as it is once it has been JSON: what is no JSON becomes its text."""
+    """The value after a way through JSON, which turns other objects into their text."""
     return json.loads(json.dumps(value, ensure_ascii=False, default=str))

@@ -25,9 +25,7 @@ from ..meter.programs import own_program
 
 MakeLM = Callable[..., Any]
 MakeEnvironment = Callable[..., Any]
-"""What stands after the environment's name and a colon → the environment; without that text, no
-argument.
-"""
+"""A function of the text after the environment's name and a colon, if any, that makes it."""
 
 _NOT_SET = ("self", "lm", "lms", "embedder")
 """Parameters that users do not set here: LMs have their own options."""

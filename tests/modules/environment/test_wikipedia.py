@@ -208,10 +208,10 @@ def test_what_passes_is_tried_again(server: MediaWikiServer, fault: Any) -> None
             1,
         ),
         ([body(b"{}", "text/html")], "answered with text/html, not JSON", 1),
-        ([body(b'{"query": {"pages": [1]}}')], "none of MediaWiki's", 1),
+        ([body(b'{"query": {"pages": [1]}}')], "not MediaWiki's", 1),
         (
             [body(b'{"query": {"pages": [{"ns": 0, "title": 3, "extract": "x"}]}}')],
-            "none of MediaWiki's",
+            "not MediaWiki's",
             1,
         ),
         ([body(b'{"error": "oops"}')], "oops", 1),
