@@ -286,8 +286,8 @@ def _decimal_text(number: Decimal) -> str:
 def answer_key(answer: str, kind: Kind) -> str:
     """The key that two answers share exactly when they are the same answer; for counting votes.
 
-    Raises ValueError for an answer that is not a number or boolean: an unreadable answer is equal to
-    nothing, so it has no key (use None for it).
+    Raises ValueError for an answer that is not a number or boolean: an unreadable answer is equal
+    to nothing, so it has no key (use None for it).
     """
     if kind == "choice":
         return answer.strip().casefold()

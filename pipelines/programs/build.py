@@ -178,5 +178,5 @@ def environment_of(value: Any) -> Any:
             + (f", or {', '.join(others)} of installed packages" if others else "")
         )
     if named.name == "wikipedia" and not _WIKIPEDIA.fullmatch(value):
-        refuse_from_file(f"the wiki {value}, a foreign address", host=True)
+        refuse_from_file(f"the wiki {value}, a foreign address")
     return named.thing(*[named.rest] if named.rest else [])

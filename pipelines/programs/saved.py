@@ -407,7 +407,7 @@ def lm_of(saved_lm: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
         raise UserError(
             f"{where} has an address in the LM of the seat {seat!r}: give lms={{{seat!r}: …}}"
         )
-    settings = saved_lm.settings.model_dump(exclude_unset=True)
+    settings = dict(saved_lm.settings)
     if saved_lm.profile is not None:
         try:
             settings["profile"] = TypeAdapter(Profile).validate_python(
