@@ -27,7 +27,6 @@ from folkmoot.modules.agents.transcript import Task, Turn
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.pipelines.base.papers import bibtex
 from folkmoot.pipelines.plots.protocols import drawings
-from folkmoot.pipelines.reporting.dialogues import LONGEST_TEXT
 from folkmoot.pipelines.reproduction.presets import PAPERS
 
 CHOICES = {"A": "yes it is", "B": "no it is not"}
@@ -308,15 +307,6 @@ def test_no_text_from_outside_becomes_part_of_the_page(tmp_path: Path) -> None:
         assert "sk-canary" not in json.dumps(found.figures)
 
 
-def test_long_texts_are_cut_and_it_is_said_how_much(tmp_path: Path) -> None:
-    found = fm.report(talk(2, text="word " * 20_000), out=tmp_path / "r.html")
-    assert (
-        f"[… {5 * 20_000 - 1 - LONGEST_TEXT:,} more characters; results.jsonl has all]"
-        in page(found).said
-    )
-    assert found.path.stat().st_size < 400_000
-
-
 def unpacked(shown_page: Page) -> list[Any]:
     """The dialogues of the table of all questions."""
     packs = json.loads(shown_page.scripts[2])
@@ -552,19 +542,3 @@ def test_papers_are_cited_by_the_protocols_that_ran(tmp_path: Path) -> None:
     assert entry.startswith("@misc{causalgpt-caco-cot,\n  title = {Towards CausalGPT: ")
     assert entry in page(found).text
     assert len(bibtex(["deliberation", "causal", "network", "team"])) == len(bibtex(PAPERS)) == 4
-
-
-def test_settings_are_folded_by_seat_and_rounded(tmp_path: Path) -> None:
-    one = run(5, 10, tmp_path / "one", name="one")
-    about = json.loads((tmp_path / "one" / "run.json").read_text())
-    about["settings"]["threshold"] = 0.123456789
-    (tmp_path / "one" / "run.json").write_text(json.dumps(about))
-    shown_page = page(fm.report([one.folder, talk(10)], out=tmp_path / "r.html"))
-    settings = shown_page.said[shown_page.said.index("Settings and versions What differs") :]
-    differing, _, shared = settings.partition("What all runs share")
-    assert "run_name" in differing
-    assert "0.1235" in differing
-    assert "LM of name" not in settings
-    assert "lm nameopenai/none" in shared
-    alone = fm.report(run(5, 10), out=tmp_path / "r.html").path.read_text()
-    assert "All settings of this run" in alone[alone.index('<section id="settings">') :]
