@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from importlib.metadata import version
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
@@ -90,26 +89,6 @@ class RunGroup:
             "runs": [clean(name) for name in self.names],
             "traces": [traces.get(run.run_id or "") for run in self.runs],
         }
-
-
-@dataclass(frozen=True)
-class Folder:
-    """A folder of another command: its kind, and the content of its file."""
-
-    path: Path
-    kind: str
-    content: dict[str, Any]
-
-    @property
-    def name(self) -> str:
-        return self.path.resolve().name
-
-    @property
-    def verdict(self) -> str:
-        """What the command itself concluded; empty where it drew no conclusion."""
-        result = self.content.get("result")
-        verdict = (result if isinstance(result, Mapping) else self.content).get("verdict")
-        return str(verdict or "")[:1].upper() + str(verdict or "")[1:]
 
 
 @dataclass(frozen=True)
@@ -195,7 +174,6 @@ def _facts(group: RunGroup, questions: int) -> str:
 def page_of(
     groups: Sequence[RunGroup],
     runs: Sequence[Sequence[ShownRun]],
-    folders: Sequence[Folder],
     notes: Sequence[str],
     headline: str,
     traces: Mapping[str, str],
@@ -222,7 +200,6 @@ def page_of(
         scored=lambda metric: "is right on" if metric == ACCURACY else f"has {metric}",
         titles={"accuracy": "right", "em": "exact match", "f1": "F1"},
         judge_words=judge_words,
-        folders=[(folder, list(_leaves(scrubbed(folder.content)))) for folder in folders],
         settings=_settings(everything),
         notes=[scrubbed(note) for note in notes],
         most_leaves=MOST_LEAVES,
