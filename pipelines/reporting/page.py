@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from importlib.metadata import version
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
@@ -85,26 +84,6 @@ class RunGroup:
     def shown_names(self) -> list[str]:
         """The names of the runs for the page's script."""
         return [clean(name) for name in self.names]
-
-
-@dataclass(frozen=True)
-class Folder:
-    """A folder of another command: its kind, and the content of its file."""
-
-    path: Path
-    kind: str
-    content: dict[str, Any]
-
-    @property
-    def name(self) -> str:
-        return self.path.resolve().name
-
-    @property
-    def verdict(self) -> str:
-        """What the command itself concluded; empty where it drew no conclusion."""
-        result = self.content.get("result")
-        verdict = (result if isinstance(result, Mapping) else self.content).get("verdict")
-        return str(verdict or "")[:1].upper() + str(verdict or "")[1:]
 
 
 @dataclass(frozen=True)
@@ -190,7 +169,6 @@ def _facts(group: RunGroup, questions: int) -> str:
 def page_of(
     groups: Sequence[RunGroup],
     runs: Sequence[Sequence[ShownRun]],
-    folders: Sequence[Folder],
     notes: Sequence[str],
     headline: str,
     cited: Sequence[str],
@@ -213,7 +191,6 @@ def page_of(
         scored=lambda metric: "is right on" if metric == ACCURACY else f"has {metric}",
         titles={"accuracy": "right", "em": "exact match", "f1": "F1"},
         judge_words=judge_words,
-        folders=[(folder, list(_leaves(scrubbed(folder.content)))) for folder in folders],
         settings=_settings(everything),
         notes=[scrubbed(note) for note in notes],
         most_leaves=MOST_LEAVES,
