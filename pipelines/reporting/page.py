@@ -28,7 +28,6 @@ from ..evaluation.earlier import DAMAGED_REPORT, Evaluation
 from ..plots.dialogues import most_informative
 from ..runs.lines import judge_words
 from ..runs.summary import SUMMARY
-from ..tracking.store import LOCAL_UI
 from ..tracking.values import experiment_name, scrubbed, settings_of_run
 from .contested import ContestResult
 from .dialogues import FEW, MOST, ShownDialogue, shown
@@ -81,14 +80,10 @@ class RunGroup:
         """Whether scores are shares of right answers."""
         return bool(self.runs[0].summary.main.get("rate", True))
 
-    def about(self, traces: Mapping[str, str]) -> dict[str, list[str | None]]:
-        """What the page's script has to know of the runs: their names, and the address of their
-        traces.
-        """
-        return {
-            "runs": [clean(name) for name in self.names],
-            "traces": [traces.get(run.run_id or "") for run in self.runs],
-        }
+    @property
+    def shown_names(self) -> list[str]:
+        """The names of the runs for the page's script."""
+        return [clean(name) for name in self.names]
 
 
 @dataclass(frozen=True)
@@ -176,12 +171,10 @@ def page_of(
     runs: Sequence[Sequence[ShownRun]],
     notes: Sequence[str],
     headline: str,
-    traces: Mapping[str, str],
     cited: Sequence[str],
 ) -> str:
     """The whole page: one script of its own, no request to anywhere, every text from outside
-    cleaned and escaped. `traces` has the address of the traces of MLflow runs, `cited` papers as
-    BibTeX.
+    cleaned and escaped. `cited` has papers as BibTeX.
     """
     everything = [run for shown_runs in runs for run in shown_runs]
     return _template().render(
@@ -189,9 +182,7 @@ def page_of(
         groups=list(zip(groups, runs, strict=True)),
         script=_script(),
         table_of=table_of,
-        traces=traces,
         cited=cited,
-        local_ui=any(address.startswith(LOCAL_UI) for address in traces.values()),
         runs=everything,
         asked=asked,
         counted=counted,
