@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ..agents.adapter import settings_of
 from ..agents.transcript import Task
-from ..base.errors import UserError, first_fault
+from ..base.errors import UserError, checked_whole, first_fault
 from ..base.sync import run_sync
 from ..base.together import together
 from ..base.usage import Usage
@@ -234,8 +234,7 @@ def calibrated(
     lm = dspy.settings.lm if lm is None else lm
     if not isinstance(lm, dspy.BaseLM | None):
         raise UserError(f"lm is {str(lm)[:80]!r}: give an LM, such as fm.lm('openai/gpt-4o-mini')")
-    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
-        raise UserError(f"concurrency is {concurrency!r}: give a whole number from 1 up")
+    checked_whole("concurrency", concurrency)
     weights = {} if weights_from is None else _accuracies(weights_from, questions)
     stages: dict[Literal["cheap", "team"], Stage] = {}
     left, bill = list(questions), Usage()
@@ -298,8 +297,6 @@ def _check(
     for name, value in (("max_error", max_error), ("confidence", confidence)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
             raise UserError(f"{name} is {value!r}: give a share between 0 and 1, such as 0.2")
-    if isinstance(questions, str) or not all(isinstance(one, Question) for one in questions):
-        raise UserError("the questions to calibrate on are a list of fm.Question: see fm.load")
     if unlabelled := [one.id for one in questions if one.answer is None]:
         raise UserError(f"the question {unlabelled[0]} has no gold answer to calibrate on")
     if len({one.id for one in questions}) < len(questions):

@@ -103,8 +103,6 @@ class Program(dspy.Module):  # type: ignore[misc]
         context: str | Sequence[str] | None = None,
         kind: Kind | None = None,
     ) -> dspy.Prediction:
-        if not isinstance(question, str) or not question.strip():
-            raise UserError("the question is empty: pass question='…'")
         task = Task.of(question, choices, context, kind)
         check_passage(task.context or "", "the question")
         asked = ASKER.get().question or task.key

@@ -155,14 +155,6 @@ class SupervisedTeam(Program):
             **retrieval_settings(self.retrieval),
         }
 
-    def with_max_steps(self, max_steps: int) -> SupervisedTeam:
-        """A copy, prompts and demonstrations included, with another step limit."""
-        limited: SupervisedTeam = self.deepcopy()
-        limited.max_steps = checked_whole("max_steps", max_steps)
-        for worker in limited.workers:
-            worker.max_steps = limited.max_steps
-        return limited
-
     def turns(self) -> list[SeatTurns]:
         attempts = 1 + self.max_retries
         counted: list[SeatTurns] = [
