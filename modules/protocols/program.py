@@ -136,7 +136,7 @@ class Program(dspy.Module):  # type: ignore[misc]
             f"{name} has no describe(): return named() and the constructor's settings"
         )
 
-    def named(self) -> dict[str, Any]:
+    def named(self) -> dict[str, object]:
         """What `describe()` begins with: `program`, the name of the protocol, of a class that
         inherits its protocol also its own `class`, as `module:Class`, and what `word` was told.
         """
@@ -146,12 +146,12 @@ class Program(dspy.Module):  # type: ignore[misc]
         )
         return {"program": self.protocol.name, **own, **self.wording()}
 
-    def wording(self) -> dict[str, Any]:
+    def wording(self) -> dict[str, object]:
         """What `word` was told, as constructor parameters."""
         layout = {} if self.prompt_layout == ROLE_LAST else {"prompt_layout": self.prompt_layout}
         return layout | ({"prompts": dict(self.prompts)} if self.prompts else {})
 
-    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         """What the protocol has to say about its evaluated rows beside scores; numbers in nested
         dicts.
         """
@@ -311,7 +311,7 @@ LAYOUT = Parameter(CategoricalDistribution(LAYOUTS), default=ROLE_LAST)
 """Where instructions stand, as a part of a space."""
 
 
-def worded(described: Described) -> dict[str, Any]:
+def worded(described: Described) -> dict[str, object]:
     """What a program's `describe()` says about its wording, for another that is to be asked
     alike.
     """

@@ -221,7 +221,7 @@ class Router(Program):
             self._warned.add(sentence)
             warnings.warn(sentence, stacklevel=2)
 
-    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         """How many questions were `routed` to the team and as `share_routed`, 0 to 1; `questions`
         and `accuracy` of those (`team`) and of the others (`cheap`), and how many of all were left
         to a `person`, if any. Failed questions are left out.
@@ -239,7 +239,7 @@ class Router(Program):
             branch[0] += 1
             branch[1] += bool(row["correct"])
         total = counts[CHEAP][0] + counts[TEAM][0]
-        figures: dict[str, Any] = {"routed": counts[TEAM][0]}
+        figures: dict[str, object] = {"routed": counts[TEAM][0]}
         if left:
             figures[PERSON] = {"questions": left}
         if total:

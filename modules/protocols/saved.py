@@ -72,7 +72,7 @@ class LMSettings(Sampling):
     frequency_penalty: float | None = None
     presence_penalty: float | None = None
     logit_bias: dict[str, float] | None = None
-    extra_body: dict[str, Any] | None = None
+    extra_body: dict[str, object] | None = None
 
 
 class SavedField(_Strict):
@@ -88,7 +88,7 @@ class SavedPredictor(_Strict):
     seat: str
     instructions: str
     fields: dict[str, SavedField]
-    demos: list[dict[str, Any]]
+    demos: list[dict[str, object]]
     config: Sampling
 
 
@@ -111,7 +111,7 @@ class SavedProgram(_Strict):
 
     format: int
     versions: dict[str, str]
-    program: dict[str, Any]
+    program: dict[str, object]
     environments: dict[str, str | None] = Field(default_factory=dict)
     predictors: dict[str, SavedPredictor]
     learned: dict[str, Identity] = Field(default_factory=dict)

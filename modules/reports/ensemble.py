@@ -11,7 +11,7 @@ from ..reading.row import ResultRow
 from .counting import Figures, Reading
 
 
-def ensemble_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
+def ensemble_report(rows: Iterable[ResultRow]) -> dict[str, object]:
     """Sum up the votes of an Ensemble (Agents of Commonsense, section 4.2.2, and more).
 
     Args:

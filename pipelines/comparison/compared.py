@@ -66,7 +66,7 @@ class Compared:
         """
         return self.score if self.is_rate else None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {**asdict(self), "accuracy": self.accuracy}
 
     @property

@@ -228,7 +228,7 @@ class Comparison(Sequence[Pair]):
             questions[name]["answers"][run] = answers_text(texts)
         return list(questions.values())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """All of it as JSON."""
         return {
             "questions": self.pairs[0].n,

@@ -216,7 +216,7 @@ class Pair:
         notes = (cause, say("confounds", self), judge, self.few_clusters)
         return [note for note in notes if note]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The pair as JSON; figures of runs with different metrics are null."""
         named = {
             key: None if value is None else value._asdict()

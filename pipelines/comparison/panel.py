@@ -47,7 +47,7 @@ class Panel:
     def sentence(self) -> str:
         return say("panel", self)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {**asdict(self), "members": list(self.members), "sentence": self.sentence}
 
 

@@ -55,7 +55,7 @@ class Place:
     team: bool = False
     free: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return asdict(self)
 
     @property

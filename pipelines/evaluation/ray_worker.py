@@ -34,7 +34,7 @@ class Call:
 
     key: str
     model: str
-    reply: dict[str, Any]
+    reply: dict[str, object]
 
 
 @dataclass
@@ -128,7 +128,7 @@ class Relay:
     ) -> None:
         self._records, self._own, self.events = records, own, events
 
-    def get(self, key: str) -> dict[str, Any] | None:
+    def get(self, key: str) -> dict[str, object] | None:
         line = self._records.get(bytes.fromhex(key))
         return self._own.get(key) if line is None else json.loads(line)["reply"]
 

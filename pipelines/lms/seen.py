@@ -23,9 +23,9 @@ class SeenCall:
 
     asker: Asker
     model: str
-    request: Mapping[str, Any]
+    request: Mapping[str, object]
     meters: Sequence[Usage] = field(default_factory=meters)
-    written: Sequence[Mapping[str, Any]] = ()
+    written: Sequence[Mapping[str, object]] = ()
     began: int = field(default_factory=time.time_ns)
     ended: int = 0
     text: str | None = None

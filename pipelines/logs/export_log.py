@@ -37,7 +37,7 @@ def write_csv(source: ExportedRun, folder: Path, name: str) -> list[Path]:
     return [place]
 
 
-def _table(source: ExportedRun) -> Iterator[dict[str, Any]]:
+def _table(source: ExportedRun) -> Iterator[dict[str, object]]:
     for row in source.rows():
         usage, turns = row["usage"], row["transcript"]
         yield {

@@ -98,7 +98,7 @@ class Folder:
 
     path: Path
     kind: str
-    content: dict[str, Any]
+    content: dict[str, object]
 
     @property
     def name(self) -> str:

@@ -65,7 +65,7 @@ def _step_limits(lines: Sequence[Line], path: Path) -> bool:
     """Draw EM and F1 against the step limit, a curve for each configuration; rows are named
     CONFIGURATION.LIMIT.
     """
-    curves: dict[str, dict[int, dict[str, Any]]] = {}
+    curves: dict[str, dict[int, dict[str, object]]] = {}
     for line in lines:
         name, _, limit = line.row.rpartition(".")
         if line.measured is None or line.low is None or line.high is None or line.failed:

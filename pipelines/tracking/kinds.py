@@ -347,7 +347,7 @@ def _learned(step: Json) -> dict[str, float]:
     return figures({**own, **_under("strategy", step.get("strategies", {}))})
 
 
-def _under(name: str, tree: Mapping[str, Any]) -> Json:
+def _under(name: str, tree: Mapping[str, object]) -> Json:
     """The fields of a tree by `name/FIELD`."""
     return {f"{name}/{field}": value for field, value in tree.items()}
 

@@ -127,7 +127,7 @@ def shortened_to(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
 
 
-def score_head(metric: str, score: Mapping[str, Any]) -> str:
+def score_head(metric: str, score: Mapping[str, object]) -> str:
     """A score at the beginning of a name: `72%`, or `f1 0.52` for scores that are not rates."""
     if score.get("rate", True):
         return f"{score['value']:.0%}"
