@@ -179,7 +179,7 @@ class ContestPlan:
     def _called(self, entrant: Entrant) -> str:
         return "one prompt, as often as the dearest team costs" if entrant.fair else entrant.name
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """The description in `contest.json`; a folder can only be resumed by a contest with the
         same one.
         """
@@ -216,7 +216,7 @@ class ContestPlan:
         manifest = manifest_of(reference.program, self.race, reference.lm, {}, self.metric)
         return {**manifest, "settings": settings}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "out": str(self.out),
             "programs": [one.name for one in self.field],
