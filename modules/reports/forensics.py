@@ -14,14 +14,6 @@ DECIDERS = ("judge", "supervisor")
 """Agents that decide about the answers of others: their turns are not votes."""
 
 CHANGES = tuple(f"{before}_to_{after}" for before in STATES for after in STATES)
-_ORDER = (
-    "questions",
-    "blind",
-    "oracle",
-    "talk",
-    "agent",
-    "sway",
-)
 _MOVES = {(False, True): "to_right", (True, False): "to_wrong", (False, False): "wrong_to_wrong"}
 
 
@@ -179,7 +171,8 @@ class ForensicTally:
         if not self._talked:
             report.pop("talk", None)
         report.setdefault("agent", {})
-        return {name: report[name] for name in _ORDER if name in report}
+        del report["errors"]
+        return report
 
 
 def turns_of(row: ResultRow) -> list[TurnFields]:
