@@ -20,7 +20,7 @@ from ...modules.base.fence import clean
 from ...modules.base.usage import tokens_of
 from ...modules.reading.grading import ACCURACY
 from ...optimizers.statistics.statistics import mcnemar_exact
-from ..base.wording import asked, calls_used, counted, percent, run_failed
+from ..base.wording import asked, calls_used, counted, duration, percent, run_failed
 from ..comparison.compare import compared_alone
 from ..comparison.comparison import Comparison
 from ..comparison.confounds import unread_cause
@@ -28,7 +28,6 @@ from ..evaluation.earlier import DAMAGED_REPORT, Evaluation
 from ..plots.dialogues import most_informative
 from ..runs.lines import judge_words
 from ..runs.summary import SUMMARY
-from ..tracking.store import LOCAL_UI
 from ..tracking.values import experiment_name, scrubbed, settings_of_run
 from .contested import ContestResult
 from .dialogues import FEW, MOST, ShownDialogue, shown
@@ -80,15 +79,6 @@ class RunGroup:
     def is_rate(self) -> bool:
         """Whether scores are shares of right answers."""
         return bool(self.runs[0].summary.main.get("rate", True))
-
-    def about(self, traces: Mapping[str, str]) -> dict[str, list[str | None]]:
-        """What the page's script has to know of the runs: their names, and the address of their
-        traces.
-        """
-        return {
-            "runs": [clean(name) for name in self.names],
-            "traces": [traces.get(run.run_id or "") for run in self.runs],
-        }
 
 
 @dataclass(frozen=True)
@@ -176,12 +166,10 @@ def page_of(
     runs: Sequence[Sequence[ShownRun]],
     notes: Sequence[str],
     headline: str,
-    traces: Mapping[str, str],
     cited: Sequence[str],
 ) -> str:
     """The whole page: one script of its own, no request to anywhere, every text from outside
-    cleaned and escaped. `traces` has the address of the traces of MLflow runs, `cited` papers as
-    BibTeX.
+    cleaned and escaped. `cited` has papers as BibTeX.
     """
     everything = [run for shown_runs in runs for run in shown_runs]
     return _template().render(
@@ -189,9 +177,7 @@ def page_of(
         groups=list(zip(groups, runs, strict=True)),
         script=_script(),
         table_of=table_of,
-        traces=traces,
         cited=cited,
-        local_ui=any(address.startswith(LOCAL_UI) for address in traces.values()),
         runs=everything,
         asked=asked,
         counted=counted,
@@ -257,12 +243,6 @@ def _cut(text: str) -> str:
     return text if more <= 0 else f"{text[:LONGEST_SETTING]}… ({more:,} more characters)"
 
 
-def _seconds(value: float | None) -> str:
-    if value is None:
-        return "unknown"
-    return f"{value:.2g} s" if value < 10 else f"{value:,.0f} s"
-
-
 @cache
 def _template() -> Template:
     environment = Environment(
@@ -282,11 +262,12 @@ def _template() -> Template:
             "unknown tokens" if (n := tokens_of(used)) is None else f"{n:,} tokens"
         ),
         "money": lambda cost: "unknown" if cost is None else f"${cost:,.4f}" if cost else "$0",
+        "clean": clean,
         "json": json_in_page,
         "hash": _hashed,
         "gains": _gains,
         "times": lambda ratio: "" if ratio is None else f"{ratio:.2f}×",
-        "seconds": _seconds,
+        "seconds": lambda value: "unknown" if value is None else duration(value),
     }
     text = (files(__package__) / "templates" / "report.html.j2").read_text(encoding="utf-8")
     return environment.from_string(text)

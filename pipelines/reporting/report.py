@@ -24,7 +24,7 @@ from ..runs.lines import unmetered_line
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS
 from ..runs.summary import score_words
-from ..tracking.store import add_to_runs, trace_pages
+from ..tracking.store import add_to_runs
 from ..tracking.values import scrubbed
 from .contested import contest_result
 from .export import export_report
@@ -70,8 +70,8 @@ def report(
         over other data are shown apart.
         out: the page's file; None writes `report.html` into the first folder.
         names: what to call the runs, one each; by default what they ran.
-        tracking: also add the page to the runs' MLflow runs, where they have one, and link
-            questions to their traces. A store that is down gives a warning.
+        tracking: also add the page to the runs' MLflow runs, where they have one. A store that is
+            down gives a warning.
         seed, exact, cluster, panel: as in `compare`.
         export: also write the plots as SVG files and the tables as CSV files into this folder.
 
@@ -102,8 +102,7 @@ def report(
     shown = runs_of(groups)
     cited = _cited(shown)
     tracked = [run.run_id for run in evaluations if run.run_id] if tracking else []
-    traces = trace_pages(tracked) if tracked else {}
-    _write(path, page_of(groups, shown, notes, headline, traces, cited))
+    _write(path, page_of(groups, shown, notes, headline, cited))
     exported = export_report(groups, shown, Path(export).expanduser()) if export else []
     if tracked and (problem := add_to_runs(tracked, path)):
         warnings.warn(

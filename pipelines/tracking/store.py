@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONNECT_SECONDS = 5.0
-LOCAL_UI = "http://127.0.0.1:5000"
-"""The address at which `folkmoot ui` shows a store without a server."""
 ARTIFACTS = "mlruns"
 # MLflow reads these on import or with each request; values set by the user are kept. Its own
 # defaults wait minutes for a server that is down, print a link to standard output, and send
@@ -278,20 +276,6 @@ def otlp_endpoint() -> str | None:
 
 
 # Runs that were pushed earlier --------------------------------------------------------------------
-
-
-def trace_pages(run_ids: Sequence[str]) -> dict[str, str]:
-    """The address of each run's traces in MLflow's UI, without credentials; append a trace's id. A
-    run that is not in the store has none.
-    """
-    uri = urlsplit(store_uri())
-    place = uri._replace(netloc=uri.netloc.rpartition("@")[2], query="", fragment="")
-    server = place.geturl().rstrip("/") if uri.scheme in ("http", "https") else LOCAL_UI
-    runs, _ = _each(run_ids, lambda client, run_id: client.get_run(run_id))
-    return {
-        run_id: f"{server}/#/experiments/{run.info.experiment_id}/traces/"
-        for run_id, run in runs.items()
-    }
 
 
 def add_to_runs(run_ids: Sequence[str], path: Path) -> str | None:
