@@ -1,4 +1,4 @@
-"""Which host a client may reach: by https, and at public addresses only, unless it is listed."""
+"""The host that a client may reach: by https and at public addresses, unless it is listed."""
 
 from __future__ import annotations
 

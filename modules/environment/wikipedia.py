@@ -48,7 +48,7 @@ SPARE = 5
 """
 
 READING = 1
-"""What is made of an answer, for the cache; the number goes up when the functions below change."""
+"""The version of the functions below, for the cache: it goes up when they change."""
 
 _NOT_IN_TITLES = re.compile(r"[|<>\[\]{}]")
 _WORDS = re.compile(r"\w+(?:[-'’.]\w+)*")
@@ -105,7 +105,7 @@ class WikipediaEnvironment(Environment):
         return self  # connections and requests in flight are shared by all copies of a program
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For another process: connections are made anew there."""
+        """Makes connections anew in another process."""
         return partial(WikipediaEnvironment, **self._settings), (self._host,)
 
     @property
@@ -185,7 +185,7 @@ class WikipediaEnvironment(Environment):
     async def _asked(
         self, parameters: Mapping[str, str], read: Callable[[dict[str, object]], T]
     ) -> T:
-        """What `read` makes of the answer: from the cache, or from an equal request under way."""
+        """The answer as `read` reads it: from the cache, or from an equal request under way."""
         key = json.dumps([READING, parameters], sort_keys=True)
         place = key_of_texts(str(self._client.address), key)
         if self._pages is not None and (kept := self._pages.get(place)) is not None:
@@ -248,7 +248,7 @@ class WikipediaEnvironment(Environment):
         return pages
 
     def _strange(self) -> CallError:
-        return CallError(f"{self._client.name} answered with JSON that is none of MediaWiki's")
+        return CallError(f"{self._client.name} answered with JSON that is not MediaWiki's")
 
 
 def article_title(title: str) -> str | None:

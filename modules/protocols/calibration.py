@@ -47,7 +47,7 @@ class AskedPart(_Strict):
 
 
 class Stage(_Strict):
-    """What the calibration says of one part of a router.
+    """The calibration of one part of a router.
 
     An answer stands from the score `threshold` on; None: never. Of the `questions` that reached the
     part, `kept` answers would have stood, `errors` of them wrong; `bound` is the upper limit of
@@ -145,7 +145,7 @@ class RouterCalibration(_Strict):
 
 @dataclass(frozen=True)
 class PartAnswer:
-    """What a program made of a question."""
+    """A program's answer to a question, and its bill."""
 
     answer: str | None
     right: bool
@@ -166,7 +166,7 @@ def calibration_of(value: Any) -> RouterCalibration | None:
 
 
 def asked_of(program: Program, lm: Any) -> AskedPart:
-    """Which program is asked, and with which LMs where its seats have none but this one."""
+    """The program that is asked and the LMs of its seats; `lm` sits where a seat has none."""
     lms = {name: seat.predict.lm or lm for name, seat in program.seats().items()}
     # Seeds change with repeats and say nothing of how good an answer is.
     sent = {
@@ -321,7 +321,7 @@ def _check(
 
 
 def _accuracies(rows: Iterable[ResultRow], questions: Sequence[Question]) -> dict[str, float]:
-    """How often each member is right on other questions, 0 to 1."""
+    """The accuracy of each member on other questions, 0 to 1."""
     ids, texts = {one.id for one in questions}, {one.question for one in questions}
     marks: defaultdict[str, list[bool]] = defaultdict(list)
     for row in rows:

@@ -124,7 +124,7 @@ def apply_defaults(
     line takes precedence.
 
     Args:
-        request: the request, the request, with `chosen` in place of options that are not on the
+        request: the request, with `chosen` in place of options that are not on the
             command line.
         chosen: the result of `defaults`.
         on_line: whether a field is on the command line.

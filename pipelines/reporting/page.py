@@ -80,6 +80,11 @@ class RunGroup:
         """Whether scores are shares of right answers."""
         return bool(self.runs[0].summary.main.get("rate", True))
 
+    @property
+    def shown_names(self) -> list[str]:
+        """The names of the runs for the page's script."""
+        return [clean(name) for name in self.names]
+
 
 @dataclass(frozen=True)
 class ShownRun:
@@ -262,7 +267,6 @@ def _template() -> Template:
             "unknown tokens" if (n := tokens_of(used)) is None else f"{n:,} tokens"
         ),
         "money": lambda cost: "unknown" if cost is None else f"${cost:,.4f}" if cost else "$0",
-        "clean": clean,
         "json": json_in_page,
         "hash": _hashed,
         "gains": _gains,

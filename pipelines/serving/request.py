@@ -1,4 +1,4 @@
-"""What a user asks of `folkmoot serve`."""
+"""The request of `folkmoot serve`."""
 
 from __future__ import annotations
 

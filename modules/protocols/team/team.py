@@ -37,8 +37,7 @@ _DRESS = " .,:;!*_`'\"()[]"
 GREEDY = {"temperature": 0.0}
 ACCEPT, RETRY = "accept", "retry"
 MAX_SUGGESTION_CHARS = 500
-"""Of a supervisor's suggestion, which a worker may follow: room for advice, not for another role.
-"""
+"""The longest suggestion of a supervisor: room for advice, not for another role."""
 
 
 class SupervisorDecision(NamedTuple):

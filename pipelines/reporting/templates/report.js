@@ -19,7 +19,7 @@ const [RIGHT, WRONG, UNREADABLE, FAILED] = [1, 0, 2, 3];
 const SPARE = 8; // rows drawn above and below those in view
 
 function table(box) {
-  const { runs } = JSON.parse(box.querySelector(".about").textContent);
+  const runs = JSON.parse(box.querySelector(".about").textContent);
   const questions = JSON.parse(box.querySelector(".data").textContent);
   const answers = (place) => questions[place].slice(5);
   const search = box.querySelector("input");

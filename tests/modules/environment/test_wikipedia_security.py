@@ -4,14 +4,14 @@ bomb.
 
 from __future__ import annotations
 
-import asyncio
 import resource
 import socket
 import threading
-from collections.abc import Awaitable, Iterator
+from asyncio import run
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
 import pytest
@@ -24,15 +24,6 @@ from folkmoot.modules.base.calls import CallError, FatalCallError
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.environment import WikipediaEnvironment, addresses, mediawiki
 from folkmoot.modules.environment.addresses import is_public
-
-T = TypeVar("T")
-
-
-def run(work: Awaitable[T]) -> T:
-    async def main() -> T:
-        return await work
-
-    return asyncio.run(main())
 
 
 @pytest.fixture(autouse=True)

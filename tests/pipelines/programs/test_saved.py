@@ -347,7 +347,7 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "LM of nobody": (put("lms", "judge", LM), "seat 'judge', which there is not"),
     "unknown profile": (
         put("lms", "intuitive", {**LM, "profile": {"code": "x"}}),
-        "profile that cannot be",
+        "profile that is not valid",
     ),
 }
 

@@ -321,7 +321,7 @@ def test_every_question_is_in_the_table_with_what_each_run_answered(tmp_path: Pa
     one, two = run(1, 3, name="one", fails=[2]), talk(5)
     shown_page = page(fm.report([one, two], out=tmp_path / "r.html"))
     about, questions = map(json.loads, shown_page.scripts[:2])
-    assert about == {"runs": ["one", "talk"]}
+    assert about == ["one", "talk"]
     options = [["A", "yes it is"], ["B", "no it is not"]]
     assert questions == [
         ["0", "Is this number 0", options, "A", "", [1, "A", 1.0], [0, "B", 0.0]],
