@@ -6,7 +6,6 @@ import math
 import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +27,7 @@ Use = dict[str, Counter[str]]
 """Counts of each strategy, by agent or by topic."""
 
 
-def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dict[str, Any]:
+def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dict[str, object]:
     """Sum up what the agents of a StrategyNetwork did (MARL-GAT, table 1, and more).
 
     Args:
@@ -49,7 +48,6 @@ def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dic
       `confidence` and `accuracy` of the bins
     - `agent`: each one's `accuracy` and `unreadable` rate
     - `strategy`: how often each was used (`share`) and its `accuracy`
-    - `strategies_per_question`: how many different ones the agents chose, on average
     - `use`: share of each strategy by agent; `use_by_topic`: the same by topic, a field of
       `meta` or else `cluster`
     """
@@ -73,7 +71,6 @@ def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dic
             figures.mean(sure, "confidence")
             calibration.add(sure, consensus)
         figures.mean(plain_vote(keys, right), "majority")
-        figures.mean(len({turn["strategy"] for turn in turns}), "strategies_per_question")
         meta = row.get("meta") or {}
         if embed is not None:
             texts.setdefault(row["question"], Counter()).update(str(t["strategy"]) for t in turns)
@@ -173,7 +170,7 @@ class Calibration:
         place[1] += confidence
         place[2] += right
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """`ece` and `reliability`, as in `network_report`; nothing without an answer."""
         if not self._bins:
             return {}

@@ -82,7 +82,6 @@ def test_the_report_by_hand() -> None:
     assert found["gain"] == pytest.approx(0.5 - 1 / 3)
     assert found["majority"] == pytest.approx((1 + 0.5 + 0.5 + 0) / 4)
     assert found["gain_over_majority"] == 0.0
-    assert found["strategies_per_question"] == 1.75
     assert found["strategy"] == {
         "cot": {"share": 0.75, "accuracy": pytest.approx(3 / 9)},
         "self_ask": {"share": 0.25, "accuracy": pytest.approx(1 / 3)},
