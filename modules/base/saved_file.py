@@ -13,6 +13,11 @@ from .files import read_regular
 FILE = "program.json"
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 64
+Described = dict[str, Any]
+"""What a program's `describe()` gives: the settings of its constructor as JSON. Each protocol, also
+one of another package, has settings of its own.
+"""
+
 ADDRESSES = frozenset(
     ("api_base", "base_url", "model_list", "api_key", "headers", "extra_headers", "default_headers")
 )

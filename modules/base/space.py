@@ -11,6 +11,8 @@ from typing import Any
 
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
+from .saved_file import Described
+
 MOST_VALUES = 100_000
 """The most values of one parameter: more could not be told apart by any study."""
 
@@ -218,7 +220,7 @@ def constructed(space: Space, setting: Mapping[str, Any]) -> dict[str, Any]:
     return parameters
 
 
-def located(space: Space, described: Mapping[str, object]) -> Setting | None:
+def located(space: Space, described: Described) -> Setting | None:
     """The point of the space that a program's `describe()` stands for; None when it is outside."""
     outside: list[str] = []
 
@@ -247,7 +249,7 @@ def _within(values: FloatDistribution, number: float) -> bool:
     return values.low <= number <= values.high
 
 
-def _described(space: Space, name: str, described: Mapping[str, Any]) -> list[Any]:
+def _described(space: Space, name: str, described: Described) -> list[Any]:
     """The values that a description can mean for a parameter, the most literal one first."""
     parameter = space[name]
     if parameter.joins is not None:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..base.errors import UserError
+from ..base.saved_file import Described
 from .choice import draw, random_for, softmax
 from .config import NetworkConfig
 from .space import PAPER_STRATEGIES
@@ -73,7 +74,7 @@ class StrategySelector(dspy.Module):  # type: ignore[misc]
             state = NetworkState.fresh(config, embed(["width"]).shape[1])
         self.state = state
 
-    def describe(self) -> dict[str, object]:
+    def describe(self) -> Described:
         """The settings and the identity of what was learned, as JSON."""
         return {"config": self.state.config.to_dict(), "learned": self.state.identity}
 

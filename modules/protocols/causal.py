@@ -21,6 +21,7 @@ from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER
 from ..base.errors import UserError, checked_whole
+from ..base.saved_file import Described
 from ..base.space import Parameter, Space, When
 from ..base.together import together
 from ..reading.answers import answer_key
@@ -124,7 +125,7 @@ class CausalConsistency(Program):
         self.word(prompts, prompt_layout)
         self.assign(lms)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Described:
         return {
             **self.named(),
             "reasoners": len(self.reasoners),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.errors import UserError
+from ..base.saved_file import Described
 from ..reading.row import ResultRow
 
 if TYPE_CHECKING:  # which would bring Optuna along
@@ -14,9 +15,6 @@ if TYPE_CHECKING:  # which would bring Optuna along
 
 MAX_ROUNDS = 3
 """The most rounds of a dialogue in the papers."""
-
-Described = Mapping[str, Any]
-"""What a program's `describe()` gives: its settings as JSON."""
 
 
 class Replayed(NamedTuple):
@@ -118,7 +116,7 @@ class Protocol:
     space: Space = field(default_factory=dict)
     replays: Replays | None = None
     plot: Plot | None = None
-    singles: Callable[[Described], list[dict[str, object]]] = lambda described: []
+    singles: Callable[[Described], list[Described]] = lambda described: []
     holds: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
     program: Callable[..., Any] | None = None

@@ -21,6 +21,7 @@ from ..agents.transcript import Task, Turn, all_agree
 from ..base.calls import ASKER, Usage
 from ..base.errors import UserError, checked_whole
 from ..base.registry import Registry
+from ..base.saved_file import Described
 from ..base.space import Parameter, Space, When, lists
 from ..base.together import together
 from ..reading.answers import Kind
@@ -29,7 +30,6 @@ from ..reading.voting import DecideTie, Ties, vote_among
 from ..reports.deliberation import deliberation_report
 from .declaration import (
     MAX_ROUNDS,
-    Described,
     Plot,
     Protocol,
     Replayed,
@@ -183,7 +183,7 @@ class Deliberation(Program):
         self.word(prompts, prompt_layout)
         self.assign(lms)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Described:
         return {
             **self.named(),
             "roles": self.roles,
@@ -507,7 +507,7 @@ def _read(parts: Sequence[str]) -> dict[str, Any]:
     return {"roles": comma_items(parts)} | ({"tie_break": parts[1]} if len(parts) > 1 else {})
 
 
-def _singles(described: Described) -> list[dict[str, Any]]:
+def _singles(described: Described) -> list[Described]:
     """Its roles one by one; a retriever that looks things up is not the same without them."""
     return [
         {

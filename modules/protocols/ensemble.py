@@ -13,13 +13,14 @@ from optuna.distributions import CategoricalDistribution
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER, with_usage
 from ..base.errors import UserError
+from ..base.saved_file import Described
 from ..base.space import Parameter, Space, When, lists
 from ..base.together import together
 from ..reading.answers import score
 from ..reading.row import ResultRow
 from ..reading.voting import TIES, Ties, log_odds, vote_among
 from ..reports.ensemble import ensemble_report
-from .declaration import Described, Protocol, Replayed, Replays, comma_items
+from .declaration import Protocol, Replayed, Replays, comma_items
 from .program import LAYOUT, Program, SeatTurns, distinct, prediction_of, solved_by
 from .single import SingleAgent
 from .strategies import STRATEGIES
@@ -92,7 +93,7 @@ class Ensemble(Program):
         """Whether the vote or its ties need weights."""
         return self.vote == "weighted" or (self.ties is not None and self.ties.rule == "weight")
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Described:
         members = [member.describe() for member in self.members]
         settings = {**self.named(), "members": members, "vote": self.vote, "weights": self.weights}
         return (
@@ -230,7 +231,7 @@ def _read(parts: Sequence[str]) -> dict[str, Any]:
     return {"members": comma_items(parts)} | ({"vote": parts[1]} if len(parts) > 1 else {})
 
 
-def _singles(described: Described) -> list[dict[str, Any]]:
+def _singles(described: Described) -> list[Described]:
     return [
         member
         for member in described["members"]

@@ -27,7 +27,7 @@ from ..agents.seat import Seat
 from ..base.calls import CARRIED, metered
 from ..base.errors import UserError, did_you_mean
 from ..base.files import write_whole
-from ..base.saved_file import MAX_BYTES
+from ..base.saved_file import MAX_BYTES, Described
 from ..base.sync import ends_alone, in_thread, run_sync
 from ..network.selector import StrategySelector
 from ..reading.answers import read_vote
@@ -139,7 +139,7 @@ class Foreign(Program):
         self.fields = _fields(module, self.inputs)
         self._async = _runs_async(module)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Described:
         return {
             "program": self.protocol.name,
             "class": self.own_name,

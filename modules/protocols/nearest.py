@@ -14,6 +14,7 @@ import numpy as np
 
 from ..agents.transcript import Task
 from ..base.errors import UserError, checked_whole
+from ..base.saved_file import Described
 from ..reading.row import ResultRow
 from .declaration import Protocol
 from .program import Program, SeatTurns
@@ -56,7 +57,7 @@ class NearestDemos(Program):
         self.program, self.k = of, checked_whole("k", k)
         self.pool = _Pool(Shown(*one) for one in pool)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Described:
         pool = [
             [one.question, {name: dict(demo) for name, demo in one.demos.items()}]
             for one in self.pool

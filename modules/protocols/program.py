@@ -27,6 +27,7 @@ from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER, asking, metered
 from ..base.errors import UserError
+from ..base.saved_file import Described
 from ..base.space import Parameter
 from ..base.sync import run_sync
 from ..reading.answers import Kind
@@ -126,7 +127,7 @@ class Program(dspy.Module):  # type: ignore[misc]
     async def solve(self, task: Task) -> dspy.Prediction:
         raise NotImplementedError
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Described:
         """The constructor's settings as JSON; with prompts and demos, all that makes this
         program.
         """
@@ -310,7 +311,7 @@ LAYOUT = Parameter(CategoricalDistribution(LAYOUTS), default=ROLE_LAST)
 """Where instructions stand, as a part of a space."""
 
 
-def worded(described: Mapping[str, Any]) -> dict[str, Any]:
+def worded(described: Described) -> dict[str, Any]:
     """What a program's `describe()` says about its wording, for another that is to be asked
     alike.
     """

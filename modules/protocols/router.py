@@ -14,6 +14,7 @@ import dspy
 
 from ..agents.transcript import Task
 from ..base.errors import UserError
+from ..base.saved_file import Described
 from ..reading.answers import answer_key
 from ..reading.handover import DriftWatch
 from ..reading.question import Question
@@ -87,7 +88,7 @@ class Router(Program):
         self._warned: set[str] = set()
         self.word(prompts, prompt_layout)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Described:
         parts = {CHEAP: self.cheap.describe(), TEAM: self.team.describe()}
         found = self.calibration
         kept = {} if found is None else {"calibration": found.model_dump(mode="json")}

@@ -21,7 +21,7 @@ from ..agents.retrieval import Retrieval
 from ..agents.seat import Seat
 from ..base.errors import UserError, first_fault
 from ..base.files import write_whole
-from ..base.saved_file import ADDRESSES, FILE, check_document, read_document
+from ..base.saved_file import ADDRESSES, FILE, Described, check_document, read_document
 
 if TYPE_CHECKING:
     from ..network.state import NetworkState
@@ -35,7 +35,7 @@ PACKAGES = ("folkmoot", "dspy")
 class Saveable(Protocol):
     """A program, as far as saving it goes."""
 
-    def describe(self) -> dict[str, Any]: ...
+    def describe(self) -> Described: ...
 
     def seats(self) -> Mapping[str, Seat]: ...
 
@@ -387,7 +387,7 @@ def _checked(document: dict[str, object], where: str) -> SavedProgram:
         ) from None
 
 
-def _hashes(described: Mapping[str, object], prompts: Mapping[str, object]) -> dict[str, str]:
+def _hashes(described: Described, prompts: Mapping[str, object]) -> dict[str, str]:
     return {"prompt_hash": _sha(prompts), "program_hash": _sha([described, prompts])}
 
 

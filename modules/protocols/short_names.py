@@ -7,13 +7,14 @@ named without importing the program or DSPy.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+
+from ..base.saved_file import Described
 
 
-def short_name(described: Mapping[str, Any], examples: int = 0) -> str:
+def short_name(described: Described, examples: int = 0) -> str:
     """Name a program in at most a few words: who answers, and how often.
 
     `examples` is how many labelled questions each agent was shown. A protocol that this file does
@@ -26,7 +27,7 @@ def short_name(described: Mapping[str, Any], examples: int = 0) -> str:
     return f"{name}, {_count(examples, 'example')}" if examples else name
 
 
-def legend(described: Mapping[str, Any]) -> str:
+def legend(described: Described) -> str:
     """Say of a program what its short name leaves out; empty where nothing is left out."""
     try:
         return "; ".join(part for part in _details(described) if part)
@@ -34,7 +35,7 @@ def legend(described: Mapping[str, Any]) -> str:
         return ""
 
 
-def full_name(described: Mapping[str, Any], examples: int = 0) -> str:
+def full_name(described: Described, examples: int = 0) -> str:
     """Name a program by its short name and its legend: `2 agents + judge: intuitive, critic`."""
     return ": ".join(filter(None, (short_name(described, examples), legend(described))))
 
@@ -53,7 +54,7 @@ def distinct(names: Sequence[str]) -> list[str]:
     return result
 
 
-def _named(described: Mapping[str, Any]) -> str:
+def _named(described: Described) -> str:
     match str(described["program"]).partition(" ")[0]:
         case "single":
             samples = described.get("samples")
@@ -95,7 +96,7 @@ def command_name(command: str) -> str:
     return " ".join([Path(words[0]).name, *words[1:]]) if words else command
 
 
-def _details(described: Mapping[str, Any]) -> list[str]:
+def _details(described: Described) -> list[str]:
     """What the short name leaves out, a part each; empty parts are for the caller to drop."""
     rounds = described.get("max_rounds") or described.get("d_max")
     without = described.get("without")
@@ -109,7 +110,7 @@ def _details(described: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _members_of(described: Mapping[str, Any]) -> list[str]:
+def _members_of(described: Described) -> list[str]:
     """Who answers, and how they agree."""
     match str(described["program"]).partition(" ")[0]:
         case "single":

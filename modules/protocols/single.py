@@ -16,6 +16,7 @@ from ..agents.seat import Seat
 from ..agents.transcript import Task
 from ..base.calls import ASKER
 from ..base.errors import UserError, checked_whole
+from ..base.saved_file import Described
 from ..base.space import Parameter, Space, When
 from ..reading.voting import Ties
 from .declaration import Protocol
@@ -130,7 +131,7 @@ class SingleAgent(Program):
             (seats[name], times * fewest, times * most) for name, (fewest, most) in counts.items()
         ]
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Described:
         named: dict[str, Any] = {"role": self.role} if self.role else {"strategy": self.strategy}
         if self.samples is not None:
             named["samples"] = self.samples

@@ -16,6 +16,7 @@ from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn
 from ..base.calls import ASKER, ROLLOUTS, Rollouts, asking, bound, with_usage
 from ..base.errors import UserError
+from ..base.saved_file import Described
 from ..base.together import together
 from ..network.config import NetworkConfig
 from ..network.selector import Embed, StrategySelector
@@ -141,7 +142,7 @@ class StrategyNetwork(Program):
         """What makes embeddings of questions."""
         return self.selector.embed
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Described:
         shared = {
             name: member.strategy if isinstance(member, SingleAgent) else member.describe()
             for name, member in self.members.items()

@@ -19,8 +19,6 @@ _ORDER = (
     "blind",
     "oracle",
     "talk",
-    "sycophancy",
-    "correction",
     "agent",
     "sway",
 )
@@ -43,23 +41,6 @@ class Move(NamedTuple):
     was: bool
     now: bool
     towards: tuple[str, ...]
-
-
-class Chance(NamedTuple):
-    """A moment at which an agent with an answer of its own spoke again while others held another
-    answer.
-
-    `tempted`: somebody held a wrong answer that is not the agent's. `helped`: somebody held a right
-    one while the agent's was wrong. `gave_way`: the agent took over a wrong answer that somebody
-    held. `corrected`: it took over a right one.
-    """
-
-    agent: str
-    was: bool
-    tempted: bool
-    helped: bool
-    gave_way: bool
-    corrected: bool
 
 
 class _Step(NamedTuple):
@@ -91,27 +72,6 @@ def moves(row: ResultRow, reading: Reading | None = None) -> list[Move]:
     return changes
 
 
-def chances(row: ResultRow, reading: Reading | None = None) -> list[Chance]:
-    """Every moment of a row's dialogue at which an agent could have given way, with what it did."""
-    moments, reading = [], reading or Reading(row)
-    for step in _steps(row):
-        if step.before is None:
-            continue
-        others = [
-            held for held in step.held.values() if held and not reading.same(held, step.before)
-        ]
-        if not others:
-            continue
-        was, now = reading.right(step.before), reading.right(step.after)
-        took = any(reading.same(step.after, held) for held in others)
-        tempted = any(not reading.right(held) for held in others)
-        helped = not was and any(reading.right(held) for held in others)
-        moments.append(
-            Chance(step.agent, was, tempted, helped, took and not now, took and now and not was)
-        )
-    return moments
-
-
 def forensics(
     rows: Iterable[ResultRow], program: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
@@ -133,14 +93,8 @@ def forensics(
       `accuracy`, that of the vote of last answers (`accuracy_last`), and counts from there to the
       final answer, such as `wrong_to_right`; the same of its two steps, `revisions` (from the first
       vote to the last) and `decider` (from the last vote to the final answer)
-    - `sycophancy`: of the `chances`, moments at which an agent that had an answer spoke again while
-      another agent held a different, wrong one, the `count` and `rate` at which it took such an
-      answer over; and `right_chances`, `right_count`, `right_rate` of those at which its own answer
-      had been right
-    - `correction`: likewise of moments at which its own answer was wrong and another agent held a
-      right one
     - `agent`: for each `flips`, counts from first to last answer on a question (right, wrong or
-      unreadable, such as `right_to_wrong`), and `sycophancy_rate`
+      unreadable, such as `right_to_wrong`)
     - `sway`: speaker → listener → counts of the listener's moves to an answer that the speaker
       held, as `to_right`, `to_wrong` (from right) and `wrong_to_wrong`; a move to an answer that
       several held counts for each
@@ -193,14 +147,6 @@ class ForensicTally:
             handed, answer = (reading.state(of.get("answer")) for of in (turn["examined"], turn))
             self._change(handed, answer, "agent", str(turn.get("agent")), "flips")
         self._vote(row, answers_by_agent, reading)
-        for chance in chances(row, reading):
-            if chance.tempted:
-                self._chance(chance.gave_way, "sycophancy")
-                figures.mean(chance.gave_way, "agent", chance.agent, "sycophancy_rate")
-                if chance.was:
-                    self._chance(chance.gave_way, "sycophancy", "right_")
-            if chance.helped:
-                self._chance(chance.corrected, "correction")
         for move in moves(row, reading):
             for speaker in () if move.was and move.now else move.towards:
                 for change, way in _MOVES.items():
@@ -209,11 +155,6 @@ class ForensicTally:
     def _change(self, before: str, after: str, *path: str) -> None:
         for change in CHANGES:
             self._figures.count(change == f"{before}_to_{after}", *path, change)
-
-    def _chance(self, seized: bool, name: str, which: str = "") -> None:
-        self._figures.count(1, name, f"{which}chances")
-        self._figures.count(seized, name, f"{which}count")
-        self._figures.mean(seized, name, f"{which}rate")
 
     def _vote(
         self, row: ResultRow, answers_by_agent: Mapping[str, list[Any]], reading: Reading

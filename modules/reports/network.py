@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ..network.selector import Embed
-from ..network.verdict import Rivalry, verdict
 from ..reading.row import ResultRow
 from .counting import Figures, Reading
 
@@ -25,7 +23,6 @@ CLUSTERS, FEWEST_CLUSTERED = 4, 16
 """How many clusters of questions stand in for topics, and from how many questions on."""
 
 _MOST_TOPICS = 30
-_SURE = 1.96  # standard errors on each side of a 95 % interval
 
 Use = dict[str, Counter[str]]
 """Counts of each strategy, by agent or by topic."""
@@ -46,23 +43,17 @@ def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dic
     - `individual`: accuracy of one agent, the mean over agents; `consensus`: of the group;
       `majority`: what a plain vote over the same answers would have reached, ties by lot; `gain`:
       consensus less individual; `gain_over_majority`
-    - `tied`: share of questions on which the plain vote is tied, and `gain_tied` and `gain_untied`:
-      what the weights gained over it there
     - `confidence`: the mean of that in the group's answer, where it gave one; `ece`: the expected
       calibration error, the mean distance between confidence and accuracy over ten bins of equal
       width, each counted by its questions (Naeini et al. 2015); `reliability`: `count`,
       `confidence` and `accuracy` of the bins
     - `agent`: each one's `accuracy` and `unreadable` rate
     - `strategy`: how often each was used (`share`) and its `accuracy`
-    - `differences`: the group less `majority` and less `best_agent`, the agent with the most right
-      answers here, paired by question: `value`, `low` and `high` (95 %, of the normal
-      distribution); `verdict`: the same in words. For two agents or more
     - `strategies_per_question`: how many different ones the agents chose, on average
     - `use`: share of each strategy by agent; `use_by_topic`: the same by topic, a field of
       `meta` or else `cluster`
     """
     figures, calibration = Figures(), Calibration()
-    over_vote, over_agent = list[float](), defaultdict[str, list[float]](list)
     use: Use = defaultdict(Counter)
     topics: dict[str, Use] = {}
     texts: dict[str, Counter[str]] = {}
@@ -81,18 +72,13 @@ def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dic
             sure = confidence(keys, [float(turn["weight"]) for turn in turns], final)
             figures.mean(sure, "confidence")
             calibration.add(sure, consensus)
-        vote, tied = plain_vote(keys, right)
-        figures.mean(vote, "majority")
-        figures.mean(tied, "tied")
-        figures.mean(consensus - vote, "gain_tied" if tied else "gain_untied")
-        over_vote.append(consensus - vote)
+        figures.mean(plain_vote(keys, right), "majority")
         figures.mean(len({turn["strategy"] for turn in turns}), "strategies_per_question")
         meta = row.get("meta") or {}
         if embed is not None:
             texts.setdefault(row["question"], Counter()).update(str(t["strategy"]) for t in turns)
         for turn, is_right in zip(turns, right, strict=True):
             name, strategy = turn["agent"], str(turn["strategy"])
-            over_agent[name].append(consensus - is_right)
             figures.mean(is_right, "agent", name, "accuracy")
             figures.mean(turn["answer"] is None, "agent", name, "unreadable")
             figures.mean(is_right, "strategy", strategy, "accuracy")
@@ -108,9 +94,6 @@ def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dic
         report["individual"] = sum(agent["accuracy"] for agent in agents.values()) / len(agents)
         report["gain"] = report["consensus"] - report["individual"]
         report["gain_over_majority"] = report["consensus"] - report["majority"]
-    if len(agents) > 1:
-        best = max(agents, key=lambda name: agents[name]["accuracy"])
-        report |= _differences(over_vote, over_agent[best], f"the best agent, {best}")
     report |= calibration.report()
     used = sum(use.values(), Counter[str]())
     report["strategy"] = {
@@ -147,15 +130,15 @@ def clusters(vectors: npt.NDArray[np.floating], texts: Sequence[str]) -> list[st
     return [names[place] for place in places]
 
 
-def plain_vote(keys: Sequence[str | None], right: Sequence[bool]) -> tuple[float, bool]:
-    """The chance that a vote without weights is right, ties by lot, and whether it is tied.
+def plain_vote(keys: Sequence[str | None], right: Sequence[bool]) -> float:
+    """The chance that a vote without weights is right, ties by lot.
 
     `keys[i]` is what agent i answered, None for nothing, and `right[i]` whether that is right.
     """
     votes = Counter(key for key in keys if key is not None)
     top = max(votes.values(), default=0)
-    leaders = {key: right[keys.index(key)] for key, count in votes.items() if count == top}
-    return (sum(leaders.values()) / len(leaders), len(leaders) > 1) if leaders else (0.0, False)
+    leaders = [right[keys.index(key)] for key, count in votes.items() if count == top]
+    return sum(leaders) / len(leaders) if leaders else 0.0
 
 
 def confidence(keys: Sequence[str | None], weights: Sequence[float], answer: str) -> float:
@@ -205,22 +188,6 @@ class Calibration:
             for place, (count, confidence, right) in sorted(self._bins.items())
         }
         return {"ece": away / total, "reliability": bins}
-
-
-def _interval(differences: Sequence[float]) -> dict[str, float]:
-    """By how much the group is better than a rival on average, with a 95% interval."""
-    mean = statistics.fmean(differences)
-    around = _SURE * statistics.pstdev(differences) / math.sqrt(len(differences))
-    return {"value": mean, "low": mean - around, "high": mean + around}
-
-
-def _differences(
-    over_vote: Sequence[float], over_best: Sequence[float], best_agent: str
-) -> dict[str, object]:
-    intervals = {"majority": _interval(over_vote), "best_agent": _interval(over_best)}
-    rivals = {"majority": "a plain vote over the same answers", "best_agent": best_agent}
-    contests = [Rivalry("the group's vote", rivals[name], intervals[name]) for name in intervals]
-    return {"differences": intervals, "verdict": "; ".join(verdict(contests, "one agent alone"))}
 
 
 def _shares(

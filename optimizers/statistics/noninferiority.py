@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TypedDict
 
 from .statistics import Interval, quantile
 
@@ -15,8 +14,7 @@ NON_INFERIOR, INFERIOR, NOT_SHOWN = "non-inferior", "inferior", "not shown"
 _NEAR = 1e-9
 
 
-@dataclass(frozen=True)
-class NonInferiority:
+class NonInferiority(TypedDict):
     """A program against a team on the same n questions.
 
     `gained` questions only the program got right, `lost` only the team; `difference` is the
@@ -24,7 +22,8 @@ class NonInferiority:
     with the `confidence` given (so that together they are an interval of 2 × confidence - 1).
     `verdict` is `non-inferior` when `low` lies above -margin, `inferior` when `high` lies below it,
     else `not shown`. `needed` is the number of questions that would show non-inferiority with 80%
-    power, if the two were equally good with the same share of discordant questions.
+    power, if the two were equally good with the same share of discordant questions. `sentence` is
+    the verdict in words that claim no more than the limits allow.
     """
 
     n: int
@@ -37,27 +36,7 @@ class NonInferiority:
     confidence: float
     verdict: str
     needed: int
-
-    @property
-    def sentence(self) -> str:
-        """The verdict in words that claim no more than the limits allow."""
-        points = (
-            f"{100 * self.difference:+.1f} points, one-sided {100 * self.confidence:.4g}% limits "
-            f"{100 * self.low:+.1f} and {100 * self.high:+.1f}, n = {self.n:,}"
-        )
-        margin = f"{100 * self.margin:.4g} points"
-        if self.verdict == NON_INFERIOR:
-            return f"is non-inferior to the team: at most {margin} below it ({points})"
-        if self.verdict == INFERIOR:
-            return f"is inferior to the team: more than {margin} below it ({points})"
-        return (
-            f"cannot be shown to be at most {margin} below the team with so few questions "
-            f"({points}): about "
-            f"{self.needed:,} would be needed"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "sentence": self.sentence}
+    sentence: str
 
 
 def non_inferiority(
@@ -80,9 +59,32 @@ def non_inferiority(
     low, high = score_limits(gained, lost, n, confidence)
     verdict = NON_INFERIOR if low > -margin else INFERIOR if high < -margin else NOT_SHOWN
     needed = questions_needed(margin, max(gained + lost, 1) / n, confidence)
-    return NonInferiority(
-        n, gained, lost, (gained - lost) / n, low, high, margin, confidence, verdict, needed
+    points = (
+        f"{100 * (gained - lost) / n:+.1f} points, one-sided {100 * confidence:.4g}% limits "
+        f"{100 * low:+.1f} and {100 * high:+.1f}, n = {n:,}"
     )
+    least = f"{100 * margin:.4g} points"
+    sentence = (
+        f"cannot be shown to be at most {least} below the team with so few questions ({points}): "
+        f"about {needed:,} would be needed"
+    )
+    if verdict == NON_INFERIOR:
+        sentence = f"is non-inferior to the team: at most {least} below it ({points})"
+    elif verdict == INFERIOR:
+        sentence = f"is inferior to the team: more than {least} below it ({points})"
+    return {
+        "n": n,
+        "gained": gained,
+        "lost": lost,
+        "difference": (gained - lost) / n,
+        "low": low,
+        "high": high,
+        "margin": margin,
+        "confidence": confidence,
+        "verdict": verdict,
+        "needed": needed,
+        "sentence": sentence,
+    }
 
 
 def score_limits(gained: int, lost: int, n: int, confidence: float = CONFIDENCE) -> Interval:

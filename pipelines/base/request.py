@@ -211,6 +211,8 @@ Record = Annotated[
 Workers = Annotated[int | None, Option(min=1, help="Ray's worker processes. Default: one per CPU.")]
 Concurrency = Annotated[int, Option(min=1, help="Most questions and LM calls in flight.")]
 Temperature = Annotated[float | None, Option(min=0.0, help="Sampling temperature. Default: 0.")]
+Threads = Annotated[int | None, Option(min=1, help="CPU threads of an embedded LM.")]
+
 MaxTokens = Annotated[
     int | None, Option(min=1, help="Most tokens of a reply. Default: the server's own limit.")
 ]
@@ -305,7 +307,7 @@ class SharedByLMs(Request):
         str | None,
         Option(metavar="label|text", help="Whether a choice is answered by its label or its text."),
     ] = None
-    threads: Annotated[int | None, Option(min=1, help="CPU threads of an embedded LM.")] = None
+    threads: Threads = None
     concurrency: Concurrency = 64
     timeout: Annotated[
         float | None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NotRequired, TypedDict
 
+from ...modules.base.saved_file import Described
 from ...modules.base.usage import UsageFields
 from ...modules.reading.grading import MetricFields as MetricFields
 
@@ -128,7 +129,7 @@ class Manifest(TypedDict):
     fields are those of the tracking store.
     """
 
-    program: dict[str, Any]
+    program: Described
     program_hash: str
     prompt_hash: str
     lms: dict[str, LMFields]

@@ -8,7 +8,18 @@ from typing import Annotated, ClassVar
 
 from typer import Argument, Option
 
-from ..base.request import Columned, Kind, LMs, ProgramSpec, Record, Request, Seats, folder, tracked
+from ..base.request import (
+    Columned,
+    Kind,
+    LMs,
+    ProgramSpec,
+    Record,
+    Request,
+    Seats,
+    Threads,
+    folder,
+    tracked,
+)
 from ..comparison.request import RunNames, Runs, Tested
 
 
@@ -90,10 +101,6 @@ class CompareView(TryView):
 
     pairs: Annotated[
         bool, Option("--pairs", help="Also show the verdict on every pair of runs, with its test.")
-    ] = False
-    track: Annotated[
-        bool,
-        Option("--track", help="Leave the table and its page in MLflow, named by the verdict."),
     ] = False
 
 
@@ -265,7 +272,7 @@ class DoctorRequest(Seats):
 
     example: ClassVar[str] = "doctor --lm openai/my-model --api-base http://localhost:8000/v1"
 
-    threads: Annotated[int | None, Option(min=1, help="CPU threads of an embedded LM.")] = None
+    threads: Threads = None
 
 
 @dataclass(kw_only=True)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-from ...modules.protocols.declaration import Described
+from ...modules.base.saved_file import Described
 from ..base.run_files import LMFields
 from ..evaluation.earlier import Evaluation
 from .compared import Compared

@@ -65,7 +65,7 @@ class Match:
 
     @property
     def samples(self) -> int:
-        return max(1, int(self.spent / self.taken))
+        return max(1, int(self.spent / self.taken)) if self.taken else 1
 
     @property
     def fits(self) -> bool:

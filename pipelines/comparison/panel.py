@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
-from ...modules.base.usage import plus
 from ...optimizers.statistics.panels import best_panel
 from .compared import SURE, Compared
 from .tested import VotedAnswer
@@ -25,7 +24,6 @@ class Panel:
     questions are halved in five ways, and both are chosen on one half and judged on the other.
     `difference` is `score` minus `single_score`, `low` and `high` are the ends of its 95% interval,
     and `p` tests it against 0. `chosen` is the share of choices that fell on the same members.
-    `calls` and `cost_usd` are per question, for all members together; None where one is not known.
     """
 
     members: tuple[str, ...]
@@ -40,8 +38,6 @@ class Panel:
     high: float
     p: float
     chosen: float
-    calls: float | None
-    cost_usd: float | None
 
     @property
     def better(self) -> bool:
@@ -81,22 +77,8 @@ def panel_of(
         seed=seed,
         clusters=[cluster for cluster in clusters or range(n) for _ in ballots],
     )
-    members = [runs[place] for place in best.members]
-    calls, cost = _each(members, "calls"), _each(members, "cost_usd")
-    return Panel(
-        **best._asdict()
-        | {"members": tuple(run.name for run in members), "single": runs[best.single].name},
-        most=most,
-        n=n,
-        calls=calls,
-        cost_usd=cost,
-    )
-
-
-def _each(runs: Sequence[Compared], what: Literal["calls", "cost_usd"]) -> float | None:
-    """The usage per answer of all runs together; None where one is not known."""
-    taken: float | None = 0.0
-    for run in runs:
-        total = run.takes[what]
-        taken = plus(taken, None if total is None else total / run.answers)
-    return taken
+    names = {
+        "members": tuple(runs[place].name for place in best.members),
+        "single": runs[best.single].name,
+    }
+    return Panel(**best._asdict() | names, most=most, n=n)

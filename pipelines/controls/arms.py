@@ -14,6 +14,7 @@ import dspy
 from ...modules.agents.exchange import Exchange, Hear
 from ...modules.agents.transcript import Task, Turn
 from ...modules.base.calls import ASKER
+from ...modules.base.saved_file import Described
 from ...modules.protocols.program import Program, SeatTurns, prediction_of
 from ...modules.protocols.single import SingleAgent
 from ...modules.reading.voting import vote_among
@@ -51,7 +52,7 @@ class AnsweringAgain(Program):
         self.arm, self.team, self.dialogues, self.about = arm, team, dialogues, about
         self.prompt_layout, self.verbatim = team.prompt_layout, team.verbatim
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Described:
         return {"program": f"controls {self.arm}", "team": self.team.describe(), **self.about}
 
     def turns(self) -> list[SeatTurns]:

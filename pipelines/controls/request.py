@@ -19,6 +19,7 @@ from ..base.request import (
     RetryErrors,
     Seats,
     Spending,
+    Threads,
     folder,
     tracked,
 )
@@ -85,6 +86,7 @@ class ControlsRequest(Seats, Spending):
     ] = 0
     retry_errors: RetryErrors = False
     concurrency: Concurrency = 64
+    threads: Threads = None
     price: Priced = None
     cache: Cache = True
     tracking: Annotated[bool, tracked()] = True

@@ -5,13 +5,12 @@ them.
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import dspy
 
+from ...modules.base.saved_file import Described
 from ...modules.protocols.program import Program, distinct
 from ...modules.protocols.registry import PROTOCOLS
 from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
@@ -45,11 +44,6 @@ class Candidate:
     demos: int
     plain: str
 
-    @property
-    def lm(self) -> Any:
-        """An LM of its own; None for that of all candidates."""
-        return next(iter(self.program.seats().values())).predict.lm
-
 
 def split_questions(
     questions: Sequence[Question], team: Mapping[str, ResultRow], seed: int
@@ -77,10 +71,9 @@ def split_questions(
 
 
 def candidates(
-    team: Mapping[str, Any],
+    team: Described,
     calls: float,
     shown: Sequence[tuple[Question, ResultRow]],
-    lms: Sequence[Any] = (),
 ) -> list[Candidate]:
     """The single agents that make fewer calls per question than the team, which makes so many: the
     fewest calls first, and without demonstrations before with them.
@@ -89,7 +82,6 @@ def candidates(
         team: what the team's `describe()` says: its own roles and members are candidates, too.
         calls: calls per question of the team.
         shown: questions that the team got right, each with its row.
-        lms: LMs of the team's seats that are not the candidates' own; each alone is a candidate.
     """
     protocol = PROTOCOLS.find(team.get("program"))
     agents: list[tuple[str, Program]] = [(name, SingleAgent(name)) for name in PLAIN]
@@ -104,12 +96,6 @@ def candidates(
         others = [team, *(other.describe() for _, other in cheaper)]
         if program.most_turns() < calls and program.describe() not in others:
             cheaper.append((name, program))
-    if calls > 1:
-        cheaper += [
-            (f"{name}-on-{re.sub('[^a-zA-Z0-9.-]+', '-', lm.model)}", SingleAgent(name, lm=lm))
-            for lm in lms
-            for name in PLAIN
-        ]
     names = distinct([name for name, _ in cheaper])
     plain = [
         Candidate(name, program, 0, name) for name, (_, program) in zip(names, cheaper, strict=True)
@@ -118,7 +104,7 @@ def candidates(
     return sorted([*plain, *taught], key=lambda one: one.program.most_turns())
 
 
-def _name_of(member: Mapping[str, object]) -> str:
+def _name_of(member: Described) -> str:
     name = f"role-{member['role']}" if member.get("role") else str(member["strategy"])
     name += f"-{member['samples']}" if member.get("samples") else ""
     return name if name not in PLAIN else f"member-{name}"

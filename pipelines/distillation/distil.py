@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
@@ -31,7 +31,7 @@ from ..tracking.run import Run, running
 from .candidates import Candidate
 from .plan import DISTIL, DistillationPlan, plan_distil
 from .price import price_of
-from .report import Search, last_test, selection_report, sentences_of
+from .report import DistilReport, Search, last_test, selection_report, sentences_of
 from .request import DistilRequest
 from .team import seat_cheap
 
@@ -67,7 +67,7 @@ class Distilled:
     """
 
     folder: Path
-    report: dict[str, Any]
+    report: DistilReport
     single: Program | None = None
     router: Router | None = None
     _run: Evaluation | None = None  # the run's temporary folder lives as long as this
@@ -75,12 +75,12 @@ class Distilled:
     @property
     def run_id(self) -> str | None:
         """The distillation's run in MLflow; None when it has none."""
-        return cast("str | None", self.report["mlflow_run_id"])
+        return self.report["mlflow_run_id"]
 
     @property
     def stopped(self) -> str | None:
         """The budget that ended the search early, in a sentence; None where none did."""
-        return cast("str | None", self.report["stopped"])
+        return self.report["stopped"]
 
     @property
     def empty(self) -> bool:
@@ -128,10 +128,10 @@ def distil_as_planned(
     plan: DistillationPlan, show: Callable[[Distilled], None] | None = None
 ) -> Distilled:
     """Do what was planned. `show` gets the result before it is sent to the tracking store."""
-    request, team, about = plan.request, plan.run.folder, plan.report.to_dict()
+    request, team, about = plan.request, plan.run.folder, plan.report
     asks: Any = {
         "budget": request.budget,
-        "engines": map(billed_as, plan.lms),
+        "engines": [billed_as(plan.lm)],
         "spent": _spent(plan.out),
     }
     if (team / CALLS).is_file():
@@ -144,7 +144,7 @@ def distil_as_planned(
             write_json(plan.out / REPORT, about)
         if request.tracking:
             run.track(REPORT)
-        plan.report.mlflow_run_id = run.tracking.run_id
+        plan.report["mlflow_run_id"] = run.tracking.run_id
         found = _distilled(plan, lambda *asked: _evaluated(plan, run, tell, *asked))
         run.end(None if show is None else partial(show, found))
         found.report["mlflow_run_id"] = run.tracking.run_id
@@ -153,7 +153,7 @@ def distil_as_planned(
 
 def _evaluated(
     plan: DistillationPlan,
-    run: Run[dict[str, Any]],
+    run: Run[DistilReport],
     tell: Callable[[Distilling], None],
     one: Candidate,
     part: str,
@@ -198,33 +198,33 @@ def _distilled(
     """
     parts, report = plan.parts, copy.deepcopy(plan.report)
     team = [row for row in plan.rows.values() if row["error"] is None]
-    search = Search(plan.rows, price_of(team, len(team)), parts.selection, report.margin)
+    search = Search(plan.rows, price_of(team, len(team)), parts.selection, report["margin"])
     single: Program | None = None
     router: Router | None = None
 
     def finished() -> Distilled:
         """The report is written, and the programs beside it."""
-        report.paid = _spent(plan.out).to_dict()
-        report.sentences = sentences_of(report)
+        report["paid"] = _spent(plan.out).to_dict()
+        report["sentences"] = sentences_of(report)
         for name, program in (("single", single), ("router", router)):
             if program is not None:
                 program.save(plan.out / name)
-        write_json(plan.out / REPORT, report.to_dict())
-        return Distilled(plan.out, report.to_dict(), single, router, plan.run)
+        write_json(plan.out / REPORT, report)
+        return Distilled(plan.out, report, single, router, plan.run)
 
     for one in plan.candidates:
         if search.needless(one):
-            report.skipped.append(one.name)
+            report["skipped"].append(one.name)
             continue
         evaluation = run(one, SELECTION, parts.selection)
-        report.stopped = evaluation.summary.stopped
-        if report.stopped:
+        report["stopped"] = evaluation.summary.stopped
+        if report["stopped"]:
             break
         search.add(one, evaluation)
     chosen = search.chosen()
-    routed = None if report.stopped else search.routed(report.seed)
+    routed = None if report["stopped"] else search.routed(report["seed"])
     selection_report(report, search, chosen, routed)
-    if routed is None or report.router is None:
+    if routed is None or report["router"] is None:
         return finished()
     cheap, learnt = routed
     answered: dict[str, Evaluation] = {}
@@ -233,10 +233,10 @@ def _distilled(
             continue
         name = tested.candidate.name
         answered[name] = run(tested.candidate, HELD_OUT, parts.held_out)
-        report.stopped = answered[name].summary.stopped
-        if report.stopped:
+        report["stopped"] = answered[name].summary.stopped
+        if report["stopped"]:
             return finished()
-    last_test(report, report.router, search, answered, parts.held_out)
+    last_test(report, report["router"], search, answered, parts.held_out)
     if chosen is not None:
         single = chosen.candidate.program
         cheap = chosen if learnt.rule == ALWAYS else cheap

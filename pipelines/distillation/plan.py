@@ -19,13 +19,12 @@ from ..base.wording import counted
 from ..comparison.run_again import lm_of_run, questions_of
 from ..data import load as data
 from ..evaluation.earlier import Evaluation, earlier
-from ..lms.named import engine_of
 from ..programs.seats import Seating
 from ..runs.describe import lms_of
 from .candidates import Candidate, Parts, candidates, split_questions
 from .report import DistilReport, opening
 from .request import DistilRequest
-from .team import endpoint_of, lms_alone, seat_team, team_of
+from .team import seat_team, team_of
 
 FEWEST = 4  # questions that a run must have to be split at all
 DISTIL = "distil"  # sub-folder of the run
@@ -49,12 +48,6 @@ class DistillationPlan:
     cost = None  # which candidates are asked depends on how the cheaper ones do
 
     @property
-    def lms(self) -> list[Any]:
-        """The LMs that are asked: the candidates', and those that are candidates alone."""
-        own = [one.lm for one in self.candidates if one.lm is not None]
-        return list({endpoint_of(lm): lm for lm in (self.lm, *own)}.values())
-
-    @property
     def most_calls(self) -> int:
         """The most calls it can take, but for answers that have to be asked for twice."""
         each = [one.program.most_turns() for one in self.candidates]
@@ -63,26 +56,24 @@ class DistillationPlan:
 
     @property
     def title(self) -> str:
-        return self.report.name
+        return self.report["name"]
 
     def lines(self) -> list[str]:
         """The plan in words, with what the user must know before it runs."""
         parts, budget = self.parts, self.request.budget
         return [
-            f"team: {self.report.name} ({self.run.folder}); its recorded answers count, it is "
-            f"not asked",
+            f"team: {self.title} ({self.run.folder}); its recorded answers count, it is not asked",
             f"{counted(len(self.candidates), 'candidate')} on "
             f"{counted(len(parts.selection), 'question')}, "
             f"the last test on {len(parts.held_out):,} others; {len(parts.shown)} shown as "
             f"demonstrations",
-            f"at most {counted(self.most_calls, 'call')} to "
-            f"{', '.join(endpoint_of(lm)[1] for lm in self.lms)}",
+            f"at most {counted(self.most_calls, 'call')} to {self.report['lm']['endpoint']}",
             *([f"budget: {budget}"] if budget else []),
-            *(f"Note: {note}" for note in self.report.notes),
+            *(f"Note: {note}" for note in self.report["notes"]),
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        return {"out": str(self.out), "most_calls": self.most_calls, **self.report.to_dict()}
+        return {"out": str(self.out), "most_calls": self.most_calls, **self.report}
 
 
 def plan_distil(request: DistilRequest) -> DistillationPlan:
@@ -124,9 +115,8 @@ def plan_distil(request: DistilRequest) -> DistillationPlan:
     identity = lms_of(SingleAgent(), lm)["*"]
     team = team_of(run, request.team, seating)
     seat_team(team, run, lm, identity, seating)
-    others = lms_alone(team, lm)
     shown = [(one, rows[one.id]) for one in parts.shown]
-    agents = candidates(run.summary.run["program"], calls, shown, others)
+    agents = candidates(run.summary.run["program"], calls, shown)
     if not agents:
         raise UserError(
             f"{run.folder} took {calls:.1f} calls per question, and no single agent takes fewer: "
@@ -134,11 +124,6 @@ def plan_distil(request: DistilRequest) -> DistillationPlan:
         )
     out = run.folder / DISTIL if request.out is None else Path(request.out).expanduser()
     notes = list(_notes(run, parts, margin, len(questions) - len(usable), str(identity["name"])))
-    if others and None in [getattr(engine_of(one), "prices", None) for one in (lm, *others)]:
-        notes.append(
-            "Not all their prices are known, so tokens or calls count, whatever the LM: give "
-            "--price."
-        )
     report = opening(run, parts, margin, request.seed, identity, notes)
     return DistillationPlan(request, run, rows, team, agents, parts, lm, out, report)
 
@@ -183,6 +168,6 @@ def _notes(run: Evaluation, parts: Parts, margin: float, failed: int, lm: str) -
     others = {used["name"] for used in run.summary.run["lms"].values()} - {lm}
     if others:
         yield (
-            f"The team ran on {', '.join(sorted(others))}, the candidates on {lm}; simple and cot "
-            "also on each LM of the team alone."
+            f"The team ran on {', '.join(sorted(others))}, the candidates on {lm}: name another LM "
+            "with --lm to see what that does alone."
         )

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypedDict
+from typing import TypedDict
 
 import numpy as np
 
 from ...modules.agents.transcript import Task
 from ...modules.base.calls import UsageFields
+from ...modules.base.saved_file import Described
 from ...modules.protocols.router import ALWAYS, NEVER, Rule, asks_team, signs_of
 from ...modules.protocols.single import SELF_CONSISTENCY
 from ...modules.reading.question import Question
@@ -26,7 +27,7 @@ from ...optimizers.statistics.noninferiority import (
     NonInferiority,
     non_inferiority,
 )
-from ..base.run_files import ScoreFields
+from ..base.run_files import LMFields, ScoreFields
 from ..base.sentences import sentence
 from ..evaluation.earlier import Evaluation
 from ..runs.manifest import versions
@@ -44,20 +45,16 @@ class ProgramFigures(Price):
 
     name: str
     accuracy: ScoreFields
-    against_team: dict[str, object] | None
+    against_team: NonInferiority | None
 
 
 class CandidateFigures(ProgramFigures):
-    """A candidate on the questions that the choice is made on; `cheaper` than the team or not.
+    """A candidate on the questions that the choice is made on; `cheaper` than the team or not."""
 
-    `lm` is the name of its LM, where it has one of its own.
-    """
-
-    program: dict[str, Any]
+    program: Described
     demos: int
     errors: int
     cheaper: bool
-    lm: str | None
 
 
 class ProgramsTested(TypedDict):
@@ -91,39 +88,42 @@ class DistilParts(TypedDict):
     held_out: int
 
 
-@dataclass
-class DistilReport:
+class TeamData(TypedDict):
+    """Where the team's questions came from."""
+
+    data: str | None
+    split: str | None
+
+
+class DistilReport(TypedDict):
     """`distil.json`; what is None is not known yet, or was not reached."""
 
     run: str
     name: str
-    data: dict[str, Any]
-    team: dict[str, Any]
+    data: TeamData
+    team: Described
     program_hash: str
     data_fingerprint: str
     questions: int
-    lm: dict[str, Any]
+    lm: LMFields
     margin: float
     confidence: float
     seed: int
     parts: DistilParts
     notes: list[str]
-    unit: str | None = None
-    candidates: list[CandidateFigures] = field(default_factory=list)
-    errors: int | None = None
-    skipped: list[str] = field(default_factory=list)
-    chosen: str | None = None
-    router: RouterFigures | None = None
-    programs: ProgramsTested | None = None
-    keep: str | None = None
-    sentences: list[str] = field(default_factory=list)
-    stopped: str | None = None
-    paid: UsageFields | None = None
-    versions: dict[str, str] = field(default_factory=lambda: dict(versions()))
-    mlflow_run_id: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    unit: str | None
+    candidates: list[CandidateFigures]
+    errors: int | None
+    skipped: list[str]
+    chosen: str | None
+    router: RouterFigures | None
+    programs: ProgramsTested | None
+    keep: str | None
+    sentences: list[str]
+    stopped: str | None
+    paid: UsageFields | None
+    versions: dict[str, str]
+    mlflow_run_id: str | None
 
 
 @dataclass(frozen=True)
@@ -169,24 +169,17 @@ class Search:
         """Those that cost less than the team."""
         return [one for one in self.tried if self.cost(one) < in_unit(self.price, self.unit)]
 
-    def passed(self, lm: Any = None) -> list[Tried]:
-        """Those that pass at a price that can be compared with that of a candidate on this LM, None
-        for the LM of all. Without prices an LM of the team's may cost more than its tokens say.
-        """
-        alike = {None, getattr(lm, "model", None)}
-        return [
-            one
-            for one in self.cheaper
-            if one.test.verdict == NON_INFERIOR
-            and (self.unit == "cost_usd" or getattr(one.candidate.lm, "model", None) in alike)
-        ]
+    @property
+    def passed(self) -> list[Tried]:
+        """Those that cost less than the team and are not inferior to it."""
+        return [one for one in self.cheaper if one.test["verdict"] == NON_INFERIOR]
 
     def needless(self, candidate: Candidate) -> bool:
         """Whether a candidate that has passed is cheaper than this one can be, with its several
         samples, or with longer prompts than the same agent without demonstrations; or whether its
         samples will cost as much as the team.
         """
-        passed, turns = self.passed(candidate.lm), candidate.program.most_turns()
+        passed, turns = self.passed, candidate.program.most_turns()
         if turns > 1:
             once = candidate.name.replace(f"{SELF_CONSISTENCY}-{turns}", "cot")
             samples = [turns * self.cost(one) for one in self.tried if one.candidate.name == once]
@@ -197,17 +190,16 @@ class Search:
         return any(self.cost(one) <= self.cost(same) for one in passed for same in plain)
 
     def chosen(self) -> Tried | None:
-        """The cheapest non-inferior candidate, where prices are unknown first of those on the LM
-        that was named; without one, that which is closest to it and not shown inferior.
+        """The cheapest non-inferior candidate; without one, the closest that is not shown to be
+        inferior.
 
         Candidates that cost as much as the team do not count. The last test is of one program
         alone, whichever it is, so it holds for the closest one as well.
         """
-        passed = self.passed() or [one for one in self.cheaper if one.test.verdict == NON_INFERIOR]
-        if passed:
-            return min(passed, key=self.cost)
-        open_yet = [one for one in self.cheaper if one.test.verdict != INFERIOR]
-        return max(open_yet, key=lambda one: (one.test.low, -self.cost(one)), default=None)
+        if self.passed:
+            return min(self.passed, key=self.cost)
+        open_yet = [one for one in self.cheaper if one.test["verdict"] != INFERIOR]
+        return max(open_yet, key=lambda one: (one.test["low"], -self.cost(one)), default=None)
 
     def routed(self, seed: int) -> tuple[Tried, Learnt]:
         """The candidate that is to be the router's cheap part, and the cheapest rule over all
@@ -231,20 +223,20 @@ def opening(
     parts: Parts,
     margin: float,
     seed: int,
-    lm: Mapping[str, Any],
+    lm: LMFields,
     notes: Sequence[str],
 ) -> DistilReport:
     """The report before anything is known."""
-    described = run.summary.run
+    described, settings = run.summary.run, run.summary.run["settings"]
     return DistilReport(
         run=str(run.folder),
         name=run_name(described),
-        data={name: described["settings"].get(name) for name in ("data", "split")},
+        data={"data": settings.get("data"), "split": settings.get("split")},
         team=described["program"],
         program_hash=described["program_hash"],
         data_fingerprint=described["data_fingerprint"],
         questions=described["questions"],
-        lm=dict(lm),
+        lm=lm,
         margin=margin,
         confidence=CONFIDENCE,
         seed=seed,
@@ -254,6 +246,19 @@ def opening(
             "held_out": len(parts.held_out),
         },
         notes=list(notes),
+        unit=None,
+        candidates=[],
+        errors=None,
+        skipped=[],
+        chosen=None,
+        router=None,
+        programs=None,
+        keep=None,
+        sentences=[],
+        stopped=None,
+        paid=None,
+        versions=dict(versions()),
+        mlflow_run_id=None,
     )
 
 
@@ -264,24 +269,23 @@ def selection_report(
     routed: tuple[Tried, Learnt] | None,
 ) -> None:
     """Enter what the first part of the questions says."""
-    report.unit = _UNITS[search.unit]
+    report["unit"] = _UNITS[search.unit]
     for one in search.tried:
         candidate, correct = one.candidate, _right(one.rows, search.questions)
-        report.candidates.append(
+        report["candidates"].append(
             {
                 **_figures(candidate.name, correct, one.price, one.test),
                 "program": candidate.program.describe(),
                 "demos": candidate.demos,
                 "errors": _errors(one.rows),
                 "cheaper": one in search.cheaper,
-                "lm": None if candidate.lm is None else str(candidate.lm.model),
             }
         )
-    report.errors = sum(_errors(one.rows) for one in search.tried)
-    report.chosen = chosen.candidate.name if chosen else None
+    report["errors"] = sum(_errors(one.rows) for one in search.tried)
+    report["chosen"] = chosen.candidate.name if chosen else None
     if routed is not None:
         cheap, learnt = routed
-        report.router = {
+        report["router"] = {
             "cheap": cheap.candidate.name,
             "rule": learnt.rule,
             "selection": {
@@ -306,7 +310,7 @@ def last_test(
     Where the single agent and the router are two programs, both tests have half the error, so that
     the chance of calling either non-inferior wrongly stays below 1 - CONFIDENCE (Bonferroni).
     """
-    n, team, rule, chosen = len(questions), search.team, router["rule"], report.chosen
+    n, team, rule, chosen = len(questions), search.team, router["rule"], report["chosen"]
     rows = {name: {row["id"]: row for row in one.rows} for name, one in answered.items()}
     price = {name: price_of(own.values(), len(own)) for name, own in rows.items()}
     right = _right(team, questions)
@@ -316,11 +320,11 @@ def last_test(
 
     def figures(name: str, correct: Sequence[bool], took: Price) -> ProgramFigures:
         confidence = 1 - (1 - CONFIDENCE) / tests
-        test = non_inferiority(correct, right, report.margin, confidence)
+        test = non_inferiority(correct, right, report["margin"], confidence)
         return _figures(name, correct, took, test)
 
     programs: ProgramsTested = {
-        "team": _figures(report.name, right, price_of(recorded, n)),
+        "team": _figures(report["name"], right, price_of(recorded, n)),
         "single": None,
         "router": None,
         "cheap": None,
@@ -344,17 +348,17 @@ def last_test(
         for branch, those in (("cheap", correct[~asks]), ("team", correct[asks]))
     }
     router["share_routed"] = rate(int(asks.sum()), n)
-    report.errors = (report.errors or 0) + sum(map(_errors, rows.values()))
-    report.programs = programs
-    report.keep = _kept(programs)
+    report["errors"] = (report["errors"] or 0) + sum(map(_errors, rows.values()))
+    report["programs"] = programs
+    report["keep"] = _kept(programs)
 
 
 def sentences_of(report: DistilReport) -> list[str]:
     """The outcome, a sentence each, the advice first."""
-    programs = report.programs
+    programs = report["programs"]
     if programs is None:
-        return [f"Stopped before the last test: {report.stopped}."]
-    kept = {"single": programs["single"], "router": programs["router"]}.get(str(report.keep))
+        return [f"Stopped before the last test: {report['stopped']}."]
+    kept = {"single": programs["single"], "router": programs["router"]}.get(str(report["keep"]))
     ratio = None if kept is None else _ratio(kept, programs["team"])
     say = partial(sentence, __package__, "distil.j2")
     others = [say(name, report) for name in ("single", "router", "failed")]
@@ -382,8 +386,7 @@ def _figures(
     name: str, correct: Sequence[bool], took: Price, test: NonInferiority | None = None
 ) -> ProgramFigures:
     accuracy = rate(sum(map(bool, correct)), len(correct))
-    against = None if test is None else test.to_dict()
-    return {"name": name, "accuracy": accuracy, **took, "against_team": against}
+    return {"name": name, "accuracy": accuracy, **took, "against_team": test}
 
 
 def answered_by(rows: Rows, team: Rows, questions: Sequence[Question], unit: Unit) -> Answered:

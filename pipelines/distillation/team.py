@@ -13,7 +13,7 @@ from ...modules.protocols.router import Router
 from ...modules.protocols.saved import hashes
 from ..base.journal import as_json
 from ..evaluation.earlier import Evaluation
-from ..lms.named import SETTINGS, lm_identity
+from ..lms.named import SETTINGS
 from ..programs.resolve import program_of
 from ..programs.saved import saved_program
 from ..programs.seats import Seating
@@ -57,18 +57,6 @@ def seat_team(
         seat.predict.lm = (
             lm if used == same else seating.make(used["name"], profile=profile, **settings)
         )
-
-
-def lms_alone(team: Program, lm: Any) -> list[Any]:
-    """The LMs of the team's seats, each once, but for that of the candidates."""
-    lms = {endpoint_of(used): used for seat in team.seats().values() if (used := seat.predict.lm)}
-    return [used for endpoint, used in lms.items() if endpoint != endpoint_of(lm)]
-
-
-def endpoint_of(lm: Any) -> tuple[str, str]:
-    """What tells LMs apart: name and address, as far as they are known."""
-    identity = lm_identity(lm)
-    return str(lm.model), str(identity["endpoint"] if identity else lm.model)
 
 
 def seat_cheap(router: Router, lm: Any) -> None:

@@ -206,11 +206,12 @@ class EvaluationJob:
     def do(self) -> BaseException | None:
         """Answer the questions without a row; returns the exception that ended it early, if any."""
         plan, request = self.plan, self.plan.request
+        command = str((request.settings or {}).get("command", "evaluate"))
         try:
             with (
                 self.asks(),
                 displayed(
-                    request.progress, "evaluate", partial(evaluation_line, "evaluate")
+                    request.progress, command, partial(evaluation_line, command)
                 ) as self.progress,
             ):
                 self._check_judge()

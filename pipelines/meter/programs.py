@@ -22,6 +22,7 @@ import dspy
 from ...modules.base.calls import FatalCallError
 from ...modules.base.errors import UserError
 from ...modules.base.registry import refuse_from_file
+from ...modules.base.saved_file import Described
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.foreign import ENDPOINT, Foreign
 from ...modules.reading.question import Question
@@ -130,7 +131,7 @@ class Command(Metered):
         passed = (pass_env,) if isinstance(pass_env, str) else tuple(pass_env)
         super().__init__(Start(tuple(words), timeout, passed, None if cwd is None else Path(cwd)))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Described:
         """The command, and a hash of the files that it names, so that an edited command is another
         program.
         """
@@ -139,7 +140,7 @@ class Command(Metered):
         for path in ((start.cwd or Path()) / word for word in start.words):
             if path.is_file():
                 digest.update(path.read_bytes())
-        described: dict[str, Any] = {"program": self.protocol.name, "command": self.command}
+        described: Described = {"program": self.protocol.name, "command": self.command}
         if start.timeout is not None:
             described["timeout"] = start.timeout
         if start.pass_env:

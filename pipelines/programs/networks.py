@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...modules.base.errors import UserError
+from ...modules.base.saved_file import Described
 from ...modules.network import space
 from ...modules.network.config import NetworkConfig
 from ...modules.protocols.declaration import Protocol
@@ -56,7 +57,7 @@ class Untrained(StrategyNetwork):
         super().__init__(NetworkState.fresh(config, WIDTH), _nothing, **options)
         self.learning, self.options = learning, options
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Described:
         """All settings, of training too: two trainings on the same questions are equal when these
         are.
         """

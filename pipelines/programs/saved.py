@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from ...modules.agents.profile import Profile
 from ...modules.base.errors import UserError, did_you_mean, said_by
 from ...modules.base.registry import names_from
-from ...modules.base.saved_file import FILE, read_document
+from ...modules.base.saved_file import FILE, Described, read_document
 from ...modules.protocols.foreign import MODULE, STATE, Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS, written
@@ -267,7 +267,7 @@ class _Builder:
         self.embedding, self.embeds = embedding, False
         self.opened: dict[str, Any] = {}
 
-    def build(self, described: Mapping[str, Any], place: Path) -> Program:
+    def build(self, described: Described, place: Path) -> Program:
         fields = {str(key): value for key, value in described.items()}
         name = fields.pop("program", None)
         inheriting = fields.pop("class", None)
@@ -318,7 +318,7 @@ class _Builder:
         name = str(what.get("spec") or what.get("class"))
         return Foreign(_module(name, None, self.protocols), what.get("inputs"), what.get("spec"))
 
-    def _inner(self, described: Mapping[str, Any]) -> Program:
+    def _inner(self, described: Described) -> Program:
         learned = str(described.get("learned"))
         return self.build(
             described, self.folder / (learned if LEARNED.fullmatch(learned) else "network")

@@ -20,7 +20,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.fence import clean
 from ...modules.base.usage import tokens_of
 from ...modules.reading.grading import ACCURACY
-from ...optimizers.statistics.statistics import mcnemar_exact, wilson
+from ...optimizers.statistics.statistics import mcnemar_exact
 from ..base.wording import asked, calls_used, counted, percent, run_failed
 from ..comparison.compare import compared_alone
 from ..comparison.comparison import Comparison
@@ -94,14 +94,11 @@ class RunGroup:
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of another command: what kind, what it says, and which runs in it failed, in
-    words.
-    """
+    """A folder of another command: its kind, and the content of its file."""
 
     path: Path
     kind: str
     content: dict[str, Any]
-    failure: str = ""
 
     @property
     def name(self) -> str:
@@ -109,9 +106,7 @@ class Folder:
 
     @property
     def verdict(self) -> str:
-        """What the command itself concluded, unless its runs failed; empty when it said nothing."""
-        if self.failure:
-            return f"No verdict: {self.failure}"
+        """What the command itself concluded; empty where it drew no conclusion."""
         result = self.content.get("result")
         verdict = (result if isinstance(result, Mapping) else self.content).get("verdict")
         return str(verdict or "")[:1].upper() + str(verdict or "")[1:]
@@ -315,9 +310,6 @@ def _template() -> Template:
         "gains": _gains,
         "times": lambda ratio: "" if ratio is None else f"{ratio:.2f}×",
         "seconds": _seconds,
-        "wilson": lambda rate: "{:.0f} to {:.0f}%".format(
-            *(100 * end for end in wilson(rate["count"], rate["chances"]))
-        ),
     }
     text = (files(__package__) / "templates" / "report.html.j2").read_text(encoding="utf-8")
     return environment.from_string(text)

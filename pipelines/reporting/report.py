@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from ...modules.base.errors import UserError
 from ...modules.base.files import write_whole
 from ...modules.reading.grading import ACCURACY
 from ..base.papers import bibtex, protocols_in
-from ..base.wording import counted, run_failed, run_notes
-from ..comparison.compare import compare, names_for, names_of, shared_questions
+from ..base.wording import counted, run_notes
+from ..comparison.compare import compare, names_for, shared_questions
 from ..comparison.matched import run_or_match, with_matches
 from ..comparison.panel import MOST_MEMBERS
 from ..comparison.tested import asked_in
@@ -158,15 +158,13 @@ def _opened(
             earlier(run)  # says what is wrong with it
         folder = Path(run).expanduser()
         results = _results(folder)
-        within: list[Evaluation] = []
         for place in _places(folder, results) if results else [folder]:
             rows = place / RESULTS
             if (place / MANIFEST).exists() and not (rows.exists() and rows.stat().st_size):
                 empty.append(place)
             else:
-                within.append(run_or_match(place))
-        evaluations += within
-        folders += [replace(one, failure=_failure(within)) for one in results]
+                evaluations.append(run_or_match(place))
+        folders += results
     if not evaluations and not folders:
         raise UserError(f"{empty[0]} has no finished row yet: run its evaluation first")
     return (
@@ -188,22 +186,6 @@ def _places(folder: Path, results: Sequence[Folder]) -> list[Path]:
         if isinstance(winner, str) and winner == Path(winner).name:  # no way out of the folder
             places.insert(1, folder / "after" / winner)
     return [place for place in places if (place / MANIFEST).exists()]
-
-
-def _failure(runs: Sequence[Evaluation]) -> str:
-    """Which runs failed on at least half of their questions, in words."""
-    return "; ".join(
-        failure
-        for run in runs
-        if (
-            failure := run_failed(
-                names_of([run])[0],
-                run.summary.counts["errors"],
-                run.summary.counts["rows"],
-                run.summary.finished,
-            )
-        )
-    )
 
 
 def _results(folder: Path) -> list[Folder]:

@@ -75,26 +75,16 @@ class PaperLMs:
                     )
 
     def notes(self, presets: Sequence[Preset]) -> list[str]:
-        """What has to be known about LMs to read the figures: stand-ins, and models that are one
-        LM.
+        """Notes on the LMs that a reader of the figures needs: stand-ins, and members of an
+        ensemble that are copies.
         """
-        played: dict[str, list[str]] = {}
-        for model in dict.fromkeys(model for preset in presets for model in preset.models.values()):
-            played.setdefault(self.name(model), []).append(model)
+        used = dict.fromkeys(model for preset in presets for model in preset.models.values())
         stand_ins = [
-            f"{model} by {name}"
-            for name, own in played.items()
-            for model in own
-            if not models()[model].same or models()[model].name != name
-        ]
-        several = [
-            f"{name} is {len(own)} of the paper's models"
-            for name, own in played.items()
-            if len(own) > 1
+            f"{model} by {self.name(model)}"
+            for model in used
+            if not models()[model].same or models()[model].name != self.name(model)
         ]
         notes = [f"Not the paper's model: {', '.join(stand_ins)}."] if stand_ins else []
-        if several:
-            notes.append(f"{'; '.join(several)}: rows that differ in nothing else are one run.")
         for preset in presets:
             members = preset.program.get("members")
             if members and len(set(self.seats(preset).values())) < len(members):

@@ -22,6 +22,7 @@ from ...agents.transcript import Task, Turn, all_agree
 from ...base.calls import ASKER, metered
 from ...base.errors import UserError, checked_whole
 from ...base.fence import cut, one_line
+from ...base.saved_file import Described
 from ...base.space import Parameter, Space, When, lists
 from ...base.together import together
 from ...environment import Environment
@@ -140,7 +141,7 @@ class SupervisedTeam(Program):
         self.retrieval = Retrieval(environment)
         self.assign(lms)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Described:
         return {
             **self.named(),
             "workers": self.roles,

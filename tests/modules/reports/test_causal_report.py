@@ -150,11 +150,3 @@ def test_it_agrees_with_the_rows_of_a_run(scripted: Any) -> None:
     assert report["evaluator"]["wrong_to_right"] == report["evaluator"]["evaluations"] == 3
     assert report["consensus_round"] == {"1": 0, "2": 0, "3": 0, "never": 1}
     assert report["calls_per_question"] == 9
-
-
-# Odd rows
-# --------------------------------------------------------------------------------------------------
-
-
-# The plot
-# --------------------------------------------------------------------------------------------------

@@ -103,26 +103,6 @@ def test_conformity_is_repeating_the_speaker_before_in_the_same_round() -> None:
     assert report["role"]["reasoner"]["conformity"] == pytest.approx(4 / 11)
 
 
-def test_three_agents_have_three_pairs_and_abstentions_agree_with_nothing() -> None:
-    roles = ("intuitive", "retriever", "reasoner")
-    report = deliberation_report(
-        [
-            row([[None, None, "A"]], roles=roles, answer="A", decided_by="fallback:majority"),
-            row([["A", "B", "A"]], roles=roles, answer="A", decided_by="strongest:intuitive"),
-        ]
-    )
-    assert report["agreement"] == {
-        "all": 0.0,
-        "intuitive-retriever": 0.0,
-        "intuitive-reasoner": 0.5,
-        "retriever-reasoner": 0.0,
-    }
-    assert report["decided_by"]["fallback:majority"] == {"count": 1, "rate": 0.5, "accuracy": 1.0}
-    assert report["decided_by"]["strongest:intuitive"] == {"count": 1, "rate": 0.5, "accuracy": 1.0}
-    # of A→B and B→A; after None there is nothing to repeat
-    assert report["conformity"]["rate"] == 0.0
-
-
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [

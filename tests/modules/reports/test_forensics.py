@@ -4,15 +4,12 @@ of all.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import folkmoot as fm
-from folkmoot.modules.reports.forensics import CHANGES, chances, forensics, moves
+from folkmoot.modules.reports.forensics import CHANGES, forensics, moves
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 CHOICES = {"A": "bank", "B": "mall", "C": "park"}
@@ -89,19 +86,6 @@ def test_a_move_to_an_answer_of_two_counts_for_both() -> None:
     assert forensics([dialogue])["sway"].keys() == {"r", "c"}
 
 
-def test_chances_of_a_dialogue() -> None:
-    (first,) = [one for one in chances(LOST) if one.agent == "i"]
-    assert (first.was, first.tempted, first.helped, first.gave_way, first.corrected) == (
-        True, True, False, True, False,
-    )  # fmt: skip
-    # r spoke again when i had come over to its answer: there was nothing to give way to
-    assert [one.agent for one in chances(LOST)] == ["i"]
-    assert [(one.agent, one.tempted, one.helped) for one in chances(SPLIT)] == [
-        ("i", False, True),
-        ("r", True, False),
-    ]
-
-
 def test_what_a_judge_decided_is_not_put_down_to_talk() -> None:
     """Nobody revised anything: two agents part, and a judge settles it rightly where the vote is
     wrong.
@@ -126,13 +110,6 @@ def test_the_figures_of_four_dialogues_by_hand() -> None:
     assert found["questions"] == 4
     # right at the end: WON and AGREED; somebody right at some point: all four
     assert found["oracle"] == {"accuracy": 0.5, "any_agent": 1.0, "gap": 0.5, "lost": 2}
-    # tempted: i in LOST (gave way), r in SPLIT (stood), both from a right answer
-    assert found["sycophancy"] == {
-        "chances": 2, "count": 1, "rate": 0.5, "right_chances": 2, "right_count": 1,
-        "right_rate": 0.5,
-    }  # fmt: skip
-    # helped: i in WON (took it), i in SPLIT (did not)
-    assert found["correction"] == {"chances": 2, "count": 1, "rate": 0.5}
     assert found["sway"] == {"r": {"i": {"to_right": 1, "to_wrong": 1, "wrong_to_wrong": 0}}}
     flips = found["agent"]["i"]["flips"]
     assert {change: count for change, count in flips.items() if count} == {
@@ -141,8 +118,6 @@ def test_the_figures_of_four_dialogues_by_hand() -> None:
         "wrong_to_wrong": 1,
     }
     assert set(flips) == set(CHANGES)
-    assert found["agent"]["i"]["sycophancy_rate"] == 1.0
-    assert found["agent"]["r"]["sycophancy_rate"] == 0.0
     # first answers, ties to the earlier speaker i: A, B, C, A against gold A; final: B, A, C, A
     assert found["talk"]["accuracy"] == 0.5
     assert {
@@ -173,7 +148,6 @@ def test_reasoners_are_asked_afresh_and_evaluators_start_from_what_they_are_hand
         ("reasoner.1",),
     )
     found = forensics([causal])
-    assert found["sycophancy"]["count"] == found["sycophancy"]["chances"] == 1
     assert found["agent"]["evaluator"]["flips"]["right_to_wrong"] == 1
     assert found["agent"]["evaluator"]["flips"]["wrong_to_wrong"] == 1
 
@@ -198,52 +172,7 @@ def test_unreadable_answers_are_a_state_of_their_own_and_no_answer_to_give_way_t
     )
     assert found["agent"]["i"]["flips"]["right_to_unreadable"] == 1
     assert found["agent"]["r"]["flips"]["unreadable_to_right"] == 1
-    assert "sycophancy" not in found
     assert "sway" not in found
-
-
-ANSWERS = st.sampled_from(["A", "B", "C", None])
-
-
-@st.composite
-def dialogues(draw: st.DrawFn) -> list[dict[str, Any]]:
-    agents = [f"a{place}" for place in range(draw(st.integers(2, 4)))]
-    found = []
-    for _ in range(draw(st.integers(1, 6))):
-        turns = [
-            turn(agent, round, draw(ANSWERS))
-            for round in range(1, draw(st.integers(1, 3)) + 1)
-            for agent in agents
-        ]
-        found.append(row(*turns, answer=draw(st.sampled_from("ABC"))))
-    return found
-
-
-@given(dialogues())
-@settings(max_examples=150, deadline=None)
-def test_what_holds_of_any_dialogues(rows: list[dict[str, Any]]) -> None:
-    found = forensics(rows)
-    oracle = found["oracle"]
-    assert 0 <= oracle["accuracy"] <= oracle["any_agent"] <= 1
-    assert oracle["gap"] == pytest.approx(oracle["any_agent"] - oracle["accuracy"])
-    for name in ("sycophancy", "correction"):
-        if name in found:
-            assert 0 <= found[name]["count"] <= found[name]["chances"]
-    if "right_chances" in found.get("sycophancy", {}):
-        assert found["sycophancy"]["right_chances"] <= found["sycophancy"]["chances"]
-    if "talk" in found:
-        assert sum(found["talk"][change] for change in CHANGES) == len(rows)
-    spoke_twice = sum(
-        len(one["transcript"]) > len({t["agent"] for t in one["transcript"]}) for one in rows
-    )
-    for agent in found["agent"].values():
-        assert sum(agent.get("flips", {}).values()) == (spoke_twice if "flips" in agent else 0)
-    turned = [move for one in rows for move in moves(one)]
-    swayed = sum(len(move.towards) for move in turned)
-    told = found.get("sway", {})
-    assert swayed == sum(sum(counts.values()) for by in told.values() for counts in by.values())
-    assert forensics(reversed(rows))["oracle"] == oracle
-    json.dumps(found)
 
 
 @pytest.mark.parametrize(

@@ -226,31 +226,3 @@ def test_without_a_script_the_verdict_and_the_pairs_are_there(
     assert "(Holm)" in text
     assert "is drawn by a script, which this browser does not run" in text
     assert "Search" not in said
-
-
-def test_ten_thousand_questions_open_in_two_seconds(browser: Browser, tmp_path: Path) -> None:
-    runs = [
-        written(tmp_path, "one", 10_000, 2, texts=2),
-        written(tmp_path, "two", 10_000, 3, texts=4),
-    ]
-    path = fm.report(runs, names=["one", "two"], tracking=False).path
-    browser.send("Performance.enable", timeDomain="threadTicks")  # its own time: others may be busy
-
-    def taken() -> float:
-        metrics = browser.send("Performance.getMetrics")["metrics"]
-        return float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
-
-    browser.resize(1200, 900)
-    browser.media()
-    browser.open("about:blank")
-    before = taken()
-    browser.open(path.as_uri())
-    assert browser.js(STATUS) == "5,000 of 10,000 questions"
-    assert taken() - before < 2
-    assert 10 < browser.js(f"document.querySelectorAll('{ROWS}').length") < 100
-    browser.js("document.querySelector('.grid').focus()")
-    browser.press("End", "Enter")
-    browser.wait("document.querySelector('.panel .turns')")
-    assert "because of 9999" in browser.js(
-        "document.querySelector('.panel .text:not(.asked)').textContent"
-    )

@@ -8,7 +8,6 @@ import base64
 import hashlib
 import json
 import re
-import tracemalloc
 import zlib
 from collections.abc import Callable, Container, Sequence
 from html.parser import HTMLParser
@@ -21,7 +20,6 @@ import mlflow
 import pandas as pd
 import pytest
 from cli_helpers import folkmoot as command
-from planted import compiled, of_instructions
 from stores import new_store
 
 import folkmoot as fm
@@ -201,7 +199,6 @@ def test_the_verdict_stands_first_and_every_part_has_its_place(tmp_path: Path) -
     assert places == sorted(places)
     assert "McNemar" not in card
     assert "McNemar" in second
-    assert "Giving way (sycophancy). 50 times" in shown_page.said
     assert (
         "Turning point: leaves A. yes it is (right) for B. no it is not (wrong), as r said"
         in shown_page.said
@@ -355,16 +352,6 @@ def test_every_question_is_in_the_table_with_what_each_run_answered(tmp_path: Pa
     assert turns[2] == ["i", 2, "B. no it is not", 0, "because", 2, note, [], 0]
 
 
-def test_texts_of_very_many_dialogues_are_cut_shorter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("folkmoot.pipelines.reporting.questions.MOST_BYTES", 10)
-    (_, *_, [first, *_], _) = unpacked(
-        page(fm.report(talk(2, text="word " * 100), out=tmp_path / "r"))
-    )[0][0]
-    assert first[4] == "word " * 29 + "word  [… 349 more characters; results.jsonl has all]"
-
-
 # Runs that are odd
 
 
@@ -437,35 +424,16 @@ def test_a_compile_and_a_study_are_shown_with_the_runs_in_them(tmp_path: Path) -
         said.index("Better.") < said.index("A compile: out") < said.index("after beats before: 90%")
     )
     assert "sk-canary" not in found.path.read_text()
+    told["result"]["selection"]["candidate"] = "../../out/before"  # no way out of the folder
+    (tmp_path / "else").mkdir()
+    (tmp_path / "else" / "compile.json").write_text(json.dumps(told))
+    assert fm.report(tmp_path / "else").figures["groups"] == []
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "study.json").write_text(json.dumps({"best": {"value": 0.5}}))
     assert "best.value" in page(fm.report(tmp_path / "study")).said
     (tmp_path / "study" / "study.json").write_text("{")
     with pytest.raises(fm.UserError, match="is damaged"):
         fm.report(tmp_path / "study")
-
-
-def test_a_compilation_is_reported_with_the_winner_after_it(scripted: Any, tmp_path: Path) -> None:
-    scripted.reply = of_instructions(varied=True)
-    result = compiled(scripted.url, optimizer="copro", out=tmp_path / "out").compilation
-    (after,) = (tmp_path / "out" / "after").iterdir()
-    assert after.name == result.selection["candidate"]
-    found = fm.report(tmp_path / "out")
-    assert found.path == tmp_path / "out" / "report.html"
-    assert found.headline.startswith("A gain: accuracy +")
-    (group,) = found.figures["groups"]
-    assert [told["folder"] for told in group["runs"]] == [
-        str(tmp_path / "out" / "before"),
-        str(after),
-    ]
-    assert group["comparison"]["pairs"][0]["outcome"] == "a"
-    said = page(found).said
-    assert said.index("A gain: accuracy +") < said.index("beats before")
-    (tmp_path / "else").mkdir()
-    told = json.loads((tmp_path / "out" / "compile.json").read_text())
-    told["result"]["selection"]["candidate"] = "../../out/before"  # no way out of the folder
-    (tmp_path / "else" / "compile.json").write_text(json.dumps(told))
-    assert fm.report(tmp_path / "else").figures["groups"] == []
 
 
 # Runs that failed
@@ -498,31 +466,6 @@ def test_there_is_no_verdict_on_a_run_that_failed(tmp_path: Path) -> None:
     assert "there is nothing to price" in page(both).said
 
 
-@pytest.mark.nightly
-def test_many_rows_are_read_one_at_a_time(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    talk(2, folder, text="word " * 1000)
-    lines = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
-
-    def peak(rows: int) -> int:
-        with open(folder / "results.jsonl", "w") as file:
-            file.writelines(json.dumps({**lines[i % 2], "id": str(i)}) + "\n" for i in range(rows))
-        tracemalloc.start()
-        try:
-            fm.report(folder)
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-
-    peak(20)  # what is imported and cached
-    few = peak(20)
-    many = peak(400)
-    more = (folder / "results.jsonl").stat().st_size * 380 / 400
-    assert more > 7e6
-    # Small facts of each row stay in memory (its question, its place, its marks); its texts do not.
-    assert many - few < more / 6
-
-
 # MLflow and the command
 
 
@@ -547,27 +490,6 @@ def test_the_page_is_an_artifact_of_every_run_it_is_about(
     assert about["traces"] == [f"http://127.0.0.1:5000/#/experiments/{experiment}/traces/"]
     traces = client.search_traces(locations=[experiment])
     assert {question[5][3] for question in questions} == {trace.info.trace_id for trace in traces}
-
-
-def test_a_comparison_is_left_in_mlflow_with_its_table_and_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
-    folders = [str(run(right, 100, tmp_path / f"r{right}").folder) for right in (50, 90)]
-    for _ in range(2):  # once more brings the same run up to date
-        done = command("compare", *folders, "--names", "one,two", "--track")
-        assert done.exit_code == 0, done.output
-    client = mlflow.MlflowClient()
-    experiments = [one.experiment_id for one in client.search_experiments()]
-    (left,) = client.search_runs(experiments)
-    assert left.info.run_name == "two beats one by 40 points"
-    assert left.data.metrics["difference"] == pytest.approx(0.4)
-    names = {artifact.path for artifact in client.list_artifacts(left.info.run_id)}
-    assert names == {"report.html", "programs.json", "comparison.json"}
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/r50/run.json/none.db")
-    done = command("compare", *folders, "--track")
-    assert done.exit_code == 0  # the comparison is there all the same
-    assert "MLflow did not take the comparison" in done.stderr
 
 
 def test_a_store_that_is_away_is_told_and_the_page_is_there(
