@@ -28,8 +28,8 @@ OPEN = 12
 
 SIMULATED, RESAMPLES = 4_000, 30
 
-TOGETHER, TOGETHER_SD = 0.5, 1.0
-"""The prior of log(right + wrong); of other recorded tasks it is 0 to 2."""
+TOGETHER, TOGETHER_SCALE = 0.5, 0.5
+"""The prior of log(right + wrong), its centre and scale; of other recorded tasks it is 0 to 2."""
 
 PAIRS, BEYOND_CHANCE = 20, 0.3
 """The prior of two wrong agents' agreement counts as so many pairs, with so much more agreement
@@ -149,9 +149,10 @@ def fit_vote_model(answers: Codes, options: int | None) -> VoteModel:
     def unlikely(logs: Numbers) -> float:
         right, wrong = np.exp(logs)
         fit = betaln(right + places, wrong + agents - places) - betaln(right, wrong)
-        # Few questions say little about how alike the agents are: a normal prior on log(right +
-        # wrong), and a far weaker one on the accuracy.
-        prior = ((np.log(right + wrong) - TOGETHER) / TOGETHER_SD) ** 2 / 2
+        # Few questions say little about how alike the agents are: a Cauchy prior on log(right +
+        # wrong), whose tails give way to agents that are independent or copies, and a far weaker
+        # one on the accuracy.
+        prior = np.log1p(((np.log(right + wrong) - TOGETHER) / TOGETHER_SCALE) ** 2)
         return float(prior + 0.02 * (logs[0] - logs[1]) ** 2 - (by_hits * fit).sum())
 
     share = (hits.sum() + 0.5) / (hits.size * agents + 1)
