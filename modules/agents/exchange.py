@@ -1,4 +1,4 @@
-"""How agents of a team answer first and answer again, for controlled comparisons."""
+"""First and further answers of a team's agents, for controlled comparisons."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def hear_all(agent: str, turns: Sequence[Turn]) -> Sequence[Turn]:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What a protocol declares about the answers of its agents, as `exchange()` of its class.
+    """A protocol's declaration about the answers of its agents, as `exchange()` of its class.
 
     All others in a transcript, such as a judge, decide and have no vote.
 

@@ -12,7 +12,7 @@ import json_repair
 from .fields import fields_of
 from .profile import Profile
 
-MAX_PROSE_CHARS = 20_000  # a longer reply that is no JSON object is not searched for an answer
+MAX_PROSE_CHARS = 20_000  # a longer reply that is not a JSON object is not searched for an answer
 
 _BLOCK = re.compile(r"\{.*\}", re.DOTALL)
 _HEADING = r"^[ \t*_#>-]{0,8}%s(?:[ \t]{1,4}\d{1,3})?[ \t*_]{0,4}:[*_]{0,4}"
@@ -22,8 +22,8 @@ _MARKER = re.compile(r"^\[\[ ## (\w+) ## \]\]", re.MULTILINE)
 def parse_reply(signature: Any, text: str, profile: Profile) -> dict[str, Any]:
     """The output fields of a reply; every field is present, and a missing one is an empty string.
 
-    A reply that is no JSON object counts as argument and answer at once, so that an answer in plain
-    words can still be read; the reader of answers decides whether it is one.
+    A reply that is not a JSON object counts as argument and answer at once, so that an answer in
+    plain words can still be read; the reader of answers decides whether it is one.
     """
     names = fields_of(signature).outputs
     if profile.layout == "plain":

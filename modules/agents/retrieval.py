@@ -94,7 +94,7 @@ async def informed(
 
 
 def retrieval_settings(retrieval: Retrieval | None, queries: int | None = None) -> dict[str, Any]:
-    """Where pages come from, None for a retriever that has none, and what is looked up there: so
+    """The source of pages, None for a retriever without one, and what is looked up there: so
     many queries at most, the question where these are 0, and nothing is named for None.
     """
     if retrieval is None:

@@ -145,23 +145,22 @@ class Seat(dspy.Module):  # type: ignore[misc]
         evidence: Sequence[Passage] | None = None,
         notes: Sequence[Mapping[str, object]] | None = None,
         rollout: int | None = None,
-        sampling: Mapping[str, object] | None = None,
         examples: Sequence[dspy.Example] = (),
     ) -> Turn:
         """One turn: the answer in canonical form, or None if it could not be read twice.
 
         Turns with different `rollout` are independent samples: an LM with a seed gets another one
-        for each. `sampling` are LM settings of this turn, before the seat's. `notes` are what else
-        this seat is to see: dicts with `title`, `text` and, if there is one, `answer`; with `bare`
-        set, a prompt of plain text shows the lines of `text` without their title, and `most`
-        characters of the text are shown where that is set. All are quoted as evidence, but for one
-        with `advice` set, which the seat may follow: it is a line of its own outside of any
-        quotation. `examples` are shown as demonstrations as long as the seat has none of its own.
+        for each. `notes` are further texts for this seat: dicts with `title`, `text` and, if there
+        is one, `answer`; with `bare` set, a prompt of plain text shows the lines of `text` without
+        their title, and `most` characters of the text are shown where that is set. All are quoted
+        as evidence, but for one with `advice` set, which the seat may follow: it is a line of its
+        own outside of any quotation. `examples` are shown as demonstrations as long as the seat has
+        none of its own.
         """
         inputs = self.inputs(task, discussion, evidence, notes)
         if examples and not self.predict.demos:
             inputs["demos"] = list(examples)
-        config = self._config(rollout, sampling)
+        config = self._config(rollout)
         with asking(seat=self.name), metered() as usage:
             prediction = await self.predict.acall(**inputs, config=config)
             answer = read_vote(prediction.answer, task.kind, task.choices)
@@ -188,12 +187,10 @@ class Seat(dspy.Module):  # type: ignore[misc]
         step: str,
         *,
         notes: Sequence[Mapping[str, object]] | None = None,
-        rollout: int | None = None,
-        sampling: Mapping[str, object] | None = None,
     ) -> Turn:
         """One turn that prepares an answer and gives none: `text` is what was said."""
         with metered() as usage:
-            prediction = await self.fill(task, notes=notes, rollout=rollout, sampling=sampling)
+            prediction = await self.fill(task, notes=notes)
         return Turn(self.name, 1, None, self._argument(prediction), usage=usage, step=step)
 
     async def fill(
@@ -204,25 +201,21 @@ class Seat(dspy.Module):  # type: ignore[misc]
         notes: Sequence[Mapping[str, object]] | None = None,
         correction: str | None = None,
         rollout: int | None = None,
-        sampling: Mapping[str, object] | None = None,
     ) -> dspy.Prediction:
         """Make one call; returns the output fields as text, missing ones empty."""
         inputs = self.inputs(task, discussion, notes=notes)
         if correction is not None:
             inputs = self._corrected(inputs, correction)
-        config = self._config(rollout, sampling)
         with asking(seat=self.name):
-            return await self.predict.acall(**inputs, config=config)
+            return await self.predict.acall(**inputs, config=self._config(rollout))
 
-    def _config(
-        self, rollout: int | None, sampling: Mapping[str, object] | None
-    ) -> dict[str, object]:
+    def _config(self, rollout: int | None) -> dict[str, object]:
         """The settings of one turn, with what tells a sample apart: its number for caches and
         records, and a seed where one is set.
         """
-        own, copies = dict(sampling or {}), ROLLOUTS.get()
+        own, copies = dict[str, object](), ROLLOUTS.get()
         if copies.temperature is not None and "temperature" not in self.predict.config:
-            own.setdefault("temperature", copies.temperature)
+            own["temperature"] = copies.temperature
         rollout = copies.number(rollout)
         if rollout is None:
             return own

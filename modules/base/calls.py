@@ -241,7 +241,7 @@ def tallied(*, alone: bool = False) -> Iterator[list[Usage]]:
 
 
 class Rollouts(NamedTuple):
-    """Which sample of an LM the calls of an agent are: copies of one LM have rollouts of their own,
+    """The samples of an LM that an agent's calls are: copies of one LM have rollouts of their own,
     from `rollout` on, at `temperature` unless another is set; None leaves it as it is.
     """
 

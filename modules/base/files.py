@@ -13,7 +13,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 MOST_BYTES = 256 * 2**20
-"""Of a file that is read at once."""
+"""The largest file that is read at once."""
 
 
 def write_whole(path: Path, content: str | bytes, *, sync: bool = False) -> None:

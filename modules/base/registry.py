@@ -25,30 +25,28 @@ _PLACE = re.compile(r"((?:[^\W\d]\w*\.)*[^\W\d]\w*):([^\W\d]\w*)(?::(.*))?", re.
 class _Source(NamedTuple):
     file: str
     instead: str
-    hosts: bool
 
 
 _SOURCE: ContextVar[_Source | None] = ContextVar("_SOURCE", default=None)
 
 
 @contextmanager
-def names_from(file: object, instead: str, *, hosts: bool = False) -> Iterator[None]:
+def names_from(file: object, instead: str) -> Iterator[None]:
     """Import no code in the block, since its names come from a file and not from the user. Args:
     file: the source of the names; None where they are the user's, unless an outer block says
-    otherwise. instead: how the user can give such a name, for the UserError. hosts: whether the
-    file may name hosts; a run may, since its questions were sent there before.
+    otherwise. instead: how the user can give such a name, for the UserError.
     """
-    token = _SOURCE.set(_SOURCE.get() if file is None else _Source(str(file), instead, hosts))
+    token = _SOURCE.set(_SOURCE.get() if file is None else _Source(str(file), instead))
     try:
         yield
     finally:
         _SOURCE.reset(token)
 
 
-def refuse_from_file(what: str, *, host: bool = False) -> None:
+def refuse_from_file(what: str) -> None:
     """Raise UserError where `names_from` says that a file chooses this code or host."""
     source = _SOURCE.get()
-    if source is not None and not (host and source.hosts):
+    if source is not None:
         raise UserError(f"{source.file} names {what}: if you trust it, give it {source.instead}")
 
 
@@ -134,7 +132,7 @@ class Registry(MutableMapping[str, T]):
         return self._entries.get(name)
 
     def spec(self, text: str) -> Found | None:
-        """What a user's spec begins with, a name or `module:Name`; None when there is no such
+        """The name or `module:Name` that a user's spec begins with; None when there is no such
         thing.
 
         What is named as `module:Name` is known under that name from then on. Raises UserError for a
@@ -176,7 +174,7 @@ class Registry(MutableMapping[str, T]):
         return _entry_points(f"folkmoot.{self.kind}", tuple(sys.path))
 
     def _imported(self, name: str, module: str, attribute: str) -> Any:
-        """What stands under that name in a module, also one in the working folder; None without the
+        """The thing of that name in a module, also one in the working folder; None without the
         module.
 
         This is the only place that imports code by a name. Raises UserError for a name that a file

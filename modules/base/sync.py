@@ -94,7 +94,7 @@ class _Cancelling:
 
 
 class RunEnding(BaseException):
-    """What ends a run whoever raises it, and whatever code of a user's it passes on its way."""
+    """Ends a run, whoever raises it and whatever code of a user's it passes on its way."""
 
 
 class _Interrupted(RunEnding):

@@ -64,7 +64,7 @@ class Usage:
 
     @property
     def tokens(self) -> int | None:
-        """Of prompts and completions together."""
+        """The tokens of prompts and completions together."""
         return plus(self.prompt_tokens, self.completion_tokens)
 
     def add(self, other: Usage) -> None:
@@ -99,7 +99,7 @@ def _badness(finish_reason: str | None) -> tuple[int, str]:
 
 
 CUT_OFF = ("length", "max_tokens")
-"""What endpoints call the end of a reply at a token limit."""
+"""The names that endpoints have for the end of a reply at a token limit."""
 
 DETAILS = ("cached_prompt_tokens", "cache_write_tokens", "reasoning_tokens")
 
@@ -110,7 +110,7 @@ def plus(a: N | None, b: N | None, sign: int = 1) -> N | None:
 
 
 def tokens_of(usage: UsageFields) -> int | None:
-    """Of prompts and completions together; None where they are not known."""
+    """The tokens of prompts and completions together; None where they are not known."""
     return plus(usage["prompt_tokens"], usage["completion_tokens"])
 
 

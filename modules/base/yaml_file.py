@@ -13,7 +13,7 @@ from .errors import UserError
 from .files import read_regular
 
 MOST_BYTES, MOST_VALUES = 2**24, 100_000
-"""Of a YAML file, and of what it holds once its references are followed."""
+"""The largest YAML file, and the most values in it once its references are followed."""
 
 
 def read_yaml(path: Path, what: str, such: str) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class StrictLoader(yaml.SafeLoader):
 
 
 def _unfolded(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """How many values a node holds, each of them as often as it is referred to; endless within
+    """The number of values in a node, each as often as it is referred to; endless within
     itself.
     """
     if id(node) not in sizes:

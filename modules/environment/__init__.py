@@ -1,4 +1,4 @@
-"""Where agents look things up: pages behind one interface, one session per agent."""
+"""Places to look things up: pages behind one interface, one session per agent."""
 
 from .base import MAX_CHARS, Environment, Observation, Page, Session
 from .corpus import CorpusEnvironment

@@ -1,4 +1,4 @@
-"""Which hosts a client may reach: a fixed list, by https, and at public addresses only."""
+"""The host that a client may reach: by https and at public addresses, unless it is listed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 from aiohttp.abc import AbstractResolver, ResolveResult
-from yarl import URL
 
 from ..base.errors import UserError
 
@@ -32,64 +31,45 @@ class PrivateAddressError(OSError):
     """A host name that resolves to a private address."""
 
 
-class Hosts:
-    """The hosts that may be reached.
+def may_be_private(scheme: str, host: str, private: Iterable[str]) -> bool:
+    """Whether a host, `HOST` or `HOST:PORT`, is listed as private: then any address will do, and
+    http as well; every other one is reached by https and only at public addresses.
 
-    Args: public: each `HOST` or `HOST:PORT`, reached by https and only at public addresses.
-        private: likewise, but for a wiki in one's own network: any address will do, and http as
-        well.
-
-    Raises UserError for what is not a host, and for a public one written as an address that is not
-    public.
+    Raises UserError for what is not a host, another scheme, and a private address that is not
+    listed.
     """
-
-    def __init__(self, public: Iterable[str], private: Iterable[str] = ()) -> None:
-        self._public = {_place(host) for host in public}
-        # Without a port a private host is listed for both schemes.
-        self._private = {(_place(host, port)) for host in private for port in (443, 80)}
-        for name, _ in self._public - self._private:
-            if _is_literal(name) and not is_public(name):
-                raise UserError(
-                    f"{name} is a private, local or reserved address: name a public host, or "
-                    f"list it in "
-                    "private_hosts if it is a wiki of your own"
-                )
-
-    def refusal(self, url: URL) -> str | None:
-        """Why `url` may not be asked for, or None if it may."""
-        place = ((url.raw_host or "").lower(), url.port or 0)
-        if url.scheme not in ("http", "https") or place not in self._public | self._private:
-            return "it is not on the list of hosts"
-        if url.raw_user is not None or url.raw_password is not None:
-            return "it holds a user name or password"
-        if url.scheme == "http" and place not in self._private:
-            return "it is not https"
-        return None
-
-    def any_address(self, name: str, port: int) -> bool:
-        """Whether this host may be at a private address."""
-        return (name.lower(), port) in self._private
+    name, port = _place(host, 80 if scheme == "http" else 443)
+    # Without a port a private host is listed for both schemes.
+    if (name, port) in {_place(each, usual) for each in private for usual in (443, 80)}:
+        return True
+    if _is_literal(name) and not is_public(name):
+        raise UserError(
+            f"{name} is a private, local or reserved address: name a public host, or list it in "
+            "private_hosts if it is a wiki of your own"
+        )
+    if scheme != "https":
+        raise UserError(f"{host} cannot be asked by {scheme}: public wikis are reached by https")
+    return False
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves a host to the addresses that it may have; only those are connected to.
+    """Resolves a host to the addresses that it may have; only those are connected to. With
+    `private` these are all.
 
     The check and the connection use one and the same answer, so a name that is public now and
-    private a moment later gains nothing. Literal addresses pass no resolver: `Hosts` checks them.
+    private a moment later gains nothing. Literal addresses pass no resolver: `may_be_private`
+    checks them.
     """
 
-    def __init__(self, hosts: Hosts, inner: AbstractResolver) -> None:
-        self._hosts = hosts
-        self._inner = inner
+    def __init__(self, inner: AbstractResolver, *, private: bool) -> None:
+        self._inner, self._private = inner, private
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         """Raises PrivateAddressError when no address is left, OSError when there is none at all."""
         addresses = await self._inner.resolve(host, port, family)
-        if self._hosts.any_address(host, port):
-            return addresses
-        kept = [address for address in addresses if is_public(address["host"])]
+        kept = [one for one in addresses if self._private or is_public(one["host"])]
         if addresses and not kept:
             raise PrivateAddressError(f"{host} leads to a private, local or reserved address")
         return kept
@@ -132,7 +112,7 @@ def _is_literal(name: str) -> bool:
     return ":" in name or _NUMBER.fullmatch(name) is not None
 
 
-def _place(text: str, default_port: int = 443) -> Place:
+def _place(text: str, default_port: int) -> Place:
     """The host and port of `HOST`, `HOST:PORT`, `[IPV6]` or `[IPV6]:PORT`. Raises UserError for
     others.
     """

@@ -1,4 +1,4 @@
-"""Where agents look things up: one interface over pages, and the session that holds an agent's
+"""Places to look things up: one interface over pages, and the session that holds an agent's
 page.
 """
 
@@ -11,12 +11,12 @@ from ..base.together import together
 from ..reading.sentences import sentences
 
 MAX_CHARS = 1500
-"""Characters of an observation by default."""
+"""The most characters of an observation, unless said otherwise."""
 
 OPENING_SENTENCES = 5
 CLOSEST_TITLES = 5
 NAME_CHARS = 200
-"""Characters of a title, a keyword or a source, the agent's own or a page's."""
+"""The most characters of a title, a keyword or a source."""
 
 # Status marks, not sentences: an observation is quoted material; what to do with it is said in
 # `signatures/`.
@@ -46,7 +46,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Observation:
-    """What an agent is shown: one line of cleaned, still untrusted text; fence it before it enters
+    """One line of cleaned, still untrusted text for an agent; fence it before it enters
     a prompt.
 
     `found` says whether it quotes a page, `title` names that page (for a lookup without a result,
@@ -77,7 +77,7 @@ class Environment(ABC):
 
     @property
     def text_form(self) -> str | None:
-        """What `environment` is in YAML, such as `corpus:PATH`; None if only Python can make it."""
+        """The YAML value of `environment`, such as `corpus:PATH`; None if only Python makes it."""
         return None
 
     @abstractmethod

@@ -73,7 +73,7 @@ class CorpusEnvironment(Environment):
         return self  # nothing in it changes, so copies of a program share it
 
     def __getstate__(self) -> dict[str, object]:
-        """For another process: documents in memory travel along, a corpus file is opened there."""
+        """The state for another process: documents in memory, or the path of a file."""
         if self._from_file:
             return {"corpus": str(Path(self._where).absolute()), "index_dir": self._index_dir}
         return vars(self)

@@ -52,8 +52,8 @@ class Document(NamedTuple):
 
 
 def terms(text: str) -> list[str]:
-    """What `text` is searched by: its words in lower case, without accents, stop words and plural
-    endings.
+    """The terms of a text for search: its words in lower case, without accents, stop words and
+    plural endings.
     """
     text = text.lower()
     if not text.isascii():

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import aiohttp
-from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from ..base.calls import CallError, FatalCallError
@@ -23,7 +21,13 @@ from ..base.connections import (
     seconds_to_wait,
 )
 from ..base.fence import cut, one_line
-from .addresses import CheckedResolver, Hosts, PrivateAddressError
+from .addresses import CheckedResolver, PrivateAddressError
+
+ATTEMPT_SECONDS = 20.0
+"""The time that one attempt may take, however slowly it drips."""
+
+WHOLE_SECONDS = 120.0
+"""The time that a request may take with all its attempts and the waits between them."""
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 15.0
@@ -32,7 +36,6 @@ READ_SECONDS = 15.0
 MOST_BYTES = 8 * 2**20
 """The size of an answer once it is unpacked; the longest pages of Wikipedia have a tenth of it."""
 
-MOST_REDIRECTS = 3
 MOST_RETRIES = 5
 FIRST_WAIT = 0.5
 CONNECTIONS = 8
@@ -41,7 +44,6 @@ CONNECTIONS = 8
 FORMAT = {"action": "query", "format": "json", "formatversion": "2", "maxlag": "5"}
 # error codes of temporary troubles, which the API sends with status 200
 _PASSING = ("maxlag", "ratelimited", "readonly", "internal_api_error", "timeout")
-_REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class _PassingError(Exception):
@@ -52,41 +54,21 @@ class _PassingError(Exception):
         self.retry_after = retry_after
 
 
-class _Answer(NamedTuple):
-    body: bytes
-    retry_after: float | None
-
-
 class MediaWiki:
     """The API at `address` (up to and including `api.php`).
 
     Args:
-        hosts: where requests may go, after any HTTP redirect.
+        private: whether its host may be at a private address.
         user_agent: the header that says who asks.
-        timeout: seconds that one attempt may take, however slowly it drips.
-        deadline: seconds that a request may take with all its attempts and the waits between them.
-        resolver: makes a DNS resolver, one for each event loop; its answers are checked.
     """
 
-    def __init__(
-        self,
-        address: URL,
-        hosts: Hosts,
-        *,
-        user_agent: str,
-        timeout: float,
-        deadline: float,
-        resolver: Callable[[], AbstractResolver] = aiohttp.ThreadedResolver,
-    ) -> None:
+    def __init__(self, address: URL, *, private: bool, user_agent: str) -> None:
         self.address = address
         self.name = address.host_port_subcomponent or ""
-        self.timeout = timeout
-        self.deadline = deadline
-        self._hosts = hosts
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = (
             WeakKeyDictionary()
         )
-        self._sessions = LoopSessions(partial(_session, hosts, user_agent, resolver))
+        self._sessions = LoopSessions(partial(_session, private, user_agent))
 
     async def ask(self, parameters: Mapping[str, str]) -> dict[str, object]:
         """The JSON object that the API answers with.
@@ -103,11 +85,11 @@ class MediaWiki:
     async def _persist(self, parameters: Mapping[str, str]) -> dict[str, object]:
         url = self.address.with_query({**parameters, **FORMAT})
         clock = asyncio.get_running_loop().time
-        end = clock() + self.deadline
+        end = clock() + WHOLE_SECONDS
         attempt = 0
         while True:
             try:
-                return self._read(await self._follow(url, min(self.timeout, end - clock())))
+                return await self._get(url, min(ATTEMPT_SECONDS, end - clock()))
             except _PassingError as problem:
                 wait = back_off(attempt, problem.retry_after, first=FIRST_WAIT)
                 attempt += 1
@@ -123,22 +105,11 @@ class MediaWiki:
                     ) from None
             await asyncio.sleep(wait)
 
-    async def _follow(self, url: URL, seconds: float) -> _Answer:
-        """The answer after at most `MOST_REDIRECTS` redirects, each checked like the first
-        address.
-        """
+    async def _get(self, url: URL, seconds: float) -> dict[str, object]:
+        """One answer within so many seconds; raises as `ask` does, or _PassingError."""
         try:
             async with asyncio.timeout(seconds):
-                for _ in range(MOST_REDIRECTS + 1):
-                    refusal = self._hosts.refusal(url)
-                    if refusal is not None:
-                        raise CallError(
-                            f"{self.name} redirects to {_shown(url)}, which is refused: {refusal}"
-                        )
-                    answer = await self._get(url)
-                    if isinstance(answer, _Answer):
-                        return answer
-                    url = answer
+                return await self._got(url)
         except TimeoutError:
             raise _PassingError(f"gave no complete answer within {seconds:.3g} s") from None
         except aiohttp.ClientConnectorCertificateError:
@@ -154,22 +125,19 @@ class MediaWiki:
                 ) from None
             reason = cut(one_line(str(problem)), 200)
             raise _PassingError(f"cannot be reached ({type(problem).__name__}: {reason})") from None
-        raise CallError(f"{self.name} redirects more than {MOST_REDIRECTS} times")
 
-    async def _get(self, url: URL) -> _Answer | URL:
-        """One answer, or where a redirect leads. Raises _PassingError or CallError for any other
-        status.
+    async def _got(self, url: URL) -> dict[str, object]:
+        """The answer with status 200. Raises _PassingError or CallError for any other status; a
+        redirect, which the API of a wiki never needs, is not followed.
         """
         session = await self._sessions.session()
         async with session.get(url, allow_redirects=False) as response:
             status, headers = response.status, response.headers
-            if status in _REDIRECTS:
-                try:
-                    return url.join(_address(headers.get("Location", "")))
-                except ValueError:
-                    raise CallError(
-                        f"{self.name} redirects to something that is not an address"
-                    ) from None
+            if 300 <= status < 400:
+                raise CallError(
+                    f"{self.name} redirects elsewhere ({status}), which is not followed: name the "
+                    "host that answers"
+                )
             if status in (408, 429) or status >= 500:
                 raise _PassingError(f"answered {status}", seconds_to_wait(headers))
             if status in (401, 403, 404, 410):
@@ -186,33 +154,33 @@ class MediaWiki:
                     f"{self.name} answered with {kind}, not JSON: is it a MediaWiki's API?"
                 )
             try:
-                return _Answer(await read_body(response, MOST_BYTES), seconds_to_wait(headers))
+                body = await read_body(response, MOST_BYTES)
             except AnswerTooLargeError as problem:
                 raise CallError(f"{self.name} answered with {problem}") from None
+        return self._read(body, seconds_to_wait(headers))
 
-    def _read(self, answer: _Answer) -> dict[str, object]:
+    def _read(self, body: bytes, retry_after: float | None) -> dict[str, object]:
         try:
-            content = json.loads(answer.body)
+            content = json.loads(body)
         except (ValueError, RecursionError):
             raise _PassingError("answered with something that is not JSON") from None
         if not isinstance(content, dict):
-            raise CallError(f"{self.name} answered with JSON that is none of MediaWiki's")
+            raise CallError(f"{self.name} answered with JSON that is not MediaWiki's")
         error = content.get("error")
         if error is None:
             return content
         code = cut(one_line(str(error.get("code") if isinstance(error, dict) else error)), 60)
         if code.startswith(_PASSING):
-            raise _PassingError(f"answered with the error {code}", answer.retry_after)
+            raise _PassingError(f"answered with the error {code}", retry_after)
         info = cut(one_line(str(error.get("info", "") if isinstance(error, dict) else "")), 200)
         raise CallError(f"{self.name} refused the request ({code}: {info})")
 
 
-def _session(
-    hosts: Hosts, user_agent: str, resolver: Callable[[], AbstractResolver]
-) -> aiohttp.ClientSession:
+def _session(private: bool, user_agent: str) -> aiohttp.ClientSession:
+    resolver = CheckedResolver(aiohttp.ThreadedResolver(), private=private)
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, resolver=CheckedResolver(hosts, resolver())),
-        # The whole is timed by the caller, redirects included.
+        connector=aiohttp.TCPConnector(limit=0, resolver=resolver),
+        # The whole is timed by the caller.
         timeout=aiohttp.ClientTimeout(
             total=None, sock_connect=CONNECT_SECONDS, sock_read=READ_SECONDS
         ),
@@ -224,13 +192,3 @@ def _session(
         cookie_jar=aiohttp.DummyCookieJar(),
         trust_env=False,  # a proxy would look names up itself, past the check of addresses
     )
-
-
-def _address(location: str) -> URL:
-    if not location:
-        raise ValueError("no address")
-    return URL(location)
-
-
-def _shown(url: URL) -> str:
-    return cut(one_line(f"{url.scheme}://{url.raw_host}"), 100)

@@ -51,17 +51,17 @@ class RecordingEnvironment(Environment):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For another process, which adds to the same file."""
+        """Adds to the same file in another process."""
         return RecordingEnvironment, (self._environment, self._record.path.absolute())
 
     @property
     def fingerprint(self) -> str:
-        """That of the environment recorded."""
+        """The fingerprint of the environment recorded."""
         return self._environment.fingerprint
 
     @property
     def text_form(self) -> str | None:
-        """That of the environment recorded: what is written down is the business of one run."""
+        """The text form of the environment recorded: the record is the business of one run."""
         return self._environment.text_form
 
     async def fetch(self, title: str) -> Page | None:
@@ -97,7 +97,7 @@ class ReplayEnvironment(Environment):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For another process, which opens the same file."""
+        """Opens the same file in another process."""
         return ReplayEnvironment, (self._record.path.absolute(),)
 
     @cached_property
@@ -176,7 +176,7 @@ class _Record:
             )
 
     def get(self, *asked: str | int) -> tuple[Any] | None:
-        """What was given, in a tuple, since it may be None; None if that is not on record."""
+        """The recorded answer in a tuple, since it may be None; None if there is none."""
         with self._lock:
             place = self._places.get(_key(asked))
             return None if place is None else (json.loads(self._line(*place))["gave"],)

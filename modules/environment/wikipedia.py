@@ -12,16 +12,13 @@ from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
-import aiohttp
-from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from ..base.calls import CallError, FatalCallError
 from ..base.connections import SingleFlight
-from ..base.errors import UserError
 from ..base.fence import cut, one_line
 from ..base.keyvalue import KeyValue, key_of_texts
-from .addresses import Hosts
+from .addresses import may_be_private
 from .base import Environment, Page
 from .mediawiki import MediaWiki
 
@@ -51,7 +48,7 @@ SPARE = 5
 """
 
 READING = 1
-"""What is made of an answer, for the cache; the number goes up when the functions below change."""
+"""The version of the functions below, for the cache: it goes up when they change."""
 
 _NOT_IN_TITLES = re.compile(r"[|<>\[\]{}]")
 _WORDS = re.compile(r"\w+(?:[-'’.]\w+)*")
@@ -66,15 +63,12 @@ class WikipediaEnvironment(Environment):
     as an operator, and pages outside the main namespace are never given.
 
     Args: host: `HOST` or `HOST:PORT`, reached by https; `http://HOST:PORT` only if it is a private
-        host. path: where its API is. hosts: further hosts that it may redirect to. private_hosts:
-        the hosts among all these that may be at a private address, such as a wiki in one's own
-        network. Nothing that a page or an agent says reaches this setting.
+        host. path: where its API is. private_hosts: may name the host, such as a wiki in one's own
+        network, which may then be at a private address. Nothing that a page or an agent says
+        reaches this setting.
         cache_dir: keeps every answer for good, so that later runs see the same pages; None keeps
             none.
         user_agent: who asks; public wikis want a project and a way to reach it.
-        timeout: seconds that one attempt may take.
-        deadline: seconds that a request may take with its retries.
-        resolver: makes a DNS resolver.
 
     `fetch` and `closest` raise CallError when the wiki cannot be asked, FatalCallError when it
     never can. Raises UserError for what is not a host, or a private one that is not listed.
@@ -85,38 +79,24 @@ class WikipediaEnvironment(Environment):
         host: str = "en.wikipedia.org",
         *,
         path: str = "/w/api.php",
-        hosts: Collection[str] = (),
         private_hosts: Collection[str] = (),
         cache_dir: str | Path | None = None,
         user_agent: str | None = None,
-        timeout: float = 20.0,
-        deadline: float = 120.0,
-        resolver: Callable[[], AbstractResolver] = aiohttp.ThreadedResolver,
     ) -> None:
         self._settings: dict[str, Any] = {
             "path": path,
-            "hosts": tuple(hosts),
             "private_hosts": tuple(private_hosts),
             "cache_dir": cache_dir,
             "user_agent": user_agent,
-            "timeout": timeout,
-            "deadline": deadline,
-            "resolver": resolver,
         }
         self._host = host
-        scheme, _, name = host.rpartition("://") if isinstance(host, str) else ("", "", host)
-        allowed = Hosts([name, *hosts], private_hosts)
-        address = URL(f"{scheme or 'https'}://{name}{path if path.startswith('/') else '/' + path}")
-        refusal = allowed.refusal(address)
-        if refusal is not None:
-            raise UserError(f"{host} cannot be asked: {refusal}; public wikis are reached by https")
+        scheme, _, name = host.rpartition("://")
+        scheme = scheme or "https"
+        private = may_be_private(scheme, name, private_hosts)
         self._client = MediaWiki(
-            address,
-            allowed,
+            URL(f"{scheme}://{name}{path if path.startswith('/') else '/' + path}"),
+            private=private,
             user_agent=user_agent or default_user_agent(),
-            timeout=timeout,
-            deadline=deadline,
-            resolver=resolver,
         )
         self.source = f"wikipedia:{self._client.name}"
         self._flights = SingleFlight()
@@ -125,7 +105,7 @@ class WikipediaEnvironment(Environment):
         return self  # connections and requests in flight are shared by all copies of a program
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For another process: connections are made anew there."""
+        """Makes connections anew in another process."""
         return partial(WikipediaEnvironment, **self._settings), (self._host,)
 
     @property
@@ -136,15 +116,8 @@ class WikipediaEnvironment(Environment):
 
     @property
     def text_form(self) -> str | None:
-        usual = {
-            "hosts": (),
-            "private_hosts": (),
-            "user_agent": None,
-            "resolver": aiohttp.ThreadedResolver,
-        }
-        if "://" in self._host or any(
-            self._settings[name] != value for name, value in usual.items()
-        ):
+        own = self._settings["private_hosts"] or self._settings["user_agent"]
+        if "://" in self._host or own:
             return None
         return f"wikipedia:{self._host}{self._client.address.path}"
 
@@ -212,7 +185,7 @@ class WikipediaEnvironment(Environment):
     async def _asked(
         self, parameters: Mapping[str, str], read: Callable[[dict[str, object]], T]
     ) -> T:
-        """What `read` makes of the answer: from the cache, or from an equal request under way."""
+        """The answer as `read` reads it: from the cache, or from an equal request under way."""
         key = json.dumps([READING, parameters], sort_keys=True)
         place = key_of_texts(str(self._client.address), key)
         if self._pages is not None and (kept := self._pages.get(place)) is not None:
@@ -275,7 +248,7 @@ class WikipediaEnvironment(Environment):
         return pages
 
     def _strange(self) -> CallError:
-        return CallError(f"{self._client.name} answered with JSON that is none of MediaWiki's")
+        return CallError(f"{self._client.name} answered with JSON that is not MediaWiki's")
 
 
 def article_title(title: str) -> str | None:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ..agents.adapter import settings_of
 from ..agents.transcript import Task
-from ..base.errors import UserError, first_fault
+from ..base.errors import UserError, checked_whole, first_fault
 from ..base.sync import run_sync
 from ..base.together import together
 from ..base.usage import Usage
@@ -47,7 +47,7 @@ class AskedPart(_Strict):
 
 
 class Stage(_Strict):
-    """What the calibration says of one part of a router.
+    """The calibration of one part of a router.
 
     An answer stands from the score `threshold` on; None: never. Of the `questions` that reached the
     part, `kept` answers would have stood, `errors` of them wrong; `bound` is the upper limit of
@@ -145,7 +145,7 @@ class RouterCalibration(_Strict):
 
 @dataclass(frozen=True)
 class PartAnswer:
-    """What a program made of a question."""
+    """A program's answer to a question, and its bill."""
 
     answer: str | None
     right: bool
@@ -166,7 +166,7 @@ def calibration_of(value: Any) -> RouterCalibration | None:
 
 
 def asked_of(program: Program, lm: Any) -> AskedPart:
-    """Which program is asked, and with which LMs where its seats have none but this one."""
+    """The program that is asked and the LMs of its seats; `lm` sits where a seat has none."""
     lms = {name: seat.predict.lm or lm for name, seat in program.seats().items()}
     # Seeds change with repeats and say nothing of how good an answer is.
     sent = {
@@ -234,8 +234,7 @@ def calibrated(
     lm = dspy.settings.lm if lm is None else lm
     if not isinstance(lm, dspy.BaseLM | None):
         raise UserError(f"lm is {str(lm)[:80]!r}: give an LM, such as fm.lm('openai/gpt-4o-mini')")
-    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
-        raise UserError(f"concurrency is {concurrency!r}: give a whole number from 1 up")
+    checked_whole("concurrency", concurrency)
     weights = {} if weights_from is None else _accuracies(weights_from, questions)
     stages: dict[Literal["cheap", "team"], Stage] = {}
     left, bill = list(questions), Usage()
@@ -298,8 +297,6 @@ def _check(
     for name, value in (("max_error", max_error), ("confidence", confidence)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
             raise UserError(f"{name} is {value!r}: give a share between 0 and 1, such as 0.2")
-    if isinstance(questions, str) or not all(isinstance(one, Question) for one in questions):
-        raise UserError("the questions to calibrate on are a list of fm.Question: see fm.load")
     if unlabelled := [one.id for one in questions if one.answer is None]:
         raise UserError(f"the question {unlabelled[0]} has no gold answer to calibrate on")
     if len({one.id for one in questions}) < len(questions):
@@ -324,7 +321,7 @@ def _check(
 
 
 def _accuracies(rows: Iterable[ResultRow], questions: Sequence[Question]) -> dict[str, float]:
-    """How often each member is right on other questions, 0 to 1."""
+    """The accuracy of each member on other questions, 0 to 1."""
     ids, texts = {one.id for one in questions}, {one.question for one in questions}
     marks: defaultdict[str, list[bool]] = defaultdict(list)
     for row in rows:

@@ -32,7 +32,7 @@ from .declaration import Plot, Protocol, known_names
 from .program import LAYOUT, Program, SeatTurns, distinct, prediction_of
 
 SINGLE_SAMPLE = {"temperature": 0.5, "top_p": 0.4}
-"""How one answer is sampled unless settings say otherwise (CaCo-CoT, experiment details)."""
+"""The sampling of single answers by default (CaCo-CoT, experiment details)."""
 
 REASONER_PARTS = {"concepts": "concepts", "subquestions": "subquestions", "rationale": "rationale"}
 EVALUATOR_PARTS = {
@@ -309,7 +309,7 @@ def _counterfactual(
 
 
 def _key(answer: str, task: Task) -> str:
-    """What equal answers share: of an option its text, for some real questions repeat one."""
+    """The key that equal answers share: an option's text, as some real questions repeat one."""
     option = (task.choices or {}).get(answer) if task.kind == "choice" else None
     return answer_key(answer, task.kind) if option is None else option.strip()
 
@@ -319,7 +319,7 @@ def _same(one: str | None, other: str | None, task: Task) -> bool:
 
 
 def _notes(text: str, answer: str | None, other: str | None) -> list[dict[str, Any]]:
-    """What an evaluator is shown; without another answer it has to think of one itself."""
+    """The notes for an evaluator; without another answer it has to think of one itself."""
     solution = {"title": SOLUTION, "text": text, "answer": answer}
     if other is None:
         return [solution]
@@ -345,7 +345,7 @@ def _read(parts: Sequence[str]) -> dict[str, Any]:
     counts = re.fullmatch(r"R(\d{1,4})(?:E(\d{1,4}))?", parts[0], re.IGNORECASE)
     if len(parts) > 1 or counts is None:
         raise UserError(
-            f"{':'.join(parts)!r} is no number of reasoners and evaluators: write for example "
+            f"{':'.join(parts)!r} is not a number of reasoners and evaluators: write for example "
             f"causal:R2E1"
         )
     reasoners, evaluators = counts.groups()

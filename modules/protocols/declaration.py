@@ -47,7 +47,7 @@ class Replays:
 
 
 class Plot(NamedTuple):
-    """How a protocol's report is drawn, and what the picture shows in a sentence.
+    """The drawing of a protocol's report, and a sentence on what the picture shows.
 
     `draw` is the name of a function in `pipelines/plots`, or a function like those:
     (report, path) → whether there was anything to draw.

@@ -45,7 +45,7 @@ _TIED = ("first", "strongest", "random")
 
 
 Evidence = Sequence[Passage]
-"""What the retriever found, each with `title`, `text` and `source`."""
+"""The passages of the retriever, each with `title`, `text` and `source`."""
 
 Turns = Sequence[Mapping[str, Any]]
 """The turns of the agents in order, each with its `agent`, `round`, `answer` and `text`."""
@@ -53,7 +53,7 @@ Turns = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class TieBreak:
-    """How a dialogue without consensus is decided.
+    """The rule that decides a dialogue without consensus.
 
     `rule` makes the answer of what was said: (each turn, number of agents,
     kind, the agent named) → answer, or None when it finds none; without a rule the judge is asked.
@@ -250,7 +250,7 @@ class Deliberation(Program):
         return prediction_of(task, answer, decided_by, transcript, rounds=self.max_rounds)
 
     async def _evidence(self, task: Task) -> Evidence | None:
-        """What is looked up once for all rounds."""
+        """The passages that are looked up once for all rounds."""
         if self.retrieval is None or self.query is not None:
             return None
         return await self.retrieval.look_up(task.question)
@@ -490,7 +490,7 @@ def _named(tie_break: str) -> tuple[str, TieBreak | None, str]:
 def _ties(
     name: str, tie_break: TieBreak, roles: Sequence[str], seed: Any, question: str | None
 ) -> DecideTie:
-    """What decides a tied vote under a tie-break that votes."""
+    """The rule for a tied vote under a tie-break that votes."""
     rule = name.partition(":")[2] if tie_break.votes else ""
     return Ties.of(rule or "first", roles, seed).decider(question, roles)
 

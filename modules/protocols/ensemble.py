@@ -186,7 +186,7 @@ def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[floa
 
 
 def _ties_of(vote: str) -> Ties:
-    """How ties are settled where nothing is said."""
+    """The rule for ties of a vote, unless another is given."""
     return Ties("weight" if vote == "weighted" else "first")
 
 
@@ -214,9 +214,7 @@ def _checked_weights(weights: Sequence[float], members: int) -> list[float]:
 
 
 def _options(row: ResultRow) -> int:
-    """How many answers a question had: its options, or for open ones the different answers given,
-    and one.
-    """
+    """The number of possible answers: the options, or without any the answers given, and one."""
     choices = row.get("choices")
     if row["kind"] == "choice" and choices:
         return len(choices)

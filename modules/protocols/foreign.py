@@ -209,7 +209,7 @@ class Foreign(Program):
             ) from None
 
     def check(self, questions: Sequence[Question]) -> list[str]:
-        """What questions have that this never sees, in sentences.
+        """Say in sentences what questions have that this program never sees.
 
         Raises UserError for a field that it needs and a question lacks.
         """
@@ -393,7 +393,7 @@ def without_lms(state: Any) -> Any:
 
 
 def _simple_signature(module: Any) -> str | None:
-    """What DSPy can make a plain module of again; None where it takes more than that."""
+    """The signature from which DSPy makes a plain module again; None for any other module."""
     if type(module) not in (dspy.Predict, dspy.ChainOfThought):
         return None
     signature = _signature(module)
@@ -519,7 +519,7 @@ def _runs_async(module: Any) -> bool:
 
 
 def _answer_in(returned: Any, name: str) -> Any:
-    """What a program returned as its answer. Raises UserError where several fields may be it."""
+    """The answer in what a program returned. Raises UserError where several fields may be it."""
     if not isinstance(returned, dspy.Example | dspy.Prediction | Mapping):
         return (
             returned.answer
@@ -565,7 +565,7 @@ def _code(module: Any) -> str:
 
 
 def _said_of(thing: Any) -> Any:
-    """What is hashed of a function or an object."""
+    """The parts of a function or an object that are hashed."""
     if isinstance(thing, partial):
         return [_said_of(thing.func), _said_of(thing.args), _said_of(thing.keywords)]
     if isinstance(thing, MethodType):
@@ -588,7 +588,7 @@ def _of_library(kind: type) -> bool:
 
 
 def _setting(value: Any) -> Any:
-    """A setting as JSON: of what is no plain value, its code or the name of its class."""
+    """A setting as JSON: a plain value, or else its code or the name of its class."""
     if isinstance(value, _PLAIN):
         return value
     if isinstance(value, Mapping):

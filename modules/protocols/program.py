@@ -1,4 +1,4 @@
-"""What all protocols share: how a program is called, which LM sits where, and what a prediction
+"""The base of all protocols: how a program is called, which LM sits where, and what a prediction
 holds.
 """
 
@@ -103,8 +103,6 @@ class Program(dspy.Module):  # type: ignore[misc]
         context: str | Sequence[str] | None = None,
         kind: Kind | None = None,
     ) -> dspy.Prediction:
-        if not isinstance(question, str) or not question.strip():
-            raise UserError("the question is empty: pass question='…'")
         task = Task.of(question, choices, context, kind)
         check_passage(task.context or "", "the question")
         asked = ASKER.get().question or task.key
@@ -137,7 +135,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         )
 
     def named(self) -> dict[str, Any]:
-        """What `describe()` begins with: `program`, the name of the protocol, of a class that
+        """The beginning of `describe()`: `program`, the name of the protocol, of a class that
         inherits its protocol also its own `class`, as `module:Class`, and what `word` was told.
         """
         kind = type(self)
@@ -147,18 +145,18 @@ class Program(dspy.Module):  # type: ignore[misc]
         return {"program": self.protocol.name, **own, **self.wording()}
 
     def wording(self) -> dict[str, Any]:
-        """What `word` was told, as constructor parameters."""
+        """The arguments of `word`, as constructor parameters."""
         layout = {} if self.prompt_layout == ROLE_LAST else {"prompt_layout": self.prompt_layout}
         return layout | ({"prompts": dict(self.prompts)} if self.prompts else {})
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
-        """What the protocol has to say about its evaluated rows beside scores; numbers in nested
+        """The protocol's figures about its evaluated rows, beside scores; numbers in nested
         dicts.
         """
         return {}
 
     def turns(self) -> list[SeatTurns]:
-        """How often each seat speaks, for plans: one call a turn, two if unreadable.
+        """The fewest and most turns of each seat, for plans: one call per turn, two if unreadable.
 
         A protocol that does not say counts with at least one turn in all, and with one turn of each
         seat and of each predictor outside of seats.
@@ -172,7 +170,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         return [(seat, 1 / len(seats), 1) for seat in seats]
 
     def exchange(self) -> Exchange | None:
-        """What its agents' first answers are and how they answer again, for `fm.controls`; None
+        """The first answers of its agents and how they answer again, for `fm.controls`; None
         where the protocol does not say.
         """
         return None
@@ -308,11 +306,11 @@ class Program(dspy.Module):  # type: ignore[misc]
 
 
 LAYOUT = Parameter(CategoricalDistribution(LAYOUTS), default=ROLE_LAST)
-"""Where instructions stand, as a part of a space."""
+"""The place of instructions, as a part of a space."""
 
 
 def worded(described: Described) -> dict[str, Any]:
-    """What a program's `describe()` says about its wording, for another that is to be asked
+    """The wording in a program's `describe()`, for another that is to be asked
     alike.
     """
     return {name: described[name] for name in ("prompt_layout", "prompts") if name in described}

@@ -16,7 +16,7 @@ from .program import Program
 
 
 def declared(name: str, made_by: Any) -> Protocol:
-    """What a program's class says about itself, under this name; a `dspy.Module`, or a callable,
+    """The declaration of a program's class, under this name; a `dspy.Module`, or a callable,
     becomes one.
 
     Raises UserError for what is none of these.

@@ -38,7 +38,7 @@ SIGNS = (
     "number",
     "span",
 )
-"""What is known of a question before the team is asked; see `signs_of`."""
+"""The facts about a question before the team is asked; see `signs_of`."""
 
 DISPUTED: Mapping[str, object] = {"weights": {"agreement": -1.0}, "bias": 1.0, "threshold": 0.001}
 """The rule of a router that nobody has taught: the team is asked where the cheap samples do not all
@@ -193,7 +193,7 @@ class Router(Program):
         same_rule = json.dumps(self.rule, sort_keys=True) == calibration.rule
         for place, (name, stage) in enumerate(calibration.stages.items()):
             part: Program = getattr(self, name)
-            if place == 0 and watch.found:
+            if place == 0 and watch.drifted:
                 continue
             if not same_rule or asked_of(part, dspy.settings.lm) != stage.asked:
                 self._warn(
@@ -222,7 +222,7 @@ class Router(Program):
             warnings.warn(sentence, stacklevel=2)
 
     def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
-        """How many questions were `routed` to the team and as `share_routed`, 0 to 1; `questions`
+        """The questions `routed` to the team, their number and `share_routed`, 0 to 1; `questions`
         and `accuracy` of those (`team`) and of the others (`cheap`), and how many of all were left
         to a `person`, if any. Failed questions are left out.
         """
@@ -252,7 +252,7 @@ class Router(Program):
 
 
 def signs_of(task: Task, answer: str | None, transcript: Sequence[TurnFields]) -> dict[str, float]:
-    """What can be known without gold answer and team: the question's form and how the cheap program
+    """The facts without gold answer and team: the question's form and how the cheap program
     took it.
 
     `agreement`: the share, 0 to 1, of the answers given that are the program's own, 0 when it has
@@ -288,7 +288,7 @@ def asks_team(rule: Rule, signs: Mapping[str, float]) -> bool:
 
 
 def expected_gain(rule: Mapping[str, Any], signs: Mapping[str, float]) -> float:
-    """How much more often the team is right than the cheap program on questions like this one, -1
+    """The expected gain in accuracy if the team answers questions like this one, -1
     to 1.
     """
     weights: Mapping[str, float] = rule["weights"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, cast
 
 import dspy
 from dspy.predict.parameter import Parameter
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from ..agents.adapter import profile_of, settings_of
+from ..agents.adapter import SAMPLING, SETTINGS, profile_of, settings_of
 from ..agents.retrieval import Retrieval
 from ..agents.seat import Seat
 from ..base.errors import UserError, first_fault
@@ -47,32 +47,20 @@ class _Strict(BaseModel):
 
 
 Identity = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
-"""That of what a network has learned, which is the name of its folder, too."""
+"""The identity of what a network has learned, which is also the name of its folder."""
 
 
-class Sampling(_Strict):
-    """LM settings; only those that are set are written."""
+def _settings_among(names: Sequence[str]) -> AfterValidator:
+    def check(settings: dict[str, Any]) -> dict[str, Any]:
+        if unknown := settings.keys() - {*names}:
+            raise ValueError(f"there is no setting {min(unknown)!r}")
+        return settings
 
-    temperature: float | None = None
-    max_tokens: int | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    seed: int | None = None
-    stop: str | list[str] | None = None
+    return AfterValidator(check)
 
 
-class LMSettings(Sampling):
-    """Those of an LM, with what it is sent as it is."""
-
-    reasoning_effort: str | None = None
-    thinking: dict[str, object] | None = None
-    max_completion_tokens: int | None = None
-    verbosity: str | None = None
-    service_tier: str | None = None
-    frequency_penalty: float | None = None
-    presence_penalty: float | None = None
-    logit_bias: dict[str, float] | None = None
-    extra_body: dict[str, Any] | None = None
+Sampling = Annotated[dict[str, Any], _settings_among(SAMPLING)]
+LMSettings = Annotated[dict[str, Any], _settings_among(SETTINGS)]
 
 
 class SavedField(_Strict):
@@ -290,14 +278,12 @@ def write(program: Saveable, folder: Path) -> None:
 
 
 def _place(folder: Path, name: str, identity: str) -> Path:
-    """Where the parameter of that name is: what the program itself has learned is beside
-    `program.json`.
-    """
+    """The folder of the parameter of that name; the program's own is beside `program.json`."""
     return folder if name == "selector.state" else folder / identity
 
 
 def read_saved(folder: Path) -> SavedProgram:
-    """What `program.json` of a folder says, checked as far as a file can be; nothing is built.
+    """The content of a folder's `program.json`, checked as far as a file can be; nothing is built.
 
     Raises UserError naming the file.
     """
@@ -374,7 +360,7 @@ def restore(program: Saveable, saved: SavedProgram, folder: Path, *, sampling: b
         predictors[name].signature = ready[name]
         predictors[name].demos = [dspy.Example(demo) for demo in kept.demos]
         if sampling:
-            predictors[name].config = kept.config.model_dump(exclude_unset=True)
+            predictors[name].config = dict(kept.config)
 
 
 def _checked(document: dict[str, object], where: str) -> SavedProgram:
@@ -397,5 +383,5 @@ def _sha(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as it is once it has been JSON: what is no JSON becomes its text."""
+    """The value after a way through JSON, which turns other objects into their text."""
     return json.loads(json.dumps(value, ensure_ascii=False, default=str))

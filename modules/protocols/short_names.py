@@ -97,7 +97,7 @@ def command_name(command: str) -> str:
 
 
 def _details(described: Described) -> list[str]:
-    """What the short name leaves out, a part each; empty parts are for the caller to drop."""
+    """The parts that the short name leaves out; the caller drops empty ones."""
     rounds = described.get("max_rounds") or described.get("d_max")
     without = described.get("without")
     return [
@@ -111,7 +111,7 @@ def _details(described: Described) -> list[str]:
 
 
 def _members_of(described: Described) -> list[str]:
-    """Who answers, and how they agree."""
+    """The agents, and their rule of agreement."""
     match str(described["program"]).partition(" ")[0]:
         case "single":
             return [str(described.get("role") or described["strategy"])]

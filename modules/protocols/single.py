@@ -164,7 +164,7 @@ class SingleAgent(Program):
 
 
 def _checked_samples(name: str, plan: Strategy, samples: int | None) -> int | None:
-    """How many samples a question gets; None for a strategy that answers once."""
+    """The number of samples per question; None for a strategy that answers once."""
     if samples is None:
         return plan.samples
     if plan.samples is None:

@@ -1,4 +1,4 @@
-"""How one agent goes about a question: the registry of prompting strategies, and the flow
+"""Strategies of a single agent: the registry of prompting strategies, and the flow
 of each.
 """
 
@@ -29,7 +29,7 @@ MAX_PART_CHARS = 1_000  # what is said about a part is quoted with it and must n
 
 SAMPLES = 10
 SAMPLED = {"temperature": 0.8, "top_p": 0.5}
-"""How samples are drawn unless settings say otherwise (CaCo-CoT, its compared methods)."""
+"""The sampling of several answers by default (CaCo-CoT, its compared methods)."""
 
 Flow = Callable[[Seat, Mapping[str, Seat], Task, int], Awaitable[dspy.Prediction]]
 """(the seat that answers, those of the steps before, the task, number of samples) → prediction."""

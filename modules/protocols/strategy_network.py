@@ -130,7 +130,7 @@ class StrategyNetwork(Program):
 
     @property
     def state(self) -> NetworkState:
-        """What the network has learned."""
+        """The learned state of the network."""
         return self.selector.state
 
     @state.setter
@@ -139,7 +139,7 @@ class StrategyNetwork(Program):
 
     @property
     def embed(self) -> Embed:
-        """What makes embeddings of questions."""
+        """The function that makes embeddings of questions."""
         return self.selector.embed
 
     def describe(self) -> Described:
@@ -239,8 +239,8 @@ class StrategyNetwork(Program):
     def answering(
         self, questions: Sequence[Question]
     ) -> Callable[[int, int, int], Awaitable[tuple[str | None, bool]]]:
-        """What training asks: (number of the question, agent, strategy) → (answer or None, whether
-        right).
+        """A function for training: (number of the question, agent, strategy) → (answer or None,
+        whether right).
 
         Raises UserError for a question without a gold answer.
         """
@@ -282,7 +282,7 @@ class StrategyNetwork(Program):
             return await solved_by(member, task)
 
     def _of(self, i: int, name: str) -> Program:
-        """How agent i is asked with the strategy of that name."""
+        """The program that agent i answers by with the strategy of that name."""
         return self.members.get(f"agent.{i}.{name}") or self.members[name]
 
     def _member(self, name: str, thing: Any) -> Program:

@@ -142,7 +142,7 @@ def read_number(text: str, strict: bool = False) -> Decimal | None:
 
     Numbers carry a sign (also U+2212, "negative"), currency or unit (dropped: "40%" is 40),
     thousands separators (1,250 and 1 250), decimals or a fraction ("3/4", "1 1/2"). A hyphen after
-    a word or number ("5-6", "COVID-19") is no sign; ordinals and digits inside words are no
+    a word or number ("5-6", "COVID-19") is not a sign; ordinals and digits inside words are no
     numbers. When the number to take cannot be read for certain ("1,25", "3:30", "1/0"), and for NaN
     and infinity, the result is None.
     """
@@ -284,10 +284,10 @@ def _decimal_text(number: Decimal) -> str:
 
 
 def answer_key(answer: str, kind: Kind) -> str:
-    """What two answers of a kind share exactly when they are the same answer; for counting votes.
+    """The key that two answers share exactly when they are the same answer; for counting votes.
 
-    Raises ValueError for an answer that is no number or boolean: an unreadable answer is equal to
-    nothing, so it has no key (use None for it).
+    Raises ValueError for an answer that is not a number or boolean: an unreadable answer is equal
+    to nothing, so it has no key (use None for it).
     """
     if kind == "choice":
         return answer.strip().casefold()

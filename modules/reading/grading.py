@@ -29,7 +29,7 @@ Grader = Callable[[str, str, Kind, Mapping[str, str] | None], bool | float]
 
 
 class MetricFields(TypedDict):
-    """How a run was scored; None in its place is accuracy.
+    """The metric of a run; None in its place is accuracy.
 
     `spec` is the name by which the metric can be made again, `code` a hash of what a user's own
     function does.

@@ -1,4 +1,4 @@
-"""Which answers may stand: a threshold that bounds their error, and a watch for other questions.
+"""Rules for which answers stand: a threshold that bounds their error, and a watch for drift.
 
 All pure. Scores say how sure an answer is; a negative score means that the answer cannot stand.
 """
@@ -80,7 +80,7 @@ def threshold_for(
 
 
 def share_never(scores: Scores, right: Flags, max_error: float, confidence: float) -> float:
-    """How often a calibration with as many questions finds no threshold, by a bootstrap; 0 to 1."""
+    """The share of calibrations with as many questions that find no threshold, by a bootstrap."""
     draws = np.random.default_rng(0).integers(len(scores), size=(RESAMPLES, len(scores)))
     missed = [
         threshold_for(scores[rows], right[rows], max_error, confidence) is None for rows in draws
@@ -100,7 +100,7 @@ class DriftWatch:
     def __init__(self, scores: Iterable[float]) -> None:
         self._seen = sorted(scores)
         self._wealth = [1 / len(SLOPES)] * len(SLOPES)
-        self.found = False
+        self.drifted = False
 
     def see(self, score: float, draw: float) -> bool:
         """Whether drift is found, with this score, too; `draw` is uniform in 0 to 1."""
@@ -112,5 +112,5 @@ class DriftWatch:
             ((1 - JUMP) * part + moved) * (1 + slope * (rank - 0.5))
             for part, slope in zip(self._wealth, SLOPES, strict=True)
         ]
-        self.found = self.found or sum(self._wealth) >= ALARM
-        return self.found
+        self.drifted = self.drifted or sum(self._wealth) >= ALARM
+        return self.drifted

@@ -8,8 +8,7 @@ from ..base.usage import Usage, UsageFields
 from .answers import Kind
 
 RowKey = tuple[str, int]
-"""What tells a row from the others of its run: the question's id, and which of its repeats it is.
-"""
+"""The key of a row within its run: the question's id, and the number of the repeat."""
 
 
 class Passage(TypedDict):
@@ -21,7 +20,7 @@ class Passage(TypedDict):
 
 
 class Examined(TypedDict):
-    """Which answer an evaluator looked at, whose it was, and the answer it was held against."""
+    """The answer that an evaluator looked at, its agent, and the answer it was held against."""
 
     agent: str
     answer: str | None
@@ -29,7 +28,7 @@ class Examined(TypedDict):
 
 
 class SpokenTurn(TypedDict):
-    """What other agents see of a turn; `answer` is None where none could be read."""
+    """The part of a turn that other agents see; `answer` is None where none could be read."""
 
     agent: str
     round: int
@@ -38,7 +37,7 @@ class SpokenTurn(TypedDict):
 
 
 class TurnDetails(TypedDict, total=False):
-    """What single protocols note of a turn beside what all of them do."""
+    """The fields of a turn that only some protocols have."""
 
     blind: bool
     queries: list[str]
@@ -129,7 +128,7 @@ def row_key(row: ResultRow) -> RowKey:
 
 
 def score_in(row: ResultRow, least: float = 0.0) -> float:
-    """What the metric gave; 1 or 0 where a row says no more than right or wrong, `least` for an
+    """The score of a row; 1 or 0 where a row says no more than right or wrong, `least` for an
     error.
     """
     score = row.get("score", float(bool(row["correct"])))
@@ -137,7 +136,7 @@ def score_in(row: ResultRow, least: float = 0.0) -> float:
 
 
 def taken(row: ResultRow) -> Usage:
-    """What a row's calls cost when every answer is asked for; None in it where nobody knows."""
+    """The bill of a row without caches; None in it where a cost is not known."""
     if "takes" in row:
         return Usage.of(row["takes"])
     usage = Usage.of(row["usage"])

@@ -22,10 +22,9 @@ def parts_of(text: str, most: int) -> list[str]:
     """The first `most` parts that a text lists, without numbers and bullets, each on one line.
 
     A JSON list gives its items. Where two lines or more begin with a number, or else with a bullet,
-    each of them is a part together with the lines that go on from it, and what stands before the
-    first is no part. Else every line is a part, or, on a single line, what stands between running
-    numbers or else every sentence. What has no letter or digit is no part, and what is listed twice
-    is one.
+    each of them is a part, together with the lines that continue it; text before the first is
+    dropped. Otherwise every line is a part. A single line is split at running numbers, or else
+    into sentences. A part has a letter or digit, and equal parts count once.
     """
     items = _json_items(text)
     if items is None:
@@ -36,8 +35,8 @@ def parts_of(text: str, most: int) -> list[str]:
 
 
 def reasoning_steps(text: str) -> int:
-    """How many steps a chain of reasoning takes: its lines, or its sentences when it is all on one
-    line.
+    """The number of steps in a chain of reasoning: its lines, or its sentences when it is all on
+    one line.
 
     Source: complexity-based prompting, which counts the lines of a chain.
     """

@@ -214,7 +214,7 @@ def weighted_consensus(
     weights: npt.NDArray[np.float64],
     decide_tie: DecideTie | None = None,
 ) -> Consensus:
-    """As `trust_consensus`, from the weight of each of N agents, (N,), of any sign.
+    """The vote of `trust_consensus` from the weight of each of N agents, (N,), of any sign.
 
     Raises ValueError as `weighted` does.
     """
@@ -230,7 +230,7 @@ def weighted_consensus(
 
 
 def _supporters(answers: Sequence[str | None], key: Key) -> dict[str, list[int]]:
-    """Who gave each answer, by position; answers ordered and spelled as by their first
+    """The supporters of each answer, by position; answers ordered and spelled as by their first
     supporter.
     """
     by_key: dict[Hashable, list[int]] = {}

@@ -124,7 +124,7 @@ def apply_defaults(
     line takes precedence.
 
     Args:
-        request: the request, the request, with `chosen` in place of options that are not on the
+        request: the request, with `chosen` in place of options that are not on the
             command line.
         chosen: the result of `defaults`.
         on_line: whether a field is on the command line.
@@ -206,7 +206,7 @@ def _contents(path: Path) -> dict[str, object] | None:
     if not os.path.exists(path):
         return None
     try:
-        raw, owner = read_regular(path, MOST_BYTES), path.stat().st_uid
+        raw = read_regular(path, MOST_BYTES)
         if path.name == SHARED and b"folkmoot" not in raw:
             return None
         contents = tomllib.loads(raw.decode())
@@ -222,8 +222,6 @@ def _contents(path: Path) -> dict[str, object] | None:
         contents = ours
         if not isinstance(ours, dict):
             raise UserError(f"{path}: tool.folkmoot is not a table: write [tool.folkmoot]")
-    if os.geteuid() not in (0, owner) and owner != 0:
-        raise UserError(f"{path} belongs to another user: work elsewhere, or write a {FILE} here")
     return contents
 
 

@@ -29,6 +29,7 @@ from ...modules.protocols.single import SingleAgent
 from ..base.settings import settings
 from ..base.wording import counted, duration
 from ..data.load import load
+from ..evaluation.check import check_writable
 from ..lms.named import DEFAULT_LM, default_lm
 from ..lms.weights import list_weights
 from ..programs.seats import EVERY, Seating
@@ -165,33 +166,25 @@ def _store() -> Answer:
     except (OSError, sqlite3.Error) as problem:
         reason = getattr(problem, "reason", None) or problem
         return "fail", f"{shown} cannot be reached ({reason})", fix
+    except UserError:
+        raise
     except Exception as problem:  # of a database driver, whose text may hold the password
         return "fail", f"{shown} cannot be reached ({type(problem).__name__})", fix
     return "ok", f"{shown} can be read"
 
 
 def _sqlite(path: Path) -> str:
-    """Check a database without creating one. Raises OSError or sqlite3.Error when it cannot be
+    """Check a database without creating one. Raises UserError or sqlite3.Error when it cannot be
     used.
     """
     # SQLite writes a journal beside the file.
-    needed = [path, path.absolute().parent] if path.exists() else [_existing(path.absolute())]
-    for place in needed:
-        if not os.access(place, os.W_OK):
-            raise PermissionError(f"{place} cannot be written")
+    check_writable(path.absolute().parent, "MLFLOW_TRACKING_URI")
     if not path.exists():
-        if not needed[0].is_dir():
-            raise NotADirectoryError(f"{needed[0]} is not a folder")
         return "is made by the first run"
     address = f"file:{quote(str(path.absolute()))}?mode=ro"
     with closing(sqlite3.connect(address, uri=True)) as database:
         runs = database.execute("select count(*) from runs").fetchone()[0]
     return f"holds {counted(runs, 'run')}"
-
-
-def _existing(path: Path) -> Path:
-    """The nearest existing folder above a path."""
-    return next(place for place in path.parents if place.exists())
 
 
 def _backlog() -> Answer:

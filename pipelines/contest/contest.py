@@ -75,7 +75,8 @@ def contest(request: ContestRequest) -> Contest:
 _ASYNC = """Do what `contest` does, for async code, with the same arguments:
 `await fm.acontest(…)`.
 
-Cancelling it keeps what is finished: the same call with the same `out` goes on from there.
+After it is cancelled, the finished rows stay in the folder, and the same call with the same `out`
+goes on from there.
 """
 
 acontest = from_caller(awaitable(contest, _ASYNC))

@@ -213,8 +213,8 @@ def earlier(run: Evaluation | str | Path) -> Evaluation:
     unchanged. Scores are computed from the rows, since the summary of a killed run lags behind
     them.
 
-    Raises: UserError: something that is something that is neither an evaluation nor the name of a
-    folder, no such folder, no run in it, a damaged file, or no finished row yet.
+    Raises UserError for something that is neither an evaluation nor the name of a folder, no such
+    folder, no run in it, a damaged file, and no finished row yet.
     """
     if isinstance(run, Evaluation):
         return run

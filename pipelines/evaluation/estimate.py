@@ -102,7 +102,7 @@ def estimate(
     seconds_per_call: float | None = None,
     out: Path | None = None,
 ) -> CostEstimate:
-    """CostEstimate an evaluation without calling an LM.
+    """Estimate the cost of an evaluation without calling an LM.
 
     Args: program: any folkmoot program. questions: the evaluation's questions; at least one. lm:
     the LM of every seat without its own. asked: the questions still to be asked, if not all of

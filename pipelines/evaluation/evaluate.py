@@ -79,8 +79,8 @@ def evaluate(request: EvaluateRequest) -> Evaluation:
 _ASYNC = """Do what `evaluate` does, for async code, with the same arguments:
 `await fm.aevaluate(…)`.
 
-Cancelling it keeps what is finished, as Ctrl-C does: the same call with the same `out` goes on from
-there.
+After it is cancelled, the finished rows stay in the folder, and the same call with the same `out`
+goes on from there.
 """
 
 aevaluate = from_caller(awaitable(evaluate, _ASYNC))

@@ -34,7 +34,7 @@ COMMAND = "cmd:"
 """The prefix of a command where programs are named."""
 
 MOST_OUTPUT = 1_000_000
-"""How many of the last bytes of a command's output are read."""
+"""The number of last bytes of a command's output that are read."""
 
 QUIET = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "OTEL_SDK_DISABLED": "true"}
 """Environment variables that stop frameworks from sending prompts to third parties."""

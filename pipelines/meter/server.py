@@ -35,7 +35,7 @@ LIMITS = frozenset(("max_tokens", "max_completion_tokens"))
 """The request fields that limit the length of a reply."""
 
 GRACE_SECONDS = 10.0
-"""How long calls may still take that are in flight when their question ends."""
+"""The time that calls may still take which are in flight when their question ends."""
 
 
 @dataclass(frozen=True)

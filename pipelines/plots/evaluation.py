@@ -99,7 +99,7 @@ def team_plot(report: Mapping[str, Any], path: Path) -> bool:
         return False
     figure, (bars, curve) = two_axes()
     scores = {
-        f"{name} alone": (found["em"], found["f1"]) for name, found in report["worker"].items()
+        f"{name} alone": (alone["em"], alone["f1"]) for name, alone in report["worker"].items()
     }
     scores["the team"] = (report["em_excluding_errors"], report["f1_excluding_errors"])
     scores["best worker\nin hindsight"] = (report["best_worker"]["em"], report["best_worker"]["f1"])

@@ -10,8 +10,8 @@ from .figure import BLUE, GREY, ORANGE, new_figure, saved
 
 
 def history_plot(report: Mapping[str, Any], path: Path) -> bool:
-    """The first objective of every trial in order, and the best so far. False without a finished
-    trial.
+    """Draw the first objective of every trial in order, and the best so far. False without a
+    finished trial.
     """
     goal = report["objectives"][0]
     scored = [entry for entry in report["table"] if "scores" in entry and entry["scores"].get(goal)]
@@ -40,12 +40,12 @@ def history_plot(report: Mapping[str, Any], path: Path) -> bool:
 
 
 def front_plot(report: Mapping[str, Any], path: Path) -> bool:
-    """Every finished setting by its first two objectives, the front with its intervals. False with
-    one.
+    """Draw every finished setting by its first two objectives, the front with its intervals. False
+    for a study with one objective.
     """
     goals = report["objectives"]
-    known = [e for e in report["table"] if e["state"] in ("complete", "told") and "scores" in e]
-    if len(goals) < 2 or not known:
+    finished = [e for e in report["table"] if e["state"] in ("complete", "told") and "scores" in e]
+    if len(goals) < 2 or not finished:
         return False
     figure, [axes] = new_figure(7, 4)
     first, second = goals[:2]
@@ -53,7 +53,7 @@ def front_plot(report: Mapping[str, Any], path: Path) -> bool:
     def point(entry: Mapping[str, Any]) -> tuple[float, float]:
         return entry["scores"][second]["value"], entry["scores"][first]["value"]
 
-    axes.scatter(*zip(*map(point, known), strict=True), s=14, color=GREY, label="every setting")
+    axes.scatter(*zip(*map(point, finished), strict=True), s=14, color=GREY, label="every setting")
     for place, entry in enumerate(report["front"]):
         (x, y), scores = point(entry), entry["scores"]
         ends = []

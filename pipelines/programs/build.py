@@ -25,9 +25,7 @@ from ..meter.programs import own_program
 
 MakeLM = Callable[..., Any]
 MakeEnvironment = Callable[..., Any]
-"""What stands after the environment's name and a colon → the environment; without that text, no
-argument.
-"""
+"""A function of the text after the environment's name and a colon, if any, that makes it."""
 
 _NOT_SET = ("self", "lm", "lms", "embedder")
 """Parameters that users do not set here: LMs have their own options."""
@@ -180,5 +178,5 @@ def environment_of(value: Any) -> Any:
             + (f", or {', '.join(others)} of installed packages" if others else "")
         )
     if named.name == "wikipedia" and not _WIKIPEDIA.fullmatch(value):
-        refuse_from_file(f"the wiki {value}, a foreign address", host=True)
+        refuse_from_file(f"the wiki {value}, a foreign address")
     return named.thing(*[named.rest] if named.rest else [])

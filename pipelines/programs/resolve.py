@@ -116,11 +116,12 @@ def parse_sets(pairs: Pairs) -> dict[str, object]:
     parameters: dict[str, Any] = {}
     for pair in pairs or ():
         key, equals, value = map(str.strip, pair.partition("="))
-        if not equals or not key or key in parameters:
+        if not equals or not key:
             raise UserError(
-                f"--set {pair!r} is not a KEY=VALUE pair, or its key stands twice: write for "
-                "example --set max_rounds=2"
+                f"--set {pair!r} is not a KEY=VALUE pair: write for example --set max_rounds=2"
             )
+        if key in parameters:
+            raise UserError(f"{key} is given twice, by --set or an option of its name: keep one")
         try:
             parameters[key] = yaml.load(value, Loader=StrictLoader)
         except yaml.YAMLError:

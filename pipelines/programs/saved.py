@@ -144,7 +144,7 @@ def saved_program(
 
 
 def program_folder(folder: Path) -> Path:
-    """Where the program is in what a command wrote: the result of a compilation or study, what a
+    """The folder of the program that a command wrote: the result of a compilation or study, what a
     distillation says to keep; the folder itself, if it holds one. Raises UserError where there is
     none yet.
     """
@@ -407,7 +407,7 @@ def lm_of(saved_lm: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
         raise UserError(
             f"{where} has an address in the LM of the seat {seat!r}: give lms={{{seat!r}: …}}"
         )
-    settings = saved_lm.settings.model_dump(exclude_unset=True)
+    settings = dict(saved_lm.settings)
     if saved_lm.profile is not None:
         try:
             settings["profile"] = TypeAdapter(Profile).validate_python(
@@ -415,7 +415,7 @@ def lm_of(saved_lm: SavedLM, seat: str, where: str, make_lm: MakeLM) -> Any:
             )
         except (TypeError, ValidationError):
             raise UserError(
-                f"{where}: {seat} has an LM profile that cannot be: save the program again"
+                f"{where}: {seat} has an LM profile that is not valid: save the program again"
             ) from None
     if settings.get("temperature") == 0:
         del settings["temperature"]  # the default, which agents that are copies do not keep to

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from functools import cache, cached_property
 from importlib.metadata import version
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
@@ -29,7 +28,6 @@ from ..evaluation.earlier import DAMAGED_REPORT, Evaluation
 from ..plots.dialogues import most_informative
 from ..runs.lines import judge_words
 from ..runs.summary import SUMMARY
-from ..tracking.store import LOCAL_UI
 from ..tracking.values import experiment_name, scrubbed, settings_of_run
 from .contested import ContestResult
 from .dialogues import FEW, MOST, ShownDialogue, shown
@@ -82,34 +80,10 @@ class RunGroup:
         """Whether scores are shares of right answers."""
         return bool(self.runs[0].summary.main.get("rate", True))
 
-    def about(self, traces: Mapping[str, str]) -> dict[str, list[str | None]]:
-        """What the page's script has to know of the runs: their names, and the address of their
-        traces.
-        """
-        return {
-            "runs": [clean(name) for name in self.names],
-            "traces": [traces.get(run.run_id or "") for run in self.runs],
-        }
-
-
-@dataclass(frozen=True)
-class Folder:
-    """A folder of another command: its kind, and the content of its file."""
-
-    path: Path
-    kind: str
-    content: dict[str, Any]
-
     @property
-    def name(self) -> str:
-        return self.path.resolve().name
-
-    @property
-    def verdict(self) -> str:
-        """What the command itself concluded; empty where it drew no conclusion."""
-        result = self.content.get("result")
-        verdict = (result if isinstance(result, Mapping) else self.content).get("verdict")
-        return str(verdict or "")[:1].upper() + str(verdict or "")[1:]
+    def shown_names(self) -> list[str]:
+        """The names of the runs for the page's script."""
+        return [clean(name) for name in self.names]
 
 
 @dataclass(frozen=True)
@@ -195,15 +169,12 @@ def _facts(group: RunGroup, questions: int) -> str:
 def page_of(
     groups: Sequence[RunGroup],
     runs: Sequence[Sequence[ShownRun]],
-    folders: Sequence[Folder],
     notes: Sequence[str],
     headline: str,
-    traces: Mapping[str, str],
     cited: Sequence[str],
 ) -> str:
     """The whole page: one script of its own, no request to anywhere, every text from outside
-    cleaned and escaped. `traces` has the address of the traces of MLflow runs, `cited` papers as
-    BibTeX.
+    cleaned and escaped. `cited` has papers as BibTeX.
     """
     everything = [run for shown_runs in runs for run in shown_runs]
     return _template().render(
@@ -211,9 +182,7 @@ def page_of(
         groups=list(zip(groups, runs, strict=True)),
         script=_script(),
         table_of=table_of,
-        traces=traces,
         cited=cited,
-        local_ui=any(address.startswith(LOCAL_UI) for address in traces.values()),
         runs=everything,
         asked=asked,
         counted=counted,
@@ -222,7 +191,6 @@ def page_of(
         scored=lambda metric: "is right on" if metric == ACCURACY else f"has {metric}",
         titles={"accuracy": "right", "em": "exact match", "f1": "F1"},
         judge_words=judge_words,
-        folders=[(folder, list(_leaves(scrubbed(folder.content)))) for folder in folders],
         settings=_settings(everything),
         notes=[scrubbed(note) for note in notes],
         most_leaves=MOST_LEAVES,

@@ -8,7 +8,7 @@ import base64
 import json
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -20,8 +20,7 @@ from ...modules.reading.row import ResultRow, score_in
 from ..base.wording import answers_text, duration, shortened, used
 from ..evaluation.earlier import Evaluation
 from ..runs.rows import Rows
-from ..runs.traces import TRACES, read_traces
-from ..tracking.values import scrubbed, trace_id
+from ..tracking.values import scrubbed
 from .dialogues import (
     LONGEST_NOTE,
     LONGEST_QUESTION,
@@ -57,8 +56,8 @@ class QuestionTable:
     """The questions of runs over the same data, as the page's script reads them.
 
     `questions` is JSON, a list a question: id, text, options (label, text), right answer, what else
-    is known of it as text, and for each run None or [state (a place in `STATES`), answer, score,
-    and the id of its trace where it has one], of all repeats in one. `dialogues` is a JSON list of
+    is known of it as text, and for each run None or [state (a place in `STATES`), answer, score],
+    of all repeats in one. `dialogues` is a JSON list of
     packs, of deflate in base64, and of the number of questions in each; the lines of an unpacked
     one are JSON lists, for each run None or [how it was decided, bill, error, turns (see `_turn`),
     how many turns more].
@@ -69,28 +68,16 @@ class QuestionTable:
     dialogues: Markup
 
 
-def traced(run: Evaluation) -> dict[str, str]:
-    """The trace of each question that has one, by its id."""
-    path, run_id = run.folder / TRACES, run.run_id
-    if not run_id or not path.exists():
-        return {}
-    return {
-        name: trace_id(run_id, name)
-        for name in (record["row"]["id"] for record, _ in read_traces(path))
-    }
-
-
 def table_of(runs: Sequence[Evaluation]) -> QuestionTable:
     """Every question that any of the runs has a row of, in the order of the first that has one."""
     rows = [run.rows for run in runs]
     size = sum(one.path.stat().st_size for one in rows)
     longest = max(SHORTEST_TEXT, min(LONGEST_TEXT, LONGEST_TEXT * MOST_BYTES // max(1, size)))
     questions: list[str] = []
-    traces = [traced(run) for run in runs]
 
     def lines() -> Iterator[str]:
         for answers in _joined(rows):
-            questions.append(_json(_question(answers, traces)))
+            questions.append(_json(_question(answers)))
             yield _json([_dialogue(own, longest) if own else None for own in answers])
 
     packs = list(_packed(lines()))
@@ -110,9 +97,7 @@ def _joined(runs: Sequence[Rows]) -> Iterator[list[list[ResultRow]]]:
         ]
 
 
-def _question(
-    runs: Sequence[Sequence[ResultRow]], traces: Sequence[Mapping[str, str]]
-) -> list[Any]:
+def _question(runs: Sequence[Sequence[ResultRow]]) -> list[Any]:
     row = next(rows[0] for rows in runs if rows)
     choices = row["choices"] or {}
     about = [f"{name}: {value}" for name, value in scrubbed(row.get("meta") or {}).items()]
@@ -125,10 +110,7 @@ def _question(
         ],
         clean(str(row["gold"] or "")),
         shortened(clean("; ".join(about)), LONGEST_NOTE),
-        *[
-            [*_answer(rows), *filter(None, [own.get(row["id"])])] if rows else None
-            for rows, own in zip(runs, traces, strict=True)
-        ],
+        *[_answer(rows) if rows else None for rows in runs],
     ]
 
 

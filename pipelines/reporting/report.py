@@ -4,7 +4,6 @@ as JSON.
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,21 +24,18 @@ from ..runs.lines import unmetered_line
 from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS
 from ..runs.summary import score_words
-from ..tracking.store import add_to_runs, trace_pages
+from ..tracking.store import add_to_runs
 from ..tracking.values import scrubbed
 from .contested import contest_result
 from .export import export_report
-from .page import Folder, RunGroup, ShownRun, page_of, runs_of
+from .page import RunGroup, ShownRun, page_of, runs_of
 
 REPORT = "report.html"
-FOUND = {"compile.json": "compile", "study.json": "tuning study"}
-"""What other commands leave in their folders, and what it is."""
-
 MOST_NOTED = 10
 """Of more runs, only the pairs with the first have their notes on the page."""
 
-VALIDATED = ("validation/default", "validation/winner")
-"""The folders in a study's that hold runs worth comparing."""
+WITHIN = ("before", "after/*", "validation/default", "validation/winner")
+"""The runs that a compilation or a study leaves in its folder."""
 
 
 @dataclass(repr=False)
@@ -74,8 +70,8 @@ def report(
         over other data are shown apart.
         out: the page's file; None writes `report.html` into the first folder.
         names: what to call the runs, one each; by default what they ran.
-        tracking: also add the page to the runs' MLflow runs, where they have one, and link
-            questions to their traces. A store that is down gives a warning.
+        tracking: also add the page to the runs' MLflow runs, where they have one. A store that is
+            down gives a warning.
         seed, exact, cluster, panel: as in `compare`.
         export: also write the plots as SVG files and the tables as CSV files into this folder.
 
@@ -84,36 +80,29 @@ def report(
     Raises: UserError: no run, what is none, a folder that holds none, none with a finished row,
         names that do not fit, or a file that cannot be written.
     """
-    given = (
+    sources = (
         list(runs) if isinstance(runs, Iterable) and not isinstance(runs, str | Path) else [runs]
     )
-    if not given:
+    if not sources:
         raise UserError("a report needs a run: name a folder that an evaluation wrote")
-    contests: list[RunGroup] = []
-    others: list[Evaluation | str | Path] = []
-    for run in given:
-        group = _contest(run)
-        if group is None:
-            others.append(run)
-        else:
-            contests.append(group)
-    evaluations, folders, notes = _opened(others) if others else ([], [], [])
+    contests = {place: _contest(run) for place, run in enumerate(sources)}
+    others = [run for place, run in enumerate(sources) if contests[place] is None]
+    evaluations, notes = _opened(others) if others else ([], [])
     titles, evaluations = with_matches(names_for(names, evaluations), evaluations)
     how = {"seed": seed, "exact": exact, "cluster": cluster, "panel": panel}
     groups, apart = _grouped(evaluations, titles, how)
-    groups = contests + groups
+    groups = [group for group in contests.values() if group is not None] + groups
     evaluations = [run for group in groups for run in group.runs]
     notes += apart + [note for group in groups for note in _warnings(group)]
     # By default in the folder that was named first: also of a compilation or a study, not of a run
     # within.
-    home = given[0].folder if isinstance(given[0], Evaluation) else given[0]
+    home = sources[0].folder if isinstance(sources[0], Evaluation) else sources[0]
     path = (Path(home) / REPORT if out is None else Path(out)).expanduser()
-    headline = _headline(groups, folders, len(folders) == len(given))
+    headline = _headline(groups)
     shown = runs_of(groups)
     cited = _cited(shown)
     tracked = [run.run_id for run in evaluations if run.run_id] if tracking else []
-    traces = trace_pages(tracked) if tracked else {}
-    _write(path, page_of(groups, shown, folders, notes, headline, traces, cited))
+    _write(path, page_of(groups, shown, notes, headline, cited))
     exported = export_report(groups, shown, Path(export).expanduser()) if export else []
     if tracked and (problem := add_to_runs(tracked, path)):
         warnings.warn(
@@ -126,7 +115,7 @@ def report(
         "headline": headline,
         "bibtex": cited,
         "exported": [str(file) for file in exported],
-        **_figures(groups, shown, folders),
+        "groups": [_figures(group, own) for group, own in zip(groups, shown, strict=True)],
         "warnings": notes,
     }
     return Report(path, headline, scrubbed(figures))
@@ -142,67 +131,32 @@ def _contest(run: Evaluation | str | Path) -> RunGroup | None:
 
 
 def _opened(
-    given: Sequence[Evaluation | str | Path],
-) -> tuple[list[Evaluation], list[Folder], list[str]]:
+    sources: Sequence[Evaluation | str | Path],
+) -> tuple[list[Evaluation], list[str]]:
+    """The runs with at least one row, and a note on each of the others."""
     evaluations: list[Evaluation] = []
-    folders: list[Folder] = []
     empty: list[Path] = []
-    for run in imported_runs(given):
-        if isinstance(run, Evaluation):
-            if run.summary.counts["rows"]:
-                evaluations.append(run)
+    for run in imported_runs(sources):
+        for one in [run] if isinstance(run, Evaluation) else _runs_in(run):
+            folder = one.folder if isinstance(one, Evaluation) else Path(one)
+            rows = folder / RESULTS
+            if (folder / MANIFEST).exists() and not (rows.exists() and rows.stat().st_size):
+                empty.append(folder)
             else:
-                empty.append(run.folder)
-            continue
-        if not isinstance(run, str | Path):
-            earlier(run)  # says what is wrong with it
-        folder = Path(run).expanduser()
-        results = _results(folder)
-        for place in _places(folder, results) if results else [folder]:
-            rows = place / RESULTS
-            if (place / MANIFEST).exists() and not (rows.exists() and rows.stat().st_size):
-                empty.append(place)
-            else:
-                evaluations.append(run_or_match(place))
-        folders += results
-    if not evaluations and not folders:
+                evaluations.append(run_or_match(one))
+    if not evaluations:
         raise UserError(f"{empty[0]} has no finished row yet: run its evaluation first")
-    return (
-        evaluations,
-        folders,
-        [f"Left out: {folder} has no finished row yet." for folder in empty],
-    )
+    return evaluations, [f"Left out: {folder} has no finished row yet." for folder in empty]
 
 
-def _places(folder: Path, results: Sequence[Folder]) -> list[Path]:
-    """The runs within: of a compilation the one before and that of the winner after it; of a study
-    the validation of the default and of the winner.
-    """
-    places = [folder / "before", *(folder / name for name in VALIDATED)]
-    for one in results:
-        result = one.content.get("result")
-        selection = result.get("selection") if isinstance(result, dict) else None
-        winner = selection.get("candidate") if isinstance(selection, dict) else None
-        if isinstance(winner, str) and winner == Path(winner).name:  # no way out of the folder
-            places.insert(1, folder / "after" / winner)
-    return [place for place in places if (place / MANIFEST).exists()]
-
-
-def _results(folder: Path) -> list[Folder]:
-    results = []
-    for name, kind in FOUND.items():
-        if not (folder / name).is_file():
-            continue
-        try:
-            content = json.loads((folder / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            raise UserError(
-                f"{folder / name} is damaged: run the {kind} again, or leave the folder out"
-            ) from None
-        results.append(
-            Folder(folder, kind, content if isinstance(content, dict) else {"": content})
-        )
-    return results
+def _runs_in(source: str | Path) -> list[str | Path]:
+    """The folder of a run, or the runs in that of a compilation or a study."""
+    if not isinstance(source, str | Path):
+        earlier(source)  # raises UserError
+    folder = Path(source).expanduser()
+    within = [one for name in WITHIN for one in sorted(folder.glob(name))]
+    runs = [one for one in within if (one / MANIFEST).exists()]
+    return [folder] if (folder / MANIFEST).exists() or not runs else [*runs]
 
 
 def _grouped(
@@ -238,22 +192,12 @@ def _grouped(
     ], apart
 
 
-def _headline(groups: Sequence[RunGroup], folders: Sequence[Folder], alone: bool) -> str:
-    """What the folders of other commands say themselves, if nothing else is shown; else what is
-    compared.
-    """
-    own = [one.verdict for one in folders]
-    if alone and all(own):
-        several = len(own) > 1
-        return "; ".join(
-            f"{one.name}: {one.verdict}" if several else one.verdict for one in folders
-        )
+def _headline(groups: Sequence[RunGroup]) -> str:
+    """The conclusion of each contest and comparison, or the score of a run alone."""
     headlines = [group.contest.sentences[0] for group in groups if group.contest is not None]
     headlines += [group.comparison.headline for group in groups if group.comparison is not None]
     if headlines:
         return " ".join(headlines)
-    if not groups:
-        return f"A {folders[0].kind}: {folders[0].name}"
     if groups[0].failure:
         return f"No verdict: {groups[0].failure}"
     summary = groups[0].runs[0].summary
@@ -295,32 +239,19 @@ def _cited(shown: Sequence[Sequence[ShownRun]]) -> list[str]:
     return bibtex(protocols_in(programs))
 
 
-def _figures(
-    groups: Sequence[RunGroup], shown: Sequence[Sequence[ShownRun]], folders: Sequence[Folder]
-) -> dict[str, object]:
+def _figures(group: RunGroup, shown: Sequence[ShownRun]) -> dict[str, object]:
+    contest = group.contest
     return {
-        "groups": [
+        "comparison": group.comparison and group.comparison.to_dict(),
+        "contest": contest
+        and {"sentences": contest.sentences, "winner": contest.winner, "course": contest.course},
+        "runs": [
             {
-                "comparison": group.comparison.to_dict() if group.comparison is not None else None,
-                "contest": group.contest
-                and {
-                    "sentences": group.contest.sentences,
-                    "winner": group.contest.winner,
-                    "course": group.contest.course,
-                },
-                "runs": [
-                    {
-                        "name": run.name,
-                        "folder": str(run.evaluation.folder),
-                        **run.evaluation.summary.to_dict(),
-                    }
-                    for run in runs
-                ],
+                "name": run.name,
+                "folder": str(run.evaluation.folder),
+                **run.evaluation.summary.to_dict(),
             }
-            for group, runs in zip(groups, shown, strict=True)
-        ],
-        "folders": [
-            {"folder": str(one.path), "kind": one.kind, "told": one.content} for one in folders
+            for run in shown
         ],
     }
 

@@ -96,11 +96,11 @@ class PaperLMs:
         return notes
 
 
-def _lm_options(given: str | Sequence[str] | Mapping[str, str] | None) -> list[str]:
+def _lm_options(lms: str | Sequence[str] | Mapping[str, str] | None) -> list[str]:
     """The LMs of a request as the command line has them: `[MODEL=]NAME`."""
-    if isinstance(given, Mapping):
-        return [name if model == EVERY else f"{model}={name}" for model, name in given.items()]
-    return [given] if isinstance(given, str) else list(given or ())
+    if isinstance(lms, Mapping):
+        return [name if model == EVERY else f"{model}={name}" for model, name in lms.items()]
+    return [lms] if isinstance(lms, str) else list(lms or ())
 
 
 def by_model(values: Sequence[str], option: str) -> dict[str, str]:

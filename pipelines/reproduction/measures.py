@@ -234,10 +234,6 @@ _DERIVED: dict[str, Callable[[Evaluation, ResultRow, str], Count | None]] = {
     "resolved": _resolved,
     "revisions": _revisions,
 }
-FIGURES = frozenset(
-    {"accuracy", "consensus", "average", "em", "f1", "improvement", *_GROUPS, *_IN_ONE}
-)
-RULES = frozenset({"agreement", *_DERIVED})
 
 
 def rounds(run: Evaluation) -> Iterator[tuple[str, int]]:

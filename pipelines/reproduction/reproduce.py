@@ -40,7 +40,7 @@ def reproduce(request: ReproduceRequest) -> Reproduction:
 
     The folder gets a sub-folder for each run; the same call with the same folder resumes. A budget
     holds for all rows together. What ends it early, or that every question of a run failed, is in
-    `stopped`; what is finished is shown anyway.
+    `stopped`; the finished rows are shown.
 
     Raises: UserError: anything that is not right, before any LM is called where it can be known
         then; also when not even the first row could be asked.

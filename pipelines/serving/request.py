@@ -1,4 +1,4 @@
-"""What a user asks of `folkmoot serve`."""
+"""The request of `folkmoot serve`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ServeRequest(LMs, Spending):
             help="Address to listen on; other machines can only connect with --token.",
         ),
     ] = "127.0.0.1"
-    port: Annotated[int, Option(min=0, max=65535, help="Port; Port; 0 takes a free one.")] = 8080
+    port: Annotated[int, Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080
     token: Annotated[
         str | None,
         Option(

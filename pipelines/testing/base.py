@@ -55,7 +55,7 @@ class Contract:
         return sample_questions()
 
     def asked(self) -> list[Question]:
-        """As many of the questions as a check needs."""
+        """The questions that a check asks: the first of them, as many as it needs."""
         return self.questions()[:MOST]
 
     def run(

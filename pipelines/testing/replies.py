@@ -144,7 +144,7 @@ def agreeing(questions: Sequence[Question]) -> Reply:
 
 
 def disputed(questions: Sequence[Question]) -> Reply:
-    """Of two calls about a question, one after the other, one is right and one is wrong."""
+    """Every other call about a question is right, and every other one is wrong."""
     asked: Counter[str] = Counter()
 
     def pick(question: Question, _: Body) -> str:

@@ -71,7 +71,7 @@ class Runs(Contract):
         )
 
     def test_a_budget_holds_and_what_is_finished_is_kept(self) -> None:
-        """With half of a run's calls, some questions are finished; resuming without a limit
+        """A budget of half a run's calls finishes some questions; resuming without a limit
         finishes all, and pays for each call once.
         """
         questions = self.asked()

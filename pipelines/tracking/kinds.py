@@ -152,12 +152,6 @@ def _compiled_note(result: Json) -> str:
     )
 
 
-def _prompt_text(prompt: Json) -> str:
-    """Instructions, and demonstrations as JSON."""
-    demos = [json.dumps(demo, ensure_ascii=False, indent=2) for demo in prompt["demos"]]
-    return "\n\n".join([prompt["instructions"], *demos])
-
-
 def _candidate(row: Json, run: Json, key: str) -> RunEntry:
     name = str(row["candidate"])
     own = {**run, "settings": {}}
@@ -167,13 +161,8 @@ def _candidate(row: Json, run: Json, key: str) -> RunEntry:
         status="FINISHED" if row["complete"] else "KILLED",
         metrics={name: row[name] for name in ("score", "low", "high", "questions")},
         tags={"folkmoot.candidate": name, "folkmoot.kind": "candidate"},
-        note="One of the prompts that were tried: `prompts.md` under Artifacts.",
-        files={
-            "prompts.md": "\n\n".join(
-                f"## {seat}\n\n{_prompt_text(prompt)}" for seat, prompt in row["prompts"].items()
-            ),
-            "prompts.json": row["prompts"],
-        },
+        note="One of the prompts that were tried: `prompts.json` under Artifacts.",
+        files={"prompts.json": row["prompts"]},
     )
 
 

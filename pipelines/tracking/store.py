@@ -12,7 +12,7 @@ import sqlite3
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONNECT_SECONDS = 5.0
-LOCAL_UI = "http://127.0.0.1:5000"
-"""The address at which `folkmoot ui` shows a store without a server."""
 ARTIFACTS = "mlruns"
 # MLflow reads these on import or with each request; values set by the user are kept. Its own
 # defaults wait minutes for a server that is down, print a link to standard output, and send
@@ -280,52 +278,25 @@ def otlp_endpoint() -> str | None:
 # Runs that were pushed earlier --------------------------------------------------------------------
 
 
-def trace_pages(run_ids: Sequence[str]) -> dict[str, str]:
-    """The address of each run's traces in MLflow's UI, without credentials; append a trace's id. A
-    run that is not in the store has none.
-    """
-    uri = urlsplit(store_uri())
-    place = uri._replace(netloc=uri.netloc.rpartition("@")[2], query="", fragment="")
-    server = place.geturl().rstrip("/") if uri.scheme in ("http", "https") else LOCAL_UI
-    runs, _ = _each(run_ids, lambda client, run_id: client.get_run(run_id))
-    return {
-        run_id: f"{server}/#/experiments/{run.info.experiment_id}/traces/"
-        for run_id, run in runs.items()
-    }
-
-
 def add_to_runs(run_ids: Sequence[str], path: Path) -> str | None:
-    """Add a file to runs as an artifact. Returns the error in one line, or None. Runs that are not
-    in this store are skipped, unless none of them is.
+    """Add a file to runs as an artifact. Returns the last error in one line, or None. Runs that are
+    not in this store are skipped, unless none of them is. A missing store is not created, and one
+    that cannot be opened is tried once.
     """
-
-    def add(client: MlflowClient, run_id: str) -> None:
-        check_place(client.get_run(run_id).info.artifact_uri)
-        client.log_artifact(run_id, str(path))
-
-    done, problem = _each(run_ids, add)
-    return None if done else problem
-
-
-def _each(
-    run_ids: Sequence[str], work: Callable[[MlflowClient, str], T]
-) -> tuple[dict[str, T], str | None]:
-    """Do some work for each run in this store; returns the results, and the last error in one line.
-    A missing store is not created, and one that cannot be opened is tried once.
-    """
-    done: dict[str, T] = {}
     if missing := missing_store():  # do not create a store because of runs in another one
-        return done, f"there is no store {missing}"
-    problem = None
+        return f"there is no store {missing}"
+    done, problem = False, None
     with quiet():
         try:
             client = open_client()
             client.search_experiments(max_results=1)
         except Exception as error:  # any error of MLflow, a driver or the network
-            return done, problem_line(error)
+            return problem_line(error)
         for run_id in run_ids:
             try:
-                done[run_id] = work(client, run_id)
+                check_place(client.get_run(run_id).info.artifact_uri)
+                client.log_artifact(run_id, str(path))
+                done = True
             except Exception as error:
                 problem = problem_line(error)
-    return done, problem
+    return None if done else problem

@@ -18,10 +18,11 @@ from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
 from ...modules.reading.row import ResultRow, TurnFields
 from ..base.journal import read_object
+from ..base.wording import shortened
 from ..runs.folder import MANIFEST
 from ..runs.traces import TRACES, Trace, TracedCall, read_traces
 from .stored_run import StoredRun, is_outage
-from .values import scrubbed, shortened_to, trace_id, trace_number
+from .values import scrubbed, trace_id, trace_number
 
 LONGEST_NAME = 200
 LONGEST_TITLE = 60
@@ -38,7 +39,7 @@ def otel_spans(record: Trace, run_id: str, program: str) -> list[ReadableSpan]:
     row, times = record["row"], (record["began"], record["ended"])
     trace = _Trace(trace_number(run_id, row["id"]))
     tags = {
-        "mlflow.traceName": shortened_to(str(row.get("question") or row["id"]), LONGEST_TITLE),
+        "mlflow.traceName": shortened(str(row.get("question") or row["id"]), LONGEST_TITLE),
         "folkmoot.question": row["id"],
         "folkmoot.run": run_id,
         "folkmoot.correct": str(bool(row["correct"])).lower(),

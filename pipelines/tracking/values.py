@@ -14,6 +14,7 @@ from ...modules.base.fence import one_line
 from ...modules.base.usage import UsageFields, numbers_of
 from ...modules.protocols.short_names import full_name, short_name
 from ..base.run_files import ScoreFields
+from ..base.wording import shortened
 
 # The limits of MLflow's tracking stores.
 LONGEST_NAME = 250
@@ -114,17 +115,11 @@ def title(run: Mapping[str, Any], score: str | None = None, program: str | None 
         str(lm.get("name")).rpartition("/")[2] for lm in (run.get("lms") or {}).values()
     )
     program = program or settings.get("label") or short_name(run["program"])
-    lm = shortened_to(next(iter(lms), ""), LONGEST_LM) + ("…" if len(lms) > 1 else "")
+    lm = shortened(next(iter(lms), ""), LONGEST_LM) + ("…" if len(lms) > 1 else "")
     others = [part for part in (score, lm) if part]
     room = LONGEST_TITLE - sum(len(part) + len(SEPARATOR) for part in others)
-    parts = [score, shortened_to(str(program), room), lm]
+    parts = [score, shortened(str(program), room), lm]
     return one_line(SEPARATOR.join(filter(None, parts)))
-
-
-def shortened_to(text: str, longest: int) -> str:
-    """The text, cut with an ellipsis where it is longer."""
-    text = one_line(text)
-    return text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
 
 
 def score_head(metric: str, score: Mapping[str, Any]) -> str:

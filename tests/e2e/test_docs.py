@@ -254,16 +254,6 @@ def test_links_between_pages_lead_somewhere() -> None:
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def test_pictures_are_small_and_made_by_a_script() -> None:
-    pages = "".join(page.read_text() for page in PAGES)
-    scripts = (*(ROOT / "docs").glob("make_*.py"), ROOT / "benchmarks" / "atlas.py")
-    made = "".join(script.read_text() for script in scripts)
-    for picture in (ROOT / "docs" / "images").iterdir():
-        assert picture.stat().st_size <= 200_000
-        assert f"/{picture.name}" in pages
-        assert f'"{picture.stem}"' in made
-
-
 def test_json_examples_are_rows_that_load(tmp_path: Path) -> None:
     for page, text in blocks("json"):
         path = tmp_path / "row.jsonl"

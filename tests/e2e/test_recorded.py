@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -124,18 +123,6 @@ def test_the_page_shows_what_its_scripts_print(
     for script, shown in scripts:
         exec(compile(script, "findings.md", "exec"), {})
         assert capsys.readouterr().out == shown
-
-
-def test_the_pictures_are_of_runs_that_the_page_compares(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(PAGE.parent))
-    pictures = import_module("make_pictures")
-    page = PAGE.read_text()
-    for name, (_, pairs) in pictures.DIFFERENCES.items():
-        assert f"(images/{name}.svg)" in page
-        for runs in pairs.values():
-            assert "\n{} {}\n".format(*runs) in page
-    for run in pictures.ASKED.values():
-        assert f"{run}: " in page
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ _START = re.compile(
 
 
 class Action(NamedTuple):
-    """What a worker does next, and with what."""
+    """A worker's next action, and its argument."""
 
     name: Name
     argument: str

@@ -37,8 +37,7 @@ _DRESS = " .,:;!*_`'\"()[]"
 GREEDY = {"temperature": 0.0}
 ACCEPT, RETRY = "accept", "retry"
 MAX_SUGGESTION_CHARS = 500
-"""Of a supervisor's suggestion, which a worker may follow: room for advice, not for another role.
-"""
+"""The longest suggestion of a supervisor: room for advice, not for another role."""
 
 
 class SupervisorDecision(NamedTuple):
@@ -154,14 +153,6 @@ class SupervisedTeam(Program):
             "sampling": self.workers[0].act.predict.config,
             **retrieval_settings(self.retrieval),
         }
-
-    def with_max_steps(self, max_steps: int) -> SupervisedTeam:
-        """A copy, prompts and demonstrations included, with another step limit."""
-        limited: SupervisedTeam = self.deepcopy()
-        limited.max_steps = checked_whole("max_steps", max_steps)
-        for worker in limited.workers:
-            worker.max_steps = limited.max_steps
-        return limited
 
     def turns(self) -> list[SeatTurns]:
         attempts = 1 + self.max_retries

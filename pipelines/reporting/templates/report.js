@@ -19,7 +19,7 @@ const [RIGHT, WRONG, UNREADABLE, FAILED] = [1, 0, 2, 3];
 const SPARE = 8; // rows drawn above and below those in view
 
 function table(box) {
-  const { runs, traces } = JSON.parse(box.querySelector(".about").textContent);
+  const runs = JSON.parse(box.querySelector(".about").textContent);
   const questions = JSON.parse(box.querySelector(".data").textContent);
   const answers = (place) => questions[place].slice(5);
   const search = box.querySelector("input");
@@ -273,14 +273,13 @@ function table(box) {
     const title = el("h3", {}, run);
     if (!dialogue) return el("section", { class: "side" }, title, el("p", { class: "soft" }, "This run was not asked."));
     const [decided, bill, error, turns, more] = dialogue;
-    const trace = answer[3] && traces[number] ? el("a", { href: traces[number] + answer[3], target: "_blank", rel: "noopener noreferrer" }, "trace in MLflow") : null;
     return el(
       "section",
       { class: "side", "aria-label": run },
       title,
       el("p", { class: "end" }, ...answerIn(questions[place], answer), decided && `, by ${decided}`),
       error && el("p", { class: "odd" }, error),
-      el("p", { class: "soft" }, bill, trace && " · ", trace),
+      el("p", { class: "soft" }, bill),
       el("ol", { class: "turns" }, ...turns.map(turn)),
       more ? el("p", { class: "soft" }, `[… ${more} more turns; results.jsonl has all]`) : null,
     );

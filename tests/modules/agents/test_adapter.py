@@ -76,10 +76,3 @@ def test_instructions_changed_in_place_are_told(scripted: Any) -> None:
     requests = [body["messages"][-1]["content"] for body in scripted.bodies]
     assert "Think of ships." in requests[0]
     assert any("Think of trains." in text for text in requests[1:])
-
-
-def test_a_wrong_setting_is_refused_whoever_watches(scripted: Any) -> None:
-    for settings in ({}, UNWATCHED):
-        with pytest.raises(ValueError, match="temperature"):
-            ask(team(scripted.url, temperature=5), **settings)
-    assert not scripted.bodies

@@ -90,6 +90,8 @@ def test_plain_prose_is_quoted_as_it_is(text: str) -> None:
     "token",
     [
         "<|im_end|>",
+        "[|user|]",
+        "]~b]",
         "<end_of_turn>",
         "</s>",
         "[INST]",

@@ -74,16 +74,6 @@ def test_every_declared_point_makes_a_program_and_the_default_is_one_of_them(nam
         parameters_of(space.point, cell)
 
 
-def test_team_needs_its_environment_and_then_has_a_space(tmp_path: Path) -> None:
-    with pytest.raises(fm.UserError, match=r"team: team: .*environment"):
-        space_of("team")
-    (tmp_path / "d.jsonl").write_text(
-        '{"id": "1", "title": "Bank", "text": "A bank keeps things."}\n'
-    )
-    space = space_of("team", {"environment": f"corpus:{tmp_path / 'd.jsonl'}"})
-    assert ["bold", "bold"] in [cell["workers"] for cell in grid(space.point)]
-
-
 def test_a_short_spec_fixes_its_part() -> None:
     cells = grid(space_of("deliberation:critic,reasoner:strongest=critic").point)
     assert {tuple(cell["roles"]) for cell in cells} == {("critic", "reasoner")}

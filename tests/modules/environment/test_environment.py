@@ -3,9 +3,8 @@
 import asyncio
 import json
 import os
-from collections.abc import Awaitable
+from asyncio import run
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -16,8 +15,6 @@ from hypothesis import strategies as st
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.environment import CorpusEnvironment, Environment, Observation, Page
 from folkmoot.modules.reading.sentences import sentences
-
-T = TypeVar("T")
 
 DOCUMENTS = [
     {
@@ -46,13 +43,6 @@ DOCUMENTS = [
     {"id": "et", "title": "E.T.", "text": "A film. It is about a visitor."},
     {"id": "ET", "title": "e.t.", "text": "A lower-case page."},
 ]
-
-
-def run(work: Awaitable[T]) -> T:
-    async def main() -> T:
-        return await work
-
-    return asyncio.run(main())
 
 
 def write(path: Path, documents: list[dict[str, str]]) -> Path:

@@ -8,9 +8,8 @@ import asyncio
 import multiprocessing
 import os
 import time
-from collections.abc import Awaitable
+from asyncio import run
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 from children import Child, code
@@ -26,8 +25,6 @@ from folkmoot.modules.environment import (
     ReplayEnvironment,
 )
 
-T = TypeVar("T")
-
 DOCUMENTS = [
     {"id": "ada", "title": "Ada Lovelace", "text": "Ada was a mathematician. She met Babbage."},
     {
@@ -37,13 +34,6 @@ DOCUMENTS = [
     },
     {"id": "half", "title": "Half \ud83d", "text": "Half of a pair: \ud800."},
 ]
-
-
-def run(work: Awaitable[T]) -> T:
-    async def main() -> T:
-        return await work
-
-    return asyncio.run(main())
 
 
 class Counting(Environment):

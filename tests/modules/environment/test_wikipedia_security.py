@@ -4,35 +4,26 @@ bomb.
 
 from __future__ import annotations
 
-import asyncio
 import resource
 import socket
 import threading
-from collections.abc import Awaitable, Iterator
+from asyncio import run
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 from hypothesis import given
 from hypothesis import strategies as st
 from mediawiki_server import MediaWikiServer, body, bomb, redirect
-from yarl import URL
 
 from folkmoot.modules.base.calls import CallError, FatalCallError
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.environment import WikipediaEnvironment, addresses, mediawiki
-from folkmoot.modules.environment.addresses import Hosts, is_public
-
-T = TypeVar("T")
-
-
-def run(work: Awaitable[T]) -> T:
-    async def main() -> T:
-        return await work
-
-    return asyncio.run(main())
+from folkmoot.modules.environment.addresses import is_public
 
 
 @pytest.fixture(autouse=True)
@@ -168,8 +159,6 @@ def test_an_address_inside_another_is_no_more_public_than_itself(address: Any) -
 def test_what_is_no_host_is_refused_at_once(host: str) -> None:
     with pytest.raises(UserError, match=r"not a host|cannot be asked"):
         WikipediaEnvironment(host)
-    with pytest.raises(UserError):
-        WikipediaEnvironment(hosts=[host])
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8080", "10.1.2.3", "[::ffff:7f00:1]:443"])
@@ -178,8 +167,6 @@ def test_a_private_address_needs_to_be_listed(host: str) -> None:
         with pytest.raises(UserError, match="private_hosts"):
             WikipediaEnvironment(given_host)
         WikipediaEnvironment(given_host, private_hosts=[host])
-    with pytest.raises(UserError, match="private_hosts"):
-        WikipediaEnvironment(hosts=[host])
 
 
 # --- names that lead into the private network
@@ -197,9 +184,8 @@ def test_a_name_that_turns_private_is_never_followed_there(monkeypatch: pytest.M
             [["127.0.0.2", "127.0.0.1"], ["127.0.0.1"]],
         ):
             names = Answers(*answers)
-            environment = WikipediaEnvironment(
-                f"wiki.example.org:{port}", resolver=lambda names=names: names
-            )
+            monkeypatch.setattr(aiohttp, "ThreadedResolver", lambda names=names: names)
+            environment = WikipediaEnvironment(f"wiki.example.org:{port}")
             for loop in range(2):  # every loop asks for the address anew
                 with pytest.raises(FatalCallError if loop else CallError):
                     run(environment.fetch("Tea"))
@@ -212,55 +198,16 @@ def test_a_name_that_turns_private_is_never_followed_there(monkeypatch: pytest.M
 # -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("code", [302, 308])
+@pytest.mark.parametrize("code", [301, 308])
 @pytest.mark.parametrize(
-    "location",
-    [
-        "https://evil.example/w/api.php",
-        "//evil.example/",
-        "http://169.254.169.254/latest/meta-data/",
-        "http://[::ffff:127.0.0.1]/",
-        "http://2130706433/",
-        "http://localhost/",
-        "http://user:hush@HOST/w/api.php",
-        "http://HOST@evil.example/",
-        "file:///etc/passwd",
-        "http://[",
-        "",
-    ],
+    "location", ["https://evil.example/", "http://169.254.169.254/", "http://u:hush@HOST/w", ""]
 )
-def test_a_redirect_elsewhere_is_refused(server: MediaWikiServer, location: str, code: int) -> None:
+def test_no_redirect_is_followed(server: MediaWikiServer, location: str, code: int) -> None:
     server.faults = [redirect(location.replace("HOST", server.host), code)] * 2
     with pytest.raises(CallError, match="redirects") as caught:
         run(wiki(server).fetch("Tea"))
     assert len(server.log) == 1
-    assert str(caught.value).isprintable()
     assert "hush" not in str(caught.value)
-
-
-def test_a_redirect_from_https_to_http_is_refused() -> None:
-    hosts = Hosts(["wiki.example.org"])
-    assert (
-        hosts.refusal(URL("https://wiki.example.org/a").join(URL("http://wiki.example.org/a")))
-        is not None
-    )
-
-
-def test_a_redirect_to_a_listed_host_is_followed_with_the_same_checks(
-    server: MediaWikiServer,
-) -> None:
-    with MediaWikiServer([{"title": "Tea", "text": "From the other."}]) as other:
-        target = f"http://{other.host}/w/api.php?action=query&format=json&formatversion=2&titles=Tea&prop=extracts"
-        server.faults = [redirect(target)] * 2
-        page = run(wiki(server, private_hosts={server.host, other.host}).fetch("Tea"))
-        assert page is not None
-        assert page.text == "From the other."
-        with pytest.raises(CallError, match="not on the list"):
-            run(wiki(server).fetch("Tea"))
-        other.faults = [redirect("http://evil.example/")]
-        server.faults = [redirect(target)]
-        with pytest.raises(CallError, match=r"evil\.example, which is refused"):
-            run(wiki(server, private_hosts={server.host, other.host}).fetch("Tea"))
 
 
 # --- answers

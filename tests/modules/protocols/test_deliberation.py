@@ -160,24 +160,6 @@ def test_later_turns_share_the_prefix_of_earlier_ones(scripted: Any) -> None:
         assert later.startswith(material)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"roles": []}, "1 to 8"),
-        ({"roles": ["intuitive", "intuitive"]}, "more than once"),
-        ({"roles": ["wizard"]}, "wizard"),
-        ({"roles": ["judge"]}, "judge"),
-        ({"roles": ["intuitive"], "tie_break": "coin"}, "coin"),
-        ({"roles": ["intuitive"], "tie_break": "strongest:reasoner"}, "reasoner"),
-        ({"roles": ["intuitive"], "max_rounds": 0}, "max_rounds"),
-        ({"roles": ["intuitive"], "lms": {"bishop": None}}, "bishop"),
-    ],
-)
-def test_bad_settings_are_named(arguments: dict[str, Any], words: str) -> None:
-    with pytest.raises(fm.UserError, match=words):
-        fm.Deliberation(**arguments)
-
-
 def test_replay_gives_what_a_run_with_those_settings_gave(scripted: Any) -> None:
     answers = {"intuitive": ["A", "B", "A"], "reasoner": ["B", "C", "C"], "judge": ["B"]}
     recorded = run(scripted, fm.Deliberation(["intuitive", "reasoner"], max_rounds=3), **answers)

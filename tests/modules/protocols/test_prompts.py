@@ -84,14 +84,6 @@ def test_every_protocol_says_what_the_user_wrote_where_the_layout_puts_it(
     assert asked == sorted(2 * [json.dumps(messages) for messages in sent])
 
 
-def test_without_either_no_request_and_no_description_changes(scripted: ScriptedServer) -> None:
-    scripted.reply = reply
-    plain = fm.Deliberation(["reasoner", "critic"])
-    told = fm.Deliberation(["reasoner", "critic"], prompt_layout="role_last", prompts={})
-    assert plain.describe() == told.describe()
-    assert not {"prompts", "prompt_layout"} & plain.describe().keys()
-
-
 def test_a_file_serves_every_program_and_a_name_that_no_program_has_is_refused(
     tmp_path: Path,
 ) -> None:

@@ -5,7 +5,6 @@ before it.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,6 +74,8 @@ def test_in_every_round_it_writes_queries_from_question_and_discussion(
     turns = [turn for turn in prediction.transcript if turn["agent"] == "retriever"]
     assert [turn["queries"] for turn in turns] == [["savings of people", "the vault"]] * 2
     assert [item["title"] for item in turns[0]["evidence"]] == ["Savings", "Vault"]
+    shown = ["Savings are kept in a vault." in told(body) for body in scripted.bodies]
+    assert shown == [False, False, True] * 2  # the retriever, when it answers, and nobody else
     assert [turn["usage"]["calls"] for turn in turns] == [2, 2]
     assert prediction.usage["calls"] == len(scripted.bodies) == 6
     assert program.most_turns() == 6
@@ -122,22 +123,3 @@ def test_the_single_look_up_of_the_question_stays(scripted: ScriptedServer) -> N
     ):
         with pytest.raises(fm.UserError, match=words):
             fm.SingleAgent(role="retriever", environment=pages, **wrong)
-
-
-def test_blind_agents_look_up_and_answer_at_the_same_time(scripted: ScriptedServer) -> None:
-    scripted.delay = 0.2
-    scripted.reply = reply("savings")
-    program = fm.Deliberation(
-        ["retriever", "critic"], "majority", 1, environment=Pages(), opening="blind"
-    )
-    turns = seated(program, scripted)(**ASKED).transcript
-    assert [(turn["agent"], turn["blind"], turn.get("queries")) for turn in turns] == [
-        ("retriever", True, ["savings"]),
-        ("critic", True, None),
-    ]
-
-
-def corpus(folder: Path) -> str:
-    path = folder / "pages.jsonl"
-    path.write_text("".join(json.dumps({"title": t, "text": x}) + "\n" for t, x in PAGES.items()))
-    return f"corpus:{path}"

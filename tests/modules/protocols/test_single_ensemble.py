@@ -74,19 +74,6 @@ def test_an_agent_is_told_what_its_signature_says(
     assert turn["usage"] == prediction.usage
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"strategy": "wizardry"}, "wizardry"),
-        ({"role": "jester"}, "jester"),
-        ({"strategy": "cot", "role": "critic"}, "not both"),
-    ],
-)
-def test_bad_settings_are_named(arguments: dict[str, str], words: str) -> None:
-    with pytest.raises(fm.UserError, match=words):
-        fm.SingleAgent(**arguments)
-
-
 def test_the_second_request_names_the_reason_and_the_form(scripted: Any) -> None:
     replies = iter(['{"answer": "the cloakroom"}', '{"answer": "C"}'])
     scripted.reply = lambda _: next(replies)
@@ -150,23 +137,6 @@ def test_names_of_members_and_their_lms(scripted: Any) -> None:
     assert sorted(body["model"] for body in scripted.bodies) == ["cot", "simple", "simple-1"]
     with pytest.raises(fm.UserError, match=r"simple\.7.*simple\.0, cot, simple\.1"):
         program.assign({"simple.7": None})
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"members": []}, "at least one"),
-        ({"members": "simple"}, "list of members"),
-        ({"members": ["simple"], "vote": "dice"}, "dice"),
-        ({"members": ["simple"], "weights": [1, 2]}, "2 weights for 1 members"),
-        ({"members": ["simple"], "weights": [-1]}, "at least 0"),
-        ({"members": ["simple"], "weights": [float("inf")]}, "at least 0"),
-        ({"members": ["simple"], "weights": [0]}, "not all 0"),
-    ],
-)
-def test_bad_ensembles_are_named(arguments: dict[str, Any], words: str) -> None:
-    with pytest.raises(fm.UserError, match=words):
-        fm.Ensemble(**arguments)
 
 
 def test_a_weighted_vote_without_weights_is_refused_before_any_call(scripted: Any) -> None:

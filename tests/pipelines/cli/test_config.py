@@ -5,7 +5,6 @@ may say.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -227,14 +226,6 @@ def test_the_example_of_the_docs_is_read(
     assert "concurrency = 16 (folkmoot.toml)" in planned.stderr
     assert "judge openai/o" in planned.stderr
     assert "budget =" not in planned.stderr
-
-
-def test_a_file_of_somebody_else_is_refused(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config("concurrency = 3")
-    owner = os.geteuid() or 4242
-    os.chown(home / "folkmoot.toml", owner, -1)
-    monkeypatch.setattr("os.geteuid", lambda: owner + 1)
-    assert "belongs to another user" in folkmoot(*ASK).stderr
 
 
 def test_files_beside_the_configuration_are_found_from_below(

@@ -73,7 +73,8 @@ def test_every_trouble_has_a_fix(
         assert found[name].status == "warn"
     assert found["folder"].status == status
     assert found["MLflow store"].status == "fail"
-    assert all(check.fix for check in found.values() if check.status != "ok")
+    assert "choose another MLFLOW_TRACKING_URI" in found["MLflow store"].said
+    assert all(found[name].fix for name in ("data", "keys", "embedded LM", "cache", "folder"))
     assert KEY not in str(found)
 
 
@@ -92,17 +93,12 @@ def test_a_package_of_the_wrong_version_is_named(
     assert "optuna is missing, not " in found.said
 
 
-def test_a_store_is_counted_and_must_be_writable(
-    checks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_runs_of_a_store_are_counted(checks: Any, tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "mlflow.db") as database:
         database.execute("create table runs (id)")
         database.execute("insert into runs values (1)")
     database.close()
     assert "holds 1 run" in checks()["MLflow store"].said
-    monkeypatch.setattr(cli_doctor.os, "access", lambda place, mode: False)
-    found = checks()["MLflow store"]
-    assert (found.status, "cannot be written" in found.said) == ("fail", True)
 
 
 def test_runs_that_wait_to_be_sent_are_told(checks: Any, tmp_path: Path) -> None:

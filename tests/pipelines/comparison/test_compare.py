@@ -86,9 +86,6 @@ def test_the_figures_of_a_pair(run: Write) -> None:
         (range(50), range(1, 55), 100, "team is ahead so far, undecided. Beside base: 54% against "
          "50% on 100 questions: +4 points, 95% interval +0 to +9. 100 questions show differences "
          "from about 8 points up."),
-        (range(1, 55), range(50), 100, "base is ahead so far, undecided. Beside team: 54% against "
-         "50% on 100 questions: +4 points, 95% interval +0 to +9. 100 questions show differences "
-         "from about 8 points up."),
         (range(50), range(50), 100, "team and base are level so far, undecided: 50% against 50% on "
          "100 questions: no question was right in only one of the two. 100 questions show "
          "differences from about 8 points up."),
@@ -235,17 +232,12 @@ def test_the_baseline_is_chosen_by_folder_name_or_place(run: Write, tmp_path: Pa
     ("runs", "options", "words"),
     [
         ([None], {}, r"a run is None: pass an evaluation, or the name of the folder"),
-        ([3], {}, r"a run is a int: pass an evaluation"),
         (["nowhere"], {}, "there is no folder nowhere"),
         ([], {}, "at least two runs"),
         (["b"], {"names": ["one"]}, "give each a name of its own"),
-        (["b"], {"names": ["one", "one"]}, "give each a name of its own"),
-        (["b"], {"names": ["one", ""]}, "give each a name of its own"),
         (["b"], {"baseline": "three"}, "there is no run 'three'"),
-        (["b"], {"baseline": "0"}, "there is no run '0'"),
         (["b"], {"cluster": "topic"}, "have no 'topic' in their meta"),
         (["b"], {"lm": "openai/x"}, "--lm says how to run a baseline"),
-        (["b"], {"budget": "5 calls"}, "--budget says how to run a baseline"),
         (["other"], {}, "share no question"),
     ],
 )
@@ -258,16 +250,6 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(
     places = [tmp_path / one if one in ("b", "other") else one for one in runs]
     with pytest.raises(fm.UserError, match=words):
         fm.compare(first, *places, **options)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"gold": "B"}, {"question": "Is that number 3"}, {"choices": {"A": "yes", "B": "no"}}],
-)
-def test_a_question_that_changed_under_its_id_is_refused(run: Write, change: Any) -> None:
-    other = run({1}, 10, change=lambda q: {"answer": None} | change if q == 3 else {})
-    with pytest.raises(fm.UserError, match=r"1 of the questions .* first is 'q3'.* differ"):
-        fm.compare(run({1}, 10), other)
 
 
 # What keeps a verdict off

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import SPEC, evaluate, folkmoot, isolate, question, ten_questions, write
-from hypothesis import given
-from hypothesis import strategies as st
+from cli_helpers import SPEC, evaluate, folkmoot, isolate, ten_questions
 
 import folkmoot as fm
 from folkmoot.pipelines.base.budget import BudgetSpent
@@ -120,6 +118,7 @@ def test_the_baseline_gets_the_samples_that_the_tokens_pay_for(scripted: Scripte
     assert match.samples == int(match.spent / match.taken) > 1
     assert base.summary.run["program"]["samples"] == match.samples
     assert len(scripted.bodies) - before == 8 + 12 * match.samples
+    assert Match(10, 1, tokens_per_sample=0).samples == 1  # an LM that counts no tokens
     ratio = fm.compare(base, run)[0].token_ratio
     assert ratio is not None
     assert 1 <= ratio < 1 + 1 / match.samples  # one more sample would cost more than the run did
@@ -128,14 +127,6 @@ def test_the_baseline_gets_the_samples_that_the_tokens_pay_for(scripted: Scripte
     again = fm.match_budget("talk", QUESTIONS, lm=lm)
     assert list(again.rows) == list(base.rows)
     assert len(scripted.bodies) == asked
-
-
-@given(st.floats(1, 1e6), st.floats(1, 1e4))
-def test_samples_fit_the_budget_or_are_one(question: float, sample: float) -> None:
-    n = Match(question, 1, sample, 1).samples
-    assert n >= 1
-    assert n == 1 or n * sample <= question * (1 + 1e-9)
-    assert (n + 1) * sample > question * (1 - 1e-9)
 
 
 def test_a_budget_is_matched_in_dollars_where_prices_are_known(scripted: ScriptedServer) -> None:
@@ -175,24 +166,6 @@ def test_the_fair_opponent_of_a_mixed_team_is_the_best_of_its_lms_alone(
     with_base = fm.compare("one", "team", names=["one", "team"])  # found in the folder of the run
     assert with_base.names == ["one", "team", "1 agent, same budget"]
     assert "not yet tried" not in with_base.headline
-
-
-@pytest.mark.parametrize(
-    ("questions", "lm", "words"),
-    [
-        (slice(2), "scripted", "not those that"),
-        (slice(None), "other", "openai/other .* is not an LM of"),
-    ],
-)
-def test_what_cannot_be_matched_is_refused_before_any_call(
-    scripted: ScriptedServer, questions: slice, lm: str, words: str
-) -> None:
-    run, _ = talk(scripted)
-    before = len(scripted.bodies)
-    other = fm.lm(f"openai/{lm}", api_base=scripted.url)
-    with pytest.raises(fm.UserError, match=words):
-        fm.match_budget(run, QUESTIONS[questions], lm=other)
-    assert len(scripted.bodies) == before
 
 
 # The command
@@ -249,23 +222,3 @@ def test_it_asks_before_it_spends_much(
     assert 0 < baseline["usage"]["cost_usd"] <= talk["usage"]["cost_usd"]
     assert len(scripted.bodies) - asked == 8 + baseline["usage"]["calls"]
     assert "per question, 0 calls\ncost: 0 USD; at most" in folkmoot(*priced, "--dry-run").stderr
-
-
-def test_a_run_whose_bill_nobody_knows_is_refused(scripted: ScriptedServer) -> None:
-    rows = "".join(f"q{number},gpt,A,1\n" for number in range(10))
-    Path("log.csv").write_text(f"question_id,agent,answer,correct\n{rows}")
-    assert folkmoot("import", "log.csv", "--out", "imported").exit_code == 0
-    source = write(Path("questions.jsonl"), *(question(number) for number in range(10)))
-    words = [
-        "--match-budget",
-        "--lm",
-        "openai/scripted",
-        "--api-base",
-        scripted.url,
-        "--data",
-        source,
-    ]
-    done = folkmoot("compare", "imported/gpt", *words)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "what imported/gpt spent is not known" in done.stderr
-    assert not scripted.bodies

@@ -46,34 +46,6 @@ def test_a_question_counts_once_by_the_mean_over_its_repeats(tmp_path: Path) -> 
     assert clustered.clustered == clustered_mean(a - b, [q % 5 for q in range(40)])
 
 
-def test_answers_that_are_all_the_same_change_nothing(tmp_path: Path) -> None:
-    rng = np.random.default_rng(2)
-    right = {name: rng.random((1, 60)) < 0.6 for name in ("base", "team", "third")}
-    once = [repeated_run(tmp_path / "once" / name, each) for name, each in right.items()]
-    five = [
-        repeated_run(tmp_path / "five" / name, each.repeat(5, axis=0))
-        for name, each in right.items()
-    ]
-    alone, again = fm.compare(*once), fm.compare(*five)
-    for pair, same in zip(alone, again, strict=True):
-        for name in (
-            "n",
-            "p",
-            "p_adjusted",
-            "low",
-            "high",
-            "test",
-            "outcome",
-            "call_ratio",
-        ):
-            assert getattr(pair, name) == getattr(same, name)
-    assert [run.score for run in alone.runs] == [run.score for run in again.runs]
-    assert alone.panel is not None
-    assert again.panel is not None
-    assert again.panel.sentence == alone.panel.sentence
-    assert fm.compare(once[0], five[1])[0].p == alone[0].p
-
-
 def false_verdicts(tmp_path: Path, pairs: int, n: int, repeats: int) -> tuple[float, float]:
     """The share of pairs of equals with a verdict, and what it was with each repeat as a
     question.

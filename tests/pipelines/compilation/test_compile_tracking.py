@@ -62,7 +62,7 @@ def test_a_compilation_is_a_run_with_children(
     assert best.data.metrics["score"] == 1.0
     name = f"100% · candidate {result.selection['candidate']} · scripted"
     assert best.info.run_name == name
-    assert KEY in Path(store.download_artifacts(best.info.run_id, "prompts.md")).read_text()
+    assert KEY in Path(store.download_artifacts(best.info.run_id, "prompts.json")).read_text()
     compiled(scripted.url, optimizer="copro", tracking=True, out=out, settings=settings)
     assert len(store.search_runs([run.info.experiment_id], parent)) == len(children), (
         "nothing is logged twice"

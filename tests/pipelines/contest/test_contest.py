@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
-import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import children
@@ -19,9 +16,7 @@ from stores import new_store
 
 import folkmoot as fm
 from folkmoot.modules.base.calls import GivenUpError
-from folkmoot.modules.reading.grading import Scale
 from folkmoot.pipelines.contest.entrants import field_of, own_programs
-from folkmoot.pipelines.contest.lane import Answer
 from folkmoot.pipelines.contest.money import samples_for
 from folkmoot.pipelines.contest.plan import plan_contest
 from folkmoot.pipelines.contest.request import ContestRequest
@@ -240,34 +235,6 @@ def test_a_killed_contest_goes_on(tmp_path: Path) -> None:
     assert lm.endpoint.calls < used
 
 
-@pytest.mark.nightly
-def test_a_contest_killed_many_times_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
-    """Whatever moment it is killed at: the same result, and only calls under way are paid twice."""
-    draw, kills, field = random.Random(7), 0, {"crew": team("crew", 61)}
-    while kills < 12:
-        child = children.Child(contest_to_kill, tmp_path)
-        rows = tmp_path / "out" / "runs" / "crew" / "results.jsonl"
-        wanted = count_lines(rows) + draw.randint(0, 7)
-        while child.poll() is None and count_lines(rows) < wanted:
-            time.sleep(0.005)
-        time.sleep(draw.uniform(0, 0.05))
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        kills += 1
-    killed = hold(field, out=tmp_path / "out")
-    calm = hold(field, out=tmp_path / "calm")
-    assert killed.places == calm.places
-    assert (killed.outcome, killed.reason) == (calm.outcome, calm.reason)
-    assert killed.paid["calls"] <= calm.paid["calls"] + kills * 4 * 3  # 4 questions of 3 calls
-    for run in killed.runs.values():
-        ids = [row["id"] for row in run.rows]
-        assert len(ids) == len(set(ids))
-
-
-def count_lines(path: Path) -> int:
-    return path.read_bytes().count(b"\n") if path.exists() else 0
-
-
 def contest_to_kill(folder: Path) -> None:
     fm.contest(
         ASKED,
@@ -336,12 +303,6 @@ def test_nothing_is_decided_before_twenty_questions() -> None:
     contest = hold({"crew": team("crew", 100)}, questions(12))
     assert contest.outcome == "undecided"
     assert contest.places[0].n == 12
-
-
-def test_without_early_stops_everybody_answers_everything() -> None:
-    contest = hold({"crew": team("crew", 95)}, questions(60), early_stop=False)
-    assert {run.summary.counts["rows"] for run in contest.runs.values()} == {60}
-    assert contest.outcome == "better"
 
 
 def test_prompts_do_not_change_during_the_race(tmp_path: Path) -> None:
@@ -471,22 +432,3 @@ def test_the_ends_for_the_list_itself_meet_when_all_of_it_was_asked() -> None:
             assert place.listed_low == pytest.approx(place.difference)
             assert place.listed_high == pytest.approx(place.difference)
             assert place.difference_low < place.listed_low
-
-
-@pytest.mark.parametrize(("answer", "unread"), [("A", False), (None, True)])
-def test_a_cut_off_call_alone_does_not_make_an_answer_unreadable(
-    answer: str | None, unread: bool
-) -> None:
-    """A crew may have one of its calls cut off, and answer all the same."""
-    usage = dict.fromkeys(("calls", "prompt_tokens", "completion_tokens", "cached_calls"), 0)
-    row: Any = {
-        "id": "q",
-        "answer": answer,
-        "correct": answer == "A",
-        "score": float(answer == "A"),
-        "error": None,
-        "truncated": True,
-        "usage": {**usage, "cost_usd": 0.0},
-    }
-    plan: Any = SimpleNamespace(metric=SimpleNamespace(scale=Scale.of(None)))
-    assert Answer.of(row, plan).unread is unread

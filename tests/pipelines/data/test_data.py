@@ -125,31 +125,6 @@ def test_saved_datasets_folder(tmp_path: Path) -> None:
 # Columns
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        "A,B,C",
-        "choice_a,choice_b,choice_c",
-        "Option A,Option B,Option C",
-        "optionA,optionB,optionC",
-    ],
-)
-def test_options_in_columns_of_their_own(tmp_path: Path, header: str) -> None:
-    path = tmp_path / "data.csv"
-    path.write_text(f"id,question,{header},answer\n1,Where?,bank,mall,,mall\n2,Who?,x,y,z,C\n")
-    first, second = load(path)
-    assert first.choices == {"A": "bank", "B": "mall"}
-    assert first.answer == "B"
-    assert second.choices == {"A": "x", "B": "y", "C": "z"}
-
-
-def test_kind_overrides_what_rows_say(tmp_path: Path) -> None:
-    path = write(tmp_path / "data.jsonl", [{**row, "choices": None} for row in ROWS])
-    assert {question.kind for question in load(path, kind="span")} == {"span"}
-    assert "essay" in refusal(path, kind="essay")
-    assert "data.jsonl has 3 faults: line 1: " in refusal(path, kind="number")
-
-
 # Bad input: named, with its place
 
 
@@ -157,30 +132,22 @@ def test_kind_overrides_what_rows_say(tmp_path: Path) -> None:
     ("content", "says"),
     [
         (b"", "no questions"),
-        (b"\n \n", "no questions"),
         (
             b'{"id": "1", "question": "A?"}\n\n{"id": 1, "question": "B?"}',
             "line 3: the id '1' already stands at",
         ),
         (b'{"id": "1"}', "line 1: no question"),
-        (b'{"id": "1", "question": " "}', "blank"),
-        (b'{"id": "1", "question": {"a": 1}}', "dict"),
         (
             b'{"id": "1", "question": "A?", "choices": {"A": "x", "B": "y"}, "answer": "C"}',
             "(A, B)",
         ),
-        (b'{"id": "1", "question": "A?", "choices": "x, y"}', "str"),
         (b'{"id": "1", "question": "A?", "choices": {"A": "x", "A": "y"}}', "'A' stands twice"),
         (b'{"id": "1", "question": "A?", "answer": "maybe", "kind": "boolean"}', "'maybe'"),
         (b'{"id": "1", "question": "A?"', "line 1: not readable as JSON"),
-        (b'{"id": "1", "question": "A?"}\nnonsense', "line 2: not readable as JSON"),
         (b'[{"id": "1", "question": "A?"}, 3]', "row 2: a JSON int, not an object"),
-        (b"[\n" * 3, "line 3: not readable as JSON"),
-        (b'"text"', "line 1: a JSON str, not an object"),
         (b"[" * 100_000, "line 1: "),
         (b'{"id": "1", "question": "caf\xe9?"}', "line 1: not UTF-8"),
         (b'{"id": "1", "question": "half \\ud800?"}', "Unicode"),
-        ('{"id": "1", "question": "A?"}'.encode("utf-16-le"), "line 1: "),
     ],
 )
 def test_bad_jsonl(tmp_path: Path, content: bytes, says: str) -> None:
@@ -194,19 +161,13 @@ def test_bad_jsonl(tmp_path: Path, content: bytes, says: str) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"", "no questions"),
         (b"id,question,answer\n", "no questions"),
         (b"text of it,answer\nA?,yes\n", "line 2: no question; the columns are text of it, answer"),
         (b"id,question\n1,A?\n1.0,B?\n1,C?\n", "line 4: the id '1' already stands at"),
         (b"id,question,question\n1,A?,B?\n", "same name"),
         (b"id,question\n1,A?,more\n", "line 2: 3 cells under 2 columns"),
-        (b'id,question\n1,"two\nlines?"\n2\n', "line 4: 1 cell under"),
         (b'id,question\n1,"never closed\n', "line 2: not readable as CSV"),
-        (b"id,question\n1,\x83\x6e\x83\x8d\x81\x5b\n", "line 2: not UTF-8"),
-        (b"id:question\n1:A?\n", "no question; the columns are id:question"),
-        (b'id,question,choices\n1,A?,"{""A"": "\n', "line 2"),
         (b'id,question,choices,answer\n1,A?,"[""x"", ""y""]",z\n', "neither a label (A, B)"),
-        (b"id,question,choices,answer\n1,A?,x or y,x\n", "choices of type str"),
         (b"id,question,A,B,answer\n1,A?,x,,A\n", "1 choices"),
     ],
 )
@@ -220,14 +181,11 @@ def test_bad_csv(tmp_path: Path, content: bytes, says: str) -> None:
 
 def test_bad_files(tmp_path: Path) -> None:
     assert "no file" in refusal(tmp_path / "absent.jsonl")
-    assert "no file" in refusal("absent.csv")
     (tmp_path / "data.dat").write_text("x")
     assert ".jsonl" in refusal(tmp_path / "data.dat")
     assert "folder" in refusal(tmp_path)
     (tmp_path / "data.parquet").write_bytes(b"PAR1 no parquet")
     assert "not readable as Parquet" in refusal(tmp_path / "data.parquet")
-    (tmp_path / "empty.parquet").write_bytes(b"")
-    assert "empty.parquet" in refusal(tmp_path / "empty.parquet")
     pd.DataFrame({"id": ["a"], "question": ["A?"], "raw": [b"\x00"]}).to_parquet(
         tmp_path / "bytes.parquet"
     )
@@ -242,12 +200,7 @@ def test_bad_files(tmp_path: Path) -> None:
     [
         ({"q": "question", "a": "answer"}, "--columns question=q --columns answer=a "),
         (["question", "answer"], '(in Python columns={"question": "q_text"})'),
-        ("question=q", "--columns question=q_text"),
         ({"question": "Text", "answer": "gold"}, "'Text' for question, 'gold' for answer"),
-        (
-            {"question": "Text", "answer": "gold"},
-            "--columns 'question=the text' --columns answer=NAME",
-        ),
         ({"choices": "first team,2nd team"}, "no column '2nd team' for choices"),
     ],
 )
@@ -285,16 +238,8 @@ def test_unlabelled_questions_load_but_cannot_be_scored(tmp_path: Path) -> None:
     found = load(path)
     assert found[1].answer is None
     check_labelled(found[:1])
-    for count, said in ((2, "1 question has no answer"), (3, "2 questions have no answer")):
-        with pytest.raises(UserError) as caught:
-            check_labelled(found[:count])
-        assert str(caught.value) == (
-            f"{said} (the first at {path}, line 2, question '1'); add the answers, or name the "
-            f"column that "
-            'holds them, with --columns answer=NAME (in Python columns={"answer": "NAME"})'
-        )
-    with pytest.raises(UserError, match=r"1 question has no answer \(the first question 'x'\)"):
-        check_labelled([Question(id="x", question="A?")])
+    with pytest.raises(UserError, match=r"2 questions have no answer .* line 2, question '1'"):
+        check_labelled(found)
     assert fingerprint(found) == fingerprint([Question(**one.toDict()) for one in found])
     assert found == [Question(**one.toDict()) for one in found]
 
@@ -322,21 +267,6 @@ def test_a_name_is_read_from_the_data_folder(
     assert {question.kind for question in load("gsm8k")} == {"number"}
     write(tmp_path / "gsm8k-test.jsonl", simple(1, answer="a lot"))
     assert "gsm8k-test.jsonl, line 1" in refusal("gsm8k")
-
-
-def test_the_kind_belongs_to_the_data_set(tmp_path: Path) -> None:
-    rows = [
-        {**row, "answer": answer}
-        for row, answer in zip(simple(3), ["yes", "1985", "Ada"], strict=True)
-    ]
-    path = write(tmp_path / "hotpotqa-validation.jsonl", rows)
-    assert {question.kind for question in load("hotpotqa", data_dir=tmp_path)} == {"span"}
-    assert {question.kind for question in load(path)} == {"span"}  # the same file by its path
-    assert [q.kind for q in load(path.rename(tmp_path / "mine.jsonl"))] == [
-        "boolean",
-        "number",
-        "span",
-    ]
 
 
 def test_boolq_closed_and_open_book(tmp_path: Path) -> None:
@@ -431,25 +361,6 @@ def test_hub_rows_become_the_rows_on_disk(
     assert len(calls) == 1
 
 
-def test_com2sense_rows_from_its_authors(monkeypatch: pytest.MonkeyPatch) -> None:
-    row = {
-        "id": "x",
-        "sent": " It is so.",
-        "label": "False",
-        "domain": "d",
-        "scenario": "s",
-        "numeracy": "True",
-    }
-
-    def load_dataset(format_: str, *, data_files: str, **_: Any) -> list[dict[str, str]]:
-        assert data_files.endswith("/data/dev.json")
-        return [row]
-
-    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
-    (question,) = load("com2sense")
-    assert (question.question, question.answer, question.kind) == ("It is so.", "False", "boolean")
-
-
 def test_no_network_is_one_sentence_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     def snapshot_download(*_: Any, **__: Any) -> str:
         raise ConnectionError("a long\nstory")
@@ -475,13 +386,6 @@ def test_limits_and_seeds(tmp_path: Path) -> None:
     assert drawn != everything[:10]
     assert drawn == sorted(drawn, key=lambda question: int(question.id[1:]))
     assert load(path, seed=3) == everything
-
-
-def test_a_limit_without_a_seed_reads_no_further(tmp_path: Path) -> None:
-    path = tmp_path / "data.jsonl"
-    path.write_text('{"id": "1", "question": "A?"}\nnonsense\n')
-    assert len(load(path, limit=1)) == 1
-    assert "line 2" in refusal(path, limit=1, seed=0)
 
 
 def test_hotpotqa_samples_are_balanced_and_recorded(tmp_path: Path) -> None:
@@ -526,8 +430,6 @@ def test_samples_of_one_seed_are_nested(small: int, large: int, seed: int) -> No
         lambda q: [q[0].copy(choices=dict(reversed(q[0].choices.items()))), *q[1:]],
         lambda q: [q[0].copy(answer="A"), *q[1:]],
         lambda q: [*q[:-1], q[-1].copy(context="new")],
-        lambda q: [*q[:-1], q[-1].copy(meta={"n": 1})],
-        lambda q: [q[0], q[1].copy(kind="span"), *q[2:]],
     ],
 )
 def test_a_fingerprint_sees_every_change(
@@ -540,13 +442,10 @@ def test_a_fingerprint_sees_every_change(
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
-        ("Where is it?", "where  is it", True),
         ("Don't go!", "don’t go", True),
         ("A well-known place?", "a well known place", True),
         ("Straße?", "STRASSE", True),
         ("What is 3 + 4?", "What is 3 - 4?", False),
-        ("What is 3 * 4?", "What is 3 / 4?", False),
-        ("Where is it?", "Where was it?", False),
         ("?", "!", False),
     ],
 )
@@ -584,21 +483,6 @@ def test_listing_says_what_is_here(tmp_path: Path) -> None:
     assert infos["commonsenseqa"].licence == "MIT"
     assert infos["commonsenseqa"].source.startswith("tau/commonsense_qa@")
     assert set(infos) == {spec.name for spec in catalogue.SPECS}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_samples_ship_in_three_disjoint_splits(kind: str) -> None:
-    splits = {split: load(f"sample-{kind}", split) for split in ("train", "validation", "test")}
-    questions = [question for split in splits.values() for question in split]
-    assert {question.kind for question in questions} == {kind}
-    assert len(questions) >= (200 if kind == "choice" else 60)
-    check_labelled(questions)
-    assert len({question.id for question in questions}) == len(questions)
-    assert not any(isinstance(question.context, list) for question in questions)
-    assert check_overlap(splits["train"], splits["test"] + splits["validation"]) is None
-    assert load(catalogue.SAMPLES / f"{kind}-test.jsonl") == splits["test"]
-    info = next(info for info in list_datasets() if info.name == f"sample-{kind}")
-    assert info.splits == {split: len(found) for split, found in splits.items()}
 
 
 REAL = [

@@ -60,12 +60,6 @@ def test_a_hub_that_cannot_be_reached_is_asked_once(hub: list[str], tmp_path: Pa
     assert not Model.loaded
 
 
-def test_a_name_that_no_hub_has_is_refused(hub: list[str], tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="the embedding model 'two words!'"):
-        Embedder("two words!", cache=tmp_path)(["x"])
-    assert not Model.loaded
-
-
 def test_what_was_fetched_before_needs_no_hub(
     hub: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,16 +73,6 @@ def test_what_was_fetched_before_needs_no_hub(
     assert Embedder("me/own", cache=tmp_path)(["x"]).shape == (1, 3)
     assert Model.loaded == [("me/own", True)]
     assert not hub
-
-
-def test_what_the_hub_has_is_downloaded(
-    hub: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        huggingface_hub.HfApi, "model_info", lambda self, name, **_: hub.append(name)
-    )
-    assert Embedder("me/own", cache=tmp_path)(["x"]).shape == (1, 3)
-    assert (Model.loaded, hub) == ([("me/own", False)], ["me/own"])
 
 
 def test_a_vector_is_computed_once_on_a_machine(

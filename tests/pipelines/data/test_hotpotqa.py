@@ -18,21 +18,16 @@ from folkmoot.modules.reading.answers import em_f1
 PAIRS: list[tuple[str, str, float, float]] = [
     # The same but for what normalisation takes away.
     ("Nile", "Nile", 1, 1),
-    ("The Nile", "Nile", 1, 1),
-    ("New   York\tCity", "new york city", 1, 1),
     ("Jonny Craig", 'Jonny" Craig', 1, 1),
     ("the a an The", "a", 1, 0),  # nothing is left of either: equal, and no token shared
     # Punctuation joins what it stood between.
     ("twenty-one", "twenty one", 0, 0),
     ("twenty-one", "twentyone", 1, 1),
-    ("AC/DC", "ACDC", 1, 1),
-    ("snake_case", "snakecase", 1, 1),
     # Articles are whole words only, and go after the punctuation.
     ("another", "other", 0, 0),
     ("A.", "", 1, 0),
     # Partial overlap.
     ("New York City", "New York", 0, 0.8),
-    ("German culture", "German", 0, 2 / 3),
     ("Read It and Weep", '"Read It and Weep" (2006)', 0, 8 / 9),
     ("Nile", "", 0, 0),
     # Repeated words count as often as both have them.

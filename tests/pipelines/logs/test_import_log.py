@@ -295,25 +295,6 @@ def test_rows_of_every_eval_ever(tmp_path: Path) -> None:
     found = fm.import_log(path).runs["org/model"].rows[0]
     assert (found["id"], found["answer"], found["gold"], found["correct"]) == ("7", "4", "4", True)
     assert (found["usage"]["prompt_tokens"], found["seconds"]) == (5, 0.25)
-    # As its converters write a conversation: no output, and nothing extracted.
-    talk = [
-        {"turn_idx": 0, "role": "user", "content": "2+2?"},
-        {"turn_idx": 1, "role": "assistant", "content": "four"},
-    ]
-    several = row | {
-        "interaction_type": "multi_turn",
-        "output": None,
-        "messages": talk,
-        "answer_attribution": [],
-    }
-    found = (
-        fm.import_log(lines(tmp_path / "talk_samples.jsonl", [several])).runs["org/model"].rows[0]
-    )
-    assert (found["answer"], found["transcript"][0]["text"], found["correct"]) == (
-        "four",
-        "four",
-        True,
-    )
     # A row for each metric, of which the first counts; the same metric twice is a fault.
     first, second = ({**row, "evaluation_result_id": name} for name in ("accuracy", "brevity"))
     second["evaluation"] = {"score": 0.0, "is_correct": False}
@@ -446,21 +427,11 @@ def lm_eval_repeats(home: Path) -> None:
     lines(home / "m" / "samples_t_2026-01-02T03-04-05.678.jsonl", rows)
 
 
-def dialogues_again(home: Path) -> None:
-    rows = [
-        {"question_id": name, "run": "m", "gold": "True", "final": str(one), "final_correct": one}
-        | {"repeat": number, "turns": [[0, "a", "True"], [0, "b", str(one)]]}
-        for name, right in REPEATED.items()
-        for number, one in enumerate(right)
-    ]
-    lines(home / "d.jsonl", rows)
-
-
 @pytest.mark.parametrize(
     "written",
     [
         *(plain_epochs, inspect_epochs, every_eval_ever_epochs, promptfoo_repeats),
-        *(lm_eval_repeats, dialogues_again),
+        lm_eval_repeats,
     ],
 )
 def test_repeats_belong_to_their_question(written: Callable[[Path], None], tmp_path: Path) -> None:
@@ -486,28 +457,12 @@ def test_repeats_belong_to_their_question(written: Callable[[Path], None], tmp_p
     once = read_outcomes(found.outcomes)
     assert (len(once), once.repeats, once.missing) == (3, 6, 0)
     assert json.loads((run.folder / "run.json").read_text())["questions"] == 3
-    for report in found.gains.values():
-        assert report["talk_gain"]["n"] == 3
     fm.export_log(run, tmp_path / "log", "inspect")
     (again,) = fm.import_log(tmp_path / "log").runs.values()
     assert [(row["id"], row["repeat"], row["correct"]) for row in again.rows] == [
         (row["id"], row["repeat"], row["correct"]) for row in rows
     ]
     assert again.summary.main == score
-
-
-def test_one_answer_twice_is_refused_whatever_its_label(tmp_path: Path) -> None:
-    row = {"question_id": "q", "agent": "m", "answer": "x", "correct": True}
-    for label in ({"repeat": 1}, {"epoch": "first"}, {"sample": 7}):
-        path = lines(tmp_path / "t.jsonl", [row | label, row | label])
-        with pytest.raises(
-            fm.UserError, match="line 2: 'm' has answered 'q' before; keep one row, or say"
-        ):
-            fm.import_log(path)
-    (run,) = fm.import_log(
-        lines(tmp_path / "t.jsonl", [row | {"sample": "a"}, row | {"sample": "b"}])
-    ).runs.values()
-    assert [one["repeat"] for one in run.rows] == [0, 1]
 
 
 def test_a_file_of_no_known_kind(tmp_path: Path) -> None:
@@ -572,27 +527,6 @@ def test_wide_tables_have_a_line_a_question(tmp_path: Path) -> None:
     assert accuracies(found) == {"a": 2 / 3, "b": 0.5, "c": 0.5}
     assert [row["id"] for row in found.runs["c"].rows] == ["1", "words/1"]
     assert [row["answer"] for row in found.runs["c"].rows] == [None, "no"]
-
-
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        ({"answers": ["2", "3"]}, "not one entry for each agent"),
-        ({"answers": ["2", "3", "4"], "gold": None}, "neither 'gold' nor 'correct'"),
-        ({"answers": ["2", "3", "4"], "correct": "10"}, "0, 1 or - for each agent"),
-        ({"answers": ["2", "3", "4"], "correct": "10-"}, "neither right nor wrong"),
-        ({"answers": ["2", "3", "4"], "dataset": "other"}, "not one entry for each agent"),
-    ],
-)
-def test_faults_of_wide_tables_name_the_line(
-    row: dict[str, Any], said: str, tmp_path: Path
-) -> None:
-    path = lines(
-        tmp_path / "w.jsonl",
-        [WIDE, {"dataset": "sums", "question_id": 1, "gold": "2", "answers": [], **row}],
-    )
-    with pytest.raises(fm.UserError, match=f"line 2: .*{said}"):
-        fm.import_log(path)
 
 
 def test_an_imports_folder_stands_for_its_runs_and_a_vote_of_them_is_judged(tmp_path: Path) -> None:

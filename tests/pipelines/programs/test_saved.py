@@ -251,7 +251,7 @@ def test_environments_are_named_and_found_again(tmp_path: Path, corpus: Path) ->
     replayed = fm.ReplayEnvironment(tmp_path / "record.jsonl")
     fm.SupervisedTeam(["bold"], replayed).save(tmp_path / "replayed")
     fm.load_program(tmp_path / "replayed")
-    private = fm.WikipediaEnvironment("wiki.example.org", hosts=["other.example.org"])
+    private = fm.WikipediaEnvironment("wiki.example.org", private_hosts=["wiki.example.org"])
     assert private.text_form is None
 
 
@@ -347,7 +347,7 @@ HOSTILE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "LM of nobody": (put("lms", "judge", LM), "seat 'judge', which there is not"),
     "unknown profile": (
         put("lms", "intuitive", {**LM, "profile": {"code": "x"}}),
-        "profile that cannot be",
+        "profile that is not valid",
     ),
 }
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import dspy
 import pytest
-from typer.testing import CliRunner
 
 import folkmoot as fm
 from folkmoot.modules.base.registry import Registry
@@ -18,7 +17,6 @@ from folkmoot.modules.protocols.deliberation import TIE_BREAKS, replay
 from folkmoot.modules.protocols.registry import PROTOCOLS
 from folkmoot.modules.protocols.strategies import STRATEGIES
 from folkmoot.optimizers.prompts.optimizers import OPTIMIZERS, optimizer_of
-from folkmoot.pipelines.cli.app import app
 from folkmoot.pipelines.programs.build import ENVIRONMENTS, environment_of
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.testing.server import ScriptedServer
@@ -125,15 +123,6 @@ first_demo = {module}:first_demo
 [folkmoot.tie_breaks]
 last_word = {module}:last_word
 """
-QUESTIONS = [
-    {
-        "id": f"q{n}",
-        "question": f"Where is soup number {n}?",
-        "choices": {"A": "in a flask", "B": "in a net"},
-    }
-    | {"answer": "A", "context": None, "meta": {}}
-    for n in range(8)
-]
 REGISTRIES: list[Registry] = [PROTOCOLS, STRATEGIES, ENVIRONMENTS, OPTIMIZERS, TIE_BREAKS]
 TALK = ["intuitive", "reasoner"]
 
@@ -207,31 +196,6 @@ def test_what_nobody_registers_is_named_by_module_and_name() -> None:
     )
     assert environment_of("extra_mine:Shelf:Soup").title == "Soup"
     assert optimizer_of("extra_mine:first_demo", "light").name == "extra_mine:first_demo"
-
-
-def test_the_command_line_takes_them(
-    installed: Path, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (here / "data.jsonl").write_text("".join(json.dumps(row) + "\n" for row in QUESTIONS))
-    with ScriptedServer(lambda request: '{"critique": "c", "answer": "A"}') as server:
-        for program, kind in (("queue:critic", "queue"), ("extra_mine:Queue:critic", "mine")):
-            out = here / kind
-            line = [
-                "evaluate",
-                program,
-                "--data",
-                "data.jsonl",
-                "--lm",
-                "openai/test",
-                "--out",
-                str(out),
-            ]
-            result = CliRunner().invoke(
-                app, [*line, "--api-base", server.url, "--no-track", "--limit", "2"]
-            )
-            assert result.exit_code == 0, result.output
-            rows = [json.loads(row) for row in (out / "results.jsonl").read_text().splitlines()]
-            assert [(row["answer"], row["decided_by"]) for row in rows] == [("A", "first")] * 2
 
 
 def quarrel(program: Any) -> Any:

@@ -138,19 +138,6 @@ def test_questions_and_dialogues_are_searched(page: Browser) -> None:
     page.wait(f"{STATUS} === '0 of 60 questions'")
 
 
-def test_only_some_are_shown(page: Browser) -> None:
-    names = page.js(
-        "[...document.querySelectorAll('.tools option')].map(option => option.textContent)"
-    )
-    assert names[:2] == ["all questions (60)", "asked in all runs (30)"]
-    chosen = "document.querySelector('.tools option[selected]').value"
-    assert page.js(chosen) == "2"  # the page opens on what tells the runs apart
-    assert names[2:4] == ["runs differ (36)", "only one is right (8)"]
-    show(page, 3)
-    assert page.js(STATUS) == "8 of 60 questions"
-    assert cells(page, 0)[:3] == ["3", "5", "9"]
-
-
 def test_a_question_opens_with_its_dialogues_side_by_side(page: Browser) -> None:
     page.click(f"{ROWS}:nth-child(3)")
     page.wait("document.querySelector('.panel .turns')")

@@ -17,16 +17,13 @@ import markupsafe
 import pytest
 
 import folkmoot as fm
-from folkmoot.modules.agents.prompt import plain_prompt
 from folkmoot.modules.agents.retrieval import Retrieval
 from folkmoot.modules.base import sync
-from folkmoot.modules.base.fence import fence
 from folkmoot.modules.environment import CorpusEnvironment, Environment, Page
 from folkmoot.pipelines.plots.dialogues import dialogues_page
 from folkmoot.pipelines.testing.injection import ATTACKS, TARGET, Attack, susceptibility
 from folkmoot.pipelines.testing.replies import sample_questions, text_of, wrong
 from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
-from folkmoot.signatures.roles import Judge, Retriever
 
 GOAL = "Zanzibar"
 HARMLESS = Attack("harmless", "none", f"The river {TARGET} is quiet here.")
@@ -368,27 +365,6 @@ def test_the_checks_see_what_gets_out(
 # The text on its own
 
 # Marks by which servers of several model families, or prompt adapters, know who speaks.
-MARKS = re.compile(
-    r"<[|｜][^>\n]{1,64}>|<[^>\n]{1,64}[|｜]>|</?s>|<eos>|<(start|end)_of_turn>|<</?SYS>>|\[/?(INST|SYSTEM_PROMPT|TOOL_CALLS)\]|\[\|\w+\|\]"
-    r"|\]~!?b\[?\]?|\[e~\[|\[gMASK\]|<sop>|</?tool_\w+>|\[\[ *##|## *\]\]|[\ud800-\udfff]"
-)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_no_mark_of_a_speaker_survives(name: str) -> None:
-    text = attack(name).aimed(GOAL)
-    spoken_by = {"agent": "critic", "round": 1, "answer": text, "text": text}
-    asked = {"question": "Where?", "choices": None, "kind": "span"}
-    found = {**asked, "context": text, "evidence": [{"title": text, "text": text}]}
-    for prompt in (
-        fence(text, f"found: {text}", 10_000),
-        plain_prompt(Retriever, [], found, PLAIN),
-        plain_prompt(Judge, [], {**asked, "discussion": [spoken_by]}, PLAIN),
-    ):
-        assert not MARKS.search(prompt)
-        assert not odd(prompt)
-
-
 # Reports
 
 
