@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, Required, TypedDict
 
 from ...modules.base.saved_file import Described
 from ...modules.base.usage import UsageFields
 from ...modules.reading.grading import MetricFields as MetricFields
+
+if TYPE_CHECKING:  # which would bring Optuna along
+    from ...modules.base.space import Setting
 
 
 class ScoreFields(TypedDict):
@@ -145,3 +148,65 @@ class Manifest(TypedDict):
     mlflow_parent_id: NotRequired[str | None]
     mlflow_experiment_id: NotRequired[str | None]
     mlflow_experiment: NotRequired[str | None]
+
+
+class TrialEntry(TypedDict, total=False):
+    """A trial as `study.json` has it.
+
+    `told_by` is the place whose run answered, if no run of its own did, `same_as` the number of a
+    trial with the same setting, `training` the folder of its network.
+    """
+
+    trial: Required[int]
+    state: Required[str]
+    place: Required[int | None]
+    setting: Required[Setting | None]
+    home: str
+    told_by: int
+    same_as: int
+    failed: str
+    training: str
+    lost: bool
+    questions: int
+    errors: int
+    scores: dict[str, ScoreFields]
+
+
+class WinnerJudged(TypedDict):
+    """The winner beside the default on questions that no trial saw.
+
+    Where both are the `same` program, there is no difference, and so no test of it. `unread` says
+    why the difference could not be tested.
+    """
+
+    same: bool
+    n: int
+    winner: ScoreFields
+    default: ScoreFields
+    difference: NotRequired[ScoreFields]
+    p: NotRequired[float]
+    outcome: NotRequired[str]
+    unread: NotRequired[str | None]
+
+
+class StudyReport(TypedDict):
+    """`study.json`: what a study tried, what it took, and its winner."""
+
+    study: str
+    storage: str
+    objectives: list[str]
+    sampler: str
+    seed: int
+    questions: dict[str, int]
+    trials: dict[str, int]
+    calls: dict[str, int]
+    paid: UsageFields
+    best: TrialEntry | None
+    front: list[TrialEntry]
+    validation: WinnerJudged | None
+    verdict: str
+    stopped: str | None
+    space: dict[str, object]
+    settings: RunSettings
+    versions: dict[str, str]
+    table: list[TrialEntry]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from ..base.run_files import StudyReport, TrialEntry
 from .figure import BLUE, GREY, ORANGE, new_figure, saved
 
 
-def history_plot(report: Mapping[str, Any], path: Path) -> bool:
+def history_plot(report: StudyReport, path: Path) -> bool:
     """Draw the first objective of every trial in order, and the best so far. False without a
     finished trial.
     """
@@ -39,7 +38,7 @@ def history_plot(report: Mapping[str, Any], path: Path) -> bool:
     return saved(figure, path)
 
 
-def front_plot(report: Mapping[str, Any], path: Path) -> bool:
+def front_plot(report: StudyReport, path: Path) -> bool:
     """Draw every finished setting by its first two objectives, the front with its intervals. False
     for a study with one objective.
     """
@@ -50,7 +49,7 @@ def front_plot(report: Mapping[str, Any], path: Path) -> bool:
     figure, [axes] = new_figure(7, 4)
     first, second = goals[:2]
 
-    def point(entry: Mapping[str, Any]) -> tuple[float, float]:
+    def point(entry: TrialEntry) -> tuple[float, float]:
         return entry["scores"][second]["value"], entry["scores"][first]["value"]
 
     axes.scatter(*zip(*map(point, finished), strict=True), s=14, color=GREY, label="every setting")

@@ -9,10 +9,12 @@ import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ...modules.base.errors import UserError
+from ...modules.base.space import Setting
 from ..base.journal import read_object, records
+from ..base.run_files import StudyReport, TrialEntry
 from ..plots.tuning import front_plot, history_plot
 from ..runs.folder import MANIFEST
 from ..runs.summary import SUMMARY, score_words
@@ -171,7 +173,7 @@ def _candidate(row: Json, run: Json, key: str) -> RunEntry:
 
 def study_entry(folder: Path, key: str) -> RunEntry:
     """A study: held-out scores, trials as a table and as runs, plots, the winner."""
-    run, report = _read(folder / "study_run.json"), _read(folder / "study.json")
+    run, report = _read(folder / "study_run.json"), cast(StudyReport, _read(folder / "study.json"))
     begun = partial(described, run, key, document=folder / "study_run.json")
     if "best" not in report:
         return begun(name=title(run), status="RUNNING")
@@ -202,7 +204,7 @@ def study_entry(folder: Path, key: str) -> RunEntry:
     )
 
 
-def _study_score(report: Json) -> str | None:
+def _study_score(report: StudyReport) -> str | None:
     """The winner's score on validation questions, else that in training."""
     goal = report["objectives"][0]
     if report["validation"]:
@@ -210,8 +212,8 @@ def _study_score(report: Json) -> str | None:
     return score_head(goal, report["best"]["scores"][goal]) if report["best"] else None
 
 
-def _study_figures(report: Json) -> Json:
-    goals, held = report["objectives"], report["validation"] or {}
+def _study_figures(report: StudyReport) -> Json:
+    goals, held = report["objectives"], cast(Json, report["validation"] or {})
     names = {"winner": goals[0], "default": f"{goals[0]}_default", "difference": "difference"}
     scores = report["best"]["scores"] if report["best"] else {}
     return {
@@ -225,7 +227,7 @@ def _study_figures(report: Json) -> Json:
     }
 
 
-def _trials_table(report: Json) -> TableEntry:
+def _trials_table(report: StudyReport) -> TableEntry:
     front = {entry["trial"]: number for number, entry in enumerate(report["front"], 1)}
     columns, rows = [*TRIAL_COLUMNS, "setting", *report["objectives"]], []
     for entry in report["table"]:
@@ -240,7 +242,7 @@ def _trials_table(report: Json) -> TableEntry:
     return TableEntry(columns, rows)
 
 
-def _study_note(report: Json) -> str:
+def _study_note(report: StudyReport) -> str:
     """The study in Markdown: the verdict, the winner, the bill."""
     trials, calls, best = report["trials"], report["calls"], report["best"]
     parts = [f"**{report['verdict']}**"]
@@ -256,7 +258,7 @@ def _study_note(report: Json) -> str:
     return "\n\n".join(parts)
 
 
-def _trial(entry: Json, report: Json, run: Json, key: str) -> RunEntry:
+def _trial(entry: TrialEntry, report: StudyReport, run: Json, key: str) -> RunEntry:
     goal, scores = report["objectives"][0], entry.get("scores", {})
     setting = {name: value for name, value in (entry["setting"] or {}).items() if value is not None}
     state = "" if entry["state"] == "complete" else f" ({entry['state']})"
@@ -281,11 +283,11 @@ def _trial(entry: Json, report: Json, run: Json, key: str) -> RunEntry:
     )
 
 
-def setting_words(setting: Mapping[str, Any]) -> str:
+def setting_words(setting: Setting | None) -> str:
     """A setting in one line: texts stand alone, other values follow their name."""
     return " · ".join(
         as_param(value) if isinstance(value, str | list) else f"{name.rpartition('.')[2]} {value}"
-        for name, value in scrubbed(setting).items()
+        for name, value in scrubbed(setting or {}).items()
         if value is not None
     )
 

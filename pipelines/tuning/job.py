@@ -28,6 +28,7 @@ from ...modules.reading.question import Question
 from ...optimizers.structure.search import DIRECTIONS, SAMPLERS, grid, parameters_of
 from ..base.budget import Account, Budget, open_account
 from ..base.journal import as_json, parsed
+from ..base.run_files import RunSettings
 from ..data import load as data
 from ..evaluation.check import check_train
 from ..lms.foreign import billed_as
@@ -83,6 +84,15 @@ class SharedAccount(Account):
         """Leave it to the ledger: whoever pays writes there, and everyone reads it."""
 
 
+class StudySettings(RunSettings, total=False):
+    """How a study was asked for: as a run, and where its validation questions come from."""
+
+    validation: str | None
+    validation_split: str | None
+    validation_limit: int | None
+    space: str
+
+
 @dataclass
 class Job:
     """A study as its workers get it; `fm.tune` says what the fields are."""
@@ -100,7 +110,7 @@ class Job:
     budget: Budget | None
     concurrency: int
     cache: bool
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: StudySettings = field(default_factory=lambda: StudySettings())
     metric: Metric = field(default_factory=lambda: metric_of(None))
     own: optuna.Study | None = None  # the user's, as an object
     pruner: BasePruner | None = None

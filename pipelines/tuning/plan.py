@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import optuna
 
@@ -20,7 +20,7 @@ from ..evaluation.judging import metric_given
 from ..lms.named import lm_given
 from ..programs.resolve import parse_sets
 from ..programs.seats import EVERY, Seating, parse_prices
-from .job import Job
+from .job import Job, StudySettings
 from .learned import most_turns
 from .request import TuneRequest
 from .space import NOT_COMPILED, OPTIMIZER, PRESET, Recipe, TuneSpace
@@ -226,7 +226,7 @@ def _optuna_objects(request: TuneRequest) -> Mapping[str, Any]:
     return {"sampler": "tpe" if sampler is None else sampler, "pruner": pruner}
 
 
-def _settings(request: TuneRequest) -> dict[str, Any]:
+def _settings(request: TuneRequest) -> StudySettings:
     """What the study notes of how it was asked for."""
     settings: dict[str, Any] = {"command": "tune"}
     for name, source, split, limit in (
@@ -242,4 +242,4 @@ def _settings(request: TuneRequest) -> dict[str, Any]:
     if isinstance(request.space, str | Path):
         settings |= {"space": str(request.space), "sets": pairs_text(request.sets)}
     settings |= {"budget": str(request.budget)} if request.budget else {}
-    return {**settings, **(request.settings or {})}
+    return cast(StudySettings, {**settings, **(request.settings or {})})

@@ -6,41 +6,20 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Required, TypedDict, cast
+from collections.abc import Sequence
+from typing import cast
 
 import optuna
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from ...modules.base.space import key_of
-from ..base.run_files import ScoreFields
+from ...modules.base.space import Setting, key_of
+from ..base.run_files import ScoreFields, StudyReport, TrialEntry, WinnerJudged
 from ..base.wording import difference_text, percent, used
 from ..comparison.verdict import A, B
 from ..runs.summary import mean_score
 from .recovery import trials_tuned
 from .worker import scores_of
-
-
-class TrialEntry(TypedDict, total=False):
-    """A trial as `study.json` has it: `told_by` is the place whose run answered, if no run of its
-    own did, `same_as` the number of a trial with the same setting, `training` the folder of its
-    network.
-    """
-
-    trial: Required[int]
-    state: Required[str]
-    place: Required[int | None]
-    setting: Required[dict[str, Any] | None]
-    home: str
-    told_by: int
-    same_as: int
-    failed: str
-    training: str
-    lost: bool
-    questions: int
-    errors: int
-    scores: dict[str, ScoreFields]
 
 
 def entries(study: optuna.Study, objectives: Sequence[str]) -> list[TrialEntry]:
@@ -138,7 +117,7 @@ def nothing_found(trials: Sequence[TrialEntry]) -> str:
     return f"no trial has finished: in {times:,} of {reasons.total():,}, {reason}"
 
 
-def conclusion(validation: Mapping[str, Any] | None, objective: str) -> str:
+def conclusion(validation: WinnerJudged | None, objective: str) -> str:
     """What the validation says of the winner, in a sentence."""
     if validation is None:
         return (
@@ -166,7 +145,7 @@ def conclusion(validation: Mapping[str, Any] | None, objective: str) -> str:
     return f"no gain over the default could be shown {of}"
 
 
-def study_lines(report: Mapping[str, Any]) -> dict[str, str]:
+def study_lines(report: StudyReport) -> dict[str, str]:
     """What a report says, as far as it is worth a line each."""
     best = report["best"]
     if best is None:
@@ -193,9 +172,9 @@ def study_lines(report: Mapping[str, Any]) -> dict[str, str]:
     return lines
 
 
-def _setting(setting: Mapping[str, Any]) -> str:
+def _setting(setting: Setting | None) -> str:
     parts = []
-    for name, value in setting.items():
+    for name, value in (setting or {}).items():
         if value is not None:
             text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
             parts.append(f"{name}={text}")

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import dspy
 
@@ -35,7 +35,6 @@ from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, score_in
 from ..base.budget import BudgetSpent, room_for_question
-from ..base.run_files import RunSettings
 from ..base.wording import common_error
 from ..evaluation.answering import answer_row, lms_in, useful_concurrency
 from ..lms.foreign import metering
@@ -237,9 +236,8 @@ class Scorer:
         asked = self.questions[:questions]
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder / "lock"), ExitStack() as held:
-            settings = cast(RunSettings, self.job.settings)
             known = open_run(
-                folder, program, self.questions, self.job.lm, settings, self.job.metric
+                folder, program, self.questions, self.job.lm, self.job.settings, self.job.metric
             )
             file = held.enter_context(closing(RowFile(folder)))
             if not (folder / MANIFEST).exists():

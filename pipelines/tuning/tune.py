@@ -4,11 +4,11 @@ call once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import optuna
 
@@ -21,6 +21,7 @@ from ..base.display import ProgressLine, displayed
 from ..base.html import html_result
 from ..base.journal import as_json, read_object, write_json
 from ..base.request import entry
+from ..base.run_files import RunSettings, StudyReport, TrialEntry, WinnerJudged
 from ..comparison.compare import compare
 from ..comparison.verdict import UNDECIDED, A, B
 from ..data import load as data
@@ -34,11 +35,10 @@ from ..runs.folder import MANIFEST, out_folder
 from ..runs.manifest import made_with, versions
 from ..tracking.context import ABOVE
 from ..tracking.run import Tracking
-from .job import Job
+from .job import Job, StudySettings
 from .learned import learning_calls
 from .plan import StudyPlan, plan_study
 from .report import (
-    TrialEntry,
     best_of,
     calls_of,
     conclusion,
@@ -86,7 +86,7 @@ class Study:
 
     folder: Path
     name: str
-    report: dict[str, Any]
+    report: StudyReport
     winner: Program | None
     validation: Evaluation | None = None
     default: Evaluation | None = None
@@ -103,8 +103,7 @@ class Study:
     @property
     def stopped(self) -> str | None:
         """Why it ended early, or has no winner; None where neither is so."""
-        stopped: str | None = self.report["stopped"]
-        return stopped or (self.report["verdict"] if self.empty else None)
+        return self.report["stopped"] or (self.report["verdict"] if self.empty else None)
 
     @property
     def empty(self) -> bool:
@@ -113,7 +112,7 @@ class Study:
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """What was found, a line each, and where the winner is."""
-        lines = study_lines(self.to_dict())
+        lines = study_lines(self.report)
         if quiet or self.empty:
             return {name: line for name, line in lines.items() if name in SHOWN_ALWAYS}
         lines["saved in"] = f"{self.folder / WINNER}"
@@ -125,16 +124,17 @@ class Study:
         """
         without = ("table", "space", "versions")
         kept = {name: value for name, value in self.report.items() if name not in without}
-        calls = {"calls_made": kept["paid"]["calls"], "calls_saved": kept["calls"]["saved"]}
+        made, saved = self.report["paid"]["calls"], self.report["calls"]["saved"]
+        calls = {"calls_made": made, "calls_saved": saved}
         return {"out": str(self.folder), **kept, **calls}
 
     @property
     def trials(self) -> list[TrialEntry]:
-        return list(self.report["table"])
+        return self.report["table"]
 
     @property
     def front(self) -> list[TrialEntry]:
-        return list(self.report["front"])
+        return self.report["front"]
 
     def __repr__(self) -> str:
         return f"Study({self.name}: {self.report['verdict']})"
@@ -214,7 +214,7 @@ def study_in(folder: Path | None) -> Study | None:
     report = None if folder is None else read_object(folder / STUDY)
     if folder is None or report is None or "best" not in report:
         return None
-    return Study(folder, str(report.get("study")), report, None)
+    return Study(folder, str(report.get("study")), cast(StudyReport, report), None)
 
 
 def _finish(
@@ -231,7 +231,7 @@ def _finish(
     scorer, table = Scorer(job), entries(study, job.objectives)
     front = best_of(study, table)
     evaluations: list[Evaluation] = []
-    validated: dict[str, object] | None = None
+    validated: WinnerJudged | None = None
     winner: Program | None = None
     if front and front[0]["setting"] is not None and go_on:
         with open_books(job.folder, cache=job.cache, account=job.account(1.0)):
@@ -247,7 +247,7 @@ def _finish(
     searched = made.calls - sum(usage.calls for usage in held_out)
     learns = job.space.trains or job.space.compiles
     learning = learning_calls(job.folder) if learns else 0
-    report = {
+    report: StudyReport = {
         "study": job.study,
         "storage": safe_url(job.storage),
         "objectives": job.objectives,
@@ -282,7 +282,7 @@ def _validated(
     make_default: Callable[[], Program],
     winner: Program,
     validation: Sequence[Question],
-) -> tuple[dict[str, object] | None, list[Evaluation]]:
+) -> tuple[WinnerJudged, list[Evaluation]]:
     """The winner on questions that no trial saw, beside the default on the same.
 
     Raises BudgetSpent, and Unanswered when the default is a network that cannot be trained.
@@ -310,7 +310,7 @@ def _validated(
         evaluations.append(result)
     objective = job.objectives[0]
     scores = [result.summary.scores[objective] for result in evaluations]
-    verdict: dict[str, Any] = {
+    verdict: WinnerJudged = {
         "same": same,
         "n": len(validation),
         "winner": scores[0],
@@ -323,16 +323,12 @@ def _validated(
         outcome = pair.outcome
         if difference is not pair:  # F1 has no test of its own: its interval decides
             outcome = A if difference.low > 0 else B if difference.high < 0 else UNDECIDED
-        verdict |= {
-            "difference": {
-                "value": difference.difference,
-                "low": difference.low,
-                "high": difference.high,
-            },
-            "p": pair.p,
-            "outcome": outcome,
-            "unread": pair.cause,
+        verdict["difference"] = {
+            "value": difference.difference,
+            "low": difference.low,
+            "high": difference.high,
         }
+        verdict["p"], verdict["outcome"], verdict["unread"] = pair.p, outcome, pair.cause
     return verdict, evaluations
 
 
@@ -346,12 +342,15 @@ def _validation_folder(folder: Path, name: str, program: Program) -> Path:
     return place.with_name(f"{name}-{mine[:8]}") if differs else place
 
 
-def _held_out(settings: Mapping[str, object]) -> dict[str, object]:
-    """Where the validation questions come from, in the settings that a run's questions are found
-    again by.
-    """
-    named = {"data": "validation", "split": "validation_split", "limit": "validation_limit"}
-    return {name: settings[known] for name, known in named.items() if known in settings}
+def _held_out(settings: StudySettings) -> RunSettings:
+    """The settings by which the questions of a run are read again, for the validation."""
+    if "validation" not in settings:
+        return {}
+    return {
+        "data": settings["validation"],
+        "split": settings.get("validation_split"),
+        "limit": settings.get("validation_limit"),
+    }
 
 
 def _progress(

@@ -118,19 +118,3 @@ def test_stage_4_swaps_the_least_trusted_edge_for_a_better_pair() -> None:
     assert (evolve(alone, trusting(4, 0.5, t01=0.4, t02=0.7), Limits(1, 1)) == alone).all()
     ring = graph(4, (0, 1), (1, 2), (2, 3), (3, 0))
     assert (evolve(ring, trusting(4, 0.5), Limits(1, 3)) == ring).all()
-
-
-def test_a_full_neighbourhood_still_makes_room() -> None:
-    # 0 and 1 lack an edge, already know each other, and 2 to 5 are full among themselves.
-    before = graph(6, (0, 1), (2, 3), (3, 4), (4, 5), (5, 2))
-    check(evolve(before, trusting(6, 0.5), Limits(2, 2)), Limits(2, 2))
-    # The same with a single agent that lacks two.
-    before = graph(5, (1, 2), (2, 3), (3, 4), (4, 1))
-    check(evolve(before, trusting(5, 0.5), Limits(2, 2)), Limits(2, 2))
-
-
-def test_limits_nobody_can_keep_allow_one_more() -> None:
-    assert Limits(3, 3).bounds(5) == (3, 4)
-    assert Limits(3, 3).bounds(6) == (3, 3)
-    assert Limits(2, 9).bounds(2) == (1, 1)
-    assert Limits(2, 9).bounds(1) == (0, 0)

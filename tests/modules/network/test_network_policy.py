@@ -103,47 +103,6 @@ def test_logits_are_those_of_gatconv(
     assert (one - reference(policies, questions, [groups[0]] * 4)).abs().max() <= 1e-5
 
 
-def test_dropout_falls_where_gatconv_drops(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Dropout by a rule instead of by chance, so that both drop the same.
-    def rule(attention: Tensor, p: float, training: bool) -> Tensor:
-        assert p == 0.4
-        return 3 * attention.square() if training else attention
-
-    monkeypatch.setattr(functional, "dropout", rule)
-    policies = lively(Policies(config(dropout=0.4), 6, seed=1))
-    questions, groups = asked(3), [group(6, seed) for seed in range(3)]
-    for training in (True, False):
-        policies.train(training)
-        expected = reference(policies, questions, groups)
-        assert (policies(questions, stacked(groups)) - expected).abs().max() <= 1e-5
-
-
-@pytest.mark.parametrize("clip", [None, 1.0])
-def test_one_optimizer_is_one_for_each_agent(clip: float | None) -> None:
-    policies, questions, now = lively(Policies(config(), 4, seed=1)), asked(8), group(4)
-    agents = [Alone(policies, i) for i in range(4)]
-    together = torch.optim.Adam(policies.parameters(), lr=1e-2, eps=1e-3)
-    apart = [torch.optim.Adam(agent.parameters(), lr=1e-2, eps=1e-3) for agent in agents]
-    # Gradients of very different length, so that some are clipped and some are not.
-    scale = torch.tensor([0.02, 1.0, 5.0, 20.0])
-    for step in range(3):
-        together.zero_grad()
-        (policies(questions, now).log_softmax(-1)[..., step].sum(dim=0) * scale).sum().backward()
-        if clip:
-            policies.clip_gradients(clip)
-        together.step()
-        for agent, adam, much in zip(agents, apart, scale, strict=True):
-            adam.zero_grad()
-            logits = torch.stack([agent(one, now) for one in questions])
-            (logits.log_softmax(-1)[..., step].sum() * much).backward()
-            if clip:
-                nn.utils.clip_grad_norm_(agent.parameters(), clip)
-            adam.step()
-    for i, agent in enumerate(agents):
-        for name, part in agent.state_dict().items():
-            assert (policies.agent(i)[name] - part).abs().max() < 1e-4, name
-
-
 def test_graph_and_trust_matter_where_nodes_have_a_standing_alone() -> None:
     def moved(**settings: object) -> float:
         policies = lively(Policies(config(**settings), 5, seed=1)).eval()

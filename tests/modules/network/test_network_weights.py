@@ -83,14 +83,6 @@ def test_fitted_weights_are_the_likeliest(answers: Ints) -> None:
         assert loss(best) <= loss(best + step) + 1e-6
 
 
-def test_without_telling_questions_all_weights_are_equal() -> None:
-    for answers in (
-        np.zeros((0, 3), int),
-        np.array([[0, 0, 0], [1, 2, -1], [-1, -1, -1], [0, -1, 0]]),
-    ):
-        assert logit_weights(answers, answers == 0).tolist() == [1, 1, 1]
-
-
 def test_conditional_weights_know_who_knows_what() -> None:
     # Each of two kinds of question has one agent who knows; no fixed weights can tell.
     kind = np.arange(400) % 2

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,37 +33,6 @@ def told(
 
 
 A, B, C = 'A ("bank")', 'B ("library")', 'C ("mall")'
-
-
-def test_the_outcome_comes_first() -> None:
-    assert told("B", turn("simple", 1, "B"), by="single") == [
-        f"The right answer is {B}.",
-        f"The program answered {B}, which is right (decided by single).",
-    ]
-    assert f"The program answered {A}, which is wrong (decided by single)." in told(
-        "A", by="single"
-    )
-    assert (
-        "No answer could be read from the program, which counts as wrong (decided by none)."
-        in told(None, by="none")
-    )
-    half = feedback(SPAN, {"answer": "Ada Lovelace", "decided_by": "single", "transcript": []})
-    assert "partly right: F1 0.80" in half
-
-
-def test_who_said_what_in_order() -> None:
-    lines = told(
-        "A",
-        turn("x", 1, "A"),
-        turn("y", 1, "B"),
-        turn("x", 2, None),
-        turn("y", 2, "B"),
-        by="majority",
-    )
-    assert f"x said: {A} (wrong), then nothing that could be read." in lines
-    assert f"y said: {B} (right), then {B} (right)." in lines
-    assert "Nobody had the right answer." not in lines
-    assert "Nobody had the right answer." in told("A", turn("x", 1, "A"), turn("y", 1, "C"))
 
 
 def test_who_swayed_whom() -> None:
@@ -104,54 +72,6 @@ def test_what_the_judge_ignored() -> None:
         for line in told("A", turn("x", 1, "A"), turn("judge", 1, "A"))
         if "judge decided" in line
     ]
-
-
-def test_what_the_supervisor_missed() -> None:
-    retry = turn("supervisor", 1, None, step="retry", worker="bold", suggestion="look\nelsewhere")
-    lines = told("A", turn("bold", 1, "B"), turn("cautious", 1, "A"), retry, turn("bold", 2, "A"))
-    assert (
-        f'supervisor sent bold back although its answer {B} was right; the hint was "look '
-        f'elsewhere".' in lines
-    )
-    assert (
-        f"bold was misled from the right {B} to the wrong {A} in round 2, after cautious had "
-        f"said so." in lines
-    )
-    fair = told("B", turn("bold", 1, "A"), retry, turn("bold", 2, "B"), turn("supervisor", 2, "B"))
-    assert f'supervisor sent bold back from the wrong {A}, with the hint "look elsewhere".' in fair
-    assert f"bold was won over from the wrong {A} to the right {B} in round 2." in fair
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "line"),
-    [
-        (
-            "B",
-            "A",
-            f"evaluator looked at the right {B} of reasoner.0 and replaced it by the wrong {A}.",
-        ),
-        (
-            "A",
-            "B",
-            f"evaluator looked at the wrong {A} of reasoner.0 and replaced it by the right {B}.",
-        ),
-        ("A", "A", f"evaluator looked at the wrong {A} of reasoner.0 and upheld it."),
-    ],
-)
-def test_what_the_evaluator_made_of_an_answer(before: str, after: str, line: str) -> None:
-    looked = {"agent": "reasoner.0", "answer": before, "counterfactual": "C"}
-    lines = told(after, turn("reasoner.0", 1, before), turn("evaluator", 1, after, examined=looked))
-    assert line in lines
-    assert not [line for line in lines if line.startswith("evaluator was ")]
-
-
-def test_a_seat_is_told_its_own_part_last() -> None:
-    turns = turn("x", 1, "A", "first"), turn("y", 1, "B"), turn("x", 2, "A", "I\nstay")
-    assert told("B", *turns, seat="x")[-2:] == ["You are x.", 'x argued: "I stay"']
-    assert told("B", turn("decomposition", 1, "B"), seat="decomposition.split")[-1] == (
-        "You are decomposition.split, which prepares the answer and does not give it: "
-        f"say what would have led to {B}."
-    )
 
 
 @given(st.text(max_size=2000))

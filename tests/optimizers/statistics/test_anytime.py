@@ -14,7 +14,6 @@ from scipy.special import betaln
 from folkmoot.optimizers.statistics.anytime import (
     PairWatch,
     confidence_sequence,
-    log_e_clusters,
     log_e_value,
     sampled_interval,
 )
@@ -43,17 +42,6 @@ def test_interval_and_test_agree(wins: int, losses: int, ties: int) -> None:
     assert mirrored.low == pytest.approx(-high, abs=1e-6)
 
 
-@given(mean=st.floats(-0.9, 0.9), differences=st.lists(st.floats(-1, 1), min_size=1, max_size=20))
-def test_no_bet_expects_a_gain_when_the_mean_is_true(mean: float, differences: list[float]) -> None:
-    """One more difference with that mean, -1 or 1, multiplies the expected wealth by 1."""
-    chance = (1 + mean) / 2
-    now, up, down = (
-        math.exp(log_e_value(rows, mean))
-        for rows in (differences, [*differences, 1.0], [*differences, -1.0])
-    )
-    assert chance * up + (1 - chance) * down == pytest.approx(now, rel=1e-6)
-
-
 def test_error_is_held_however_often_one_looks() -> None:
     random = np.random.default_rng(0)
     alarms = {"watched": 0, "last look": 0}
@@ -74,19 +62,6 @@ def test_the_last_look_spends_what_the_watching_left() -> None:
     assert stats.binomtest(61, 100).pvalue == pytest.approx(0.035, abs=0.001)
     assert watch.state == "open"
     assert watch.last_look() == "a"
-
-
-@pytest.mark.parametrize(
-    ("planned", "cluster", "asked"), [(None, None, 40), (50, None, 40), (40, "c", 40)]
-)
-def test_there_is_no_last_look_before_the_plan_or_with_clusters(
-    planned: int | None, cluster: str | None, asked: int
-) -> None:
-    watch = PairWatch(planned=planned)
-    for place in range(asked):
-        watch.update(1.0 if place % 10 in (0, 1) else 0.0, cluster and f"{cluster}{place % 3}")
-    before = watch.state
-    assert watch.last_look() == before
 
 
 def test_states() -> None:
@@ -115,17 +90,6 @@ def test_clusters_count_as_units() -> None:
     assert by_question.state == "a"
     assert by_subject.state == "open"
     assert by_subject.interval.low < 0 < by_subject.interval.high
-
-
-def test_clusters_under_the_null() -> None:
-    random = np.random.default_rng(1)
-    alarms = 0
-    for _ in range(300):
-        means = random.normal(0, 0.2, 30)
-        alarms += any(log_e_clusters(means[:n]) >= math.log(20) for n in range(5, 31))
-    assert alarms <= 300 * 0.07
-    assert log_e_clusters([0.3, 0.2, 0.25, 0.35, 0.3, 0.28]) > math.log(20)
-    assert log_e_clusters([0.3, 0.2]) == log_e_clusters([0.5] * 9) == 0.0
 
 
 def test_the_interval_of_the_questions_themselves_closes() -> None:
@@ -157,10 +121,3 @@ def test_the_interval_of_the_questions_themselves_closes() -> None:
 def test_impossible_numbers_are_refused(wrong) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(ValueError, match=r"lie|negative|come from"):
         wrong()
-
-
-def test_questions_with_and_without_a_cluster_do_not_mix() -> None:
-    watch = PairWatch()
-    watch.update(1.0, "a")
-    with pytest.raises(ValueError, match="cluster"):
-        watch.update(1.0)

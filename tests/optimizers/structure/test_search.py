@@ -93,12 +93,6 @@ def test_behind_is_a_matter_of_evidence() -> None:
     assert not behind([None] * 38 + [0.0] * 2, [1.0] * 40, 1)  # failed questions say nothing
 
 
-def test_more_comparisons_need_more_evidence() -> None:
-    worse = [0.0] * 6 + [1.0] * 20
-    assert behind(worse, [1.0] * 26, 1)
-    assert not behind(worse, [1.0] * 26, 4)
-
-
 def test_an_equal_trial_is_rarely_stopped() -> None:
     dice, stopped, studies = random.Random(5), 0, 400
     planned = rungs(200)

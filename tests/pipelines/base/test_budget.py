@@ -9,10 +9,6 @@ from typing import Any
 
 import dspy
 import pytest
-from cli_helpers import evaluate as evaluate_command
-from cli_helpers import isolate, ten_questions
-from hypothesis import given
-from hypothesis import strategies as st
 from mortal import questions
 
 import folkmoot as fm
@@ -43,16 +39,10 @@ def run(
     [
         ("2 USD", Budget(usd=2)),
         ("$2.50", Budget(usd=2.5)),
-        ("0.01usd", Budget(usd=0.01)),
-        ("2$", Budget(usd=2)),
-        ("500 calls", Budget(calls=500)),
         ("1 call", Budget(calls=1)),
         ("10k calls", Budget(calls=10_000)),
         ("1.5 k calls", Budget(calls=1500)),
         ("1M tokens", Budget(tokens=1_000_000)),
-        ("2m TOKENS", Budget(tokens=2_000_000)),
-        ("90 s", Budget(seconds=90)),
-        ("20 min", Budget(seconds=1200)),
         ("1.5 h", Budget(seconds=5400)),
         (" 2 USD ,500calls,  1M tokens,20 min ", Budget(2, 500, 1_000_000, 1200)),
     ],
@@ -62,45 +52,12 @@ def test_forms_of_a_budget(text: str, budget: Budget) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        *(
-            "",
-            "2",
-            "USD",
-            "2 EUR",
-            "20 m",
-            "-5 calls",
-            "0 calls",
-            "0 USD",
-            "1e3 calls",
-            "2 USD 500 calls",
-        ),
-        *(
-            "0.5 calls",
-            "1 USD, 2 USD",
-            "5 min, 1 h",
-            "1,000 calls",
-            "2 USD,",
-            "$2 calls",
-            "inf USD",
-            "nan s",
-        ),
-    ],
+    "text", ["", "2", "2 EUR", "-5 calls", "0.5 calls", "1 USD, 2 USD", "1,000 calls", "inf USD"]
 )
 def test_what_is_no_budget_is_said_in_one_sentence(text: str) -> None:
     with pytest.raises(fm.UserError, match="budget") as caught:
         Budget.parse(text)
     assert "\n" not in str(caught.value)
-
-
-@given(st.text(max_size=30))
-def test_any_text_is_a_budget_or_a_users_error(text: str) -> None:
-    try:
-        budget = Budget.parse(text)
-    except fm.UserError:
-        return
-    assert any(value and value > 0 for value in vars(budget).values())
 
 
 # Ceilings
@@ -242,19 +199,7 @@ def test_money_and_an_unknown_price_are_refused_before_any_call(
     "usage",
     [
         None,
-        {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0},
-        {"prompt_tokens": 100, "completion_tokens": 0, "total_tokens": 100},
         {"prompt_tokens": 100, "completion_tokens": 50, "total_tokens": 70},
-        {
-            "prompt_tokens": 100,
-            "completion_tokens": 20,
-            "completion_tokens_details": {"reasoning_tokens": 500},
-        },
-        {
-            "prompt_tokens": 100,
-            "completion_tokens": 20,
-            "prompt_tokens_details": {"cached_tokens": 900},
-        },
     ],
 )
 def test_tokens_that_are_not_counted_or_contradict_themselves_end_the_run(
@@ -293,25 +238,3 @@ def test_tokens_that_are_not_counted_or_contradict_themselves_end_the_run(
 
 # The command line
 # -------------------------------------------------------------------------------------
-
-
-def test_the_command_stops_says_so_and_goes_on(
-    scripted: ScriptedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    isolate(tmp_path, monkeypatch)
-    ten = ten_questions(tmp_path)
-    result = evaluate_command(
-        scripted, ten, "--budget", "4 calls", "--out", tmp_path / "o", "--json"
-    )
-    assert result.exit_code == 0
-    assert "folkmoot: budget 4 calls spent (4 calls)" in result.stderr
-    found = json.loads(result.stdout)
-    assert found["stopped"].startswith("budget 4 calls")
-    assert (found["counts"]["rows"], found["paid"]["calls"], len(scripted.bodies)) == (4, 4, 4)
-    assert found["settings"]["budget"] == "4 calls"
-    done = evaluate_command(
-        scripted, ten, "--budget", "10 calls", "--out", tmp_path / "o", "--json"
-    )
-    assert done.exit_code == 0
-    assert json.loads(done.stdout)["stopped"] is None
-    assert len(scripted.bodies) == 10

@@ -100,12 +100,6 @@ def check_kills(tmp_path: Path, name: str, times: int) -> None:
     assert outcome(tmp_path / "killed") == outcome(tmp_path / "undisturbed")
 
 
-@pytest.mark.parametrize("name", ["copro", "mipro"])
-@pytest.mark.nightly
-def test_a_killed_compilation_ends_as_an_undisturbed_one(tmp_path: Path, name: str) -> None:
-    check_kills(tmp_path, name, 2)
-
-
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     "name", ["bootstrap_rs", "copro", "mipro", "gepa", "infer_rules", "simba", "better_together"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import mlflow
 import pytest
 from mlflow import MlflowClient
-from planted import KEY, compiled, of_demos, of_instructions
+from planted import KEY, compiled, of_instructions
 from stores import new_store
 
 
@@ -71,33 +70,6 @@ def test_a_compilation_is_a_run_with_children(
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     loaded = mlflow.pyfunc.load_model(store.get_logged_model(model.model_id).model_uri)
     assert KEY in str(loaded.unwrap_python_model().program.predictors()[0].signature.instructions)
-
-
-def test_a_compilation_that_a_budget_ended_with_a_result_has_finished(
-    scripted: Any, store: MlflowClient, tmp_path: Path
-) -> None:
-    scripted.reply = of_instructions()
-    settings = {"data": "colours.jsonl", "split": "budgeted"}
-    given = {"optimizer": "copro", "tracking": True, "settings": settings, "out": tmp_path / "out"}
-    result = compiled(scripted.url, budget="60 calls", **given).compilation
-    assert "budget" in result.stopped
-    assert result.selection["winner"] is not None
-    run = store.get_run(result.mlflow_run_id)
-    assert run.info.status == "FINISHED"
-    assert run.data.tags["folkmoot.stopped"] == result.stopped
-
-
-def test_a_store_that_is_down_stops_nothing(
-    scripted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:1")
-    scripted.reply = of_demos()
-    with pytest.warns(RuntimeWarning, match="did not take the run .*folkmoot push"):
-        found = compiled(
-            scripted.url, optimizer="labeled_few_shot", tracking=True, out=tmp_path, validation=0
-        )
-    assert found.compilation.winner == "compiled"
-    assert json.loads((tmp_path / "compile.json").read_text())["result"]["winner"] == "compiled"
 
 
 def test_keys_reach_no_file(

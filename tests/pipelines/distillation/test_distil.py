@@ -18,14 +18,10 @@ import numpy as np
 import pytest
 from cli_helpers import folkmoot, isolate, lm, write
 from distil_child import distil_in_child
-from hypothesis import given
-from hypothesis import strategies as st
 from mortal import Forked, questions
-from stores import new_store
 
 import folkmoot as fm
 from folkmoot.optimizers.statistics.noninferiority import (
-    fewest_questions,
     score_limits,
 )
 from folkmoot.pipelines.distillation.distil import Distilled
@@ -72,25 +68,6 @@ def test_the_limits_are_where_the_score_is_z(gained: int, lost: int, n: int) -> 
         )
 
 
-@given(
-    st.integers(0, 60), st.integers(0, 60), st.integers(1, 400), st.sampled_from([0.9, 0.95, 0.975])
-)
-def test_the_limits_enclose_the_difference_and_mirror(
-    gained: int, lost: int, more: int, sure: float
-) -> None:
-    n = gained + lost + more
-    low, high = score_limits(gained, lost, n, sure)
-    assert -1 <= low < (gained - lost) / n < high <= 1
-    assert score_limits(lost, gained, n, sure) == pytest.approx((-high, -low))
-    assert low > score_limits(gained, lost, n, 0.99).low
-
-
-def test_equal_answers_still_have_a_width() -> None:
-    assert score_limits(0, 0, 133).low > -0.02 > score_limits(0, 0, 132).low
-    assert fewest_questions(0.02) == 133
-    assert score_limits(0, 5, 5).low == -1
-
-
 def test_inferior_programs_pass_one_time_in_twenty() -> None:
     draw = np.random.default_rng(0).multinomial(200, [0.05, 0.10, 0.85], size=3000)
     passed = [score_limits(int(gained), int(lost), 200).low > -0.05 for gained, lost, _ in draw]
@@ -129,11 +106,6 @@ def alone_doubts(number: int, fields: str, body: dict[str, Any]) -> bool:
     """One question in five is too hard; of its samples every other one is right."""
     sampled = body.get("top_p") is not None
     return number % 5 != 0 or (sampled and body["seed"] % 2 == 0)
-
-
-def alone_guess(number: int, fields: str, body: dict[str, Any]) -> bool:
-    """Two questions in five are too hard, and nothing tells which."""
-    return (number * 7919 + 13) % 5 > 1
 
 
 class Team:
@@ -253,25 +225,6 @@ def test_where_samples_differ_the_router_asks_the_team(scripted: ScriptedServer)
     assert again.summary.report["share_routed"] == 0.2
 
 
-@pytest.mark.nightly
-def test_where_nothing_cheaper_is_as_good_it_says_so(scripted: ScriptedServer) -> None:
-    team = Team(scripted, world(alone_guess))
-    found = team.distil()
-    assert (found.keep, found.single, found.report["chosen"]) == ("team", None, None)
-    assert found.report["router"]["rule"] == "always"
-    assert found.report["router"]["share_routed"]["value"] == 1
-    assert "Keep the team: nothing cheaper is shown to be as good." in repr(found)
-    assert "candidates are inferior to the team" in repr(found)
-    assert "Routing does not pay" in repr(found)
-    taught = [
-        body for body in scripted.bodies if len(body["messages"]) > 2 and "reasoning" in str(body)
-    ]
-    shown = json.loads(taught[0]["messages"][2]["content"])
-    assert shown["reasoning"] in ("so says explanation", "so says critique")  # what the team said
-    assert not Path("found/held-out").exists()
-    assert not Path("found/single").exists()
-
-
 def test_too_few_questions_are_named_before_anything_is_asked(scripted: ScriptedServer) -> None:
     team = Team(scripted, world(alone_cot), n=40)
     plan = plan_distil(
@@ -285,16 +238,6 @@ def test_too_few_questions_are_named_before_anything_is_asked(scripted: Scripted
     needed = found.report["programs"]["single"]["against_team"]["needed"]
     assert f"about {needed:,} would be needed in the last test, so {2 * needed:,} in" in repr(found)
     assert len(team.server.bodies) <= plan.most_calls
-
-
-def test_saved_programs_answer_as_they_were_tested(solved: tuple[Team, Distilled]) -> None:
-    cot, found = solved
-    for name in ("single", "router"):
-        again = fm.evaluate(
-            fm.load_program(found.folder / name), cot.questions[:6], lm=cot.lm, tracking=False
-        )
-        assert again.accuracy == 1
-        assert again.summary.usage["calls"] == 6
 
 
 def test_the_same_command_again_asks_nothing_and_says_the_same(cot: Team) -> None:
@@ -404,43 +347,6 @@ def test_killed_many_times(tmp_path: Path, scripted: ScriptedServer, seed: int) 
 # --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.nightly
-def test_evaluations_are_children_of_one_mlflow_run(
-    tmp_path: Path, scripted: ScriptedServer
-) -> None:
-    from mlflow import MlflowClient
-
-    new_store(tmp_path)
-    team = Team(scripted, world(alone_cot), n=40)
-    found = team.distil(0.3, tracking=True)
-    client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
-    runs = client.search_runs([one.experiment_id for one in client.search_experiments()])
-    (parent,) = [one for one in runs if "mlflow.parentRunId" not in one.data.tags]
-    assert parent.info.run_id == found.report["mlflow_run_id"]
-    assert parent.info.status == "FINISHED"
-    children = {
-        " · ".join(one.info.run_name.split(" · ")[1:3]): one for one in runs if one is not parent
-    }
-    assert {"simple · selection", "cot · selection", "cot · held-out"} <= children.keys()
-    assert {one.data.tags["mlflow.parentRunId"] for one in children.values()} == {
-        parent.info.run_id
-    }
-    metrics, programs = parent.data.metrics, found.report["programs"]
-    assert metrics["single/accuracy"] == programs["single"]["accuracy"]["value"]
-    low = programs["single"]["against_team"]["low"]
-    assert metrics["single/difference_low"] == pytest.approx(low, abs=1e-6)
-    assert metrics["single/non_inferior"] == 1
-    assert metrics["share_routed"] == 0
-    assert metrics["team/tokens"] == programs["team"]["tokens"]
-    assert parent.data.params["settings.margin"] == "0.3"
-    assert parent.data.tags["mlflow.note.content"].startswith("Use the single agent (cot)")
-    names = {one.path for one in client.list_artifacts(parent.info.run_id)}
-    assert names == {"details.json", "distil.json", "single", "router"}
-    again = team.distil(0.3, tracking=True)
-    assert again.report == found.report
-    assert len(client.search_runs([parent.info.experiment_id])) == len(runs)
-
-
 # What is refused
 # --------------------------------------------------------------------------------------------
 
@@ -472,33 +378,6 @@ def test_runs_that_cannot_be_distilled(scripted: ScriptedServer, tmp_path: Path)
     with pytest.raises(fm.UserError, match="not finished: 4 of its 24 questions have no row"):
         team.distil(run="team")
     assert len(scripted.bodies) == asked
-
-
-def test_failed_questions_are_left_out(scripted: ScriptedServer) -> None:
-    team = Team(scripted, world(alone_cot), n=40)
-    lines = [json.loads(line) for line in Path("team/results.jsonl").read_text().splitlines()]
-    lines[3] |= {
-        "error": "no answer",
-        "answer": None,
-        "correct": False,
-        "score": None,
-        "transcript": [],
-    }
-    Path("team/results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    found = team.distil(0.2, run="team")
-    assert found.report["notes"] == ["1 question that failed in team is left out."]
-    assert found.report["parts"]["selection"] + found.report["parts"]["held_out"] + 4 == 39
-
-
-def test_another_distillation_is_not_overwritten(scripted: ScriptedServer) -> None:
-    team = Team(scripted, world(alone_cot), n=24)
-    team.distil(0.2)
-    for change, what in (({"margin": 0.1}, "margin"), ({"seed": 1}, "seed")):
-        with pytest.raises(fm.UserError, match=f"another distillation .its {what} differs"):
-            team.distil(**{"margin": 0.2, **change})
-    Path("found/distil.json").write_text("[]")
-    with pytest.raises(fm.UserError, match="damaged"):
-        team.distil(0.2)
 
 
 def test_the_team_answers_with_the_prompts_that_it_had(scripted: ScriptedServer) -> None:
@@ -535,12 +414,6 @@ def test_failed_answers_count_as_wrong_and_are_asked_for_again(cot: Team) -> Non
     assert "failed" not in repr(again)
 
 
-def test_where_every_answer_fails_there_is_no_verdict(cot: Team) -> None:
-    cot.server.reply = lambda _: (400, {}, {"error": {"message": "too odd"}})
-    with pytest.raises(fm.UserError, match=r"every question failed .*too odd"):
-        cot.distil()
-
-
 # The command
 # ------------------------------------------------------------------------------------------------
 
@@ -573,28 +446,3 @@ def test_the_command_gives_advice(talk: ScriptedServer) -> None:
         "evaluate", "d/single", "--data", "q.jsonl", *lm(talk), "--no-track", "--json"
     )
     assert json.loads(answered.stdout)["scores"]["accuracy"]["value"] == 1
-
-
-def test_json_quiet_and_dry_run(talk: ScriptedServer) -> None:
-    words = ("distil", "talk", "--margin", 10, "--out", "d", *lm(talk), "--no-track")
-    dry = folkmoot(*words, "--dry-run", "--json")
-    assert json.loads(dry.stdout)["most_calls"] > 100
-    assert not talk.bodies
-    assert not Path("d").exists()
-    found = json.loads(folkmoot(*words, "--json").stdout)
-    assert (found["keep"], found["margin"], found["out"]) == ("single", 0.1, "d")
-    quiet = folkmoot(*words, "--quiet")
-    assert quiet.stdout.startswith("Use the single agent (cot)")
-    assert (quiet.stdout.count("\n"), quiet.stderr) == (1, "")
-
-
-def test_the_runs_own_lm_is_taken_where_none_is_named(
-    talk: ScriptedServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ("distil", "talk", "--margin", 10, "--no-track", "--json")
-    elsewhere = folkmoot(*words, "--api-base", "http://127.0.0.1:9/v1")
-    assert elsewhere.exit_code == 2
-    assert f"used openai/scripted at {talk.url}" in elsewhere.stderr
-    done = folkmoot(*words, "--api-base", talk.url)
-    assert json.loads(done.stdout)["out"] == "talk/distil"
-    assert {body["model"] for body in talk.bodies} == {"scripted"}

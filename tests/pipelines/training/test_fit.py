@@ -91,16 +91,6 @@ def test_outcomes_may_be_a_table_rows_or_a_frame(tmp_path: Path) -> None:
     )
 
 
-def test_the_network_answers_is_saved_and_loaded(tmp_path: Path, scripted: ScriptedServer) -> None:
-    network = trained(planted(40, 1), settings={**SMALL, "agents": 2})
-    lm = fm.lm("openai/scripted", api_base=scripted.url)
-    questions = [fm.Question(question(i)) for i in range(3)]
-    result = fm.evaluate(network, questions, lm=lm, tracking=False)
-    assert result.accuracy == 1
-    network.save(tmp_path / "saved")
-    assert fm.load_program(tmp_path / "saved").state.identity == network.state.identity
-
-
 def test_agents_without_strategies_teach_weights_and_cannot_be_asked(
     scripted: ScriptedServer,
 ) -> None:
@@ -111,18 +101,6 @@ def test_agents_without_strategies_teach_weights_and_cannot_be_asked(
     lm = fm.lm("openai/scripted", api_base=scripted.url)
     with dspy.context(lm=lm), pytest.raises(fm.UserError, match="not asked"):
         network(question="Which?", choices={"A": "this", "B": "that"})
-
-
-def test_a_network_learns_by_asking_and_goes_on_where_it_was(
-    scripted: ScriptedServer, tmp_path: Path
-) -> None:
-    first = asked(scripted, out=tmp_path / "out")
-    calls = len(scripted.bodies)
-    assert 12 <= calls <= 24
-    again = asked(scripted, out=tmp_path / "out")
-    assert len(scripted.bodies) == calls
-    assert again.state.identity == first.state.identity
-    assert first.state.questions == 12
 
 
 def test_a_program_of_ones_own_is_taught_and_stays_as_it_is(scripted: ScriptedServer) -> None:
@@ -151,9 +129,7 @@ def test_a_program_of_ones_own_is_taught_and_stays_as_it_is(scripted: ScriptedSe
             {"outcomes": planted(4, 1), "embedding": lambda texts: [[1.0]]},
             "returned no vectors of",
         ),
-        ({"outcomes": planted(4, 1), "settings": {"embedding": MODEL}}, "embedding is given"),
         ({"outcomes": planted(4, 1), "budget": "1 USD"}, "budget is for training by asking"),
-        ({"outcomes": planted(4, 1), "seed": 1, "settings": {"seed": 2}}, "keep one of them"),
         (
             {"train": [fm.Question(question(1))], "program": fm.SingleAgent("cot")},
             "a SingleAgent cannot",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from folkmoot.pipelines.training.scores import (
     Fixed,
@@ -70,14 +68,6 @@ def test_draws_are_averaged_and_agents_that_are_not_asked_do_not_count() -> None
     assert found["ties"]["gain_tied"] is None
 
 
-def test_answers_that_are_missing_are_wrong_and_counted() -> None:
-    reached = ANSWERED.copy()
-    reached[3, 0, 0] = False
-    found = scores([[[0]] * 4, [[1]] * 4], [[[1]] * 4] * 2, answered=reached)
-    assert found["missing"] == 0.5
-    assert found["oracle"]["calls"] == 2.75
-
-
 def test_without_strategies_the_choice_is_among_agents() -> None:
     answers, correct = ANSWERS.swapaxes(1, 2), CORRECT.swapaxes(1, 2)
     fixed = Fixed.of(correct, np.ones_like(correct), GROUPS)
@@ -85,40 +75,6 @@ def test_without_strategies_the_choice_is_among_agents() -> None:
     drawn = NetworkDraws(np.zeros((1, 4, 3), dtype=int), np.ones((1, 4, 3)))
     found = network_scores(answers, correct, np.ones_like(correct), GROUPS, drawn, fixed)
     assert found["best_fixed"]["value"] == 0.75
-
-
-def test_what_is_best_is_told_by_the_answers_there_are() -> None:
-    correct = np.array([[[1, 1]], [[0, 0]], [[0, 0]]], dtype=bool)
-    reached = np.array([[[1, 1]], [[1, 0]], [[1, 0]]], dtype=bool)
-    assert Fixed.of(correct, reached, ["a", "b", "b"]).best == (1,)
-    assert Fixed.of(correct, np.zeros_like(reached), ["a", "b", "b"]).best == (0,)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_no_figure_is_above_the_oracle_and_equal_weights_are_the_majority(
-    data: st.DataObject,
-) -> None:
-    q, a, s = (data.draw(st.integers(1, top)) for top in (6, 3, 3))
-    seed = data.draw(st.integers(0, 2**32 - 1))
-    rng = np.random.default_rng(seed)
-    answers = rng.integers(-1, 3, (q, a, s))
-    correct = answers == 0
-    groups = [["x", "y", None][i] for i in rng.integers(0, 3, q)]
-    drawn = NetworkDraws(rng.integers(0, s, (2, q, a)), np.ones((2, q, a)))
-    fixed = Fixed.of(correct, np.ones_like(correct), groups)
-    found = network_scores(answers, correct, np.ones_like(correct), groups, drawn, fixed, seed=1)
-    for name in (
-        "individual",
-        "consensus",
-        "majority",
-        "best_fixed",
-        "best_per_group",
-    ):
-        score = found[name]
-        assert 0 <= score["low"] <= score["value"] + 1e-9
-        assert score["value"] <= min(found["oracle"]["value"], score["high"]) + 1e-9
-    assert found["consensus"]["value"] == found["majority"]["value"]
 
 
 def test_use_and_calibration_by_hand() -> None:

@@ -4,7 +4,6 @@ refused.
 
 from __future__ import annotations
 
-import itertools
 import json
 import signal
 import time
@@ -15,10 +14,8 @@ import numpy as np
 import pytest
 from children import Child, code
 from cli_helpers import folkmoot, isolate, lm, question, write
-from outcome_tables import embed_words, planted, recorded
+from outcome_tables import embed_words, planted
 
-import folkmoot as fm
-from folkmoot.pipelines.runs.outcomes import outcome_of, outcomes_from
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 
 SMALL = ["--set", "hidden=8", "--set", "heads=2", "--set", "lr=0.01"]
@@ -120,7 +117,7 @@ def test_the_same_seed_gives_the_same_and_evaluate_repeats_the_test(
     assert "consensus over majority" in shown.stdout
 
 
-@pytest.mark.parametrize("weight", ["mean_trust", "accuracy", "log_odds", "fitted", "conditional"])
+@pytest.mark.parametrize("weight", ["mean_trust", "conditional"])
 def test_rows_without_a_strategy_teach_weights(
     tables: tuple[Path, Path], tmp_path: Path, weight: str
 ) -> None:
@@ -206,28 +203,6 @@ def test_another_training_is_not_mixed_in(tables: tuple[Path, Path], tmp_path: P
     assert "(other questions)" in refused(trained((other, tables[1]), tmp_path / "net"))
     (tmp_path / "net" / "training.json").write_text("{")
     assert "training.json is damaged" in refused(trained(tables, tmp_path / "net"))
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--set", "agents=3", "--set", "gama=1"], "there is no setting 'gama'"),
-        (["--preset", "papyrus"], "there is no preset 'papyrus'"),
-        (["--set", "strategies=[tot]"], "the outcomes have no strategy 'tot'"),
-        (["--lm", "openai/x"], "--lm is for training by asking"),
-        (["--budget", "3 calls"], "--budget is for training by asking"),
-        (["--train", "x.jsonl"], "--outcomes FILE or --train"),
-        (["--embedding", "./no/such/model"], "there is no folder ./no/such/model"),
-    ],
-)
-def test_bad_words_are_refused_in_one_sentence(
-    tables: tuple[Path, Path], tmp_path: Path, monkeypatch: Any, words: list[str], said: str
-) -> None:
-    if "--embedding" in words:
-        monkeypatch.undo()
-        isolate(tmp_path, monkeypatch)
-    assert said in refused(trained(tables, tmp_path / "net", *words))
-    assert not (tmp_path / "net").exists()
 
 
 def test_bad_files_are_refused_in_one_sentence(tables: tuple[Path, Path], tmp_path: Path) -> None:
@@ -387,45 +362,3 @@ def test_a_budget_stops_a_live_training_and_a_larger_one_goes_on(
         done = folkmoot(*words, "--budget", "500 calls")
         assert done.exit_code == 0, done.output
         assert json.loads(done.stdout)["counts"]["rows"] == 6
-
-
-def test_a_live_training_refuses_before_any_call(
-    tables: Any, tmp_path: Path, scripted: ScriptedServer
-) -> None:
-    words = live_words(tmp_path, scripted.url, tmp_path / "net")
-    for more, said in (
-        (["--preset", "beyond"], "--set full_information=false"),
-        (["--set", "strategies=[tot]"], "strategies is given twice"),
-        (["--test", "x"], "--test is given twice"),
-        (["--lm", "nobody=openai/x"], "there is no seat 'nobody'"),
-    ):
-        assert said in refused(folkmoot(*words, *more))
-    same = [*words[:3], tmp_path / "learn.jsonl", "--test", tmp_path / "learn.jsonl", *words[6:]]
-    assert "are training questions" in refused(folkmoot(*same))
-    assert not scripted.bodies
-    plan = folkmoot(*words, "--dry-run")
-    assert plan.exit_code == 0
-    assert json.loads(plan.stdout)["training"] == {"questions": 12, "most_calls": 72}
-    assert not scripted.bodies
-
-
-def test_graph_and_trust_change_on_recorded_answers(
-    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = data_dir.parent / "recorded" / "faithful_cot.wide.jsonl"
-    if not path.exists():
-        pytest.skip("there are no recorded answers beside FOLKMOOT_DATA")
-    embed_words(monkeypatch)
-    rows = [row for row in recorded(path, ["date"], strategies=True) if row["agent"] == "text003"][
-        :500
-    ]
-    monkeypatch.chdir(tmp_path)
-    table = outcomes_from(map(outcome_of, rows, [""] * len(rows)))
-    settings = {"epochs": 4}
-    found = fm.train(table, out=tmp_path / "net", settings=settings, tracking=False).training
-    graphs = [np.array(each["adjacency"]) for each in found.log.graphs]
-    assert graphs[0].sum() == 5 * 2
-    changed = sum(int((one != other).sum()) // 2 for one, other in itertools.pairwise(graphs))
-    assert changed == found.log.steps[-1]["edges_changed"] > 10
-    trust = [step["trust"] for step in found.log.steps]
-    assert max(trust) - min(trust) > 0.1

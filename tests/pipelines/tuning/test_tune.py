@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from tuned import (
-    ORDERS,
     critic_first,
     lm_at,
     questions,
@@ -158,23 +157,6 @@ def test_pruning_saves_questions_and_keeps_the_best(scripted: Any, tmp_path: Pat
     assert study.report["calls"]["made"] == 40 + sum(entry["questions"] for entry in pruned)
 
 
-def test_failed_calls_never_stop_a_trial_as_if_it_were_wrong(scripted: Any, tmp_path: Path) -> None:
-    good = scripted_by(lambda *_: True)
-
-    def reply(body: dict[str, Any]) -> Any:
-        number = int(body["messages"][-1]["content"].split("Question: Question ")[1].split("?")[0])
-        if body["temperature"] == 0.7 and number % 8:
-            return 400, {}, {"error": {"message": "too warm"}}
-        return good(body)
-
-    scripted.reply = reply
-    space = {"program": "single:cot", "sampling": {"temperature": [0.0, 0.7]}}
-    study = tuned(scripted, space, tmp_path / "out", trials=2, sampler="grid")
-    warm = next(e for e in study.trials if e["setting"]["sampling.temperature"] == 0.7)
-    assert (warm["state"], warm["errors"], warm["questions"]) == ("complete", 35, 40)
-    assert warm["scores"]["accuracy"]["value"] == 5 / 40
-
-
 def test_ensembles_are_weighed_without_a_call_and_the_winner_is_fitted(
     scripted: Any, tmp_path: Path
 ) -> None:
@@ -280,20 +262,3 @@ def test_bad_input_is_named_before_any_call(
     with pytest.raises(fm.UserError, match=why):
         tuned(scripted, "single:cot", tmp_path / "out", **changed)
     assert not scripted.requests
-
-
-def test_questions_of_the_validation_may_not_be_trained_on(scripted: Any) -> None:
-    with pytest.raises(fm.UserError, match="are training questions"):
-        fm.tune("single", questions(0, 9), questions(5, 12), lm=lm_at(scripted.url), tracking=False)
-    with pytest.raises(fm.UserError, match="no validation questions"):
-        fm.tune("single", questions(0, 9), [], lm=lm_at(scripted.url), tracking=False)
-    assert not scripted.requests
-
-
-def test_a_wrong_key_stops_the_study_in_one_line(scripted: Any, tmp_path: Path) -> None:
-    scripted.reply = lambda body: (401, {}, {"error": {"message": "no"}})
-    with pytest.raises(fm.UserError, match="key"):
-        tuned(scripted, ORDERS, tmp_path / "out")
-    report = json.loads((tmp_path / "out" / "study.json").read_text())
-    assert report["trials"]["given back"] == 1
-    assert report["best"] is None

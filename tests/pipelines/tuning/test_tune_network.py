@@ -6,16 +6,13 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import folkmoot, write
-from mortal import Forked
 from outcome_tables import words_of
-from tuned import lm_at, questions, settings_of, without_numbers
+from tuned import lm_at, questions
 
 import folkmoot as fm
 from folkmoot.pipelines.data.embeddings import Embedder
@@ -149,51 +146,6 @@ def test_a_trained_network_is_taken_as_it_is(
     assert "scored" not in study.report["questions"]
 
 
-def killed_at(moments: tuple[int, ...], whole: Any, server: ScriptedServer, out: Path) -> None:
-    """Kill a study after so many calls each time, let it end, and compare it with the undisturbed
-    one.
-    """
-    before = len(server.requests)
-    server.delay = 0.01
-    try:
-        for calls in moments:
-            process = Forked(target=study_of, args=(server.url, out))
-            process.start()
-            end = time.monotonic() + 90
-            while (
-                process.is_alive()
-                and len(server.requests) < before + calls
-                and time.monotonic() < end
-            ):
-                time.sleep(0.002)
-            assert process.is_alive()
-            process.kill()
-            process.join()
-    finally:
-        server.delay = 0.0
-    study = study_of(server.url, out)
-    assert settings_of(study) == settings_of(whole)
-    for name in ("best", "validation", "verdict"):
-        assert without_homes(study.report[name]) == without_homes(whole.report[name])
-    assert study.best.describe() == whole.best.describe()
-    in_flight = 64
-    assert len(server.requests) - before <= whole.made + in_flight * len(moments)
-
-
-@pytest.mark.nightly
-def test_killed_in_training_a_study_goes_on_to_the_same_result(
-    whole: Any, server: ScriptedServer, tmp_path: Path
-) -> None:
-    killed_at((25,), whole, server, tmp_path / "killed")
-
-
-def without_homes(value: Any) -> Any:
-    text = json.dumps(without_numbers(value))
-    return json.loads(
-        text, object_hook=lambda found: {k: v for k, v in found.items() if k != "home"}
-    )
-
-
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
@@ -211,24 +163,3 @@ def test_a_wrong_space_is_named_in_one_sentence(changed: dict[str, Any], why: st
     with pytest.raises(fm.UserError, match=why) as said:
         space_of({**NETWORK, "strategies": ["cot"], **changed})
     assert "\n" not in str(said.value)
-
-
-def test_a_dry_run_counts_training(scripted: ScriptedServer, tmp_path: Path) -> None:
-    rows = [
-        {"id": q.id, "question": q.question, "choices": q.choices, "answer": q.answer}
-        for q in questions(0, 60)
-    ]
-    train = write(tmp_path / "train.jsonl", *rows[:40])
-    validation = write(tmp_path / "validation.jsonl", *rows[40:])
-    words = ["tune", "network", "--train", train, "--validation", validation, "--trials", "4"]
-    words += ["--set", "agents=3", "--set", "strategies=[cot, zero_shot]", "--set", "epochs=5"]
-    words += ["--set", f"embedding={MODEL}", "--lm", "openai/scripted"]
-    words += ["--out", tmp_path / "out", "--dry-run"]
-    done = folkmoot(*words, "--api-base", scripted.url, "--json")
-    assert done.exit_code == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["most_training_calls"] == 20 * 3 * 2  # no agent is asked the same twice
-    assert found["most_calls"] == 3 * (20 * 4 + 2 * 20) + 120 * 5
-    assert "20 more to train networks on: at most 120 calls per setting" in done.stderr
-    assert not scripted.requests
-    assert not (tmp_path / "out").exists()

@@ -4,7 +4,6 @@ killed at every point of a trial's life; passwords.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import optuna
 import pytest
 from children import WARM, Forked
 from postgres import PASSWORD, server
-from tuned import critic_first, killed_at, proxy, scripted_by, settings_of, study_at, work_at
+from tuned import critic_first, killed_at, proxy, scripted_by, settings_of, study_at
 
 import folkmoot as fm
 from folkmoot.pipelines.lms.ledger import read_ledger
@@ -56,12 +55,6 @@ def planted() -> Iterator[ScriptedServer]:
 @pytest.fixture(scope="module")
 def undisturbed(planted: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     return settings_of(study_at(planted.url, tmp_path_factory.mktemp("undisturbed"), trials=TRIALS))
-
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "BEAT_SECONDS", 1)
-    monkeypatch.setattr(recovery, "GRACE_SECONDS", 1)
 
 
 def kill(point: str, url: str, out: Path, storage: str | None, name: str) -> None:
@@ -146,37 +139,6 @@ def test_the_same_command_gives_back_a_trial_that_was_killed_behind_a_grpc_proxy
     study = study_at(planted.url, out, storage=address, study="proxied", trials=TRIALS)
     has_lost_nothing(study, lost=1)
     assert len(optuna.load_study(study_name="proxied", storage=kept).trials) == len(study.trials)
-
-
-def test_a_study_that_ends_early_leaves_no_trial_of_a_dead_worker_running(
-    planted: ScriptedServer, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    die(kill, "between two rungs", planted.url, out, None, "early")
-    study = study_at(planted.url, out, study="early", trials=TRIALS, budget="1 call")
-    assert study.report["stopped"]
-    assert study.report["trials"]["running"] == 0
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("storage", ["own", "postgresql"], indirect=True)
-def test_of_two_workers_in_one_folder_one_is_killed_with_calls_in_flight(
-    storage: str | None, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    with ScriptedServer(scripted_by(critic_first), delay=0.02) as slow:
-        pair = [Forked(target=work_at, args=(slow.url, out, storage, 8)) for _ in range(2)]
-        pair[0].start()
-        while len(slow.requests) < 10:
-            time.sleep(0.01)
-        pair[1].start()
-        pair[0].kill()
-        for one in pair:
-            one.join(120)
-        assert [one.exitcode for one in pair] == [-9, 0]
-        study = study_at(slow.url, out, storage=storage, study="study", trials=8)
-    has_lost_nothing(study, lost=1, trials=8)
-    assert study.report["best"]["setting"]["roles"] == ["critic", "reasoner"]
 
 
 @pytest.mark.nightly
