@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..base.wording import shortened
 from ..comparison.comparison import Comparison
 from ..evaluation.earlier import earlier
 from ..tracking.entry import RunEntry, TableEntry, figures
 from ..tracking.push import log_alone
-from ..tracking.values import LONGEST_TITLE, experiment_name, scrubbed, shortened_to
+from ..tracking.values import LONGEST_TITLE, experiment_name, scrubbed
 from .report import REPORT, report
 
 COLUMNS = ("program", "score", "low", "high", "difference", "p")
@@ -43,7 +44,7 @@ def log_comparison(comparison: Comparison, how: Mapping[str, Any]) -> str | None
         return log_alone(
             RunEntry(
                 key=key,
-                name=shortened_to(comparison.short.rstrip("."), LONGEST_TITLE),
+                name=shortened(comparison.short.rstrip("."), LONGEST_TITLE),
                 experiment=experiment_name(earlier(folders[0]).summary.run),
                 params={"reference": comparison.names[0], "programs": str(len(folders))},
                 tags={"folkmoot.kind": "comparison"},
