@@ -25,8 +25,7 @@ def causal_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
     - `rounds`: how many questions took 1, 2, … rounds; `rounds_mean`
     - `consensus_round`: how many reached consensus in round 1, 2, …, or `never`, when evaluators
       were asked
-    - `reasoner`: `accuracy` and `abstention_rate` of single solutions, `unanimous_rate` of the
-      first rounds
+    - `reasoner`: `accuracy` and `abstention_rate` of single solutions
     - `evaluator`: `evaluations`; `unreadable`; `changed`, how often the answer examined was
       changed, and as `change_rate`; the changes by what they did (`wrong_to_right`,
       `right_to_wrong`, `wrong_to_wrong`); `change_right_rate`, the share of changes that put a
@@ -47,7 +46,10 @@ def causal_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
         consensus[whole(row.get("consensus_round"))] += 1
         turns = [turn for turn in row.get("transcript") or () if not turn.get("step")]
         reading = Reading(row)
-        _solutions(figures, row, reading, [turn for turn in turns if not turn.get("examined")])
+        for turn in turns:
+            if not turn.get("examined"):
+                figures.mean(reading.right(turn.get("answer")), "reasoner", "accuracy")
+                figures.mean(turn.get("answer") is None, "reasoner", "abstention_rate")
         for name in ("evaluations", "unreadable", "changed", *CHANGES):
             figures.count(0, "evaluator", name)
         for turn in turns:
@@ -62,15 +64,6 @@ def causal_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
         if report["evaluator"]["evaluations"]:
             report["consensus_round"] = {**by_number(consensus, 1, longest), "never": consensus[0]}
     return report
-
-
-def _solutions(figures: Figures, row: ResultRow, reading: Reading, turns: list[TurnFields]) -> None:
-    for turn in turns:
-        figures.mean(reading.right(turn.get("answer")), "reasoner", "accuracy")
-        figures.mean(turn.get("answer") is None, "reasoner", "abstention_rate")
-    first = [turn.get("answer") for turn in turns if turn.get("round") == 1]
-    unanimous = bool(first) and all(_same(row, reading, first[0], answer) for answer in first)
-    figures.mean(unanimous, "reasoner", "unanimous_rate")
 
 
 def _evaluation(figures: Figures, row: ResultRow, reading: Reading, turn: TurnFields) -> None:

@@ -31,16 +31,12 @@ def deliberation_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
     - `resolved_by_round`: share with consensus after round 1, 2, …
     - `first_consensus_round`: count for each round, and `never`
     - `tie_break`: `count`, `rate`, `accuracy`; `decided_by`: the same for each way of deciding
-    - `role`: for each speaker `accuracy_first`, `accuracy_last`, `abstention_rate`, `conformity`,
-      `revisions`
+    - `role`: for each speaker `accuracy_first`, `accuracy_last`, `abstention_rate`, `revisions`
     - `revisions`, of all and by `round`: counts of wrong_to_right, right_to_wrong and
       wrong_to_wrong (to another wrong answer); `rate`, the share of an agent's later answers that
       are a revision of the one before; `share_to_right`, the share of revisions that put a wrong
       answer right. An abstention is wrong but no answer: a step between it and a wrong answer is no
       revision
-    - `conformity`: how often a speaker repeats the answer given just before in the same round,
-      overall (`rate`) and by `round`; after an abstention there is nothing to repeat, nor in a
-      round that was answered blind
     - `blind`: how many questions were opened blind, if any, so that first answers are what each
       agent knows
     - `calls_per_question`, `prompt_tokens_per_question`, `completion_tokens_per_question`
@@ -86,15 +82,8 @@ def _dialogue(figures: Figures, row: ResultRow) -> None:
     last: Sequence[TurnFields] = ()
     for _, turns in groupby(spoken, key=lambda turn: turn["round"]):
         last = list(turns)
-        blind = any(turn.get("blind") for turn in last)
-        if blind:
+        if any(turn.get("blind") for turn in last):
             figures.count(1, "blind")
-        for before, after in pairwise(last):
-            if before["answer"] is not None and not blind:
-                repeats = reading.same(before["answer"], after["answer"])
-                figures.mean(repeats, "conformity", "rate")
-                figures.mean(repeats, "conformity", "round", str(after["round"]))
-                figures.mean(repeats, "role", after["agent"], "conformity")
     if last:
         figures.mean(all_agree([turn["answer"] for turn in last], row["kind"]), "agreement", "all")
     for one, other in combinations(last, 2):

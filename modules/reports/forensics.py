@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..reading.row import ResultRow, TurnFields
-from ..reading.voting import weighted
+from ..reading.voting import majority
 from .counting import STATES, Figures, Reading
 
 DECIDERS = ("judge", "supervisor")
 """Agents that decide about the answers of others: their turns are not votes."""
 
 CHANGES = tuple(f"{before}_to_{after}" for before in STATES for after in STATES)
-_ORDER = (
-    "questions",
-    "blind",
-    "oracle",
-    "talk",
-    "agent",
-    "sway",
-)
 _MOVES = {(False, True): "to_right", (True, False): "to_wrong", (False, False): "wrong_to_wrong"}
 
 
@@ -72,14 +63,11 @@ def moves(row: ResultRow, reading: Reading | None = None) -> list[Move]:
     return changes
 
 
-def forensics(
-    rows: Iterable[ResultRow], program: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def forensics(rows: Iterable[ResultRow]) -> dict[str, Any]:
     """Reports, from the rows of a protocol with several agents, who was right and who gave way.
 
     Args: rows: rows of `results.jsonl`; read once, only counters are held. Rows with an error do
-        not count. program: what `Program.describe` says, for the weights of its vote; None counts
-        every vote alike.
+        not count.
 
     Returns nested dicts with text keys, empty when no question had two agents; rates are floats in
     0 … 1, counts are ints, and a rate over nothing is left out. Agents are all who answer, without
@@ -89,7 +77,7 @@ def forensics(
       blind, if any
     - `oracle`: `accuracy` of the final answers; `any_agent`, the share of questions on which
       somebody answered right at some point; `gap`, their difference; `lost`, the questions in it
-    - `talk`: what came of the vote of first answers (majority, or as the program weighs them): its
+    - `talk`: what came of the majority vote of first answers: its
       `accuracy`, that of the vote of last answers (`accuracy_last`), and counts from there to the
       final answer, such as `wrong_to_right`; the same of its two steps, `revisions` (from the first
       vote to the last) and `decider` (from the last vote to the final answer)
@@ -105,7 +93,7 @@ def forensics(
     afresh in every round and so give way to nobody; an evaluator's own answer is the one that it
     was handed.
     """
-    tally = ForensicTally(program)
+    tally = ForensicTally()
     for row in rows:
         tally.count(row)
     return tally.report()
@@ -114,8 +102,7 @@ def forensics(
 class ForensicTally:
     """`forensics` of rows that come one at a time."""
 
-    def __init__(self, program: Mapping[str, object] | None = None) -> None:
-        self._program = program or {}
+    def __init__(self) -> None:
         self._figures = Figures()
         self._several = self._talked = False
 
@@ -159,14 +146,14 @@ class ForensicTally:
     def _vote(
         self, row: ResultRow, answers_by_agent: Mapping[str, list[Any]], reading: Reading
     ) -> None:
-        right = votes_right(row, answers_by_agent, self._program, reading)
         states = []
-        for place, is_right in zip((0, -1), right, strict=True):
-            anybody = any(answers[place] is not None for answers in answers_by_agent.values())
-            states.append(STATES[0] if is_right else STATES[1] if anybody else STATES[2])
+        for place in (0, -1):
+            answers = [own[place] for own in answers_by_agent.values()]
+            readable = [answer if reading.key(answer) else None for answer in answers]
+            states.append(reading.state(majority(readable, key=reading.key).answer))
         final = STATES[0] if row["correct"] else STATES[2] if row["answer"] is None else STATES[1]
-        self._figures.mean(right[0], "talk", "accuracy")
-        self._figures.mean(right[1], "talk", "accuracy_last")
+        self._figures.mean(states[0] == STATES[0], "talk", "accuracy")
+        self._figures.mean(states[1] == STATES[0], "talk", "accuracy_last")
         self._change(states[0], final, "talk")
         self._change(states[0], states[1], "talk", "revisions")
         self._change(states[1], final, "talk", "decider")
@@ -179,7 +166,8 @@ class ForensicTally:
         if not self._talked:
             report.pop("talk", None)
         report.setdefault("agent", {})
-        return {name: report[name] for name in _ORDER if name in report}
+        del report["errors"]
+        return report
 
 
 def turns_of(row: ResultRow) -> list[TurnFields]:
@@ -209,26 +197,6 @@ def answers_of(spoken: Iterable[TurnFields]) -> dict[str, list[str | None]]:
     return answers
 
 
-def votes_right(
-    row: ResultRow,
-    answers_by_agent: Mapping[str, Sequence[str | None]],
-    program: Mapping[str, object],
-    reading: Reading,
-) -> tuple[bool, bool]:
-    """Whether the vote of the agents' first answers is right, and whether that of their last is, as
-    the program weighs them.
-    """
-    weights = _weights(row, program, answers_by_agent)
-    by_voter = [1.0 if weights is None else weights.get(name, 0.0) for name in answers_by_agent]
-
-    def right(place: int) -> bool:
-        answers = [own[place] for own in answers_by_agent.values()]
-        readable = [answer if reading.key(answer) else None for answer in answers]
-        return reading.right(weighted(readable, by_voter, key=reading.key).answer)
-
-    return right(0), right(-1)
-
-
 def _steps(row: ResultRow) -> Iterator[_Step]:
     """Every answer that follows an earlier one of the same agent, or that was handed to it."""
     turns = turns_of(row)
@@ -247,25 +215,3 @@ def _steps(row: ResultRow) -> Iterator[_Step]:
                 others = {name: answer_held for name, answer_held in held.items() if name != agent}
                 yield _Step(place, agent, held[agent], answer, others, sent_back.get(agent))
             held[agent], spoke[agent] = answer, round
-
-
-def _weights(
-    row: ResultRow, program: Mapping[str, object], voters: Mapping[str, object]
-) -> dict[str, float] | None:
-    """The weight of each agent's vote; None when all weigh alike."""
-    weights = {
-        str(turn.get("agent")): turn.get("weight") for turn in turns_of(row) if "weight" in turn
-    }
-    fitted = program.get("weights")
-    if not weights and isinstance(fitted, list) and len(fitted) == len(voters):
-        weights = dict(zip(voters, fitted, strict=True))
-    if weights:
-        return {
-            name: float(weight)
-            for name, weight in weights.items()
-            if isinstance(weight, int | float) and math.isfinite(weight)
-        }
-    strongest = str(program.get("tie_break", "")).partition("strongest:")[2]
-    if strongest:  # outweighs all others together
-        return {agent: float(len(voters)) if agent == strongest else 1.0 for agent in voters}
-    return None

@@ -51,7 +51,6 @@ def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dic
       `confidence` and `accuracy` of the bins
     - `agent`: each one's `accuracy` and `unreadable` rate
     - `strategy`: how often each was used (`share`) and its `accuracy`
-    - `strategies_per_question`: how many different ones the agents chose, on average
     - `use`: share of each strategy by agent; `use_by_topic`: the same by topic, a field of
       `meta` or else `cluster`
     """
@@ -78,7 +77,6 @@ def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dic
         figures.mean(vote, "majority")
         figures.mean(tied, "tied")
         figures.mean(consensus - vote, "gain_tied" if tied else "gain_untied")
-        figures.mean(len({turn["strategy"] for turn in turns}), "strategies_per_question")
         meta = row.get("meta") or {}
         if embed is not None:
             texts.setdefault(row["question"], Counter()).update(str(t["strategy"]) for t in turns)

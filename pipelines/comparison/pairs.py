@@ -47,7 +47,6 @@ class Pair:
         answers from records and caches at their price; None where b's is zero or unknown.
         seconds_ratio: of the time per answer; None also where answers came from a cache.
         only_a, only_b: ids of the questions that only one of them had right, or had better.
-        failed_a, failed_b: how many answers failed; they count as wrong.
         cluster, clustered: the field of `meta` that says which questions belong together, and the
         difference over its clusters, which decides where it is not None. failure, other_metric,
         unread: reasons why there is no verdict; empty where there is one.
@@ -75,8 +74,6 @@ class Pair:
     seconds_ratio: float | None
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
-    failed_a: int = 0
-    failed_b: int = 0
     test: str = MIDP
     cluster: str | None = None
     clustered: Clustered | None = None

@@ -200,8 +200,6 @@ class Test:
             **_ratios(a, b),  # type: ignore[arg-type]  # mypy does not see which fields these are
             only_a=tuple(name for name, d in zip(ids, scores_a - scores_b, strict=True) if d > 0),
             only_b=tuple(name for name, d in zip(ids, scores_a - scores_b, strict=True) if d < 0),
-            failed_a=sum(one.failed for one in a),
-            failed_b=sum(one.failed for one in b),
             test=CLUSTERS if clustered else mcnemar if right_or_wrong else PAIRED_T,
             cluster=self.field if clustered else None,
             clustered=clustered,

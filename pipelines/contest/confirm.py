@@ -9,7 +9,6 @@ from ...modules.base.calls import EndpointDown
 from ..base.budget import BudgetSpent
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
-from ..comparison.verdict import B
 from .entrants import Entrant
 from .lane import Lane, ask_all
 from .outcome import CONFIRM
@@ -58,8 +57,3 @@ def confirmation_words(comparison: Comparison, winner: str) -> str:
         f"on {questions} {100 * second.score['value']:.0f}% right against "
         f"{100 * first.score['value']:.0f}% ({gap} points, {low} to {high})"
     )
-
-
-def refuted(comparison: Comparison) -> bool:
-    """Whether the confirmation shows the reference to be better than the winner."""
-    return comparison.against[0].outcome == B

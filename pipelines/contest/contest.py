@@ -18,6 +18,7 @@ from ...modules.reading.row import ResultRow
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry
+from ..comparison.verdict import B
 from ..lms.named import engine_of
 from ..meter.programs import Command
 from ..runs.lines import unmetered_line
@@ -25,7 +26,7 @@ from ..runs.manifest import RunFolder
 from ..runs.rows import RESULTS, read_rows
 from ..tracking.context import from_caller
 from ..tracking.run import Run, disk_errors, running
-from .confirm import confirm, confirmation_words, refuted
+from .confirm import confirm, confirmation_words
 from .entrants import Entrant
 from .free import free_entrants
 from .improve import cheapest_survivors, improve, improvement_words
@@ -167,7 +168,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
                 winner = entrants[taken]
                 verdict = replace(verdict, winner=taken)
             confirmation = confirmation_words(comparison, winner.name)
-            if improved is None and refuted(comparison):
+            if improved is None and comparison.against[0].outcome == B:
                 verdict = replace(
                     verdict,
                     outcome="undecided",

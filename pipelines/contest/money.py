@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from ...modules.base.calls import Usage
 from ..base.budget import Account, Budget
@@ -45,31 +44,28 @@ def samples_for(team_per_question: float, sample: float) -> int:
     return max(1, math.floor(team_per_question / sample + 1e-9))
 
 
-@dataclass
-class Purse:
-    """The part of a budget that is left for the race.
+def affordable(
+    account: Account | None,
+    reserve: Mapping[str, float],
+    prices: Sequence[Usage],
+    shared: Mapping[str, float],
+    asked: int,
+) -> float:
+    """How many more questions the budget pays for; infinite without an account.
 
-    `reserve` is kept, by unit, for the steps after the race. Without an account there is no limit.
+    Args:
+        reserve: by unit, the amount to keep for the steps after the race.
+        prices: bills of the racing programs over `asked` questions each.
+        shared: by unit, the part of these bills that was really paid, since equal calls are
+            paid once.
     """
-
-    account: Account | None
-    reserve: Mapping[str, float]
-
-    def questions(self, prices: Sequence[Usage], shared: Mapping[str, float], asked: int) -> float:
-        """How many more questions the money pays for.
-
-        Args:
-            prices: bills of the racing programs over `asked` questions each.
-            shared: by unit, the part of these bills that was really paid, since equal calls are
-                paid once.
-        """
-        if self.account is None or not asked:
-            return math.inf
-        spent, most = self.account.spent, math.inf
-        for unit, limit in limits_of(self.account.budget).items():
-            if limit is None:
-                continue
-            left = limit - amount(spent, unit) - self.reserve.get(unit, 0.0)
-            each = sum(amount(bill, unit) for bill in prices) / asked * shared.get(unit, 1.0)
-            most = min(most, left / each if each > 0 else math.inf)
-        return 0.0 if self.account.seconds_left == 0 else max(0.0, most)
+    if account is None or not asked:
+        return math.inf
+    spent, most = account.spent, math.inf
+    for unit, limit in limits_of(account.budget).items():
+        if limit is None:
+            continue
+        left = limit - amount(spent, unit) - reserve.get(unit, 0.0)
+        each = sum(amount(bill, unit) for bill in prices) / asked * shared.get(unit, 1.0)
+        most = min(most, left / each if each > 0 else math.inf)
+    return 0.0 if account.seconds_left == 0 else max(0.0, most)

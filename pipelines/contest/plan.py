@@ -170,19 +170,18 @@ class ContestPlan:
             likely = f"about {_usd((low * high) ** 0.5)} if nobody leaves early"
         ceiling = f"; at most {self.budget}" if self.budget else ""
         smallest = smallest_differences(len(self.race))[1]
+        often = "one prompt, as often as the dearest team costs"
+        programs = [often if one.fair else one.name for one in self.field]
         return [
             f"{counted(self.questions, 'question')} from {self.source}: {', '.join(parts)}",
             f"such as: {' '.join(example.split())[:140]}",
             f"LM: {', '.join(str(getattr(lm, 'model', lm)) for lm in self.lms)}",
-            f"programs: {'; '.join(self._called(one) for one in self.field)}",
+            f"programs: {'; '.join(programs)}",
             f"cost: {likely}{ceiling}",
             f"{counted(len(self.race), 'question')} show differences from about "
             f"{100 * smallest:.0f} points up; {100 * self.margin:g} points do not matter",
             *([self.forecast] if self.forecast else []),
         ]
-
-    def _called(self, entrant: Entrant) -> str:
-        return "one prompt, as often as the dearest team costs" if entrant.fair else entrant.name
 
     def about(self) -> dict[str, Any]:
         """The description in `contest.json`; a folder can only be resumed by a contest with the
@@ -313,8 +312,8 @@ def _lms(request: ContestRequest, seating: Seating) -> list[Any]:
 def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
     """The questions, their name, and remarks about what the reader guessed."""
     notes: list[str] = []
-    handler = _Notes(notes)
-    log = logging.getLogger("folkmoot")
+    handler, log = logging.Handler(), logging.getLogger("folkmoot")
+    handler.emit = lambda record: notes.append(record.getMessage())  # type: ignore[method-assign]
     log.addHandler(handler)
     try:
         how = request.named("split", "limit", "seed", "kind")
@@ -344,17 +343,6 @@ def _forecast(questions: Sequence[Question]) -> str:
     except UserError:
         return ""
     return f"forecast from {len(runs)} earlier runs in {RUNS}/: {words}"
-
-
-class _Notes(logging.Handler):
-    """A log handler that keeps the reader's remarks about its guesses."""
-
-    def __init__(self, notes: list[str]) -> None:
-        super().__init__()
-        self._notes = notes
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._notes.append(record.getMessage())
 
 
 def _split(

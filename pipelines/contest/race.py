@@ -22,7 +22,7 @@ from ..runs.rows import read_rows
 from ..tracking.entry import LEFT_CONTEST
 from .entrants import FIRST_SAMPLES, Entrant, fair_opponent, lm_title
 from .lane import Lane, ask_all
-from .money import UNITS, Purse, amount, limits_of, price_unit, samples_for
+from .money import UNITS, affordable, amount, limits_of, price_unit, samples_for
 from .plan import ContestPlan
 
 PILOT, ROUND = 3, 10
@@ -239,7 +239,7 @@ class Race:
             for unit in UNITS
             if amount(worth, unit)
         }
-        return Purse(self.account, self._reserve(going_on)).questions(bills, shared, asked)
+        return affordable(self.account, self._reserve(going_on), bills, shared, asked)
 
     def _reserve(self, lanes: Sequence[Lane]) -> dict[str, float]:
         """The reserve: what confirming the dearest possible winner and improving may cost."""
@@ -297,7 +297,9 @@ class Race:
     def _steps(self) -> Iterator[Step]:
         """Note the difference of each racing program to the reference."""
         assert self.watch is not None
-        reference = next(p for p, name in enumerate(self.order) if self._entrant(name).reference)
+        reference = next(
+            place for place, name in enumerate(self.order) if self.lanes[name].entrant.reference
+        )
         for place in sorted(self.watch.racing - {reference}):
             gaps = self.watch.differences(place, reference)
             ends = self.watch.interval(place, reference)
@@ -309,9 +311,6 @@ class Race:
                 high=ends.high,
             )
 
-    def _entrant(self, name: str) -> Entrant:
-        return self.lanes[name].entrant
-
     def _leave(self) -> None:
         """Let decided programs leave the race, and note why."""
         assert self.watch is not None
@@ -322,12 +321,12 @@ class Race:
             self.lanes[self.order[one.program]].out = f"{why} (after {self.seen})"
 
     def _differs(self, question: Question) -> str:
-        right = [lane.entrant.name for lane in self.asked if self._got(lane, question)]
+        right = [
+            lane.entrant.name
+            for lane in self.asked
+            if question.id in lane.answers and lane.answers[question.id].score >= 0.5
+        ]
         return f"{shortened(question.question, 60)} → right: {', '.join(right) or 'nobody'}"
-
-    def _got(self, lane: Lane, question: Question) -> bool:
-        answer = lane.answers.get(question.id)
-        return answer is not None and answer.score >= 0.5
 
     def _watch_what_there_is(self) -> None:
         """After an early stop, use all questions that every racing program has answered."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import Any, Literal
 
 from ...modules.base.calls import total
@@ -82,10 +83,10 @@ def places(race: Race) -> list[Place]:
         scores = lane.right(race.questions)
         mean, low, high = _rate(scores)
         gap = listed = None
-        if lane is not reference:
-            gap = _gap(race.watch, lanes.index(reference), place, lane, reference)
-        if gap is not None and race.watch is not None:
+        if lane is not reference and race.watch is not None:
             differences = race.watch.differences(place, lanes.index(reference))
+            ends = race.watch.interval(place, lanes.index(reference))
+            gap = (fmean(differences) if differences else 0.0, ends.low, ends.high)
             listed = sampled_interval(differences, len(race.questions), race.watch.alpha)
         table.append(
             Place(
@@ -163,19 +164,6 @@ def _rate(scores: Sequence[float]) -> tuple[float, float, float]:
     low, high = wilson(round(sum(scores)), len(scores))
     mean = sum(scores) / len(scores)
     return mean, min(low, mean), max(high, mean)
-
-
-def _gap(
-    watch: FieldWatch | None, reference: int, place: int, lane: Lane, other: Lane
-) -> tuple[float, float, float]:
-    """The difference to the reference, with the interval that decides."""
-    if watch is None:
-        both = lane.answers.keys() & other.answers.keys()
-        gaps = [lane.answers[name].score - other.answers[name].score for name in both]
-        return (sum(gaps) / len(gaps) if gaps else 0.0), -1.0, 1.0
-    gaps = watch.differences(place, reference)
-    ends = watch.interval(place, reference)
-    return (sum(gaps) / len(gaps) if gaps else 0.0), ends.low, ends.high
 
 
 def table(standings: Sequence[Place]) -> list[str]:

@@ -34,7 +34,6 @@ class ExportedRun:
     metric: str
     is_rate: bool
     least: float
-    most: float | None
 
     def score(self, row: ResultRow) -> float:
         """As the run's score counts it: an error is the least."""
@@ -63,7 +62,6 @@ def exported_run(run: Evaluation) -> ExportedRun:
         metric=run.summary.metric,
         is_rate=run.summary.is_rate,
         least=FAILURE_SCORE if least is None else least,
-        most=metric.get("high") if metric else 1.0,
     )
 
 

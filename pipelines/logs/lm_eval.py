@@ -32,67 +32,36 @@ _FILE = re.compile(r"samples_(?P<task>.+)_\d{4}-\d\d-\d\dT[\d.:-]+\.jsonl")
 def lm_eval(path: Path) -> Iterator[LogAnswer]:
     """Answers of the model whose folder the file stands in; of several filters each is an agent.
 
-    A filter that keeps all responses to a question, with a score for each, gives its repeats; so
-    does a question that stands in the file several times.
+    A question that stands in the file several times has repeats.
     """
     named = _FILE.fullmatch(path.name)
     task = named["task"] if named else path.stem.removeprefix("samples_")
     model = log_name(path.absolute().parent.name.replace("__", "/"), "the folder's name", str(path))
     times: Counter[tuple[str, str]] = Counter()
-    for where, line in json_lines(path):
-        filtered = str(line.get("filter") or "none")
-        doc = log_object(line.get("doc"), "doc", where)
-        name = log_name(line.get("doc_id"), "doc_id", where)
-        metric = _metric(line, where)
-        for row in _responses(line, metric, where):
-            answer, options = _answered(row, doc, where)
-            target = row.get("target")
-            place = int(target) if isinstance(target, int | str) and str(target).isdigit() else None
-            if options and place is not None and place < len(options):
-                target = list(options)[place]
-            yield LogAnswer(
-                where,
-                name,
-                model if filtered == "none" else log_name(f"{model} {filtered}", "filter", where),
-                answer,
-                right(row[metric], metric, where),
-                question=next(
-                    (doc[name] for name in _QUESTIONS if isinstance(doc.get(name), str)), None
-                )
-                or _argument(row, 0, 0),
-                gold=log_text(target),
-                choices=options,
-                task=log_name(task, "task", where),
-                text=_reply(row.get("resps")),
-                repeat=times[name, filtered],
-            )
-            times[name, filtered] += 1
-
-
-def _responses(row: Mapping[str, Any], metric: str, where: str) -> list[Mapping[str, Any]]:
-    """The row, or one for each response where its filter keeps several and each has a score."""
-    scores = row[metric]
-    if not isinstance(scores, list):
-        return [row]
-    kept, replies = (
-        value[0]
-        if isinstance(value, list) and len(value) == 1 and isinstance(value[0], list)
-        else None
-        for value in (row.get("filtered_resps"), row.get("resps"))
-    )
-    if kept is None or len(kept) != len(scores):
-        raise log_fault(
-            where, f"{metric!r} has {len(scores)} scores, but of other than as many responses"
+    for where, row in json_lines(path):
+        filtered = str(row.get("filter") or "none")
+        doc = log_object(row.get("doc"), "doc", where)
+        name, metric = log_name(row.get("doc_id"), "doc_id", where), _metric(row, where)
+        answer, options = _answered(row, doc, where)
+        target = row.get("target")
+        place = int(target) if isinstance(target, int | str) and str(target).isdigit() else None
+        if options and place is not None and place < len(options):
+            target = list(options)[place]
+        asked = next((doc[key] for key in _QUESTIONS if isinstance(doc.get(key), str)), None)
+        yield LogAnswer(
+            where,
+            name,
+            model if filtered == "none" else log_name(f"{model} {filtered}", "filter", where),
+            answer,
+            right(row[metric], metric, where),
+            question=asked or _argument(row, 0, 0),
+            gold=log_text(target),
+            choices=options,
+            task=log_name(task, "task", where),
+            text=_reply(row.get("resps")),
+            repeat=times[name, filtered],
         )
-    return [
-        {
-            **row,
-            metric: score,
-            "filtered_resps": [answer],
-            "resps": (replies or [])[number : number + 1],
-        }
-        for number, (score, answer) in enumerate(zip(scores, kept, strict=True))
-    ]
+        times[name, filtered] += 1
 
 
 def _answered(

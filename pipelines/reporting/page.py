@@ -20,7 +20,7 @@ from ...modules.base.fence import clean
 from ...modules.base.usage import tokens_of
 from ...modules.reading.grading import ACCURACY
 from ...optimizers.statistics.statistics import mcnemar_exact
-from ..base.wording import asked, calls_used, counted, percent, run_failed
+from ..base.wording import asked, calls_used, counted, duration, percent, run_failed
 from ..comparison.compare import compared_alone
 from ..comparison.comparison import Comparison
 from ..comparison.confounds import unread_cause
@@ -248,12 +248,6 @@ def _cut(text: str) -> str:
     return text if more <= 0 else f"{text[:LONGEST_SETTING]}… ({more:,} more characters)"
 
 
-def _seconds(value: float | None) -> str:
-    if value is None:
-        return "unknown"
-    return f"{value:.2g} s" if value < 10 else f"{value:,.0f} s"
-
-
 @cache
 def _template() -> Template:
     environment = Environment(
@@ -277,7 +271,7 @@ def _template() -> Template:
         "hash": _hashed,
         "gains": _gains,
         "times": lambda ratio: "" if ratio is None else f"{ratio:.2f}×",
-        "seconds": _seconds,
+        "seconds": lambda value: "unknown" if value is None else duration(value),
     }
     text = (files(__package__) / "templates" / "report.html.j2").read_text(encoding="utf-8")
     return environment.from_string(text)

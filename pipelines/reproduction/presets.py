@@ -146,7 +146,6 @@ class Model:
     `same` is False for a stand-in: the paper's model is gone, or its name means another one today.
     """
 
-    paper_name: str
     name: str | None
     same: bool
 
@@ -173,7 +172,7 @@ def papers() -> Mapping[str, Paper]:
 def models() -> Mapping[str, Model]:
     """The papers' models by the papers' names."""
     rows = read_yaml(FOLDER / "models.yaml", "model", "name: …")
-    return {name: Model(name, row["name"], bool(row["same"])) for name, row in rows.items()}
+    return {name: Model(row["name"], bool(row["same"])) for name, row in rows.items()}
 
 
 def select(spec: str) -> Selection:

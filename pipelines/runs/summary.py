@@ -152,7 +152,7 @@ def summarise(
     `report` and `forensics` describe right and wrong answers, so they are empty for metrics other
     than accuracy.
     """
-    tally, forensic = _Tally(run.get("metric")), ForensicTally(run.get("program"))
+    tally, forensic = _Tally(run.get("metric")), ForensicTally()
     seen = tally.through(rows, forensic)
     protocol = report(seen) if tally.default else {}
     for _ in seen:  # a report may stop early or look at nothing

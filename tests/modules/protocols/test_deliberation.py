@@ -239,7 +239,7 @@ def test_a_blind_dialogue_is_replayed_as_such_and_no_other_becomes_one(scripted:
         replay(blind, opening="in_turn")
 
 
-def test_blind_answers_are_no_conformity(scripted: Any) -> None:
+def test_a_blind_opening_is_counted(scripted: Any) -> None:
     reports = {}
     for opening in ("in_turn", "blind"):
         program = fm.Deliberation(["intuitive", "reasoner"], "majority", 1, opening=opening)
@@ -249,6 +249,4 @@ def test_blind_answers_are_no_conformity(scripted: Any) -> None:
         found = fm.evaluate(program, asked, lm=lm, tracking=False, cache=False, progress=False)
         reports[opening] = found.summary.report
         assert found.summary.forensics.get("blind", 0) == (opening == "blind")
-    assert reports["in_turn"]["conformity"]["rate"] == 1
-    assert "conformity" not in reports["blind"]
     assert (reports["blind"]["blind"], reports["in_turn"].get("blind")) == (1, None)

@@ -91,18 +91,6 @@ def test_revisions_by_role_and_by_round() -> None:
     }
 
 
-def test_conformity_is_repeating_the_speaker_before_in_the_same_round() -> None:
-    report = deliberation_report(TABLE)
-    # Round 1: rows 1 and 2 of 6; round 2: rows 3 and 4 of 4; round 3: row 5 not, in row 6 nothing
-    # to repeat.
-    assert report["conformity"] == {
-        "rate": pytest.approx(4 / 11),
-        "round": {"1": pytest.approx(2 / 6), "2": pytest.approx(2 / 4), "3": 0.0},
-    }
-    assert "conformity" not in report["role"]["intuitive"]  # always speaks first
-    assert report["role"]["reasoner"]["conformity"] == pytest.approx(4 / 11)
-
-
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [

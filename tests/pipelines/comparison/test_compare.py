@@ -267,7 +267,7 @@ def test_a_run_that_failed_gets_no_verdict_and_its_failures_are_told(run: Write)
     )
     assert found[1].verdict in found.said
     assert "no verdict" in found.table()[3]
-    assert (found[0].failed_a, found[1].failed_a, found[1].failed_b) == (1, 50, 0)
+    assert [one.errors for one in found.runs] == [0, 1, 50]
     assert found.notes == [
         f"{told} as wrong: folkmoot evaluate --retry-errors asks again."
         for told in (

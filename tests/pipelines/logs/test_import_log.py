@@ -408,7 +408,7 @@ def promptfoo_repeats(home: Path) -> None:
 
 
 def lm_eval_repeats(home: Path) -> None:
-    """A filter that keeps all responses, with a score for each."""
+    """The same question again."""
     rows = [
         {
             "doc_id": place,
@@ -416,13 +416,12 @@ def lm_eval_repeats(home: Path) -> None:
             "target": "x",
             "filter": "none",
             "metrics": ["exact_match"],
+            "resps": [[str(one)]],
+            "filtered_resps": [str(one)],
+            "exact_match": float(one),
         }
-        | {
-            "resps": [[f"so {one}" for one in right]],
-            "filtered_resps": [[str(one) for one in right]],
-        }
-        | {"exact_match": [float(one) for one in right]}
         for place, (name, right) in enumerate(REPEATED.items())
+        for one in right
     ]
     lines(home / "m" / "samples_t_2026-01-02T03-04-05.678.jsonl", rows)
 
