@@ -183,7 +183,7 @@ class ContestPlan:
             *([self.forecast] if self.forecast else []),
         ]
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """The description in `contest.json`; a folder can only be resumed by a contest with the
         same one.
         """
@@ -220,7 +220,7 @@ class ContestPlan:
         manifest = manifest_of(reference.program, self.race, reference.lm, {}, self.metric)
         return {**manifest, "settings": settings}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "out": str(self.out),
             "programs": [one.name for one in self.field],
