@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, cached_property
@@ -35,7 +35,6 @@ from .plots import Picture, contest_plots, controls_plots, price_picture, protoc
 from .questions import json_in_page, table_of
 
 LONGEST_SETTING = 300
-MOST_LEAVES = 80
 MOST_PAIRS = 20
 
 
@@ -124,12 +123,6 @@ class ShownRun:
         ]
         return sorted(pairs, key=lambda pair: -sum(pair[2].values()))[:MOST_PAIRS]
 
-    @property
-    def leaves(self) -> list[tuple[str, Any]]:
-        """The figures of the protocol's report that are not zero."""
-        leaves = _leaves(scrubbed(self.evaluation.summary.report))
-        return [(name, value) for name, value in leaves if value != 0][:MOST_LEAVES]
-
 
 def _gains(counts: Mapping[str, int]) -> dict[str, float]:
     gained = counts["wrong_to_right"] + counts["unreadable_to_right"]
@@ -193,7 +186,6 @@ def page_of(
         judge_words=judge_words,
         settings=_settings(everything),
         notes=[scrubbed(note) for note in notes],
-        most_leaves=MOST_LEAVES,
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=version("folkmoot"),
     )
@@ -231,16 +223,6 @@ def _rounded(text: str) -> str:
         return f"{float(text):.4g}" if "." in text else text
     except ValueError:
         return text
-
-
-def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(tree, Mapping):
-        for name, value in tree.items():
-            yield from _leaves(value, f"{path}.{name}" if path else str(name))
-    elif isinstance(tree, int | float) and not isinstance(tree, bool):
-        yield path, tree
-    else:
-        yield path, _cut(str(tree))
 
 
 def _cut(text: str) -> str:
