@@ -36,6 +36,7 @@ from .questions import json_in_page, table_of
 
 LONGEST_SETTING = 300
 MOST_PAIRS = 20
+TEMPLATES = files(__package__) / "templates"
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,7 @@ def page_of(
     return _template().render(
         headline=headline,
         groups=list(zip(groups, runs, strict=True)),
-        script=_script(),
+        script=Markup((TEMPLATES / "report.js").read_text(encoding="utf-8")),
         table_of=table_of,
         cited=cited,
         runs=everything,
@@ -255,13 +256,8 @@ def _template() -> Template:
         "times": lambda ratio: "" if ratio is None else f"{ratio:.2f}×",
         "seconds": lambda value: "unknown" if value is None else duration(value),
     }
-    text = (files(__package__) / "templates" / "report.html.j2").read_text(encoding="utf-8")
+    text = (TEMPLATES / "report.html.j2").read_text(encoding="utf-8")
     return environment.from_string(text)
-
-
-@cache
-def _script() -> Markup:
-    return Markup((files(__package__) / "templates" / "report.js").read_text(encoding="utf-8"))
 
 
 def _hashed(text: str) -> Markup:

@@ -76,10 +76,6 @@ class Preset:
     train: Sample | None = None
     training: str | None = None
 
-    @property
-    def is_network(self) -> bool:
-        return self.training is not None
-
 
 @dataclass(frozen=True)
 class PublishedRow:
