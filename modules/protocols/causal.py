@@ -159,7 +159,7 @@ class CausalConsistency(Program):
         """Reasoners never read each other; what evaluators read and say decides."""
         return Exchange([reasoner.name for reasoner in self.reasoners])
 
-    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         return causal_report(rows)
 
     async def solve(self, task: Task) -> dspy.Prediction:

@@ -41,7 +41,7 @@ class Replays:
     """
 
     free: tuple[str, ...]
-    record: Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]
+    record: Callable[[Mapping[str, object], Mapping[str, object]], dict[str, object]]
     tell: Callable[[Sequence[ResultRow], Mapping[str, object]], list[Replayed | None] | None]
     same_calls: bool = False
 
@@ -112,7 +112,7 @@ class Protocol:
 
     name: str
     example: str = ""
-    read: Callable[[Sequence[str]], dict[str, Any]] = no_parts
+    read: Callable[[Sequence[str]], dict[str, object]] = no_parts
     space: Space = field(default_factory=dict)
     replays: Replays | None = None
     plot: Plot | None = None

@@ -200,7 +200,7 @@ class Deliberation(Program):
         speakers = [*self.agents, *([self.query] if self.query else [])]
         return [*((agent, 1, self.max_rounds) for agent in speakers), *judged]
 
-    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         return deliberation_report(rows)
 
     def check_saved(self) -> None:
@@ -332,7 +332,7 @@ def replay(
     result: ResultRow | dspy.Prediction,
     *,
     max_rounds: int | None = None,
-    tie_break: str | Callable[[list[dict[str, Any]]], str | None] | None = None,
+    tie_break: str | Callable[[list[dict[str, object]]], str | None] | None = None,
     opening: str | None = None,
     seed: int = 0,
 ) -> dspy.Prediction:
@@ -503,7 +503,7 @@ def _choices() -> str:
     )
 
 
-def _read(parts: Sequence[str]) -> dict[str, Any]:
+def _read(parts: Sequence[str]) -> dict[str, object]:
     return {"roles": comma_items(parts)} | ({"tie_break": parts[1]} if len(parts) > 1 else {})
 
 

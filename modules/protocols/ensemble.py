@@ -154,7 +154,7 @@ class Ensemble(Program):
         finally:
             self.vote, self.ties = vote, ties
 
-    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         return ensemble_report(rows)
 
 
@@ -225,7 +225,7 @@ def _options(row: ResultRow) -> int:
     )
 
 
-def _read(parts: Sequence[str]) -> dict[str, Any]:
+def _read(parts: Sequence[str]) -> dict[str, object]:
     return {"members": comma_items(parts)} | ({"vote": parts[1]} if len(parts) > 1 else {})
 
 

@@ -31,7 +31,7 @@ class Shown(NamedTuple):
     """
 
     question: str
-    demos: Mapping[str, Mapping[str, Any]]
+    demos: Mapping[str, Mapping[str, object]]
 
 
 class NearestDemos(Program):
@@ -70,7 +70,7 @@ class NearestDemos(Program):
     def most_turns(self) -> int:
         return self.program.most_turns()
 
-    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         return self.program.report(rows)
 
     async def solve(self, task: Task) -> dspy.Prediction:

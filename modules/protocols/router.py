@@ -239,7 +239,7 @@ class Router(Program):
             branch[0] += 1
             branch[1] += bool(row["correct"])
         total = counts[CHEAP][0] + counts[TEAM][0]
-        figures: dict[str, Any] = {"routed": counts[TEAM][0]}
+        figures: dict[str, object] = {"routed": counts[TEAM][0]}
         if left:
             figures[PERSON] = {"questions": left}
         if total:

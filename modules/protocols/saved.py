@@ -76,7 +76,7 @@ class SavedPredictor(_Strict):
     seat: str
     instructions: str
     fields: dict[str, SavedField]
-    demos: list[dict[str, Any]]
+    demos: list[dict[str, object]]
     config: Sampling
 
 
@@ -99,7 +99,7 @@ class SavedProgram(_Strict):
 
     format: int
     versions: dict[str, str]
-    program: dict[str, Any]
+    program: dict[str, object]
     environments: dict[str, str | None] = Field(default_factory=dict)
     predictors: dict[str, SavedPredictor]
     learned: dict[str, Identity] = Field(default_factory=dict)

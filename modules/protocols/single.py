@@ -132,7 +132,7 @@ class SingleAgent(Program):
         ]
 
     def describe(self) -> Described:
-        named: dict[str, Any] = {"role": self.role} if self.role else {"strategy": self.strategy}
+        named: dict[str, object] = {"role": self.role} if self.role else {"strategy": self.strategy}
         if self.samples is not None:
             named["samples"] = self.samples
         if self.ties != Ties():
@@ -173,7 +173,7 @@ def _checked_samples(name: str, plan: Strategy, samples: int | None) -> int | No
     return checked_whole("samples", samples)
 
 
-def _read(parts: Sequence[str]) -> dict[str, Any]:
+def _read(parts: Sequence[str]) -> dict[str, object]:
     named = ":".join(parts)
     if named.startswith("role="):
         return {"role": named.removeprefix("role=")}

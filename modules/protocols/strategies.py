@@ -144,7 +144,7 @@ class Strategy:
     signature: type[Any]
     flow: Flow = answered_once
     steps: Mapping[str, type[Any]] = field(default_factory=dict)
-    sampling: Mapping[str, Any] = field(default_factory=dict)
+    sampling: Mapping[str, object] = field(default_factory=dict)
     samples: int | None = None
     turns: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -234,7 +234,7 @@ def demonstrations(plan: Strategy, worked: Worked) -> dict[str, dspy.Example]:
     done = [_done(place, part, solution) for place, (part, solution) in enumerate(worked.parts, 1)]
     last, solution = worked.parts[-1] if worked.parts else ("", "")
     to_do = _to_do(len(done), last)
-    own: dict[str, dict[str, Any]] = {
+    own: dict[str, dict[str, object]] = {
         "split": {
             "parts": "\n".join(
                 f"{place}. {part}" for place, (part, _) in enumerate(worked.parts, 1)

@@ -262,7 +262,7 @@ class StrategyNetwork(Program):
 
         return answer
 
-    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         return network_report(rows, self.embed)
 
     async def _ask(self, task: Task, i: int, name: str) -> dspy.Prediction:

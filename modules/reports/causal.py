@@ -11,7 +11,7 @@ from ..reading.row import ResultRow, TurnFields
 from .counting import CHANGES, Figures, Reading, by_number, change, whole
 
 
-def causal_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
+def causal_report(rows: Iterable[ResultRow]) -> dict[str, object]:
     """Sum up the rounds of a CausalConsistency (CaCo-CoT, Tables 1 to 3 and Figure 3, and more).
 
     Args: rows: rows of `results.jsonl`; read once, only counters are held. What an odd row lacks

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import combinations
-from typing import Any
 
 from ..agents.transcript import all_agree
 from ..reading.row import ResultRow
 from .counting import Figures, Reading
 
 
-def ensemble_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
+def ensemble_report(rows: Iterable[ResultRow]) -> dict[str, object]:
     """Sum up the votes of an Ensemble (Agents of Commonsense, section 4.2.2, and more).
 
     Args:

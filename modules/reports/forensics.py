@@ -63,7 +63,7 @@ def moves(row: ResultRow, reading: Reading | None = None) -> list[Move]:
     return changes
 
 
-def forensics(rows: Iterable[ResultRow]) -> dict[str, Any]:
+def forensics(rows: Iterable[ResultRow]) -> dict[str, object]:
     """Reports, from the rows of a protocol with several agents, who was right and who gave way.
 
     Args: rows: rows of `results.jsonl`; read once, only counters are held. Rows with an error do
@@ -158,7 +158,7 @@ class ForensicTally:
         self._change(states[0], states[1], "talk", "revisions")
         self._change(states[1], final, "talk", "decider")
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """The report of `forensics` on the rows so far."""
         if not self._several:
             return {}

@@ -6,7 +6,6 @@ import math
 import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +27,7 @@ Use = dict[str, Counter[str]]
 """Counts of each strategy, by agent or by topic."""
 
 
-def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dict[str, Any]:
+def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dict[str, object]:
     """Sum up what the agents of a StrategyNetwork did (MARL-GAT, table 1, and more).
 
     Args:
@@ -171,7 +170,7 @@ class Calibration:
         place[1] += confidence
         place[2] += right
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """`ece` and `reliability`, as in `network_report`; nothing without an answer."""
         if not self._bins:
             return {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from .counting import CHANGES, Figures, Reading, by_number, change
 SUPERVISOR = "supervisor"
 
 
-def team_report(rows: Iterable[ResultRow]) -> dict[str, Any]:
+def team_report(rows: Iterable[ResultRow]) -> dict[str, object]:
     """Sum up the traces of a SupervisedTeam (Reasoning as a Team, sections 4.3 and 5, and more).
 
     Args:

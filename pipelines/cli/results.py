@@ -99,7 +99,7 @@ def push(request: PushRequest, view: View) -> None:
     store_uri()  # sets the environment that MLflow reads on import
     from ..tracking.push import push as send
 
-    runs: list[dict[str, Any]] = []
+    runs: list[dict[str, object]] = []
     for folder in request.folders or waiting():
         try:
             missing = send(folder).missing

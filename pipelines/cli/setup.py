@@ -118,7 +118,7 @@ def check(request: CheckRequest, view: View) -> None:
     finish(view, description, lambda: show_result(console(), name, lines), code=faulty)
 
 
-def described(reading: DataReading) -> dict[str, Any]:
+def described(reading: DataReading) -> dict[str, object]:
     """Describe the questions of a file: their kinds, answers, duplicates and faults."""
     questions = reading.questions
     places: dict[str, str] = {}

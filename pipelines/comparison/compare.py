@@ -72,7 +72,7 @@ class ComparisonPlan:
     def lines(self) -> Sequence[str]:
         return self.match.lines() if self.match else ()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return self.match.to_dict() if self.match else {"runs": list(self.runs)}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from ...modules.base.usage import UsageFields, tokens_of
 from ...modules.reading.grading import ACCURACY
@@ -66,7 +65,7 @@ class Compared:
         """
         return self.score if self.is_rate else None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {**asdict(self), "accuracy": self.accuracy}
 
     @property

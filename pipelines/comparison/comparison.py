@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, Any, TypedDict, overload
+from typing import TYPE_CHECKING, TypedDict, overload
 
 from ...modules.base.fence import clean
 from ..base.wording import answers_text
@@ -228,7 +228,7 @@ class Comparison(Sequence[Pair]):
             questions[name]["answers"][run] = answers_text(texts)
         return list(questions.values())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """All of it as JSON."""
         return {
             "questions": self.pairs[0].n,

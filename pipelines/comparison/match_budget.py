@@ -125,7 +125,7 @@ class MatchPlan:
         cost = money(self.cost and self.cost[0])
         return [*lines, f"cost: {cost}; at most {self.ceiling}{why * (not self.request.budget)}"]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         arms = {
             arm.identity["name"]: {
                 "samples": arm.match.samples,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from ...modules.reading.grading import ACCURACY
 from ...optimizers.statistics.clusters import FEW, Clustered
@@ -213,7 +212,7 @@ class Pair:
         notes = (cause, say("confounds", self), judge, self.few_clusters)
         return [note for note in notes if note]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The pair as JSON; figures of runs with different metrics are null."""
         named = {
             key: None if value is None else value._asdict()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from ...optimizers.statistics.panels import best_panel
 from .compared import SURE, Compared
@@ -47,7 +46,7 @@ class Panel:
     def sentence(self) -> str:
         return say("panel", self)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {**asdict(self), "members": list(self.members), "sentence": self.sentence}
 
 

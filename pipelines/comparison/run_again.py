@@ -84,7 +84,9 @@ def lm_of_run(
             return lms.make(wanted)
         raise UserError(f"{wanted} is not an LM of {run.folder}: choose {' or '.join(used)}")
     settings_of_all = ("temperature", "max_tokens")
-    changed: dict[str, Any] = {name: getattr(lms.options, name, None) for name in settings_of_all}
+    changed: dict[str, object] = {
+        name: getattr(lms.options, name, None) for name in settings_of_all
+    }
     if not other:
         changed["api_base"] = lms.addresses.get(EVERY)
     settings = {key: value for key, value in used[wanted]["settings"].items() if key in SETTINGS}

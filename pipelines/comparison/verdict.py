@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...modules.base.errors import UserError, did_you_mean
 from .compared import Compared
@@ -107,7 +107,7 @@ class Recommendation:
         """Which program to take and why, and the price of the program that is ahead of it."""
         return say("take", self)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {**asdict(self), "sentence": self.sentence}
 
 
@@ -183,7 +183,7 @@ class Verdict:
     def _kind(self, kind: str, names: Sequence[str]) -> str:
         return kind if list(names) == [self.reference] else f"{kind} ({', '.join(names)})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON, without the recommendation, which is written separately."""
         return {key: value for key, value in asdict(self).items() if key != "recommendation"}
 

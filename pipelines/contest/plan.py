@@ -178,7 +178,7 @@ class ContestPlan:
             f"{100 * smallest:.0f} points up; {100 * self.margin:g} points do not matter",
         ]
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """The description in `contest.json`; a folder can only be resumed by a contest with the
         same one.
         """
@@ -215,7 +215,7 @@ class ContestPlan:
         manifest = manifest_of(reference.program, self.race, reference.lm, {}, self.metric)
         return {**manifest, "settings": settings}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "out": str(self.out),
             "programs": [one.name for one in self.field],

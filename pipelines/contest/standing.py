@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
-from typing import Any, Literal
+from typing import Literal
 
 from ...modules.base.calls import total
 from ...optimizers.statistics.anytime import mean_sequence, sampled_interval
@@ -56,7 +56,7 @@ class Place:
     team: bool = False
     free: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return asdict(self)
 
     @property

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -127,7 +126,7 @@ class Controls:
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         return {"result": self._capital} | ({} if quiet else {"folder": str(self.folder)})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         def fields(part: GainPart | None) -> dict[str, float | None]:
             return dict.fromkeys(GainPart._fields) if part is None else part._asdict()
 

@@ -142,12 +142,12 @@ class ControlsPlan:
             f"{100 * half_width(n):.0f} points to both sides",
         ]
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """The description in `controls.json`; a folder can only be resumed by controls with the
         same one.
         """
         run, settings = self.run.summary.run, self.run.summary.run["settings"]
-        own: dict[str, Any] = {name: settings.get(name) for name in ("data", "split", "limit")}
+        own: dict[str, object] = {name: settings.get(name) for name in ("data", "split", "limit")}
         own |= {"command": "controls", "label": self.title, "run": str(self.run.folder)}
         return {
             **_branch(self.dialogues, self.request.seed),
@@ -155,7 +155,7 @@ class ControlsPlan:
             **made_with(),
         }
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         n = len(self.dialogues.turns)
         return {
             "run": str(self.run.folder),
@@ -312,7 +312,7 @@ def _evaluation(
     name: str,
     program: Program,
     questions: Sequence[Question],
-    lms: Mapping[str, Any],
+    lms: Mapping[str, object],
 ) -> EvaluationPlan:
     """Plan an arm as an ordinary evaluation in its own folder."""
     seats = {EVERY, *program.seats()}

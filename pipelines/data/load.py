@@ -253,7 +253,7 @@ def recorded(
     split: str | None,
     limit: int | None,
     seed: int | None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The record of a load in a run: its arguments, its sampling, and the kinds of questions."""
     spec = catalogue.find(source) if source is not None else None
     how = "all" if limit is None else "first" if seed is None else "random"

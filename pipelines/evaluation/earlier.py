@@ -134,7 +134,7 @@ class Evaluation:
         lines["rows"] = str(self.folder / RESULTS)
         return lines | ({"look at it": "folkmoot ui"} if self.run_id else {})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         training = {"training": self.training} if self.training else {}
         return {
             "out": str(self.folder),

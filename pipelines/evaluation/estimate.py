@@ -87,7 +87,7 @@ class CostEstimate:
             return math.inf
         return self.cost_usd[1] * (1 if self.pilot else 2)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The estimate as JSON, each estimate as [low, high]."""
         return asdict(self)
 

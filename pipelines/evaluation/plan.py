@@ -129,7 +129,7 @@ class EvaluationPlan:
     def title(self) -> str:
         return str(self.settings.get("program_spec") or self.program.describe()["program"])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         about = {"program": self.title, "lms": self.seated, "budget": self.request.budget}
         return {
             "out": str(self.out),
@@ -249,7 +249,7 @@ def plan_evaluation(request: EvaluateRequest, *, stored: bool = False) -> Evalua
     return plan.kept_in(plan.default_out() if stored and out is None else out)
 
 
-def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, Any]) -> Program:
+def _program(request: EvaluateRequest, seating: Seating, sets: dict[str, object]) -> Program:
     source: Any = request.program
     if isinstance(source, str | Path):
         source = program_of(source, sets, make_lm=seating.make)

@@ -237,7 +237,7 @@ def _cluster(workers: int | None) -> Iterator[tuple[Any, int]]:
     if started:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         address = settings().ray_address
-        options: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
+        options: dict[str, object] = {"logging_level": "ERROR", "log_to_driver": False}
         if not address:
             options |= {"num_cpus": workers or len(os.sched_getaffinity(0))}
             options |= {"object_store_memory": OBJECT_STORE_BYTES, "include_dashboard": False}

@@ -70,7 +70,7 @@ class Forecast:
         ends = zip(self.vote.sizes, self.vote.gain, self.vote.low, self.vote.high, strict=True)
         return [(n, float(value), float(low), float(high)) for n, value, low, high in ends]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         names = ("n", "value", "low", "high")
         return {
             "agents": list(self.agents),

@@ -166,7 +166,7 @@ class EmbeddedServer:
         try:
             method = "GET" if body is None else "POST"
             connection.request(method, path, None if body is None else json.dumps(body), headers)
-            answer: dict[str, Any] = json.loads(connection.getresponse().read())
+            answer: dict[str, object] = json.loads(connection.getresponse().read())
         finally:
             connection.close()
         return answer
@@ -251,7 +251,7 @@ class LocalEndpoint:
     ) -> None:
         self.model = model
         self.timeout = timeout
-        self.settings: dict[str, Any] = {"threads": threads, "context": context, "slots": slots}
+        self.settings: dict[str, object] = {"threads": threads, "context": context, "slots": slots}
         folder = settings().cache
         self._weights = weights_of(model, folder)
         bare, self._untuned = untuned(self._weights, folder)

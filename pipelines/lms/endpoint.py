@@ -93,7 +93,7 @@ class Reply:
     cached_prompt_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
-    body: Mapping[str, Any] | None = None
+    body: Mapping[str, object] | None = None
 
     @property
     def truncated(self) -> bool:

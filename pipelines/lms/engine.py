@@ -173,7 +173,9 @@ class Engine:
         for event in response_to_events(await self.complete(request)):
             yield event
 
-    async def chat(self, body: Mapping[str, Any], *, n: int = 1) -> tuple[dict[str, Any], Usage]:
+    async def chat(
+        self, body: Mapping[str, object], *, n: int = 1
+    ) -> tuple[dict[str, object], Usage]:
         """The whole reply to a raw request for a chat completion, and its usage. A request without
         messages asks for embeddings. It is handled like every other call: ledger, budget, records,
         cache, retries, prices. Tools, `response_format`, `n`, `logprobs` and images are sent
@@ -336,7 +338,7 @@ class Engine:
         if (system := request.system) is not None:
             text = system if isinstance(system, str) else "".join(part.text for part in system)
             messages = [{"role": "system", "content": text}, *messages]
-        body: dict[str, Any] = {"messages": messages}
+        body: dict[str, object] = {"messages": messages}
         for name in ("max_tokens", "temperature", "top_p", "top_k", "seed"):
             value = getattr(config, name)
             if value is not None:
@@ -360,13 +362,13 @@ class Engine:
             body["response_format"] = form
         return body, extra.get("rollout")
 
-    def key(self, payload: Mapping[str, Any], rollout: int | str | None) -> str:
+    def key(self, payload: Mapping[str, object], rollout: int | str | None) -> str:
         """SHA-256 over everything that can change the answer."""
         parts = [self.identity, payload, rollout]
         return hashlib.sha256(_KEY_TEXT(parts).encode("utf-8", "backslashreplace")).hexdigest()
 
     async def _reply(
-        self, payload: Mapping[str, Any], rollout: int | str | None, *, whole: bool = False
+        self, payload: Mapping[str, object], rollout: int | str | None, *, whole: bool = False
     ) -> Reply:
         """The reply to a request, counted on the caller's meters and recorded for traces."""
         if rollout is None:  # DSPy's own predictors send such requests
@@ -594,7 +596,7 @@ class SyncEngine:
         return self.engine.dump_state()
 
     @classmethod
-    def load_state(cls, state: Mapping[str, Any]) -> SyncEngine:
+    def load_state(cls, state: Mapping[str, object]) -> SyncEngine:
         return cls(Engine.load_state(state))
 
 

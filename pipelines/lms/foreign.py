@@ -82,7 +82,7 @@ class _Call:
     watched: SeenCall | None = None
     stray: bool = False
     restored: Restored = ()
-    history: list[Mapping[str, Any]] = field(default_factory=list)
+    history: list[Mapping[str, object]] = field(default_factory=list)
     settings: AbstractContextManager[Any] | None = None
 
     def book(self, call_id: str, inputs: Mapping[str, object]) -> None:

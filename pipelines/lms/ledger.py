@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import TypedDict, cast
 
 from ...modules.base.calls import Usage
 from ...modules.base.errors import UserError
@@ -117,7 +117,7 @@ class Ledger:
         self._count(line)  # count it as paid, even if the disk is full
         self._journal.append(line)
 
-    def _count(self, line: Mapping[str, Any]) -> None:
+    def _count(self, line: Mapping[str, object]) -> None:
         usage = usage_of(line)
         self.total.add(usage)
         if line.get("lost"):
@@ -162,7 +162,7 @@ class _InFlight:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.rename(made, self._path)
 
-    def begin(self, call: Mapping[str, Any]) -> int:
+    def begin(self, call: Mapping[str, object]) -> int:
         """Write a call; returns its place. Raises UserError when the disk is full."""
         place = self._free.pop() if self._free else self._slots
         self._slots = max(self._slots, place + 1)
@@ -173,7 +173,7 @@ class _InFlight:
             raise unwritten(self._path, problem) from None
         return place
 
-    def write(self, place: int, call: Mapping[str, Any]) -> None:
+    def write(self, place: int, call: Mapping[str, object]) -> None:
         """Overwrite the line of a call, which needs no further disk space. Raises OSError."""
         line = to_json(call)
         if len(line) >= SLOT:

@@ -206,7 +206,7 @@ def _check_embedded(name: str, settings: Mapping[str, int | None]) -> None:
             )
 
 
-def _dspy_lm(name: str, engine: Engine, sampling: dict[str, Any]) -> dspy.LM:
+def _dspy_lm(name: str, engine: Engine, sampling: dict[str, object]) -> dspy.LM:
     takes: tuple[str, ...] = SAMPLING
     if _reasons(name):
         # Reasoning models of OpenAI refuse a temperature and count their thinking in the token

@@ -6,7 +6,6 @@ import time
 from collections.abc import Awaitable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...modules.base.calls import ASKER, Asker, Usage, meters
 from ...modules.base.errors import said_by
@@ -23,9 +22,9 @@ class SeenCall:
 
     asker: Asker
     model: str
-    request: Mapping[str, Any]
+    request: Mapping[str, object]
     meters: Sequence[Usage] = field(default_factory=meters)
-    written: Sequence[Mapping[str, Any]] = ()
+    written: Sequence[Mapping[str, object]] = ()
     began: int = field(default_factory=time.time_ns)
     ended: int = 0
     text: str | None = None

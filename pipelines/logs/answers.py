@@ -127,7 +127,7 @@ def log_count(value: Any, what: str, where: str) -> int | None:
     return None if number is None else int(number)
 
 
-def log_repeat(fields: Mapping[str, Any], where: str) -> int | str:
+def log_repeat(fields: Mapping[str, object], where: str) -> int | str:
     """The number of a row's answer among repeats: its `repeat`, from 0 on, or the label in `epoch`
     or `sample`.
     """

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
 
 from ...modules.base.errors import UserError
 from ..base.journal import to_json
@@ -37,7 +36,7 @@ def write_csv(source: ExportedRun, folder: Path, name: str) -> list[Path]:
     return [place]
 
 
-def _table(source: ExportedRun) -> Iterator[dict[str, Any]]:
+def _table(source: ExportedRun) -> Iterator[dict[str, object]]:
     for row in source.rows():
         usage, turns = row["usage"], row["transcript"]
         yield {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...modules.base.errors import UserError
 from .answers import LogAnswer, json_document, json_lines
@@ -58,7 +58,7 @@ def format_of(path: Path) -> Format:
     if not ours:
         endings = ", ".join(dict.fromkeys(ending for one in FORMATS for ending in one.endings))
         raise UserError(f"{path} is of no known type: give {endings}")
-    first: dict[str, Any] = {}
+    first: dict[str, object] = {}
     if suffix in _LINES:
         first = next((row for _, row in json_lines(path)), {})
     elif suffix == ".json":

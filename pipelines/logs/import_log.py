@@ -147,7 +147,7 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _line(row: Mapping[str, Any], where: str) -> bytes:
+def _line(row: Mapping[str, object], where: str) -> bytes:
     line = to_json(row)
     if len(line) > MOST_ROW:
         raise UserError(f"{where}: {TOO_LONG}")
@@ -166,7 +166,7 @@ class _Run:
         self._lines = b""
         self.done: set[tuple[int, int]] = set()
         self._labels: dict[int, dict[str, int]] = {}
-        self.metric: Mapping[str, Any] | None = None
+        self.metric: Mapping[str, object] | None = None
 
     def repeat_of(self, answered: LogAnswer, place: int) -> int:
         """The number of an answer's repeat. Repeats that a log only labels are numbered in order of
@@ -193,7 +193,7 @@ class _Run:
             file.write(self._lines)
         self._lines = b""
 
-    def finish(self, sources: Sequence[Mapping[str, Any]]) -> None:
+    def finish(self, sources: Sequence[Mapping[str, object]]) -> None:
         self._flush()
         origin = {"agent": self.agent, "strategy": self.strategy, "sources": list(sources)}
         run: Manifest = {

@@ -120,7 +120,7 @@ class _Packed:
 
 
 def _sample(
-    row: Mapping[str, Any], header: Mapping[str, Any], where: str, unpacked: Unpacked
+    row: Mapping[str, object], header: Mapping[str, object], where: str, unpacked: Unpacked
 ) -> LogAnswer:
     about = log_object(header.get("eval"), "eval", where)
     attached = log_object(row.get("attachments"), "attachments", where)

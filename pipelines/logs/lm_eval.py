@@ -65,7 +65,7 @@ def lm_eval(path: Path) -> Iterator[LogAnswer]:
 
 
 def _answered(
-    row: Mapping[str, Any], doc: Mapping[str, Any], where: str
+    row: Mapping[str, object], doc: Mapping[str, object], where: str
 ) -> tuple[str | None, dict[str, str] | None]:
     """The filtered answer, or of options the label of the likeliest one."""
     kept = row.get("filtered_resps")
@@ -87,7 +87,7 @@ def _answered(
     return label if len(scores) <= 26 else log_text(scores.index(max(scores))), options
 
 
-def _argument(row: Mapping[str, Any], place: int, part: int) -> str | None:
+def _argument(row: Mapping[str, object], place: int, part: int) -> str | None:
     """The prompt (part 0) or the continuation (part 1) of a request; None where none is noted."""
     arguments = row.get("arguments")
     if isinstance(arguments, Mapping):

@@ -52,7 +52,7 @@ def promptfoo(path: Path) -> Iterator[LogAnswer]:
     )
 
 
-def _results(rows: Callable[[], Iterator[tuple[str, dict[str, Any]]]]) -> Iterator[LogAnswer]:
+def _results(rows: Callable[[], Iterator[tuple[str, dict[str, object]]]]) -> Iterator[LogAnswer]:
     """`promptIdx` counts columns, of which each provider has one a prompt: a prompt's first is its
     place.
     """

@@ -69,7 +69,7 @@ def split_table(path: Path) -> Iterator[LogAnswer]:
             )
         row = {name: cells[place] for name, place in places.items()}
 
-        def first(names: tuple[str, ...], row: dict[str, Any] = row) -> str | None:
+        def first(names: tuple[str, ...], row: dict[str, object] = row) -> str | None:
             return next((_text(row[name]) for name in names if name in row), None)
 
         answer, verdict = first(_ANSWERS), row[score]

@@ -79,7 +79,7 @@ class Metered(Foreign):
             self.models.setdefault(name, SimpleNamespace(name=name, predict=SimpleNamespace()))
             self.models[name].predict.lm = lm
 
-    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         """`unmetered`: the number of questions without a call through the meter, if any."""
         silent = sum(row["error"] is None and row["usage"]["calls"] == 0 for row in rows)
         return {"unmetered": silent} if silent else {}
@@ -235,7 +235,7 @@ def _fields_of(question: Question) -> dict[str, object]:
     return {**fields, "meta": meta}
 
 
-async def _write(stream: asyncio.StreamWriter, fields: Mapping[str, Any]) -> None:
+async def _write(stream: asyncio.StreamWriter, fields: Mapping[str, object]) -> None:
     with contextlib.suppress(ConnectionError):  # from a command that does not read its input
         stream.write(json.dumps(fields, ensure_ascii=False, default=str).encode())
         await stream.drain()

@@ -32,7 +32,7 @@ _NOT_SET = ("self", "lm", "lms", "embedder")
 
 
 def made(
-    where: str, name: str, parameters: Mapping[str, Any], protocol: Protocol | None = None
+    where: str, name: str, parameters: Mapping[str, object], protocol: Protocol | None = None
 ) -> Program:
     """Build the protocol of that name with these parameters; members and environments are already
     made. Raises UserError for an unknown name or parameter.
@@ -73,7 +73,7 @@ def takes_list(protocol: Protocol, name: str) -> bool:
     return annotation.startswith(("Sequence[", "list[", "tuple["))
 
 
-def check_names(protocol: Protocol, parameters: Mapping[str, Any]) -> None:
+def check_names(protocol: Protocol, parameters: Mapping[str, object]) -> None:
     """Raise UserError for a parameter that the protocol does not have, and one that is missing."""
     names = takes(protocol)
     for key in parameters:

@@ -74,7 +74,7 @@ def load_program(
 def saved_program(
     folder: str | Path,
     *,
-    sets: Mapping[str, Any] | None = None,
+    sets: Mapping[str, object] | None = None,
     lms: Mapping[str, str | dspy.BaseLM] | None = None,
     environment: Any = None,
     embedding: Any = None,
@@ -183,7 +183,7 @@ def named_again(folder: Path) -> str:
 
 
 def saved_module(
-    folder: Path, changed: Mapping[str, Any], protocols: Mapping[str, Callable[..., Any]]
+    folder: Path, changed: Mapping[str, object], protocols: Mapping[str, Callable[..., Any]]
 ) -> Foreign:
     """A user's own module that `fm.compile` or `Foreign.save` wrote, made again and with its
     prompts.

@@ -78,7 +78,7 @@ class Seating:
         return parse_prices(self._of("price"))
 
     @cached_property
-    def chosen(self) -> dict[str, dict[str, Any]]:
+    def chosen(self) -> dict[str, dict[str, object]]:
         """`lm_set` as seat → settings."""
         return parse_settings(self._of("lm_set"))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from ..base.papers import bibtex
 
@@ -48,7 +47,7 @@ class Line:
     unreadable: int | None = None
     truncated: int | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return dict(vars(self))
 
     def measured_as(self, value: float, low: float, high: float, n: int) -> Line:
@@ -125,7 +124,7 @@ class Reproduction:
         """A line per figure."""
         return {f"{line.row}, {line.figure}": "; ".join(line.cells) for line in self.lines}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {
             "reproduce": self.name,
             "out": str(self.out),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ..data.places import DatasetInfo, list_datasets
 from .presets import PublishedRow, Table, models, papers, select
@@ -21,9 +20,9 @@ class RowInfo:
     data: tuple[str, ...]
     missing: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         row, preset = self.row, self.row.preset
-        about: dict[str, Any] = dict.fromkeys(("program", "models", "training"))
+        about: dict[str, object] = dict.fromkeys(("program", "models", "training"))
         if preset is not None:
             names = {seat: [model, models()[model].name] for seat, model in preset.models.items()}
             about = {"program": dict(preset.program), "models": names, "training": preset.training}
@@ -48,7 +47,7 @@ class TableInfo:
     table: Table
     rows: tuple[RowInfo, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         table = self.table
         rows = [row.to_dict() for row in self.rows]
         return {"table": table.name, "title": table.title, "note": table.note, "rows": rows}

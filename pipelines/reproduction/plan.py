@@ -53,7 +53,7 @@ class NetworkTraining:
     config: NetworkConfig
     settings: TrainingSettings
     preset: str
-    options: dict[str, Any]
+    options: dict[str, object]
     source: str
     questions: list[Question]
 
@@ -70,7 +70,7 @@ class PlannedRun:
     lm: Any
     questions: list[Question]
     folder: Path
-    settings: dict[str, Any]
+    settings: dict[str, object]
     training: NetworkTraining | None
     estimate: dict[str, Any] = field(default_factory=dict)
 
@@ -140,7 +140,7 @@ class ReproductionPlan:
         budget = [f"budget: {self.request.budget}"] if self.request.budget else []
         return [*([table] if table else []), *self.notes, *budget]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         rows = [
             {
                 "row": run.row.name,

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from ..evaluation.earlier import earlier
 from ..plots.evaluation import step_limit_plot
@@ -65,7 +64,7 @@ def _step_limits(lines: Sequence[Line], path: Path) -> bool:
     """Draw EM and F1 against the step limit, a curve for each configuration; rows are named
     CONFIGURATION.LIMIT.
     """
-    curves: dict[str, dict[int, dict[str, Any]]] = {}
+    curves: dict[str, dict[int, dict[str, object]]] = {}
     for line in lines:
         name, _, limit = line.row.rpartition(".")
         if line.measured is None or line.low is None or line.high is None or line.failed:

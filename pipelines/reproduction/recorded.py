@@ -61,7 +61,7 @@ class RecordedPlan:
     def lines(self) -> list[str]:
         return self.notes
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         rows = [row.name for row in self.selection.rows]
         return {"reproduce": self.title, "out": str(self.out), "runs": rows, "notes": self.notes}
 

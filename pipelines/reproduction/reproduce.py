@@ -160,7 +160,7 @@ def _line(row: PublishedRow, figure: Figure, runs: Sequence[Evaluation], missing
 
 def about_tables(planned: ReproductionPlan) -> dict[str, object]:
     """What `table_run.json` says: the rows asked for, and by data set the form of a manifest."""
-    table, tables = planned.selection.table, dict[str, Any]()
+    table, tables = planned.selection.table, dict[str, object]()
     for source in dict.fromkeys(str(run.settings["data"]) for run in planned.runs):
         runs = [run for run in planned.runs if str(run.settings["data"]) == source]
         lms = {

@@ -38,7 +38,7 @@ _RUN = as_read(
     metric=_METRIC | None,
     settings=as_read(DataSettings),
     versions=dict[str, str | None],
-    judge=dict[str, Any],
+    judge=dict[str, object],
 )
 MOST_RUNS = 9
 PACKAGES = ("folkmoot", "dspy", "litellm", "optuna", "mlflow", "torch", "numpy", "xllamacpp")
@@ -84,7 +84,7 @@ class RunFolder:
         return written
 
     @contextmanager
-    def opened(self, folder: Path, about: Mapping[str, Any]) -> Iterator[None]:
+    def opened(self, folder: Path, about: Mapping[str, object]) -> Iterator[None]:
         """Lock the folder for this process; `about` gets the MLflow run of an earlier attempt, or
         None. Raises UserError as `earlier` and `claimed` do.
         """

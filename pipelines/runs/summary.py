@@ -7,7 +7,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -60,14 +59,14 @@ class Summary:
     usage: UsageFields
     seconds: Latency
     groups: dict[str, dict[str, ScoreFields]]
-    report: dict[str, Any]
+    report: dict[str, object]
     run: Manifest
     takes: UsageFields | None = None
     paid: UsageFields | None = None
     lost: UsageFields | None = None
     stopped: str | None = None
     metric_usage: UsageFields | None = None
-    forensics: dict[str, Any] = field(default_factory=dict)
+    forensics: dict[str, object] = field(default_factory=dict)
     flaky: list[Flaky] = field(default_factory=list)
     spread: dict[str, float] | None = None
 
@@ -114,7 +113,7 @@ class Summary:
         )
         return "".join(f", {each}" for each in parts)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The content of `summary.json`; the manifest's fields stand beside the others."""
         fields = asdict(self)
         fields |= fields.pop("run")

@@ -174,7 +174,7 @@ class OutcomeTests(Contract):
         ]
         words, turns = "\ud800 " + HOSTILE, itertools.count()
 
-        def reply(body: dict[str, Any]) -> str:
+        def reply(body: dict[str, object]) -> str:
             question = next(each for each in questions if each.question in text_of(body))
             return filled(body, words if next(turns) % 2 else gold(question), words)
 

@@ -40,7 +40,7 @@ class Runs(Contract):
         right, asked = agreeing(questions), itertools.count()
         failed: set[str] = set()
 
-        def reply(body: dict[str, Any]) -> Any:
+        def reply(body: dict[str, object]) -> Any:
             text = text_of(body)
             if first.question in text or (second.question in text and next(asked)):
                 failed.add(first.id if first.question in text else second.id)

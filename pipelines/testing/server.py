@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from aiohttp import web
 
-Reply = Callable[[dict[str, Any]], "str | tuple[int, dict[str, str], Any]"]
+Reply = Callable[[dict[str, object]], "str | tuple[int, dict[str, str], Any]"]
 
 
 def wanted_fields(body: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from ...modules.base.errors import UserError
 from ...modules.base.space import Setting
@@ -336,7 +336,7 @@ def _learned(step: Json) -> dict[str, float]:
     return figures({**own, **_under("strategy", step.get("strategies", {}))})
 
 
-def _under(name: str, tree: Mapping[str, Any]) -> Json:
+def _under(name: str, tree: Mapping[str, object]) -> Json:
     """The fields of a tree by `name/FIELD`."""
     return {f"{name}/{field}": value for field, value in tree.items()}
 

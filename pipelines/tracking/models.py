@@ -223,7 +223,7 @@ class ProgramModel(_PythonModel):  # type: ignore[misc]
     async def _answer(self, questions: Sequence[Question]) -> list[dict[str, object]]:
         free = asyncio.Semaphore(AT_ONCE)
 
-        async def one(question: Question) -> dict[str, Any]:
+        async def one(question: Question) -> dict[str, object]:
             async with free:
                 try:
                     prediction = await self.program.acall(**question.inputs())

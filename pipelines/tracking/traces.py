@@ -44,7 +44,7 @@ def otel_spans(record: Trace, run_id: str, program: str) -> list[ReadableSpan]:
         "folkmoot.run": run_id,
         "folkmoot.correct": str(bool(row["correct"])).lower(),
     }
-    about: Mapping[str, Any] = row
+    about: Mapping[str, object] = row
     fields = ("kind", "gold", "correct", "em", "f1", "decided_by", "rounds")
     asked = {"question": row.get("question"), "choices": row.get("choices")}
     trace.add(
@@ -113,7 +113,7 @@ class _Trace:
         inputs: Any,
         outputs: Any,
         error: str | None,
-        attributes: Mapping[str, Any],
+        attributes: Mapping[str, object],
     ) -> int:
         """Add a span and return its index, which its children use as `parent`."""
         shown = {"mlflow.spanInputs": inputs, "mlflow.spanOutputs": outputs}

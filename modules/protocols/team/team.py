@@ -182,7 +182,7 @@ class SupervisedTeam(Program):
             self.max_retries + 1 if self.last_word is not None else 0
         )
 
-    def report(self, rows: Iterable[ResultRow]) -> dict[str, Any]:
+    def report(self, rows: Iterable[ResultRow]) -> dict[str, object]:
         return team_report(rows)
 
     async def solve(self, task: Task) -> dspy.Prediction:
@@ -368,7 +368,7 @@ def _supervisor(
     )
 
 
-def _read(parts: Sequence[str]) -> dict[str, Any]:
+def _read(parts: Sequence[str]) -> dict[str, object]:
     if len(parts) > 1:
         raise UserError(
             f"a team has workers only, not {':'.join(parts)!r}: write team:bold,cautious"

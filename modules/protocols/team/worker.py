@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import dspy
 
@@ -193,7 +192,7 @@ def trace_text(trace: Sequence[Step], most: int = MAX_TRACE_CHARS) -> str:
         longest = longest * 3 // 4
 
 
-def _steps(trace: Sequence[Step]) -> list[dict[str, Any]]:
+def _steps(trace: Sequence[Step]) -> list[dict[str, object]]:
     return [
         {"title": prompts.STEP.format(number=number), "text": _shown(step), "bare": True}
         for number, step in enumerate(trace, 1)

@@ -28,62 +28,32 @@ def run(server: Any, *words: Any) -> Any:
     return folkmoot("compile", "single:simple", *lm(server), *words)
 
 
-def test_json_says_all_that_matters(scripted: Any, files: list[str]) -> None:
+def test_a_plan_first_then_figures_in_words_or_as_json(scripted: Any, files: list[str]) -> None:
     scripted.reply = of_instructions()
-    done = run(
-        scripted, *files, "--optimizer", "copro", "--out", "out", "--budget", "1000 calls", "--json"
-    )
+    words = [*files, "--optimizer", "copro", "--out", "out"]
+    done = run(scripted, *words)
     assert done.exit_code == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["calls_made"] == len(scripted.bodies)
-    assert {
-        "calls_saved",
-        "before",
-        "after",
-        "comparison",
-        "settings",
-        "winner",
-        "stopped",
-        "out",
-    } <= found.keys()
-    assert found["winner"] == "compiled"
-    assert found["stopped"] is None
-    assert found["after"]["scores"]["accuracy"]["value"] == 1.0
-    assert {"difference", "low", "high", "p"} <= found["comparison"].keys()
-    assert found["settings"]["breadth"] == 5
-    scripted.requests.clear()
-    asked = colours(3, "v")[2]
-    answer = folkmoot(
-        "ask",
-        "out/program",
-        asked.question,
-        "--choice",
-        "red",
-        "--choice",
-        "blue",
-        "--choice",
-        "green",
-        *lm(scripted),
-    )
-    assert answer.exit_code == 0, answer.stderr
-    assert KEY in json.dumps(scripted.bodies)
-
-
-def test_a_plan_first_and_figures_after(scripted: Any, files: list[str]) -> None:
-    scripted.reply = of_instructions()
-    done = run(scripted, *files, "--optimizer", "copro", "--out", "out")
-    assert done.exit_code == 0, done.stderr
+    made = len(scripted.bodies)
     assert "16 training questions (0 to learn from, 16 to select by), 9 held out" in done.stderr
     assert "at most" in done.stderr
     assert "verdict: a gain: accuracy +" in done.stdout
     assert re.search(r"held out, after: 100\.0% \[.*\], n = 9\n", done.stdout)
     assert "prompts: out/prompts.md" in done.stdout
     assert "Bootstrapped" not in done.stdout + done.stderr
-    quiet = run(scripted, *files, "--optimizer", "copro", "--out", "out", "--quiet")
-    assert quiet.stdout.splitlines() == [
-        line for line in done.stdout.splitlines() if line.startswith("verdict")
-    ]
-    assert quiet.stderr == ""
+    quiet = run(scripted, *words, "--quiet")
+    lines = [line for line in done.stdout.splitlines() if line.startswith("verdict")]
+    assert (quiet.stdout.splitlines(), quiet.stderr) == (lines, "")
+    found = json.loads(run(scripted, *words, "--json").stdout)
+    assert found["calls_made"] == made == len(scripted.bodies)
+    assert (found["winner"], found["stopped"], found["out"]) == ("compiled", None, "out")
+    assert {"calls_saved", "before"} <= found.keys()
+    assert found["after"]["scores"]["accuracy"]["value"] == 1.0
+    assert {"difference", "low", "high", "p"} <= found["comparison"].keys()
+    assert found["settings"]["breadth"] == 5
+    asked, options = colours(3, "v")[2], ["--choice", "red", "--choice", "blue"]
+    answer = folkmoot("ask", "out/program", asked.question, *options, *lm(scripted))
+    assert answer.exit_code == 0, answer.stderr
+    assert KEY in json.dumps(scripted.bodies[-1])
 
 
 @pytest.mark.nightly

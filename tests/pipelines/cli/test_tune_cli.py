@@ -41,34 +41,28 @@ def words(
     return [*given, *lm(server), "--no-track", "--trials", "2", "--out", out, *more]
 
 
-def test_json_has_calls_scores_and_the_winners_settings(scripted: ScriptedServer) -> None:
+def test_the_result_in_words_and_the_same_command_as_json(scripted: ScriptedServer) -> None:
     scripted.reply = scripted_by(critic_first)
-    done = folkmoot(*words(scripted, "--json", "--sampler", "grid"))
+    same = words(scripted, "--objective", "accuracy,calls", "--sampler", "grid")
+    done = folkmoot(*same)
     assert done.exit_code == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["best"]["setting"]["roles"] == ["critic", "reasoner"]
-    assert found["best"]["scores"]["accuracy"]["low"] < 1.0
-    assert set(found["calls"]) == {"made", "used", "saved"}
-    assert found["validation"]["winner"]["value"] == 1.0
-    assert found["calls"]["made"] + 16 * 2 * 2 == len(scripted.requests)
-
-
-def test_the_result_in_words_and_the_same_command_again(scripted: ScriptedServer) -> None:
-    scripted.reply = scripted_by(critic_first)
-    done = folkmoot(*words(scripted, "--objective", "accuracy,calls"))
-    assert done.exit_code == 0
     for text in (
         "winner: roles=critic,reasoner",
         "on validation: 100.0%",
         "optimistic",
         "front 1:",
-        "saved in",
     ):
         assert text in done.stdout
     assert "at most" in done.stderr
     made = len(scripted.requests)
-    assert folkmoot(*words(scripted, "--objective", "accuracy,calls", "--quiet")).exit_code == 0
-    assert len(scripted.requests) == made
+    again = folkmoot(*same, "--json")
+    assert again.exit_code == 0, again.stderr
+    found = json.loads(again.stdout)
+    assert found["best"]["setting"]["roles"] == ["critic", "reasoner"]
+    assert found["best"]["scores"]["accuracy"]["low"] < 1.0
+    assert set(found["calls"]) == {"made", "used", "saved"}
+    assert found["validation"]["winner"]["value"] == 1.0
+    assert found["calls"]["made"] + 16 * 2 * 2 == made == len(scripted.requests)
 
 
 def test_a_dry_run_asks_nobody(scripted: ScriptedServer, tmp_path: Path) -> None:

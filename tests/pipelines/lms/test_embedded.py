@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
-import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -95,15 +92,6 @@ def choose(server: EmbeddedServer, prompt: str, options: list[str]) -> str:
 def started(server: EmbeddedServer) -> str:
     server.start()
     return server.address
-
-
-def threads_now() -> int:
-    return len(os.listdir("/proc/self/task"))
-
-
-def listens(port: int | None) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port or 0)) == 0
 
 
 @pytest.fixture(scope="module")
@@ -209,33 +197,6 @@ def test_the_beginning_that_two_prompts_share_is_read_once(server: EmbeddedServe
     reply = ask(server, examples + "Question: What barks?\nAnswer:", max_tokens=1)
     known = reply["usage"]["prompt_tokens_details"]["cached_tokens"]
     assert known >= len(server.tokenize([examples])[0])
-
-
-@pytest.mark.nightly
-@pytest.mark.local_lm
-def test_threads_that_ask_at_once_get_one_server_and_stop_ends_it(cache: Path) -> None:
-    before = threads_now()
-    server = embedded(cache)
-    assert not server.running
-    seen: list[str] = []
-    callers = [threading.Thread(target=lambda: seen.append(started(server))) for _ in range(4)]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
-    assert len(set(seen)) == 1
-    port, key = urlsplit(server.address).port, server.key
-    first = choose(server, QUESTION, ["bank", "mat", "tree"])
-    server.stop()
-    server.stop()
-    assert not server.running
-    assert not listens(port)
-    # OpenMP keeps its pool of at most one thread per core.
-    assert threads_now() <= before + (os.cpu_count() or 1)
-    server.start()
-    assert server.key != key
-    assert choose(server, QUESTION, ["bank", "mat", "tree"]) == first
-    server.stop()
 
 
 @pytest.mark.local_lm

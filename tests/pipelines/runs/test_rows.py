@@ -37,15 +37,6 @@ def test_rows_are_a_sequence(tmp_path: Path) -> None:
     assert repr(rows).startswith("Rows(7 rows of ")
 
 
-def test_rows_see_what_a_resumed_run_added(tmp_path: Path) -> None:
-    rows = evaluated(tmp_path, 3).rows
-    assert len(rows) == 3
-    lines = (tmp_path / "results.jsonl").read_text().splitlines(keepends=True)
-    (tmp_path / "results.jsonl").write_text("".join(lines[1:]))
-    assert len(rows) == 2
-    assert rows[0]["id"] == "q1"
-
-
 def test_a_damaged_row_is_named(tmp_path: Path) -> None:
     rows = evaluated(tmp_path).rows
     lines = (tmp_path / "results.jsonl").read_text().splitlines(keepends=True)

@@ -13,7 +13,6 @@ from aiohttp import web
 from folkmoot.pipelines.testing.server import LoopbackServer
 from folkmoot.pipelines.tracking.ui_server import (
     CARDS,
-    COLUMNS,
     VIEW_KEY,
     VIEW_TAG,
     newest_runs,
@@ -55,10 +54,4 @@ def test_the_ui_opens_on_scores_and_bill(status: int) -> None:
     )
     (asked,) = sent
     assert (asked["experiment_id"], asked["key"]) == ("7", "mlflow.sharedViewState.folkmoot")
-    columns = json.loads(asked["value"])["selectedColumns"]
-    assert columns == [f"metrics.`{name}`" for name in COLUMNS]
-    charts = json.loads(asked["value"])["compareRunCharts"]
-    assert [chart["type"] for chart in charts] == ["DIFFERENCE", "SCATTER"]
-    assert {"metrics.`accuracy_low`", "metrics.`cost_usd`", "metrics.`prompt_tokens`"} <= set(
-        columns
-    )
+    assert json.loads(asked["value"]) == shared_view()
