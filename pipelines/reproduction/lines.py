@@ -59,8 +59,8 @@ class Line:
         if line.failed:
             return replace(
                 line,
-                why="no difference, since more than 2% of the questions failed: --retry-errors asks "
-                "them again",
+                why="no difference, since more than 2% of the questions failed: --retry-errors "
+                "asks them again",
             )
         if self.published is None:
             return line
