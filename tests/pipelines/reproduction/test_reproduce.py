@@ -532,27 +532,6 @@ def test_a_network_is_trained_and_tested(
     assert json.loads((runs[1] / "training.json").read_text())["preset"] == "consensus_aware"
 
 
-def test_derived_figures_come_from_the_runs_of_their_sources(
-    home: Path, scripted: ScriptedServer
-) -> None:
-    spec = "agents-of-commonsense/role-baselines"
-    found = json.loads(
-        reproduce(
-            scripted, spec, "--out", "out", "--json", "--environment", "corpus:documents.jsonl"
-        ).stdout
-    )
-    lines = {(line["row"], line["figure"]): line for line in found["rows"]}
-    assert lines["all-six", "all_correct"]["measured"] == 50
-    assert lines["all-six", "all_correct"]["published"] == pytest.approx(100 * 593 / 1221)
-    assert lines["gpt.reasoner", "accuracy"]["published"] is None
-    asked = len(scripted.bodies)
-    alone = reproduce(
-        scripted, f"{spec}/all-six", "--out", "out", "--environment", "corpus:documents.jsonl"
-    )
-    assert alone.exit_code == 0
-    assert len(scripted.bodies) == asked
-
-
 def test_groups_are_measured_apart(home: Path, scripted: ScriptedServer) -> None:
     spec = "causalgpt-caco-cot/table-2/zero-shot.cot"
     found = json.loads(reproduce(scripted, spec, "--limit", 8, "--out", "out", "--json").stdout)
