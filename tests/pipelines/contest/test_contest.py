@@ -92,7 +92,7 @@ def test_the_course_of_a_contest_is_kept(tmp_path: Path) -> None:
     assert page.path == tmp_path / "out" / "report.html"
     assert page.headline == contest.sentences()[0] == fm.report(tmp_path / "out").headline
     assert page.figures["groups"][0]["contest"]["course"] == course
-    assert "How far each program was from one prompt" in page.path.read_text()
+    assert "The distance of each program from one prompt" in page.path.read_text()
     assert page.figures["warnings"] == []
     damaged = json.loads((tmp_path / "out" / "contest.json").read_text())
     damaged["result"]["standings"] = [{"name": "x"}]
@@ -209,6 +209,14 @@ def test_a_second_call_asks_nothing(tmp_path: Path) -> None:
     assert again.to_dict() == first.to_dict()
     with pytest.raises(fm.UserError, match="another contest"):
         fm.contest(ASKED[:39], **given)
+
+
+def test_a_contest_is_replayed_from_its_folder(tmp_path: Path) -> None:
+    field = {"crew": team("crew", 95)}
+    first = hold(field, out=tmp_path / "first")
+    again = hold(field, lm=f"replay/{tmp_path / 'first'}", out=tmp_path / "again")
+    assert again.paid["calls"] == 0
+    assert again.sentences() == first.sentences()
 
 
 def test_a_killed_contest_goes_on(tmp_path: Path) -> None:
