@@ -206,10 +206,10 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     chosen = optimizer_of(request.optimizer, request.preset)
     out = None if request.out is None else Path(request.out).expanduser()
     seating = Seating(request)
-    given: Any = request.program
-    if isinstance(given, str | Path):
-        given = program_of(given, parse_sets(request.sets), make_lm=seating.make)
-    program = program_given(given, request.input_fields())
+    source: Any = request.program
+    if isinstance(source, str | Path):
+        source = program_of(source, parse_sets(request.sets), make_lm=seating.make)
+    program = program_given(source, request.input_fields())
     checked_whole("the seed", request.seed, 0)
     how: Any = {"columns": request.column_names(), "kind": request.kind}
     limits = (request.train_split, request.train_limit, request.seed)
@@ -255,29 +255,29 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
 
 
 def _teacher(
-    given: Any, program: Program, lm: Any, chosen: PromptOptimizer, seating: Seating
+    teacher: Any, program: Program, lm: Any, chosen: PromptOptimizer, seating: Seating
 ) -> Program | None:
-    """The program that writes the demonstrations: the one that is given, or with the LM that is
-    given in every seat; None where nothing is given.
+    """The program that writes the demonstrations: the teacher itself, or the program with the
+    teacher, an LM, in every seat; None without a teacher.
 
     Raises UserError for an optimizer without a teacher, and a program with other agents.
     """
-    if given is None:
+    if teacher is None:
         return None
     if not chosen.taught:
         taught = [name for name, one in OPTIMIZERS.items() if one.taught]
         raise UserError(
             f"{chosen.name} takes no teacher: drop it, or choose one of {', '.join(taught)}"
         )
-    named = isinstance(given, str | Path)
-    is_program = named and (Path(given).expanduser().exists() or PROTOCOLS.spec(str(given)))
-    if isinstance(given, dspy.BaseLM) or (named and not is_program):
+    named = isinstance(teacher, str | Path)
+    is_program = named and (Path(teacher).expanduser().exists() or PROTOCOLS.spec(str(teacher)))
+    if isinstance(teacher, dspy.BaseLM) or (named and not is_program):
         made: Program = program.deepcopy()
-        writer = seating.make(given) if named else given
+        writer = seating.make(teacher) if named else teacher
         for seat in made.seats().values():
             seat.predict.lm = writer
         return made
-    made = program_given(given)
+    made = program_given(teacher)
     for seat in made.seats().values():
         seat.predict.lm = seat.predict.lm or lm
     ours, theirs = predictors_of(program), predictors_of(made)

@@ -39,7 +39,7 @@ from ..runs.describe import lms_of
 from ..tracking.context import ABOVE
 from ..training.live import CALLS as ASKED
 from ..training.live import live
-from .given import rebuilt
+from .ready_program import rebuilt
 from .space import Branch, Recipe, TuneSpace
 
 NETWORKS = "networks"

@@ -212,11 +212,11 @@ def _optuna_objects(request: TuneRequest) -> Mapping[str, Any]:
     sampler, pruner, own = request.sampler, request.pruner, request.study
     if isinstance(own, optuna.Study):
         default = TuneRequest.sampler
-        for what, given, has in (
+        for what, asked, has in (
             ("sampler", None if sampler == default else sampler, own.sampler),
             ("pruner", pruner, own.pruner),
         ):
-            if given not in (None, has):
+            if asked not in (None, has):
                 raise UserError(
                     f"the study has a {what} of its own ({type(has).__name__}): leave out "
                     f"{what}=, or make "
