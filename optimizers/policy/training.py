@@ -22,7 +22,7 @@ from .known_answers import Answer, KnownAnswers, TrainingQuestion
 from .settings import AUTO, TrainingSettings
 from .vote_weights import fit_vote
 
-Progress = Callable[[dict[str, Any]], None]
+Progress = Callable[[dict[str, object]], None]
 
 _WORTH = 0.005
 """The least gain in held-out accuracy that counts; smaller later gains mostly come from choices

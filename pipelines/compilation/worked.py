@@ -50,7 +50,7 @@ def worked(question: Question, *, lm: str | dspy.BaseLM, out: str | Path = "work
         raise UserError(f"{path} exists: give another out, or delete the file")
     path.parent.mkdir(parents=True, exist_ok=True)
     teacher = lm_of(lm) if isinstance(lm, str) else lm
-    content: dict[str, Any] = {name: question[name] for name in (*INPUTS, "answer")}
+    content: dict[str, object] = {name: question[name] for name in (*INPUTS, "answer")}
     fields: dict[str, str] = {}
     for method in METHODS:
         with dspy.context(lm=teacher, trace=[]):

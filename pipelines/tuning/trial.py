@@ -113,7 +113,7 @@ class Scorer:
             except Unanswered as problem:
                 return Scored(setting, (None,) * questions, {}, f"training: {problem.what}"), []
         replays = self._replays(branch)
-        others: dict[str, tuple[Setting, dict[str, Any]]] = {}
+        others: dict[str, tuple[Setting, dict[str, object]]] = {}
         found: list[Scored] = []
         own_rows: list[ResultRow] | None = None
         if replays is not None and (self.shares or replays.same_calls):
@@ -195,8 +195,8 @@ class Scorer:
     def _program(
         self,
         branch: Branch,
-        parameters: Mapping[str, Any],
-        lms: Mapping[str, Any],
+        parameters: Mapping[str, object],
+        lms: Mapping[str, object],
         recipe: Recipe | None,
     ) -> Program:
         """The program of these parameters, trained or with compiled prompts where it has to be."""
