@@ -155,7 +155,7 @@ class Candidates:
         return copied
 
 
-def prompts_of(program: Program) -> dict[str, dict[str, Any]]:
+def prompts_of(program: Program) -> dict[str, dict[str, object]]:
     """Instructions and demonstrations by predictor, as JSON: everything that a prompt optimizer
     changes. Where demonstrations are chosen per question, all available ones are included.
     """

@@ -84,7 +84,7 @@ class CompilationPlan:
     learn: list[Question]
     select: list[Question]
     out: Path | None
-    settings: dict[str, Any]
+    settings: dict[str, object]
     warnings: list[str]
 
     @property
@@ -99,11 +99,11 @@ class CompilationPlan:
         own = [*seat_engines(self.program, self.lm), billed_as(self.prompt_lm)]
         return [*own, *taught, *judge]
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """What `compile.json` says of it, but for the result."""
         request, prompt_lm = self.request, self.prompt_lm
         proposer = lm_identity(prompt_lm) or {"name": prompt_lm.model}
-        described: dict[str, Any] = as_json(
+        described: dict[str, object] = as_json(
             {
                 "program": self.program.describe(),
                 **hashes(self.program),
@@ -190,7 +190,7 @@ class CompilationPlan:
             lines += estimate_lines(self.estimate, None, is_rate=self.metric.rate is True)[-1:]
         return lines
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         about = {"program": self.title, **self.request.named("optimizer", "preset", "budget")}
         return {"out": str(self.out), **about, "settings": self.settings, "plan": self.work}
 
@@ -292,7 +292,9 @@ def _teacher(
     return made
 
 
-def _settings(request: CompileRequest, train: str | None, validation: str | None) -> dict[str, Any]:
+def _settings(
+    request: CompileRequest, train: str | None, validation: str | None
+) -> dict[str, object]:
     """What the run notes of how it was asked for; of questions and programs, what names them."""
     sources = {
         "program_spec": request.program,

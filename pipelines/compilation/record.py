@@ -37,7 +37,7 @@ class Lines:
         self._journal = Journal(path)
         self.close = self._journal.close
 
-    def add(self, row: dict[str, Any]) -> None:
+    def add(self, row: dict[str, object]) -> None:
         """Append a row, unless there is one with its key."""
         with self._lock:
             if self.rows.setdefault(str(row["key"]), row) is row:

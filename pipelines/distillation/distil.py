@@ -94,7 +94,7 @@ class Distilled:
             "verdict": " ".join(self.report["sentences"][: 1 if quiet else None]),
         }
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"out": str(self.folder), **self.report}
 
     @property

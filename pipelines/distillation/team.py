@@ -42,7 +42,7 @@ def team_of(run: Evaluation, named: Any, seating: Seating) -> Program:
 
 
 def seat_team(
-    team: Program, run: Evaluation, lm: Any, identity: Mapping[str, Any], seating: Seating
+    team: Program, run: Evaluation, lm: Any, identity: Mapping[str, object], seating: Seating
 ) -> None:
     """Give the team's seats the LMs that they had, unless the candidates' LM sat in all of them."""
     lms, same = run.summary.run["lms"], as_json(identity)

@@ -40,7 +40,7 @@ def live(
     *,
     lm: Any = None,
     preset: str = STANDING,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     data: str | None = None,
     record: str | Path | None = None,
     cache: bool = True,

@@ -80,7 +80,7 @@ def train_by_replay(
     *,
     test: Outcomes | None = None,
     preset: str = STANDING,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     data: str | None = None,
     tracking: bool = True,
     parent: str | None = None,
@@ -153,7 +153,7 @@ def train_by_replay(
     return Trained(folder, network, log, about, scores, taught=taught)
 
 
-def rescore(folder: str | Path, test: Outcomes, *, embed: Embed | None = None) -> dict[str, Any]:
+def rescore(folder: str | Path, test: Outcomes, *, embed: Embed | None = None) -> dict[str, object]:
     """The test scores of a network in a folder that was trained by replay; see `network_scores`.
     Raises UserError for a folder without such a network, and for outcomes that do not fit it.
     """

@@ -68,7 +68,7 @@ class Fixed:
             {name: _best(right[where], there[where]) for name, where in members.items()},
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return asdict(self)
 
     @classmethod
@@ -87,7 +87,7 @@ def network_scores(
     fixed: Fixed,
     *,
     seed: int = 0,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The scores of a network on test outcomes: expected values where ties are broken at random,
     means over draws.
 

@@ -83,7 +83,7 @@ class Trained:
         figures = {name: f"{value:.3g}" for name, value in recent(self.log).items()}
         return {"trained": f"network:{self.folder}"} | ({} if quiet else figures)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         tested = self.evaluation.summary.to_dict() if self.evaluation else self.scores or {}
         return {"out": str(self.folder), "training": {**self.taught, **recent(self.log)}, **tested}
 

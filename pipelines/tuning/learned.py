@@ -192,7 +192,7 @@ def structure_of(branch: Branch, parameters: Mapping[str, object]) -> dict[str, 
 
 def largest(branch: Branch, replays: Replays) -> dict[str, object]:
     """The largest number that each parameter can be that replays are free to change."""
-    most: dict[str, Any] = {}
+    most: dict[str, object] = {}
     for name in replays.free:
         values = options(branch.space[name].values) if name in branch.space else None
         if values and all(isinstance(value, int) for value in values):

@@ -82,7 +82,7 @@ class ReadyProgram:
         """What tells it from other programs, wherever it is kept."""
         return hashes(self.program)
 
-    def build(self, parameters: Mapping[str, Any], make_lm: MakeLM) -> Program:
+    def build(self, parameters: Mapping[str, object], make_lm: MakeLM) -> Program:
         """The program with some constructor parameters changed, its prompts and LMs as they were.
 
         Raises UserError for parameters that its prompts do not fit.

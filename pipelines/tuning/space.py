@@ -136,7 +136,7 @@ class Branch:
                 program.assign({seat: made_lm(wanted, make_lm)})
         return program
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON, for reports and to tell spaces apart."""
         return {
             "label": self.label,
@@ -203,7 +203,7 @@ class TuneSpace:
             self.prefix(branch) + name: value for name, value in {**own, **seated}.items()
         }
 
-    def own(self, setting: Mapping[str, Any]) -> tuple[Branch, Setting, dict[str, Any]]:
+    def own(self, setting: Mapping[str, object]) -> tuple[Branch, Setting, dict[str, object]]:
         """(branch, its parameters without the prefix, LM by seat) of a point.
 
         Raises UserError for a text that the space does not have: a study's storage may be somebody
@@ -223,7 +223,7 @@ class TuneSpace:
         lms = {name.removeprefix(LMS): value for name, value in own.items() if name.startswith(LMS)}
         return branch, {name: value for name, value in own.items() if not name.startswith(LMS)}, lms
 
-    def program(self, setting: Mapping[str, Any]) -> Program:
+    def program(self, setting: Mapping[str, object]) -> Program:
         """The program of a point, with prompts as they are before a compilation."""
         branch, own, lms = self.own(setting)
         return branch.build(branch.parameters(own), lms, self.make_lm)
@@ -289,7 +289,7 @@ class TuneSpace:
                     except UserError as problem:
                         raise UserError(f"{where}: lms.{seat}: {problem}") from None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON, for reports and to tell spaces apart."""
         return {"branches": json.loads(_as_json([branch.to_dict() for branch in self.branches]))}
 
@@ -303,7 +303,7 @@ class TuneSpace:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _defaults(branch: Branch, protocol: Protocol) -> dict[str, Any]:
+def _defaults(branch: Branch, protocol: Protocol) -> dict[str, object]:
     """The constructor's defaults, and the example's where it has none, with all that the space
     fixes.
     """
@@ -376,7 +376,7 @@ def _first_value(_: str, values: Distribution) -> Any:
 def _shown(parameter: Parameter) -> dict[str, object]:
     """A parameter as JSON, as reports have it."""
     allowed, values = options(parameter.values), parameter.values
-    shown: dict[str, Any] = {"values": allowed}
+    shown: dict[str, object] = {"values": allowed}
     if allowed is None:
         shown = {"low": values.low, "high": values.high}  # type: ignore[union-attr]
     if parameter.among is not None:

@@ -196,8 +196,8 @@ class Scorer:
     def _program(
         self,
         branch: Branch,
-        parameters: Mapping[str, Any],
-        lms: Mapping[str, Any],
+        parameters: Mapping[str, object],
+        lms: Mapping[str, object],
         recipe: Recipe | None,
     ) -> Program:
         """The program of these parameters, trained or with compiled prompts where it has to be."""
