@@ -42,6 +42,8 @@ def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dic
     - `individual`: accuracy of one agent, the mean over agents; `consensus`: of the group;
       `majority`: what a plain vote over the same answers would have reached, ties by lot; `gain`:
       consensus less individual; `gain_over_majority`
+    - `tied`: share of questions on which the plain vote is tied; `gain_tied`, `gain_untied`: what
+      the weights gained over it there
     - `confidence`: the mean of that in the group's answer, where it gave one; `ece`: the expected
       calibration error, the mean distance between confidence and accuracy over ten bins of equal
       width, each counted by its questions (Naeini et al. 2015); `reliability`: `count`,
@@ -70,7 +72,10 @@ def network_report(rows: Iterable[ResultRow], embed: Embed | None = None) -> dic
             sure = confidence(keys, [float(turn["weight"]) for turn in turns], final)
             figures.mean(sure, "confidence")
             calibration.add(sure, consensus)
-        figures.mean(plain_vote(keys, right), "majority")
+        vote, tied = plain_vote(keys, right)
+        figures.mean(vote, "majority")
+        figures.mean(tied, "tied")
+        figures.mean(consensus - vote, "gain_tied" if tied else "gain_untied")
         meta = row.get("meta") or {}
         if embed is not None:
             texts.setdefault(row["question"], Counter()).update(str(t["strategy"]) for t in turns)
@@ -127,15 +132,15 @@ def clusters(vectors: npt.NDArray[np.floating], texts: Sequence[str]) -> list[st
     return [names[place] for place in places]
 
 
-def plain_vote(keys: Sequence[str | None], right: Sequence[bool]) -> float:
-    """The chance that a vote without weights is right, ties by lot.
+def plain_vote(keys: Sequence[str | None], right: Sequence[bool]) -> tuple[float, bool]:
+    """The chance that a vote without weights is right, ties by lot, and whether it is tied.
 
     `keys[i]` is what agent i answered, None for nothing, and `right[i]` whether that is right.
     """
     votes = Counter(key for key in keys if key is not None)
     top = max(votes.values(), default=0)
     leaders = [right[keys.index(key)] for key, count in votes.items() if count == top]
-    return sum(leaders) / len(leaders) if leaders else 0.0
+    return (sum(leaders) / len(leaders), len(leaders) > 1) if leaders else (0.0, False)
 
 
 def confidence(keys: Sequence[str | None], weights: Sequence[float], answer: str) -> float:

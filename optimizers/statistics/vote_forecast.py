@@ -1,9 +1,10 @@
 """Forecasts the gain of a vote of n agents over one of them, from a few agents on a few questions.
 
 The model: the share of agents that are right on a question follows a beta distribution, and wrong
-agents spread over the wrong answers as in a Dirichlet-multinomial distribution. Both are fitted by
-maximum likelihood; the plurality of n agents is then simulated, with the same random numbers for
-every fit, so that results differ only by the fitted parameters.
+agents spread over the wrong answers as in a Dirichlet-multinomial distribution. The first is fitted
+by maximum likelihood, the second by how often two wrong agents agree, both with a weak prior. The
+plurality of n agents is then simulated, with the same random numbers for every fit, so that results
+differ only by the fitted parameters.
 """
 
 from __future__ import annotations
@@ -26,6 +27,14 @@ OPEN = 12
 """The number of distinct wrong answers in the simulation where a question has no options."""
 
 SIMULATED, RESAMPLES = 4_000, 30
+
+TOGETHER, TOGETHER_SCALE = 0.5, 0.5
+"""The prior of log(right + wrong), its centre and scale; of other recorded tasks it is 0 to 2."""
+
+PAIRS, BEYOND_CHANCE = 20, 0.3
+"""The prior of two wrong agents' agreement counts as so many pairs, with so much more agreement
+than chance."""
+
 MODEL_ERROR = 0.005
 """The model error: one standard deviation, as a share of right answers."""
 
@@ -128,9 +137,9 @@ def forecast_vote(
 
 
 def fit_vote_model(answers: Codes, options: int | None) -> VoteModel:
-    """The maximum-likelihood fit of the model to coded answers, (questions, agents)."""
-    from scipy.optimize import minimize, minimize_scalar
-    from scipy.special import betaln, gammaln
+    """The fit of the model to coded answers, (questions, agents)."""
+    from scipy.optimize import minimize
+    from scipy.special import betaln
 
     agents = answers.shape[1]
     hits = (answers == RIGHT).sum(axis=1)
@@ -140,8 +149,11 @@ def fit_vote_model(answers: Codes, options: int | None) -> VoteModel:
     def unlikely(logs: Numbers) -> float:
         right, wrong = np.exp(logs)
         fit = betaln(right + places, wrong + agents - places) - betaln(right, wrong)
-        # A weak prior keeps a few questions from claiming that all agents are alike.
-        return float(-(by_hits * fit).sum() + 0.02 * (logs**2).sum())
+        # Few questions say little about how alike the agents are: a Cauchy prior on log(right +
+        # wrong), whose tails give way to agents that are independent or copies, and a far weaker
+        # one on the accuracy.
+        prior = np.log1p(((np.log(right + wrong) - TOGETHER) / TOGETHER_SCALE) ** 2)
+        return float(prior + 0.02 * (logs[0] - logs[1]) ** 2 - (by_hits * fit).sum())
 
     share = (hits.sum() + 0.5) / (hits.size * agents + 1)
     start = np.log([max(share, 0.02), max(1 - share, 0.02)])
@@ -151,27 +163,17 @@ def fit_vote_model(answers: Codes, options: int | None) -> VoteModel:
     # How often each wrong answer was given, by question: (questions, wrong answers).
     top = max(int(answers.max()), 1)
     counts = np.stack([(answers == code).sum(axis=1) for code in range(1, top + 1)], axis=1)
-    totals, abstained = counts.sum(axis=1), int((answers == ABSTAINED).sum())
-    counts = counts[totals > 1]
+    misses, abstained = counts.sum(axis=1), int((answers == ABSTAINED).sum())
 
-    def scattered(log: float) -> float:
-        spread = float(np.exp(log))
-        if options is None:
-            # Ewens' formula, for an unlimited number of wrong answers.
-            each = gammaln(np.maximum(counts, 1)) * (counts > 0)
-            kinds = (counts > 0).sum(axis=1)
-            fit = kinds * log + each.sum(axis=1)
-        else:
-            part = spread / options
-            fit = (gammaln(counts + part) - gammaln(part)).sum(axis=1)
-        fit = fit + gammaln(spread) - gammaln(spread + counts.sum(axis=1))
-        return float(-fit.sum() + 0.02 * log**2)
-
-    spread = float(np.exp(minimize_scalar(scattered, bounds=(-4, 6), method="bounded").x))
-    misses = int(totals.sum()) + abstained
-    return VoteModel(
-        float(right), float(wrong), spread, options or OPEN, abstained / misses if misses else 0.0
-    )
+    # The plurality depends on how often two wrong agents agree. Moments get this right also where
+    # the wrong answers do not follow the Dirichlet distribution; maximum likelihood does not.
+    chance = 1 / (options or OPEN)
+    agreeing = (counts * (counts - 1)).sum() / 2 + PAIRS * (chance + BEYOND_CHANCE * (1 - chance))
+    agreement = agreeing / ((misses * (misses - 1)).sum() / 2 + PAIRS)
+    # The expected agreement is (1 + spread * chance) / (1 + spread).
+    spread = (1 - agreement) / max(agreement - chance, 0.01)
+    silent = abstained / max(int(misses.sum()) + abstained, 1)
+    return VoteModel(float(right), float(wrong), float(spread), options or OPEN, silent)
 
 
 @lru_cache(maxsize=4)

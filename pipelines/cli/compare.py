@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rich.console import Console
 from rich.text import Text
 
-from ..comparison.compare import carry_out_comparison, plan_comparison
+from ..comparison.compare import ComparisonPlan, carry_out_comparison, plan_comparison
 from ..comparison.comparison import Comparison
 from ..comparison.request import CompareRequest
 from ..comparison.verdict import check_fail_if
-from .guard import VERDICT_FAILED
+from ..tracking.store import push_words
+from .guard import VERDICT_FAILED, say
 from .options import CompareView
 from .show import console, leave, present
 
@@ -27,14 +30,28 @@ def compare(request: CompareRequest, view: CompareView) -> None:
     def code(comparison: Comparison) -> int:
         return VERDICT_FAILED if comparison.fails(view.fail_if) else 0
 
+    def carried_out(plan: ComparisonPlan, present_it: Callable[[Comparison], None]) -> Comparison:
+        comparison = carry_out_comparison(plan, present_it)
+        if view.track:
+            _log(comparison, request)
+        return comparison
+
     if plan.match is None:
-        comparison = carry_out_comparison(plan)
-        present(view, comparison.to_dict(), lambda: show(comparison))
+        comparison = carried_out(plan, lambda one: present(view, one.to_dict(), lambda: show(one)))
         leave(None, code(comparison))
     else:
         from .life import live  # imports DSPy, which a comparison does not need
 
-        live(request, view, plan, carry_out_comparison, show=show, code_of=code)
+        live(request, view, plan, carried_out, show=show, code_of=code)
+
+
+def _log(comparison: Comparison, request: CompareRequest) -> None:
+    """Leave a comparison in MLflow."""
+    from ..reporting.tracked import log_comparison  # brings DSPy and MLflow
+
+    say(push_words())
+    if problem := log_comparison(comparison, request.tested()):
+        say(f"MLflow did not take the comparison ({problem}): give the same command again")
 
 
 def show_comparison(out: Console, comparison: Comparison, view: CompareView) -> None:

@@ -102,6 +102,10 @@ class CompareView(TryView):
     pairs: Annotated[
         bool, Option("--pairs", help="Also show the verdict on every pair of runs, with its test.")
     ] = False
+    track: Annotated[
+        bool,
+        Option("--track", help="Leave the table and its page in MLflow, named by the verdict."),
+    ] = False
 
 
 @dataclass(kw_only=True)

@@ -20,6 +20,7 @@ from ...modules.protocols.saved import hashes
 from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
 from ..base.budget import Account, Budget
+from ..base.journal import read_object
 from ..base.request import share_of_points, split_items
 from ..base.wording import counted, smallest_differences
 from ..data import catalogue
@@ -29,10 +30,11 @@ from ..evaluation.estimate import account_of
 from ..evaluation.judging import metric_given
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
 from ..evaluation.request import EvaluateRequest
+from ..forecasting.forecast import forecast
 from ..programs.build import MakeLM
 from ..programs.seats import Seating
 from ..runs.describe import lms_of, manifest_of
-from ..runs.manifest import made_with
+from ..runs.manifest import MANIFEST, made_with
 from .entrants import (
     DEMOS,
     FAIR,
@@ -79,6 +81,8 @@ class ContestPlan:
     """Remarks about what the reader of the file guessed."""
 
     warnings: tuple[str, ...] = ()
+    forecast: str = ""
+    """What earlier runs of the same questions say of a vote."""
 
     @property
     def title(self) -> str:
@@ -176,6 +180,7 @@ class ContestPlan:
             f"cost: {likely}{ceiling}",
             f"{counted(len(self.race), 'question')} show differences from about "
             f"{100 * smallest:.0f} points up; {100 * self.margin:g} points do not matter",
+            *([self.forecast] if self.forecast else []),
         ]
 
     def about(self) -> dict[str, object]:
@@ -276,6 +281,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
         source=source,
         cluster=spec.cluster if spec is not None else None,
         guessed=guessed,
+        forecast=_forecast(questions),
     )
     plan.out = plan.default_out() if stored and out is None else out
     if plan.out is not None:
@@ -322,6 +328,21 @@ def _questions(request: ContestRequest) -> tuple[list[Question], str, str]:
         )
     named_so = isinstance(request.questions, str | Path)
     return questions, str(request.questions) if named_so else "questions", " ".join(notes)
+
+
+def _forecast(questions: Sequence[Question]) -> str:
+    """What earlier runs of the same questions say of a vote; empty where they are too few."""
+    asked = data.fingerprint(questions)
+    runs = [
+        file.parent
+        for file in sorted(RUNS.glob(f"*/{MANIFEST}"))
+        if (read_object(file) or {}).get("data_fingerprint") == asked
+    ]
+    try:
+        words = forecast(runs, sizes=[5]).lines()[0]
+    except UserError:
+        return ""
+    return f"forecast from {len(runs)} earlier runs in {RUNS}/: {words}"
 
 
 def _split(

@@ -13,7 +13,7 @@ from ...modules.base.errors import UserError
 from ..base.journal import read_object, write_json
 from ..runs.folder import claimed
 from ..runs.traces import TRACES
-from .cursor import Cursor, cursor_of, kind_of, note_pushed
+from .cursor import Cursor, RunState, cursor_of, kind_of, note_pushed
 from .entry import RunEntry
 from .kinds import entries_in
 from .otlp import send_spans
@@ -101,6 +101,19 @@ def _folders(folder: Path, kind: str | None) -> Iterator[Path]:
     for entry in entries:
         for part in entry.parts:
             yield from _folders(part, None)
+
+
+def log_alone(entry: RunEntry) -> str | None:
+    """Bring a run that no folder holds to what its entry says. Returns what went wrong, in a line,
+    or None.
+    """
+    try:
+        with quiet():
+            for part in StoredRun(open_client(), entry, RunState(), None, asks=True).lacks():
+                part.send()
+    except Exception as problem:  # any error of MLflow, a database driver or the network
+        return problem_line(problem)
+    return None
 
 
 @dataclass

@@ -217,6 +217,9 @@ def test_drift_is_said_once_and_every_question_goes_to_the_team() -> None:
         who = decided(made, [*list(range(70, 100)), 1, 2, 110])
     assert len(said) == 1
     assert who[-3:] == ["team:majority", "team:majority", "person"]
+    calls = LM.endpoint.calls
+    decided(made, [1])
+    assert LM.endpoint.calls == calls + 2  # the cheap program is not asked any more
 
 
 def test_false_alarms_are_rare_and_drift_is_found() -> None:

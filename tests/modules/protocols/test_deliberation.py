@@ -110,9 +110,9 @@ def test_every_prompt_holds_the_question_the_options_and_the_whole_history(scrip
         (
             "ir",
             "strongest:reasoner",
-            {"reasoner": ["B", "none"]},
+            {"reasoner": ["C", "B", "none"]},
             ("B", "strongest:reasoner"),
-            "irirrirr",
+            "iririrr",
         ),
         ("cir", "majority", {"critic": ["C"], "reasoner": ["A"]}, ("A", "majority"), "cir" * 3),
         # a tie goes to the earliest speaker

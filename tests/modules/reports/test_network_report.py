@@ -82,6 +82,8 @@ def test_the_report_by_hand() -> None:
     assert found["gain"] == pytest.approx(0.5 - 1 / 3)
     assert found["majority"] == pytest.approx((1 + 0.5 + 0.5 + 0) / 4)
     assert found["gain_over_majority"] == 0.0
+    assert found["tied"] == 0.5
+    assert (found["gain_tied"], found["gain_untied"]) == (0.0, 0.0)
     assert found["strategy"] == {
         "cot": {"share": 0.75, "accuracy": pytest.approx(3 / 9)},
         "self_ask": {"share": 0.25, "accuracy": pytest.approx(1 / 3)},
@@ -123,7 +125,8 @@ def test_confidences_of_all_answers_sum_to_one(said: list[tuple[str | None, floa
     assert confidence(keys, weights, "D") == 0.0
     most = max((keys.count(key) for key in given_), default=0)
     leaders = [key for key in given_ if keys.count(key) == most]
-    share = plain_vote(keys, [key == "A" for key in keys])
+    share, tied = plain_vote(keys, [key == "A" for key in keys])
+    assert tied == (len(leaders) > 1)
     assert share == pytest.approx(("A" in leaders) / max(1, len(leaders)))
 
 

@@ -51,6 +51,19 @@ def test_a_team_that_is_better_wins(tmp_path: Path) -> None:
     assert standings["n"].max() < len(ASKED)  # it has ended early
 
 
+def test_the_plan_has_a_forecast_from_earlier_runs_of_the_same_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    request = ContestRequest(ASKED, lm=planted_lm(ASKED), field={"crew": team("crew", 95)})
+    assert "forecast" not in " ".join(plan_contest(request).lines())
+    for name, share in (("a", 60), ("b", 70), ("c", 65)):
+        fm.evaluate(solo(name, share), ASKED, lm=planted_lm(ASKED), out=f"runs/{name}", **SILENT)
+    fm.evaluate(solo("d", 60), ASKED[:50], lm=planted_lm(ASKED), out="runs/d", **SILENT)
+    last = plan_contest(request).lines()[-1]
+    assert last.startswith("forecast from 3 earlier runs in runs/: vote of 5: ")
+
+
 def test_equal_programs_are_not_worth_their_price(tmp_path: Path) -> None:
     """A team that always agrees with one prompt cannot be more than the margin better."""
     contest = hold({"crew": team("plain", 60)}, questions(250), out=tmp_path, margin=0.05)

@@ -518,3 +518,24 @@ def test_papers_are_cited_by_the_protocols_that_ran(tmp_path: Path) -> None:
     assert entry.startswith("@misc{causalgpt-caco-cot,\n  title = {Towards CausalGPT: ")
     assert entry in page(found).text
     assert len(bibtex(["deliberation", "causal", "network", "team"])) == len(bibtex(PAPERS)) == 4
+
+
+def test_a_comparison_is_left_in_mlflow_with_its_table_and_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", new_store(tmp_path))
+    folders = [str(run(right, 100, tmp_path / f"r{right}").folder) for right in (50, 90)]
+    for _ in range(2):  # once more brings the same run up to date
+        done = command("compare", *folders, "--names", "one,two", "--track")
+        assert done.exit_code == 0, done.output
+    client = mlflow.MlflowClient()
+    experiments = [one.experiment_id for one in client.search_experiments()]
+    (left,) = client.search_runs(experiments)
+    assert left.info.run_name == "two beats one by 40 points"
+    assert left.data.metrics["difference"] == pytest.approx(0.4)
+    names = {artifact.path for artifact in client.list_artifacts(left.info.run_id)}
+    assert names == {"report.html", "programs.json", "comparison.json"}
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/r50/run.json/none.db")
+    done = command("compare", *folders, "--track")
+    assert done.exit_code == 0  # the comparison is there all the same
+    assert "MLflow did not take the comparison" in done.stderr

@@ -1,0 +1,59 @@
+"""A comparison in the tracking store: a run of its own with its table and its page."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..base.wording import shortened
+from ..comparison.comparison import Comparison
+from ..evaluation.earlier import earlier
+from ..tracking.entry import RunEntry, TableEntry, figures
+from ..tracking.push import log_alone
+from ..tracking.values import LONGEST_TITLE, experiment_name, scrubbed
+from .report import REPORT, report
+
+COLUMNS = ("program", "score", "low", "high", "difference", "p")
+
+
+def log_comparison(comparison: Comparison, how: Mapping[str, Any]) -> str | None:
+    """Leave a comparison in the store, as one run that is named by its verdict; the same runs
+    compared again bring it up to date.
+
+    `how` has the arguments of `compare`. Returns what went wrong, in a line, or None.
+    """
+    folders = [Path(run.folder) for run in comparison.runs]
+    key = hashlib.sha256("\n".join(str(one.resolve()) for one in folders).encode()).hexdigest()
+    tests = [None, *comparison.against]
+    rows = [
+        [
+            *(run.name, run.score["value"], run.score["low"], run.score["high"]),
+            *((pair.difference, pair.p_adjusted) if pair else (None, None)),
+            comparison.verdict.prices[run.name],
+        ]
+        for run, pair in zip(comparison.runs, tests, strict=True)
+    ]
+    lead = comparison.lead
+    difference = {"value": lead.difference, "low": lead.low, "high": lead.high} if lead else {}
+    with tempfile.TemporaryDirectory(prefix="folkmoot-") as scratch:
+        page = Path(scratch) / REPORT
+        report(folders, names=comparison.names, out=page, tracking=False, **how)
+        return log_alone(
+            RunEntry(
+                key=key,
+                name=shortened(comparison.short.rstrip("."), LONGEST_TITLE),
+                experiment=experiment_name(earlier(folders[0]).summary.run),
+                params={"reference": comparison.names[0], "programs": str(len(folders))},
+                tags={"folkmoot.kind": "comparison"},
+                metrics=figures({"difference": difference, "rows": comparison.pairs[0].n}),
+                note="\n\n".join([*comparison.sentences, f"The page: `{REPORT}` under Artifacts."]),
+                files={
+                    REPORT: page,
+                    "comparison.json": scrubbed(comparison.to_dict()),
+                    "programs.json": TableEntry([*COLUMNS, comparison.verdict.unit], rows),
+                },
+            )
+        )
