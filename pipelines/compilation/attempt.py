@@ -81,7 +81,7 @@ class Attempt:
     """
 
     plan: CompilationPlan
-    under_way: Run[dict[str, Any]]
+    under_way: Run[dict[str, object]]
     progress: Callable[[Compiling], None]
     began: float
     stopped: str | None = None
@@ -167,12 +167,13 @@ class Attempt:
             state.evaluation = progress
             self.progress(state)
 
+        request = self.plan.request
         named = {
+            **request.named("optimizer", "preset"),
             "command": "compile",
             "run_name": None,
             "label": f"{phase} {self.plan.chosen.name}",
         }
-        same = {key: self.about[key] for key in ("optimizer", "preset")}
         self._pay_from(account)
         with self._within():
             return evaluate(
@@ -180,12 +181,12 @@ class Attempt:
                 self.plan.validation,
                 lm=self.plan.lm,
                 metric=self.plan.metric,
-                concurrency=self.plan.request.concurrency,
+                concurrency=request.concurrency,
                 out=self.folder / phase / candidate,
                 cache=self.books.cache is not None,
-                tracking=self.plan.request.tracking,
+                tracking=request.tracking,
                 parent=ABOVE,
-                settings={**self.about["settings"], **same, **named},
+                settings={**self.plan.settings, **named},
                 progress=show,
             )
 
@@ -222,9 +223,9 @@ class Attempt:
             select=self.plan.select,
             metric=metric,
             proposer=Proposer(self.plan.prompt_lm, control, proposals),
-            settings=self.plan.chosen.presets[self.about["preset"]],
+            settings=self.plan.chosen.presets[self.plan.request.preset],
             threads=threads,
-            seed=self.about["seed"],
+            seed=self.plan.request.seed,
             teacher=self._teacher(control),
         )
         score = dspy.Evaluate(devset=self.plan.select, metric=metric, num_threads=threads)
@@ -322,7 +323,7 @@ class Attempt:
         gain, verdict = verdict_on(
             pair,
             kept,
-            about["questions"]["validation"],
+            len(self.plan.validation),
             tried=sum(
                 one.name != first.name and bool(candidates.selected(one).scores)
                 for one in candidates
@@ -330,7 +331,7 @@ class Attempt:
             answered=self.before.summary.counts["rows"] if self.before is not None else 0,
             stopped=self.stopped is not None,
         )
-        preset, paid = about["preset"], self.books.paid
+        preset, paid = self.plan.request.preset, self.books.paid
         result = Compilation(
             folder=self.folder,
             optimizer=self.plan.chosen.name,
@@ -352,8 +353,8 @@ class Attempt:
             paid=paid.to_dict(),
             settings={
                 **self.plan.chosen.presets[preset],
-                "seed": about["seed"],
-                **about["questions"],
+                "seed": self.plan.request.seed,
+                **self.plan.parts,
             },
             seconds=round(time.monotonic() - self.began, 3),
             stopped=self.stopped,

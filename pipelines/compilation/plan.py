@@ -99,6 +99,15 @@ class CompilationPlan:
         own = [*seat_engines(self.program, self.lm), billed_as(self.prompt_lm)]
         return [*own, *taught, *judge]
 
+    @property
+    def parts(self) -> dict[str, int]:
+        """How many questions are learned from, selected by, and held out."""
+        return {
+            "learn": len(self.learn),
+            "select": len(self.select),
+            "validation": len(self.validation),
+        }
+
     def about(self) -> dict[str, object]:
         """What `compile.json` says of it, but for the result."""
         request, prompt_lm = self.request, self.prompt_lm
@@ -117,11 +126,7 @@ class CompilationPlan:
                 if self.validation
                 else None,
                 **request.named("optimizer", "preset", "seed"),
-                "questions": {
-                    "learn": len(self.learn),
-                    "select": len(self.select),
-                    "validation": len(self.validation),
-                },
+                "questions": self.parts,
                 "settings": self.settings,
                 **made_with(),
             }
