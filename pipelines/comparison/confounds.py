@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 from typing import Any, Final, Literal
 
 from ...modules.base.saved_file import Described
@@ -34,7 +35,9 @@ def confounds(names: tuple[str, str], runs: tuple[Evaluation, Evaluation]) -> li
     sampling. Each is worded to follow "they differ in", such as `LM (talk: a, b as judge; cot: a)`.
     """
     differences, described = [], [run.summary.run for run in runs]
-    if not _opponent_of(*runs) and _places(described[0]["lms"]) != _places(described[1]["lms"]):
+    # The best of a run's LMs, each run alone, is its fair opponent, whatever its LM.
+    fair = any(_endpoints(run) <= _tried(other) for run, other in permutations(runs))
+    if not fair and _places(described[0]["lms"]) != _places(described[1]["lms"]):
         lms = [_seated(run["lms"]) for run in described]
         if lms[0] == lms[1]:  # of one name, at two addresses
             lms = [_seated(run["lms"], "endpoint") for run in described]
@@ -105,11 +108,6 @@ def unread_cause(run: Compared, evaluation: Evaluation) -> str:
     limits = {(lm.get("settings") or {}).get("max_tokens") for lm in lms} - {None}
     limit = f"{limits.pop():,} tokens" if len(limits) == 1 else "the token limit"
     return say("unread_reason", run, limit)
-
-
-def _opponent_of(one: Evaluation, other: Evaluation) -> bool:
-    """Whether one of the two runs is the best of the other run's LMs, each run alone."""
-    return any(_endpoints(run) <= _tried(matched) for run, matched in ((one, other), (other, one)))
 
 
 def _endpoints(run: Evaluation) -> set[str]:

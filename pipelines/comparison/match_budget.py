@@ -184,7 +184,8 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
     metric = metric_of_run(described, request.metric)
     spent = replace(_spent_by(matched), cost_per_question=_dollars_per_question(matched, lms))
     home = matched.folder / MATCH if request.out is None else Path(request.out)
-    pilot = evenly_spaced(questions, PILOT)
+    count = min(PILOT, len(questions))
+    pilot = [questions[place * len(questions) // count] for place in range(count)]  # spread evenly
     arms = []
     for one, identity in zip(lms, used, strict=True):
         folder = home if len(lms) == 1 else home / re.sub(r"[^\w.-]+", "-", identity["name"])
@@ -286,12 +287,6 @@ def match_note(baseline: Evaluation, name: str) -> str:
     """A sentence on how the number of samples was chosen to match the run of this name."""
     settings: Any = baseline.summary.run["settings"]
     return say("match_note", name, Match(**settings[MATCH]), settings[ARMS])
-
-
-def evenly_spaced(questions: Sequence[Question], most: int) -> list[Question]:
-    """At most so many questions, evenly spaced."""
-    count = min(most, len(questions))
-    return [questions[index * len(questions) // count] for index in range(count)]
 
 
 def _checked_lm(matched: Evaluation, lm: Any) -> LMFields:

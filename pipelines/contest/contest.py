@@ -210,7 +210,11 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         "chosen_on_same": winner is not reference and not names,
         "paid": run.books.paid.to_dict(),
         "saved": saved.name,
-        "unmetered": _unmetered(race),
+        "unmetered": [
+            f"{name}: {line}."
+            for name, played in race.runs.items()
+            if (line := unmetered_line(played.summary))
+        ],
     }
     about = {**run.about, RESULT: result, LOOKS: looks}
     write_json(run.folder / CONTEST, about)
@@ -228,12 +232,6 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
         keep=run.keep,
         again=again,
     )
-
-
-def _unmetered(race: Race) -> list[str]:
-    """A sentence for each program that answered questions without a metered call."""
-    silent = {name: unmetered_line(run.summary) for name, run in race.runs.items()}
-    return [f"{name}: {line}." for name, line in silent.items() if line]
 
 
 def _standings(race: Race) -> list[Place]:

@@ -104,12 +104,9 @@ def _add(free: Free, name: str, row: ResultRow, answer: str | None, share: float
         and score(answer, row["gold"] or "", row["kind"], row.get("choices")).correct
     )
     free.scores[name] = float(right)
-    free.bills[name] = _part(taken(row), share)
-
-
-def _part(bill: Usage, share: float) -> Usage:
+    bill = taken(row)
     parts: dict[str, Any] = {
-        name: None if (value := getattr(bill, name)) is None else value * share
-        for name in ("calls", "prompt_tokens", "completion_tokens", "cost_usd")
+        unit: None if (amount := getattr(bill, unit)) is None else amount * share
+        for unit in ("calls", "prompt_tokens", "completion_tokens", "cost_usd")
     }
-    return Usage(**parts)
+    free.bills[name] = Usage(**parts)

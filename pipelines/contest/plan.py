@@ -258,7 +258,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     _check_scale(metric)
     demos, race, unseen = _split(questions, request)
     field = _field(request, lms, demos, seating)
-    if not any(one.program.predictors() and _shows(one) for one in field):
+    if not any(one.demos for entrant in field for one in entrant.program.predictors()):
         race, demos = [*race, *demos], []
     if request.improve and not unseen:
         raise UserError(
@@ -410,11 +410,6 @@ def _baseline(
                 raise
     (own,) = own_programs([baseline], lm, make_lm, request.pass_env)
     return own
-
-
-def _shows(entrant: Entrant) -> bool:
-    """Whether the program shows examples to its agents."""
-    return any(predictor.demos for predictor in entrant.program.predictors())
 
 
 def _margin(margin_setting: float | str | None, questions: int) -> float:

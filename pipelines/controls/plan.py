@@ -214,7 +214,18 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
         elif name in (SELF_CONSISTENT, THINKING):
             try:
                 if name == SELF_CONSISTENT:
-                    plan.match = plan_match(_match(plan, questions, lms))
+                    # With several LMs, each one alone.
+                    alone = MatchRequest(
+                        run,
+                        questions,
+                        lm=list({id(lm): lm for lm in lms.values()}.values()),
+                        metric=metric,
+                        out=out / "arms" / SELF_CONSISTENT,
+                        tracking=False,
+                        settings={"command": "controls"},
+                        **request.named("concurrency", "progress"),
+                    )
+                    plan.match = plan_match(alone)
                 else:
                     lm = {EVERY: _thinking(run, seating)}
                     plan.arms[name] = _evaluation(plan, name, SingleAgent("cot"), questions, lm)
@@ -316,22 +327,6 @@ def _evaluation(
             settings={"command": "controls", "label": f"{name}: {ARMS[name]}"},
             **plan.request.named("retry_errors", "concurrency", "cache", "tracking", "progress"),
         )
-    )
-
-
-def _match(
-    plan: ControlsPlan, questions: Sequence[Question], lms: Mapping[str, object]
-) -> MatchRequest:
-    """Plan one agent that is asked for the team's bill; with several LMs, each one alone."""
-    return MatchRequest(
-        plan.run,
-        questions,
-        lm=list({id(lm): lm for lm in lms.values()}.values()),
-        metric=plan.metric,
-        out=plan.out / "arms" / SELF_CONSISTENT,
-        tracking=False,
-        settings={"command": "controls"},
-        **plan.request.named("concurrency", "progress"),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, cached_property
@@ -35,8 +35,8 @@ from .plots import Picture, contest_plots, controls_plots, price_picture, protoc
 from .questions import json_in_page, table_of
 
 LONGEST_SETTING = 300
-MOST_LEAVES = 80
 MOST_PAIRS = 20
+TEMPLATES = files(__package__) / "templates"
 
 
 @dataclass(frozen=True)
@@ -124,12 +124,6 @@ class ShownRun:
         ]
         return sorted(pairs, key=lambda pair: -sum(pair[2].values()))[:MOST_PAIRS]
 
-    @property
-    def leaves(self) -> list[tuple[str, Any]]:
-        """The figures of the protocol's report that are not zero."""
-        leaves = _leaves(scrubbed(self.evaluation.summary.report))
-        return [(name, value) for name, value in leaves if value != 0][:MOST_LEAVES]
-
 
 def _gains(counts: Mapping[str, int]) -> dict[str, float]:
     gained = counts["wrong_to_right"] + counts["unreadable_to_right"]
@@ -180,7 +174,7 @@ def page_of(
     return _template().render(
         headline=headline,
         groups=list(zip(groups, runs, strict=True)),
-        script=_script(),
+        script=Markup((TEMPLATES / "report.js").read_text(encoding="utf-8")),
         table_of=table_of,
         cited=cited,
         runs=everything,
@@ -193,7 +187,6 @@ def page_of(
         judge_words=judge_words,
         settings=_settings(everything),
         notes=[scrubbed(note) for note in notes],
-        most_leaves=MOST_LEAVES,
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=version("folkmoot"),
     )
@@ -233,16 +226,6 @@ def _rounded(text: str) -> str:
         return text
 
 
-def _leaves(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(tree, Mapping):
-        for name, value in tree.items():
-            yield from _leaves(value, f"{path}.{name}" if path else str(name))
-    elif isinstance(tree, int | float) and not isinstance(tree, bool):
-        yield path, tree
-    else:
-        yield path, _cut(str(tree))
-
-
 def _cut(text: str) -> str:
     more = len(text) - LONGEST_SETTING
     return text if more <= 0 else f"{text[:LONGEST_SETTING]}… ({more:,} more characters)"
@@ -273,13 +256,8 @@ def _template() -> Template:
         "times": lambda ratio: "" if ratio is None else f"{ratio:.2f}×",
         "seconds": lambda value: "unknown" if value is None else duration(value),
     }
-    text = (files(__package__) / "templates" / "report.html.j2").read_text(encoding="utf-8")
+    text = (TEMPLATES / "report.html.j2").read_text(encoding="utf-8")
     return environment.from_string(text)
-
-
-@cache
-def _script() -> Markup:
-    return Markup((files(__package__) / "templates" / "report.js").read_text(encoding="utf-8"))
 
 
 def _hashed(text: str) -> Markup:

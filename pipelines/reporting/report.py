@@ -100,7 +100,7 @@ def report(
     path = (Path(home) / REPORT if out is None else Path(out)).expanduser()
     headline = _headline(groups)
     shown = runs_of(groups)
-    cited = _cited(shown)
+    cited = bibtex(protocols_in([run.summary.run["program"] for run in evaluations]))
     tracked = [run.run_id for run in evaluations if run.run_id] if tracking else []
     _write(path, page_of(groups, shown, notes, headline, cited))
     exported = export_report(groups, shown, Path(export).expanduser()) if export else []
@@ -231,12 +231,6 @@ def _warnings(group: RunGroup) -> list[str]:
         for note in (note for pair in pairs for note in pair.notes):
             notes += [] if note in notes or note in causes else [note]
     return notes
-
-
-def _cited(shown: Sequence[Sequence[ShownRun]]) -> list[str]:
-    """The papers of the protocols that ran."""
-    programs = [run.evaluation.summary.run["program"] for runs in shown for run in runs]
-    return bibtex(protocols_in(programs))
 
 
 def _figures(group: RunGroup, shown: Sequence[ShownRun]) -> dict[str, object]:

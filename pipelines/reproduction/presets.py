@@ -76,10 +76,6 @@ class Preset:
     train: Sample | None = None
     training: str | None = None
 
-    @property
-    def is_network(self) -> bool:
-        return self.training is not None
-
 
 @dataclass(frozen=True)
 class PublishedRow:
@@ -188,7 +184,10 @@ def select(spec: str) -> Selection:
             f"{paper_id} is a paper: name one of its tables too, {_those(paper.tables)}"
         )
     table = _one_of(paper.tables, table_id, f"{paper_id} has no table")
-    rows = [row for row in table.rows.values() if not row_id or _matches(row.id, row_id)]
+    pattern = row_id if "*" in row_id else f"{row_id}.*"
+    rows = [
+        row for row in table.rows.values() if row_id in ("", row.id) or fnmatchcase(row.id, pattern)
+    ]
     if not rows:
         meant = did_you_mean(row_id, table.rows)
         raise UserError(
@@ -216,12 +215,6 @@ def identity(preset: Preset, names: Mapping[str, str]) -> str:
         preset.training,
     ]
     return json.dumps(parts, sort_keys=True)
-
-
-def _matches(row: str, wanted: str) -> bool:
-    return (
-        fnmatchcase(row, wanted) if "*" in wanted else row == wanted or row.startswith(f"{wanted}.")
-    )
 
 
 def _paper(name: str, document: Mapping[str, Any]) -> Paper:

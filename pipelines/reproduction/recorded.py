@@ -72,7 +72,7 @@ def plan_recorded(request: ReproduceRequest) -> RecordedPlan:
         raise UserError("name what to reproduce, such as marl-gat/table-4")
     selection = select(request.spec)
     presets = [row.preset for row in selection.rows if row.preset is not None]
-    if not any(preset.is_network for preset in presets):
+    if not any(preset.training for preset in presets):
         raise UserError(
             f"--outcomes is for strategy networks, and {request.spec} has none: drop it, or name a "
             "table of marl-gat"

@@ -91,21 +91,6 @@ def test_a_budget_is_held_and_what_it_paid_for_is_not_paid_again(scripted: Scrip
     assert len(scripted.bodies) - asked == 8 + 12 * 3
 
 
-def test_one_sample_that_takes_more_than_the_run_is_left_to_the_user(
-    scripted: ScriptedServer,
-) -> None:
-    lm = fm.lm("openai/scripted", api_base=scripted.url)
-    run = fm.evaluate(fm.SingleAgent(), QUESTIONS, lm=lm, out="simple", tracking=False)
-    scripted.reply = lambda body: said(200)
-    asked = len(scripted.bodies)
-    with pytest.raises(fm.UserError, match="not one sample fits the bill of simple"):
-        fm.match_budget(run, QUESTIONS, lm=lm)
-    assert len(scripted.bodies) - asked == 8
-    found = fm.match_budget(run, QUESTIONS, lm=lm, budget="100 calls")
-    assert found.summary.run["program"]["samples"] == 1
-    assert len(scripted.bodies) - asked == 8 + 12
-
-
 def test_the_baseline_gets_the_samples_that_the_tokens_pay_for(scripted: ScriptedServer) -> None:
     run, lm = talk(scripted)
     before = len(scripted.bodies)

@@ -13,7 +13,6 @@ import huggingface_hub
 import numpy as np
 import pytest
 
-from folkmoot.modules.base.errors import UserError
 from folkmoot.pipelines.data.embeddings import Embedder
 
 
@@ -46,18 +45,6 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr("sentence_transformers.SentenceTransformer", Model)
     monkeypatch.setattr(Model, "loaded", [])
     return asked
-
-
-@pytest.mark.nightly
-def test_a_hub_that_cannot_be_reached_is_asked_once(hub: list[str], tmp_path: Path) -> None:
-    with pytest.raises(UserError) as caught:
-        Embedder("no-such-model", cache=tmp_path)(["x"])
-    assert "is not on this machine and cannot be fetched from the hub (no way to the hub)" in str(
-        caught.value
-    )
-    assert "--embedding all-MiniLM-L6-v2" in str(caught.value)
-    assert hub == ["sentence-transformers/no-such-model"]
-    assert not Model.loaded
 
 
 def test_what_was_fetched_before_needs_no_hub(
