@@ -212,8 +212,10 @@ class StudyWorker:
                 trial.set_user_attr("training", network)
             for name in objectives[1:]:
                 if all(map(math.isnan, own.took.get(name, (0.0,)))):
+                    price = "give the LM's --price, or " if name == "cost" else ""
                     raise UserError(
-                        f"the LM does not say its {name}: take another objective, such as calls"
+                        f"the {name} of the calls is not known: {price}take another objective, "
+                        "such as calls"
                     )
             if own.errors == number:
                 trial.set_user_attr("failed", str(own.problem))
