@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,8 @@ CONTESTS: tuple[tuple[str, str, str, str, int, tuple[str, ...]], ...] = (
     ("csqa-small-talk", SMALL, "commonsenseqa", "validation", 200, (TALK,)),
     ("csqa-small-samples", SMALL, "commonsenseqa", "validation", 200, SAMPLES),
     ("gsm8k-talk", LARGE, "gsm8k", "test", 50, (TALK,)),
+    ("csqa-controls", LARGE, "commonsenseqa", "validation", 100, (TALK, *BLIND)),
+    ("gsm8k-controls", LARGE, "gsm8k", "test", 50, (TALK, *BLIND)),
     ("gsm8k-samples", LARGE, "gsm8k", "test", 50, SAMPLES),
     ("csqa-samples", LARGE, "commonsenseqa", "validation", 100, SAMPLES),
     ("gsm8k-causal", LARGE, "gsm8k", "test", 50, ("causal:R2E1",)),
@@ -180,7 +182,18 @@ STUDIES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("csqa-network", LARGE, "train", ("network", *AGENTS, *WAYS, *learn(80, 100, "test"))),
 )
 
+# What `folkmoot try` says: name, LM, data, split, questions.
+TRIES: tuple[tuple[str, str, str, str, int], ...] = (
+    ("try-small-csqa", SMALL, "commonsenseqa", "validation", 60),
+    ("try-small-arc", SMALL, "arc-challenge", "test", 40),
+    ("try-small-gsm8k", SMALL, "gsm8k", "test", 24),
+    ("try-csqa", LARGE, "commonsenseqa", "validation", 24),
+    ("try-arc", LARGE, "arc-challenge", "test", 24),
+    ("try-gsm8k", LARGE, "gsm8k", "test", 20),
+)
+
 PACKED = (
+    "contest.json",
     "run.json",
     "lms.json",
     "results.jsonl",
@@ -189,43 +202,42 @@ PACKED = (
 )
 LEARNT = (
     "compile.json",
+    "controls.json",
     "study.json",
     "program.json",
     "prompts.md",
     "network.json",
     "tensors.safetensors",
 )
-ENDED = ("summary.json", "after/*/summary.json", "study.json")
+ENDED = ("summary.json", "after/*/summary.json", "winner/program.json", "program/program.json")
 UNSHIPPED = ("scienceqa-",)  # CC BY-NC-SA 4.0
 BLANK: dict[str, Any] = {"question": "", "choices": {}, "meta": {}}
-FOLDERS = (".", "program", "before", "after/*", "winner", "validation/*")
+FOLDERS = (".", "program", "before", "after/*", "winner", "validation/*", "runs/*")
+ARMS = ("controls", "controls/arms/*")
 
 
 def commands(folder: Path, threads: int, only: str) -> Iterator[tuple[str, list[str]]]:
     data = os.environ.get("FOLKMOOT_DATA", ".")
     # One question after the other: its seats share the beginning of what the LM reads.
-    rest = (
-        "--seed",
-        "1",
-        "--threads",
-        str(threads),
-        "--concurrency",
-        "1",
-        "--no-track",
-        "--yes",
-        "--json",
-    )
+    alone = ("--threads", str(threads), "--concurrency", "1", "--no-track", "--yes", "--json")
+    rest = ("--seed", "1", *alone)
     for name, lm, questions, split, limit, (program, *options) in CONTESTS:
         if only in name:
             places = {"data": data, "folder": folder, "name": name}
-            given = (one.format(**places) for one in options)
+            given = (option.format(**places) for option in options)
             asked = (*given, "--lm", lm, "--data", questions.format(**places))
             sizes = (*(("--split", split) if split else ()), "--limit", str(limit))
             out = ("--out", str(folder / name), "--record", f"{folder / name}.calls")
             yield name, ["evaluate", program, *asked, *sizes, *rest, *out]
+            if name.endswith("-controls"):
+                yield name, ["controls", str(folder / name), "--lm", lm, "--arms", "none", *alone]
     for name, lm, command, (program, *options) in STUDIES:
         if only in name:
             yield name, [command, program, *options, "--lm", lm, *rest, "--out", str(folder / name)]
+    for name, lm, questions, split, limit in TRIES:
+        if only in name:
+            asked = ("--split", split, "--limit", str(limit), "--lm", lm)
+            yield name, ["try", questions, *asked, *rest, "--out", str(folder / name)]
 
 
 def findable(path: Path, count: int = 25) -> None:
@@ -246,7 +258,7 @@ def pack(run: Path, archive: Path) -> None:
     """
     found = [
         path
-        for folder in FOLDERS
+        for folder in (*FOLDERS, *ARMS)
         for name in (*PACKED, *LEARNT)
         for path in run.glob(f"{folder}/{name}")
     ]
@@ -262,6 +274,15 @@ def pack(run: Path, archive: Path) -> None:
     pages = run.with_name(f"{run.name}.pages.jsonl")
     if pages.exists():
         files["pages.jsonl"] = pages.read_bytes()
+    if asked := [one for one in TRIES if one[0] == run.name]:
+        ((_, _, data, split, limit),) = asked
+        drawn = sample(fm.load(data, split), limit, 1)
+        asked_for = ("id", "question", "choices", "answer", "kind", "meta")
+        files["questions.jsonl"] = lines(
+            [{name: getattr(one, name) for name in asked_for} for one in drawn]
+        )
+        write(archive, run.name, files, ended)
+        return
     held_out = next(path for path in found if path.name == "results.jsonl")
     rows = [json.loads(line) for line in held_out.read_text(encoding="utf-8").splitlines()]
     if run.name.startswith(UNSHIPPED):
@@ -277,9 +298,14 @@ def pack(run: Path, archive: Path) -> None:
         }
         questions = [{name: row[field] for name, field in fields.items()} for row in rows]
         files["questions.jsonl"] = lines(questions)
+    write(archive, run.name, files, ended)
+
+
+def write(archive: Path, name: str, files: Mapping[str, bytes], ended: int) -> None:
+    """Files of a folder as an archive, all with the time at which it ended."""
     with tarfile.open(archive, "w:xz", preset=9) as tar:
-        for name, content in sorted(files.items()):
-            entry = tarfile.TarInfo(f"{run.name}/{name}")
+        for place, content in sorted(files.items()):
+            entry = tarfile.TarInfo(f"{name}/{place}")
             entry.size, entry.mode, entry.mtime = len(content), 0o644, ended
             tar.addfile(entry, io.BytesIO(content))
 

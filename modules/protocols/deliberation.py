@@ -18,7 +18,7 @@ from ..agents.exchange import Exchange, Hear, hear_all
 from ..agents.retrieval import Retrieval, informed, query_seat, retrieval_settings
 from ..agents.seat import Seat
 from ..agents.transcript import Task, Turn, all_agree
-from ..base.calls import ASKER, Usage
+from ..base.calls import ASKER, total
 from ..base.errors import UserError, checked_whole
 from ..base.registry import Registry
 from ..base.saved_file import Described
@@ -374,10 +374,7 @@ def replay(
         answer: str | None, decided_by: str, kept: Sequence[Turn], **more: int
     ) -> dspy.Prediction:
         prediction = prediction_of(task, answer, decided_by, kept, **more)
-        usage = Usage()
-        for turn in kept:
-            usage.add(turn.usage)
-        prediction["usage"] = usage.to_dict()
+        prediction["usage"] = total(turn.usage for turn in kept).to_dict()
         return prediction
 
     for round in range(1, min(limit, recorded) + 1):

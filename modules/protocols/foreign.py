@@ -36,7 +36,7 @@ from ..reading.question import INPUTS, Question, choice_lines, with_choices
 from ..reading.row import TurnFields
 from .declaration import Protocol
 from .program import Program, SeatTurns, distinct
-from .saved import check_kept, predictors_of
+from .saved import check_kept, check_no_pickle, predictors_of
 
 MODULE, STATE = "module.json", "state.json"
 """Files of a saved module: which one it is, and what DSPy's `load` reads."""
@@ -178,10 +178,7 @@ class Foreign(Program):
         place = Path(path)
         if not isinstance(self.module, dspy.Module):
             raise UserError(f"{self._name} is code, which is not saved: name it as module:function")
-        if save_program or modules_to_serialize or place.suffix in (".pkl", ".pickle"):
-            raise UserError(
-                "pickle could run anything and is not written: save('folder/') writes JSON"
-            )
+        check_no_pickle(place, save_program, modules_to_serialize)
         check_kept(self.module)
         state = {
             **without_lms(self.module.dump_state()),

@@ -35,7 +35,7 @@ from ..reading.question import Question
 from ..reading.row import ResultRow
 from ..reading.voting import Ties
 from .declaration import Protocol
-from .saved import check_kept, write
+from .saved import check_kept, check_no_pickle, write
 from .short_names import distinct as distinct
 
 SeatTurns = tuple[Seat, float, float]
@@ -208,10 +208,7 @@ class Program(dspy.Module):  # type: ignore[misc]
         out, and a folder that cannot be written.
         """
         place = Path(path)
-        if save_program or modules_to_serialize or place.suffix in (".pkl", ".pickle"):
-            raise UserError(
-                "pickle could run anything and is not written: save('folder/') writes JSON"
-            )
+        check_no_pickle(place, save_program, modules_to_serialize)
         if place.suffix != ".json":
             write(self, place)
             return

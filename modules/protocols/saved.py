@@ -160,6 +160,12 @@ def learned_in(program: Saveable) -> dict[str, NetworkState]:
     return states
 
 
+def check_no_pickle(path: Path, save_program: bool, modules_to_serialize: object) -> None:
+    """Raise UserError where the arguments of DSPy's `save` ask for pickle."""
+    if save_program or modules_to_serialize or path.suffix in (".pkl", ".pickle"):
+        raise UserError("pickle could run anything and is not written: save('folder/') writes JSON")
+
+
 def check_kept(program: dspy.Module) -> None:
     """Raise UserError where DSPy's state leaves a parameter out, as it does of a compiled part."""
     kept = {id(one) for one in program.parameters()}

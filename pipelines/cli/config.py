@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from typer.models import OptionInfo
 
@@ -98,21 +98,15 @@ def _options(
             option = options[name] if table or mine is None else mine
             value = _checked(where, path, option, value)
             if mine and (table == command or (not table and name not in own)):
-                chosen[mine.field] = Default(value, f"{shown}{f' [{table}]' if table else ''}")
+                chosen[mine.field.name] = Default(value, f"{shown}{f' [{table}]' if table else ''}")
     return chosen
 
 
-class _Option(NamedTuple):
-    field: str
-    kind: Any
-    info: Any
-
-
-def _named(options: Mapping[str, CommandOption]) -> dict[str, _Option]:
+def _named(options: Mapping[str, CommandOption]) -> dict[str, CommandOption]:
     """A command's options by their long names, as files call them; arguments are not options."""
     return {
-        one.long_name.partition("/")[0][2:].replace("-", "_"): _Option(field, one.type, one.info)
-        for field, one in options.items()
+        one.long_name.partition("/")[0][2:].replace("-", "_"): one
+        for one in options.values()
         if isinstance(one.info, OptionInfo)
     }
 
@@ -236,13 +230,13 @@ def _unknown(where: str, name: str, options: Iterable[str], commands: Collection
     return f"{where} is not an option{hint}: correct it, or drop it"
 
 
-def _checked(where: str, path: Path, option: _Option, value: Any) -> Any:
+def _checked(where: str, path: Path, option: CommandOption, value: Any) -> Any:
     """The value in the type of the option. Raises UserError for a value that does not fit."""
-    if option.field in NEVER:
+    if option.field.name in NEVER:
         raise UserError(f"{where} is for the command line: drop it")
-    many = get_origin(option.kind) is list
+    many = get_origin(option.type) is list
     values = value if many and isinstance(value, list) else [value]
-    kind = next(one for one in (*get_args(option.kind), option.kind) if isinstance(one, type))
+    kind = next(one for one in (*get_args(option.type), option.type) if isinstance(one, type))
     takes, words = _TAKEN.get(kind, (str, "text in quotes"))
     low, high = option.info.min, option.info.max
     for one in values:
@@ -252,14 +246,14 @@ def _checked(where: str, path: Path, option: _Option, value: Any) -> Any:
             ends = f"of at least {low}" if high is None else f"from {low} to {high}"
             raise UserError(f"{where} is {one}: give {words} {ends}")
         if isinstance(one, str):
-            _check_text(where, option.field, one, path == own_file())
+            _check_text(where, option.field.name, one, path == own_file())
     parts = {*(option.info.metavar or "").split("|")}
     if {"FILE", "DIR"} & parts:  # a path relative to the configuration file
         beside = [path.parent / Path(one).expanduser() for one in values]
         inside = all(place.resolve().is_relative_to(path.parent.resolve()) for place in beside)
         if not inside and path != own_file():
             raise UserError(
-                f"{where} is outside of the folder of {path.name}: {_elsewhere(option.field)}"
+                f"{where} is outside of the folder of {path.name}: {_elsewhere(option.field.name)}"
             )
         if path.parent != Path.cwd():
             values = [

@@ -12,7 +12,7 @@ from ...modules.base.errors import UserError
 from ..base.settings import settings
 from ..base.wording import counted
 from ..data.aliases import naming
-from ..data.load import DataError, DataReading, check_contexts, content_id, stands_at, understand
+from ..data.load import DataError, DataReading, check_contexts, stands_at, understand
 from ..data.places import list_datasets
 from ..lms.weights import get_weights, list_weights
 from ..serving.request import ServeRequest
@@ -119,14 +119,8 @@ def check(request: CheckRequest, view: View) -> None:
 
 
 def described(reading: DataReading) -> dict[str, object]:
-    """Describe the questions of a file: their kinds, answers, duplicates and faults."""
+    """Describe the questions of a file: their kinds, answers and faults."""
     questions = reading.questions
-    places: dict[str, str] = {}
-    duplicates = []
-    for one in questions:
-        before = places.setdefault(content_id(one), stands_at(one))
-        if before != stands_at(one):
-            duplicates.append((before, stands_at(one)))
     options = Counter(len(one.choices) for one in questions if one.choices)
     answers = Counter(str(one.answer) for one in questions if one.answer is not None)
     return {
@@ -137,7 +131,6 @@ def described(reading: DataReading) -> dict[str, object]:
         "answers": dict(answers.most_common()),
         "unlabelled": sum(one.answer is None for one in questions),
         "made_ids": reading.made_ids,
-        "duplicates": duplicates,
         "read": reading.guesses.removeprefix("read ") or None,
         "sample": questions[0].to_row() if questions else None,
         "faults": reading.faults,
@@ -158,10 +151,6 @@ def _lines(description: dict[str, Any]) -> dict[str, str]:
         lines["answers"] = f"{len(answers)} different ones" if many else ", ".join(answers)
     if description["read"]:
         lines["read"] = description["read"]
-    if description["duplicates"]:
-        first, second = description["duplicates"][0]
-        repeats = counted(len(description["duplicates"]), "row")
-        lines["duplicates"] = f"{repeats} like an earlier one (the first: {second}, like {first})"
     if sample := description["sample"]:
         options = [f"{label}: {text}" for label, text in (sample["choices"] or {}).items()]
         answer = f"answer: {sample['answer']}"

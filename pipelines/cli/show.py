@@ -145,12 +145,11 @@ def finish(
     view: View,
     document: Any,
     show: Callable[[], None],
-    stopped: str | None = None,
-    code: int | None = None,
+    code: int = 0,
 ) -> None:
-    """Print the outcome as JSON or show it, and report why it `stopped` early, if it did."""
+    """Print the outcome as JSON, or show it, and end the command."""
     present(view, document, show)
-    leave(stopped, code)
+    leave(None, code)
 
 
 def present(view: View, document: Any, show: Callable[[], None]) -> None:
@@ -163,10 +162,9 @@ def present(view: View, document: Any, show: Callable[[], None]) -> None:
     results().flush()
 
 
-def leave(stopped: str | None, code: int | None = None) -> None:
+def leave(stopped: str | None, code: int) -> None:
     """End the command, and report why it `stopped` early, if it did."""
     if stopped:
         say(stopped)
-    code = (STOPPED if stopped else 0) if code is None else code
     if code:
         raise typer.Exit(code)

@@ -99,6 +99,7 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
             FOLDER,
             about,
             plan.out,
+            lms=plan.shared_lms(),
             cache=request.cache,
             budget=request.budget,
             engines=plan.engines,

@@ -22,6 +22,7 @@ from ...modules.reading.question import Question
 from ..base.budget import Account, Budget
 from ..base.journal import read_object
 from ..base.request import share_of_points, split_items
+from ..base.run_files import LMFields
 from ..base.wording import counted, smallest_differences
 from ..data import catalogue
 from ..data import load as data
@@ -182,6 +183,11 @@ class ContestPlan:
             f"{100 * smallest:.0f} points up; {100 * self.margin:g} points do not matter",
             *([self.forecast] if self.forecast else []),
         ]
+
+    def shared_lms(self) -> dict[str, LMFields] | None:
+        """The LMs of every seat, for replays; None where programs have different ones."""
+        first, *others = (lms_of(one.program, one.lm) for one in self.field)
+        return first if all(one == first for one in others) else None
 
     def about(self) -> dict[str, object]:
         """The description in `contest.json`; a folder can only be resumed by a contest with the

@@ -101,8 +101,8 @@ def _prediction(result: Mapping[str, Any]) -> str:
     needed, usd = result["needed"], result["needed_usd"]
     parts = []
     if needed is not None:
-        more = f", {money(usd)} more" if usd else ""
-        parts.append(f"about {counted(needed, 'question')}{more}, would decide it")
+        more = f" ({money(usd)} more)" if usd else ""
+        parts.append(f"about {counted(needed, 'question')}{more} would decide it")
     if result["bound"]:
         parts.append(result["bound"])
     return f"{_capital('; '.join(parts))}." if parts else ""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ...modules.base.calls import Usage
+from ...modules.base.calls import Usage, total
 from ...modules.base.errors import UserError
 from ...modules.base.sync import run_sync
 from ...modules.base.usage import UsageFields
@@ -146,11 +146,8 @@ def check_answer(answer: Any, question: Question, what: str) -> None:
 
 
 def check_usage(usage: UsageFields, parts: Iterable[UsageFields], what: str, of: str) -> None:
-    total = Usage()
-    for part in parts:
-        total.add(Usage.of(part))
     figures: Mapping[str, Any] = usage
-    for field, expected in total.to_dict().items():
+    for field, expected in total(map(Usage.of, parts)).to_dict().items():
         value = figures[field]
         same = value == expected or (None not in (value, expected) and abs(value - expected) < 1e-9)
         assert same, (

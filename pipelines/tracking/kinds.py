@@ -243,19 +243,12 @@ def _trials_table(report: StudyReport) -> TableEntry:
 
 
 def _study_note(report: StudyReport) -> str:
-    """The study in Markdown: the verdict, the winner, the bill."""
-    trials, calls, best = report["trials"], report["calls"], report["best"]
+    """The study in Markdown: the verdict and the winner."""
     parts = [f"**{report['verdict']}**"]
-    if best:
+    if best := report["best"]:
         scores = [f"{name} {score['value']:,.4g}" for name, score in best["scores"].items()]
         parts.append(f"Winner: {setting_words(best['setting'])} ({', '.join(scores)} in training).")
-    parts.append(
-        f"{trials['complete']:,} trials finished, {trials['pruned']:,} stopped early, "
-        f"{trials['told']:,} settings were replayed from the answers of others. "
-        f"{calls['made']:,} calls were made for trials, {calls['saved']:,} saved; the table "
-        "`trials.json` under Artifacts has every trial."
-    )
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, "Every trial: `trials.json` under Artifacts."])
 
 
 def _trial(entry: TrialEntry, report: StudyReport, run: Json, key: str) -> RunEntry:

@@ -14,8 +14,10 @@ from cli_helpers import folkmoot, isolate
 from recorded import ARCHIVES, unpack
 
 PAGE = Path(__file__).parents[2] / "docs" / "findings.md"
-ARMS = "csqa-controls.tar.xz"  # the run of csqa-blind again, with the arms of its controls
-NAMES = [archive.name.removesuffix(".tar.xz") for archive in ARCHIVES if archive.name != ARMS]
+EVERY = [archive.name.removesuffix(".tar.xz") for archive in ARCHIVES]
+TRIES = [name for name in EVERY if name.startswith("try-")]
+# Runs with the arms of their controls; the page's commands replay them.
+NAMES = [name for name in EVERY if name not in TRIES and not name.endswith("-controls")]
 UNSHIPPED = "scienceqa-"
 SAME = ("id", "answer", "correct", "decided_by")
 SHOWN = re.findall(
@@ -50,8 +52,10 @@ def asked(folder: Path) -> tuple[list[str], Path]:
     """The program that answered the held-out questions of a contest, with its options, and
     its run.
     """
-    for run, program in (("after", "program"), ("validation/winner", "winner")):
-        if (folder / run).exists():  # of a compilation, of a study
+    # Of a compilation, of one that found nothing better, of a study.
+    places = {"after": "program", "before": "program", "validation/winner": "winner"}
+    for run, program in places.items():
+        if (folder / run).exists():
             return [str(folder / program)], folder / run
     if (folder / "network.json").exists():
         return [f"network:{folder}"], folder
@@ -94,6 +98,21 @@ def replayed(name: str, folder: Path, *data: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith(UNSHIPPED)])
 def test_a_recorded_contest_is_replayed_without_a_call(name: str, folder: Path) -> None:
     replayed(name, folder, "--data", folder / name / "questions.jsonl", "--seed", 1)
+
+
+@pytest.mark.parametrize("name", TRIES)
+def test_a_recorded_try_is_replayed_without_a_call(name: str, folder: Path) -> None:
+    asked = ("try", folder / name / "questions.jsonl", "--lm", f"replay/{folder / name}")
+    done = folkmoot(*asked, "--seed", 1, "--no-track", "--yes", "--json", "--out", "again")
+    assert done.exit_code == 0, done.output
+    again = json.loads(done.stdout)
+    recorded = json.loads((folder / name / "contest.json").read_text())["result"]
+    assert not again["paid"]["calls"]
+    for field in ("outcome", "winner", "reason"):
+        assert again[field] == recorded[field]
+    for standing, before in zip(again["standings"], recorded["standings"], strict=True):
+        for field in ("name", "right", "n", "calls", "tokens", "state"):
+            assert standing[field] == before[field]
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith(UNSHIPPED)])

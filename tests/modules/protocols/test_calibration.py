@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -18,6 +17,7 @@ from scripted_lm import scripted_lm
 import folkmoot as fm
 from folkmoot.modules.protocols.calibration import sureness
 from folkmoot.modules.reading.handover import DriftWatch, fewest_kept, threshold_for
+from folkmoot.pipelines.testing.replies import filled
 
 N = 120
 TEAM = {"prompts": {"simple": "Answer for the team.", "cot": "Answer for the team."}}
@@ -43,8 +43,7 @@ def reply(body: dict[str, Any]) -> str:
     number = int(re.findall(r"number (\d+)", text)[-1])
     fields = body["response_format"]["json_schema"]["schema"]["properties"]
     wrong = "B" if len(fields) == 1 else "C"
-    answer = "A" if number < (100 if "for the team" in text else 60) else wrong
-    return json.dumps({name: answer if name == "answer" else "because" for name in fields})
+    return filled(body, "A" if number < (100 if "for the team" in text else 60) else wrong)
 
 
 LM = scripted_lm(reply)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 import folkmoot as fm
 from folkmoot.modules.protocols.deliberation import replay
+from folkmoot.pipelines.testing.replies import filled
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 QUESTION = {"question": "Where do people keep their savings?", "choices": CHOICES}
@@ -39,10 +39,7 @@ def script(**answers: list[str]) -> Any:
         role = role_of(body)
         turn = turns[role] = turns.get(role, 0) + 1
         answer = answers[role][min(turn, len(answers[role])) - 1]
-        fields = body["response_format"]["json_schema"]["schema"]["properties"]
-        return json.dumps(
-            {name: answer if name == "answer" else f"argument {turn} of {role}" for name in fields}
-        )
+        return filled(body, answer, f"argument {turn} of {role}")
 
     return reply
 

@@ -29,6 +29,7 @@ from folkmoot.optimizers.policy.known_answers import TrainingQuestion
 from folkmoot.optimizers.policy.settings import TrainingSettings
 from folkmoot.optimizers.policy.training import train_policies
 from folkmoot.pipelines.testing.contract import ProtocolContract
+from folkmoot.pipelines.testing.replies import filled
 
 torch.set_num_threads(1)
 
@@ -91,12 +92,7 @@ CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 def saying(*answers: Any) -> Callable[[dict[str, Any]], Any]:
     """The model `m0`, `m1`, … gives the answer of that place."""
 
-    def reply(body: dict[str, Any]) -> Any:
-        answer = answers[int(body["model"].removeprefix("m"))]
-        fields = body["response_format"]["json_schema"]["schema"]["properties"]
-        return json.dumps({name: answer if name == "answer" else "thought" for name in fields})
-
-    return reply
+    return lambda body: filled(body, answers[int(body["model"].removeprefix("m"))])
 
 
 def network(scripted: Any, state: NetworkState | None = None, **options: Any) -> StrategyNetwork:

@@ -11,7 +11,8 @@ import pytest
 
 import folkmoot as fm
 from folkmoot.modules.environment.base import Environment, Page
-from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.testing.replies import text_of
+from folkmoot.pipelines.testing.server import ScriptedServer, wanted_fields
 
 CHOICES = {"A": "bank", "B": "library"}
 ASKED = {"question": "Where is money kept?", "choices": CHOICES}
@@ -42,15 +43,11 @@ def reply(queries: Any, answers: str = "AB") -> Any:
     """The retriever's queries; it answers with the first letter, everybody else with the second."""
 
     def replied(body: dict[str, Any]) -> str:
-        fields = body["response_format"]["json_schema"]["schema"]["properties"]
+        fields = wanted_fields(body)
         answer = answers[0] if "findings" in fields else answers[-1]
         return json.dumps({name: queries if name == "queries" else answer for name in fields})
 
     return replied
-
-
-def told(body: dict[str, Any]) -> str:
-    return str(body["messages"][-1]["content"])
 
 
 def seated(program: Any, scripted: ScriptedServer) -> Any:
@@ -66,15 +63,17 @@ def test_in_every_round_it_writes_queries_from_question_and_discussion(
     scripted.reply = reply("1. savings of people\n2. the vault\n3. a zebra")
     prediction = seated(program, scripted)(**ASKED)
     assert pages.searched == ["savings of people", "the vault"] * 2
-    queries = [body for body in scripted.bodies if "You may look things up" in told(body)]
+    queries = [body for body in scripted.bodies if "You may look things up" in text_of(body)]
     assert len(queries) == 2
-    assert all("Where is money kept?" in told(body) and "A) bank" in told(body) for body in queries)
-    assert told(queries[0]).count(", round 1") == 1
-    assert [told(queries[1]).count(f", round {n}") for n in (1, 2)] == [2, 1]
+    assert all(
+        "Where is money kept?" in text_of(body) and "A) bank" in text_of(body) for body in queries
+    )
+    assert text_of(queries[0]).count(", round 1") == 1
+    assert [text_of(queries[1]).count(f", round {n}") for n in (1, 2)] == [2, 1]
     turns = [turn for turn in prediction.transcript if turn["agent"] == "retriever"]
     assert [turn["queries"] for turn in turns] == [["savings of people", "the vault"]] * 2
     assert [item["title"] for item in turns[0]["evidence"]] == ["Savings", "Vault"]
-    shown = ["Savings are kept in a vault." in told(body) for body in scripted.bodies]
+    shown = ["Savings are kept in a vault." in text_of(body) for body in scripted.bodies]
     assert shown == [False, False, True] * 2  # the retriever, when it answers, and nobody else
     assert [turn["usage"]["calls"] for turn in turns] == [2, 2]
     assert prediction.usage["calls"] == len(scripted.bodies) == 6

@@ -4,6 +4,7 @@ learned.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -19,6 +20,7 @@ from folkmoot.modules.protocols.router import SIGNS, Rule, asks_team, signs_of
 from folkmoot.optimizers.policy.routing import Answered, learn_rule
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.testing.contract import ProtocolContract
+from folkmoot.pipelines.testing.replies import filled
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 TEAM = ["intuitive", "reasoner"]
@@ -42,14 +44,8 @@ class TestSamples(ProtocolContract):
 
 def says(*answers: str) -> Any:
     """Every agent gives these answers in turn, over and over."""
-    said: list[str] = []
-
-    def reply(body: dict[str, Any]) -> str:
-        said.append(answers[len(said) % len(answers)])
-        fields = body["response_format"]["json_schema"]["schema"]["properties"]
-        return json.dumps({name: said[-1] if name == "answer" else "because" for name in fields})
-
-    return reply
+    turns = itertools.cycle(answers)
+    return lambda body: filled(body, next(turns))
 
 
 def ask(

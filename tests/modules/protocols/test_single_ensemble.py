@@ -13,7 +13,6 @@ import pytest
 
 import folkmoot as fm
 from folkmoot.modules.protocols.program import Program
-from folkmoot.modules.protocols.strategies import STRATEGIES
 from folkmoot.pipelines.testing.replies import filled, text_of
 from folkmoot.signatures.roles import ROLES
 
@@ -49,28 +48,17 @@ def team(scripted: Any, *models: str, **settings: Any) -> fm.Ensemble:
 # --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arguments", "instructions"),
-    [
-        ({"strategy": name}, strategy.signature.instructions)
-        for name, strategy in STRATEGIES.items()
-        if strategy.samples is None and not strategy.steps
-    ]
-    + [({"role": name}, signature.instructions) for name, signature in ROLES.items()],
-)
-def test_an_agent_is_told_what_its_signature_says(
-    scripted: Any, arguments: dict[str, str], instructions: str
-) -> None:
-    program = ready(scripted, fm.SingleAgent(**arguments))
-    prediction = program(**QUESTION)
+@pytest.mark.parametrize("role", ROLES)
+def test_an_agent_is_told_what_the_signature_of_its_role_says(scripted: Any, role: str) -> None:
+    prediction = ready(scripted, fm.SingleAgent(role=role))(**QUESTION)
     (body,) = scripted.bodies
-    assert " ".join(instructions.split()) in text_of(body)
+    assert " ".join(ROLES[role].instructions.split()) in text_of(body)
     assert "A) bank\nB) library\nC) mall" in text_of(body)
     assert prediction.answer == "A"
     assert prediction.decided_by == "single"
     assert (prediction.rounds, prediction.consensus_round) == (1, None)
     (turn,) = prediction.transcript
-    assert turn["agent"] == next(iter(arguments.values()))
+    assert turn["agent"] == role
     assert turn["usage"] == prediction.usage
 
 
@@ -84,12 +72,6 @@ def test_the_second_request_names_the_reason_and_the_form(scripted: Any) -> None
     assert "A, B, C" in second.removeprefix(first)
     assert prediction.answer == "C"
     assert "raw" not in prediction.transcript[0]
-
-
-def test_sampling_of_a_seat_goes_over_that_of_its_lm(scripted: Any) -> None:
-    ready(scripted, fm.SingleAgent(sampling={"temperature": 0.7, "max_tokens": 5}))(**QUESTION)
-    body = scripted.bodies[0]
-    assert (body["temperature"], body["max_tokens"]) == (0.7, 5)
 
 
 # Votes

@@ -17,6 +17,7 @@ from folkmoot.modules.protocols.team.team import SupervisedTeam, read_decision
 from folkmoot.modules.protocols.team.worker import MAX_TRACE_CHARS, trace_text
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.testing.contract import ProtocolContract
+from folkmoot.pipelines.testing.replies import text_of
 
 DOCUMENTS = [
     {
@@ -47,10 +48,6 @@ Body = dict[str, Any]
 @pytest.fixture(scope="module")
 def environment() -> fm.CorpusEnvironment:
     return fm.CorpusEnvironment(DOCUMENTS)
-
-
-def text_of(body: Body) -> str:
-    return str(body["messages"][-1]["content"])
 
 
 def seat_of(body: Body) -> str:

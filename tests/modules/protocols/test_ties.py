@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import folkmoot as fm
 from folkmoot.modules.reading.voting import Ties, vote_among
-from folkmoot.pipelines.testing.replies import filled
+from folkmoot.pipelines.testing.replies import filled, text_of
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}
@@ -113,12 +113,7 @@ def test_a_drawn_tie_is_the_seeds_and_the_questions_own(scripted: ScriptedServer
 def test_a_teams_fallback_and_a_deliberations_majority_have_a_rule(
     scripted: ScriptedServer, tmp_path: Any
 ) -> None:
-    def answered(body: dict[str, Any]) -> str:
-        fields = body["response_format"]["json_schema"]["schema"]["properties"]
-        said = "B" if "strict order" in str(body["messages"][-1]["content"]) else "A"
-        return json.dumps({name: said if name == "answer" else "so" for name in fields})
-
-    scripted.reply = answered
+    scripted.reply = lambda body: filled(body, "B" if "strict order" in text_of(body) else "A")
     found = set()
     for rule in ("majority", "majority:strongest=reasoner"):
         talk = fm.Deliberation(["intuitive", "reasoner"], tie_break=rule, max_rounds=1)

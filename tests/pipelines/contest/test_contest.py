@@ -211,6 +211,14 @@ def test_a_second_call_asks_nothing(tmp_path: Path) -> None:
         fm.contest(ASKED[:39], **given)
 
 
+def test_a_contest_is_replayed_from_its_folder(tmp_path: Path) -> None:
+    field = {"crew": team("crew", 95)}
+    first = hold(field, out=tmp_path / "first")
+    again = hold(field, lm=f"replay/{tmp_path / 'first'}", out=tmp_path / "again")
+    assert again.paid["calls"] == 0
+    assert again.sentences() == first.sentences()
+
+
 def test_a_killed_contest_goes_on(tmp_path: Path) -> None:
     """`kill -9` loses no row and doubles none; only calls under way are asked again."""
     child = children.Child(contest_to_kill, tmp_path)

@@ -311,7 +311,6 @@ def test_check_shows_what_was_understood(tmp_path: Path) -> None:
     assert "questions: 3 (3 choice)" in out
     assert "answers: B 2, A 1" in out
     assert "read: `prompt` as question, `options` as choices, `gold` as answer" in out
-    assert "duplicates: 1 row like an earlier one (the first: line 3, like line 1)" in out
     assert f"first row: {SOUP} | A: a sieve | B: a flask | answer: B" in out
     found = json.loads(check(str(path), "--json")[1])
     assert found["questions"] == 3
