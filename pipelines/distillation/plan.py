@@ -72,7 +72,7 @@ class DistillationPlan:
             *(f"Note: {note}" for note in self.report["notes"]),
         ]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"out": str(self.out), "most_calls": self.most_calls, **self.report}
 
 

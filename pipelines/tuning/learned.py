@@ -39,7 +39,7 @@ from ..runs.describe import lms_of
 from ..tracking.context import ABOVE
 from ..training.live import CALLS as ASKED
 from ..training.live import live
-from .given import rebuilt
+from .ready_program import rebuilt
 from .space import Branch, Recipe, TuneSpace
 
 NETWORKS = "networks"
@@ -192,7 +192,7 @@ def structure_of(branch: Branch, parameters: Mapping[str, object]) -> dict[str, 
 
 def largest(branch: Branch, replays: Replays) -> dict[str, object]:
     """The largest number that each parameter can be that replays are free to change."""
-    most: dict[str, Any] = {}
+    most: dict[str, object] = {}
     for name in replays.free:
         values = options(branch.space[name].values) if name in branch.space else None
         if values and all(isinstance(value, int) for value in values):

@@ -118,7 +118,7 @@ class Study:
         lines["saved in"] = f"{self.folder / WINNER}"
         return lines | ({"look at it": "folkmoot ui"} if self.run_id else {})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The report without the table of trials and the space, which `study.json` has;
         `calls_made` counts all that were paid, also for the validation.
         """
