@@ -142,7 +142,7 @@ def _questions(request: DistilRequest, run: Evaluation) -> list[Question]:
 
 
 def _lm(request: DistilRequest, run: Evaluation, seating: Seating) -> Any:
-    """The candidates' LM: the one given, else the one that DSPy is set to, else the run's."""
+    """The candidates' LM: the user's, else the one that DSPy is set to, else the run's."""
     if isinstance(request.lm, dspy.BaseLM):
         return request.lm
     if request.lm is None and dspy.settings.lm is not None:

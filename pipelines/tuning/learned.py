@@ -49,11 +49,11 @@ OF_TURNS = ("agents", "strategies", "samples", "top", "epochs")
 FEWEST_TRAINED = 20
 """Training questions of a study that trains networks: half of them teach, half of them score."""
 TRIED = 100
-"""Points of a space among which the longest program is found."""
+"""Points of a space among which the longest program is chosen."""
 
 
 def halves(questions: Sequence[Question]) -> tuple[list[Question], list[Question]]:
-    """(questions to train networks on, questions to score trials on), each in the order given."""
+    """(questions to train networks on, questions to score trials on), each in their order."""
     middle = len(questions) // 2
     return list(questions[:middle]), list(questions[middle:])
 

@@ -1,4 +1,4 @@
-"""Scores one setting of a study: runs what no record answers, shares every call, keeps a row a
+"""Scores one setting of a study: runs what no record answers, shares every call, keeps a row per
 question.
 """
 
