@@ -39,7 +39,7 @@ from ..runs.describe import lms_of
 from ..tracking.context import ABOVE
 from ..training.live import CALLS as ASKED
 from ..training.live import live
-from .given import rebuilt
+from .ready_program import rebuilt
 from .space import Branch, Recipe, TuneSpace
 
 NETWORKS = "networks"
@@ -49,11 +49,11 @@ OF_TURNS = ("agents", "strategies", "samples", "top", "epochs")
 FEWEST_TRAINED = 20
 """Training questions of a study that trains networks: half of them teach, half of them score."""
 TRIED = 100
-"""Points of a space among which the longest program is found."""
+"""Points of a space among which the longest program is chosen."""
 
 
 def halves(questions: Sequence[Question]) -> tuple[list[Question], list[Question]]:
-    """(questions to train networks on, questions to score trials on), each in the order given."""
+    """(questions to train networks on, questions to score trials on), each in their order."""
     middle = len(questions) // 2
     return list(questions[:middle]), list(questions[middle:])
 
@@ -192,7 +192,7 @@ def structure_of(branch: Branch, parameters: Mapping[str, object]) -> dict[str, 
 
 def largest(branch: Branch, replays: Replays) -> dict[str, object]:
     """The largest number that each parameter can be that replays are free to change."""
-    most: dict[str, Any] = {}
+    most: dict[str, object] = {}
     for name in replays.free:
         values = options(branch.space[name].values) if name in branch.space else None
         if values and all(isinstance(value, int) for value in values):
