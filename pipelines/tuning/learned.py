@@ -31,6 +31,7 @@ from ..compilation.plan import CompilationPlan, plan_compilation
 from ..compilation.request import CompileRequest
 from ..data import load as data
 from ..data.embeddings import Embedder
+from ..lms.store import CALLS as RECORD
 from ..lms.store import CallStore
 from ..programs.networks import Untrained
 from ..programs.saved import saved_program
@@ -109,9 +110,10 @@ def learning_calls(folder: Path) -> int:
     whoever paid for them.
     """
     calls = 0
-    for place in (*folder.glob(f"{NETWORKS}/*/{ASKED}"), *folder.glob(f"{COMPILED}/*/")):
-        with closing(CallStore(place, readonly=True)) as store:
-            calls += len(store)
+    for place in (f"{NETWORKS}/*/{ASKED}", f"{COMPILED}/*"):
+        for record in folder.glob(f"{place}/{RECORD}"):  # none where the LM keeps no record
+            with closing(CallStore(record.parent, readonly=True)) as store:
+                calls += len(store)
     return calls
 
 
