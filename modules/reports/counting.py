@@ -27,7 +27,7 @@ def by_number(counts: Mapping[int, int], first: int, last: int) -> dict[str, int
 
 
 def whole(value: Any) -> int:
-    """A whole number above 0, or 0 for what is none."""
+    """A whole number above 0, or 0 for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 

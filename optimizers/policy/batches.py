@@ -5,7 +5,7 @@ evolve.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -28,25 +28,49 @@ from .settings import TrainingSettings
 _ORDER, _DRAW, _DROPOUT, _BUFFER = 1, 2, 3, 5
 
 
+class TrainingStep(TypedDict):
+    """A batch: its epoch from 1 on, the questions answered so far, and means over its answers.
+
+    `reward`; the shares of right answers, `individual` and `consensus`; `entropy` of the choices in
+    nats; `trust` between connected agents; the edges added to or removed from the graph so far; the
+    `loss`; the share of each strategy among the choices.
+    """
+
+    epoch: int
+    questions: int
+    reward: float
+    individual: float
+    consensus: float
+    entropy: float
+    trust: float
+    edges_changed: int
+    loss: float
+    strategies: dict[str, float]
+
+
+class GraphMoment(TypedDict):
+    """Trust and graph after so many questions."""
+
+    questions: int
+    trust: list[list[float]]
+    adjacency: list[list[int]]
+
+
 @dataclass
 class TrainingLog:
     """The log of a training.
 
-    `epochs`: their total number. `steps`: one dict per batch with its `epoch` (from 1), the number
-    of `questions` answered so far, mean `reward`, the shares of right answers, `individual` and
-    `consensus`, `loss`, mean `entropy` of the choices in nats, mean `trust` between connected
-    agents, the number of graph edges added or removed so far, `edges_changed`, and the share of
-    each strategy among the choices, `strategies`. `graphs`: trust and adjacency at the start, after
-    each evolution and at the end, with `questions`. `selection`: expected accuracy on held-out
-    questions after each epoch, if the number of epochs was chosen by it.
+    `epochs`: their total number. `steps`: one per batch. `graphs`: trust and graph at the start,
+    after each evolution and at the end. `selection`: expected accuracy on held-out questions after
+    each epoch, if the number of epochs was chosen by it.
     """
 
     epochs: int
-    steps: list[dict[str, Any]] = field(default_factory=list)
-    graphs: list[dict[str, Any]] = field(default_factory=list)
+    steps: list[TrainingStep] = field(default_factory=list)
+    graphs: list[GraphMoment] = field(default_factory=list)
     selection: list[float] = field(default_factory=list)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return asdict(self)
 
 
@@ -86,7 +110,7 @@ class PolicyTraining:
         """The number of steps per epoch."""
         return -(-len(self.chosen) // self.settings.batch)
 
-    def step(self) -> dict[str, Any]:
+    def step(self) -> TrainingStep:
         """Answer and learn from one batch; returns its line of the log. Raises UserError as `close`
         does.
         """
@@ -132,7 +156,7 @@ class PolicyTraining:
         names = self.state.config.strategies
         chosen = episodes["strategies"]
         shares = torch.bincount(chosen.flatten(), minlength=len(names)) / chosen.numel()
-        entry = {
+        entry: TrainingStep = {
             "epoch": epoch + 1,
             "questions": self.state.questions,
             "reward": float(np.mean(rewards)),

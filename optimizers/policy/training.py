@@ -8,7 +8,6 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,7 @@ from .known_answers import Answer, KnownAnswers, TrainingQuestion
 from .settings import AUTO, TrainingSettings
 from .vote_weights import fit_vote
 
-Progress = Callable[[dict[str, Any]], None]
+Progress = Callable[[dict[str, object]], None]
 
 _WORTH = 0.005
 """The least gain in held-out accuracy that counts; smaller later gains mostly come from choices

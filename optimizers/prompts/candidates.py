@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import dspy
 
@@ -155,18 +155,26 @@ class Candidates:
         return copied
 
 
-def prompts_of(program: Program) -> dict[str, dict[str, Any]]:
+class PromptFields(TypedDict):
+    """What a prompt optimizer changes of a predictor, as JSON."""
+
+    instructions: str
+    demos: list[dict[str, object]]
+    thresholds: NotRequired[dict[str, object]]
+
+
+def prompts_of(program: Program) -> dict[str, PromptFields]:
     """Instructions and demonstrations by predictor, as JSON: everything that a prompt optimizer
     changes. Where demonstrations are chosen per question, all available ones are included.
     """
-    by_predictor = {
-        name: {
+    by_predictor: dict[str, PromptFields] = {}
+    for name, predictor in program.named_predictors():
+        by_predictor[name] = {
             "instructions": predictor.signature.instructions,
             "demos": demos_of(predictor),
-            **({"thresholds": predictor.fields} if predictor.fields else {}),
         }
-        for name, predictor in program.named_predictors()
-    }
+        if predictor.fields:
+            by_predictor[name]["thresholds"] = predictor.fields
     if isinstance(program, NearestDemos):
         for name, prompts in by_predictor.items():
             inner = name.removeprefix("program.")

@@ -104,7 +104,7 @@ class Proposer(dspy.BaseLM):  # type: ignore[misc]
         return list(replies)
 
     async def _sample(
-        self, asked: list[tuple[str, str]], sampling: Mapping[str, Any], rollout: Any, place: int
+        self, asked: list[tuple[str, str]], sampling: Mapping[str, object], rollout: Any, place: int
     ) -> str:
         engine = getattr(self.lm, "direct", None)
         number = None if rollout is None and not place else f"{rollout or 0}/{place}"
@@ -133,7 +133,9 @@ class ProposalAdapter(dspy.ChatAdapter):  # type: ignore[misc]
         super().__init__(use_json_adapter_fallback=False)
         self._page = None if program is None else program_page(program)
 
-    def format(self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]) -> Any:
+    def format(
+        self, signature: Any, demos: list[dict[str, object]], inputs: dict[str, object]
+    ) -> Any:
         if self._page is not None and SOURCE in inputs:
             inputs = {**inputs, SOURCE: self._page}
         return super().format(signature, demos, inputs)

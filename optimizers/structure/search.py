@@ -121,7 +121,7 @@ def parameters_of(
     """A point of the space as Optuna stores it: its parameters and their distributions. Raises
     ValueError for a point that is not in the space.
     """
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, object] = {}
     distributions: dict[str, BaseDistribution] = {}
 
     def draw(key: str, values: Distribution) -> Any:

@@ -347,7 +347,7 @@ async def room_for_question() -> AsyncIterator[None]:
     """
     key = object()
     async with AsyncExitStack() as held:
-        # a question asked within another one would wait for that one forever one forever
+        # a question asked within another one would wait for that one forever
         if _QUESTION.get() is None:
             for account in ACCOUNTS.get():
                 await held.enter_async_context(account.question(key))

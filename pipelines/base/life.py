@@ -35,7 +35,7 @@ class Plan(Protocol):
     def lines(self) -> Sequence[Any]:
         """The plan in words, or in tables of rich, one element per line."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The plan as JSON."""
 
 
@@ -53,5 +53,5 @@ class Outcome(Protocol):
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """The remaining figures, one line each."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """All of it as JSON."""

@@ -13,7 +13,7 @@ import yaml
 @cache
 def _papers() -> dict[str, dict[str, object]]:
     text = (files(__package__) / "papers.yaml").read_text(encoding="utf-8")
-    papers: dict[str, dict[str, Any]] = yaml.safe_load(text)
+    papers: dict[str, dict[str, object]] = yaml.safe_load(text)
     return papers
 
 

@@ -81,7 +81,7 @@ class Attempt:
     """
 
     plan: CompilationPlan
-    under_way: Run[dict[str, Any]]
+    under_way: Run[dict[str, object]]
     progress: Callable[[Compiling], None]
     began: float
     stopped: str | None = None
@@ -98,14 +98,16 @@ class Attempt:
 
     def run(self) -> None:
         """All three phases; what ends them early is left in `stopped` or `problem`."""
-        given = _open_copy(self.plan.program)
+        program = _open_copy(self.plan.program)
         with (
             closing(Lines(self.folder / CANDIDATES)) as self._lines,
             closing(Proposals(self.folder / PROPOSALS)) as proposals,
         ):
-            self.candidates = Candidates(given, self.plan.select, lambda one: self._note(one, True))
+            self.candidates = Candidates(
+                program, self.plan.select, lambda one: self._note(one, True)
+            )
             try:
-                self._compare_and_optimize(given, proposals)
+                self._compare_and_optimize(program, proposals)
             except (KeyboardInterrupt, UserError) as problem:
                 self.problem = problem
             except Exception as problem:
@@ -117,13 +119,13 @@ class Attempt:
                 if candidate.scores and not self.candidates.complete(candidate):
                     self._note(candidate, False)
 
-    def _compare_and_optimize(self, given: Program, proposals: Proposals) -> None:
+    def _compare_and_optimize(self, program: Program, proposals: Proposals) -> None:
         total = self.books.account
         first: Account | None = None
         if total is not None:  # time counts from here for all three
             first = Account(first_share(total.budget), totals(self.folder / BEFORE))
             self._share = Account(total.budget)
-        self.before = self._evaluate(given, BEFORE, first)
+        self.before = self._evaluate(program, BEFORE, first)
         if self.before is not None and self.before.summary.counts["rows"] and self.before.empty:
             raise UserError(
                 "every held-out question failed, the first because "
@@ -135,7 +137,7 @@ class Attempt:
             if self.before is not None:
                 took, seconds = totals(self.folder / BEFORE), time.monotonic() - self._share._began
                 self._share.budget = without_reserve(total.budget, took, seconds)
-        self._optimize(given, proposals)
+        self._optimize(program, proposals)
         best = self.candidates.best()
         if self.problem is not None or self.before is None or best.name == self.candidates.first:
             self.after = self.before if self.problem is None else None
@@ -165,12 +167,13 @@ class Attempt:
             state.evaluation = progress
             self.progress(state)
 
+        request = self.plan.request
         named = {
+            **request.named("optimizer", "preset"),
             "command": "compile",
             "run_name": None,
             "label": f"{phase} {self.plan.chosen.name}",
         }
-        same = {key: self.about[key] for key in ("optimizer", "preset")}
         self._pay_from(account)
         with self._within():
             return evaluate(
@@ -178,12 +181,12 @@ class Attempt:
                 self.plan.validation,
                 lm=self.plan.lm,
                 metric=self.plan.metric,
-                concurrency=self.plan.request.concurrency,
+                concurrency=request.concurrency,
                 out=self.folder / phase / candidate,
                 cache=self.books.cache is not None,
-                tracking=self.plan.request.tracking,
+                tracking=request.tracking,
                 parent=ABOVE,
-                settings={**self.about["settings"], **same, **named},
+                settings={**self.plan.settings, **named},
                 progress=show,
             )
 
@@ -197,10 +200,10 @@ class Attempt:
                 with self._lock:
                     self.usage.add(usage)
 
-    def _optimize(self, given: Program, proposals: Proposals) -> None:
+    def _optimize(self, program: Program, proposals: Proposals) -> None:
         self._pay_from(self._share)
         control = CallControl(self._within)
-        student = Student(given.deepcopy(), control)
+        student = Student(program.deepcopy(), control)
         seats = {id(seat.predict): name for name, seat in student.program.seats().items()}
         names = {name: seats.get(id(one), name) for name, one in student.named_predictors()}
 
@@ -213,16 +216,16 @@ class Attempt:
                 return self.plan.metric.grade_now(questions[gold.id], *answer)
 
         metric = OptimizerMetric(self._scored, names, None if self.plan.metric.default else grade)
-        threads = max(1, useful_concurrency(self.plan.request.concurrency, given, self.plan.lm))
+        threads = max(1, useful_concurrency(self.plan.request.concurrency, program, self.plan.lm))
         bench = Bench(
             student=student,
             learn=self.plan.learn,
             select=self.plan.select,
             metric=metric,
             proposer=Proposer(self.plan.prompt_lm, control, proposals),
-            settings=self.plan.chosen.presets[self.about["preset"]],
+            settings=self.plan.chosen.presets[self.plan.request.preset],
             threads=threads,
-            seed=self.about["seed"],
+            seed=self.plan.request.seed,
             teacher=self._teacher(control),
         )
         score = dspy.Evaluate(devset=self.plan.select, metric=metric, num_threads=threads)
@@ -232,7 +235,7 @@ class Attempt:
             lms += lms_in(one.program, self.plan.lm) if one else []
         settings = dspy.context(
             lm=self.plan.task_lm,
-            adapter=ProposalAdapter(given),
+            adapter=ProposalAdapter(program),
             disable_history=True,
             trace=None,
             callbacks=[],
@@ -240,7 +243,7 @@ class Attempt:
             warn_on_type_mismatch=False,
         )
         try:
-            with logged(self.folder), settings, metering(lms, isinstance(given, Foreign)):
+            with logged(self.folder), settings, metering(lms, isinstance(program, Foreign)):
                 score(student)
                 for one in self.plan.chosen.run(bench):
                     score(one)
@@ -298,10 +301,12 @@ class Attempt:
             for one in candidates
             if one.scores and candidates.complete(one)
         ]
-        given = candidates.selected(first).score if first.scores else None
+        first_score = candidates.selected(first).score if first.scores else None
         best = max(scores, default=None)
         self.progress(
-            Compiling("optimize", len(candidates), candidates.scorings, best, given, self.usage)
+            Compiling(
+                "optimize", len(candidates), candidates.scorings, best, first_score, self.usage
+            )
         )
 
     def finish(self, show: Callable[[Compilation], None] | None = None) -> Program:
@@ -318,7 +323,7 @@ class Attempt:
         gain, verdict = verdict_on(
             pair,
             kept,
-            about["questions"]["validation"],
+            len(self.plan.validation),
             tried=sum(
                 one.name != first.name and bool(candidates.selected(one).scores)
                 for one in candidates
@@ -326,7 +331,7 @@ class Attempt:
             answered=self.before.summary.counts["rows"] if self.before is not None else 0,
             stopped=self.stopped is not None,
         )
-        preset, paid = about["preset"], self.books.paid
+        preset, paid = self.plan.request.preset, self.books.paid
         result = Compilation(
             folder=self.folder,
             optimizer=self.plan.chosen.name,
@@ -348,8 +353,8 @@ class Attempt:
             paid=paid.to_dict(),
             settings={
                 **self.plan.chosen.presets[preset],
-                "seed": about["seed"],
-                **about["questions"],
+                "seed": self.plan.request.seed,
+                **self.plan.parts,
             },
             seconds=round(time.monotonic() - self.began, 3),
             stopped=self.stopped,

@@ -59,7 +59,7 @@ class Compilation:
     selection: SelectionScores
     before: HeldOut | None
     after: HeldOut | None
-    comparison: dict[str, Any] | None
+    comparison: dict[str, object] | None
     candidates: int
     calls_made: int
     calls_saved: int
@@ -76,7 +76,7 @@ class Compilation:
         """The compilation's run in MLflow; None when it has none."""
         return self.mlflow_run_id
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         values = {key: value for key, value in vars(self).items() if key not in ("keep", "folder")}
         return {"out": str(self.folder), **values}
 

@@ -84,7 +84,7 @@ class CompilationPlan:
     learn: list[Question]
     select: list[Question]
     out: Path | None
-    settings: dict[str, Any]
+    settings: dict[str, object]
     warnings: list[str]
 
     @property
@@ -99,11 +99,20 @@ class CompilationPlan:
         own = [*seat_engines(self.program, self.lm), billed_as(self.prompt_lm)]
         return [*own, *taught, *judge]
 
-    def about(self) -> dict[str, Any]:
+    @property
+    def parts(self) -> dict[str, int]:
+        """How many questions are learned from, selected by, and held out."""
+        return {
+            "learn": len(self.learn),
+            "select": len(self.select),
+            "validation": len(self.validation),
+        }
+
+    def about(self) -> dict[str, object]:
         """What `compile.json` says of it, but for the result."""
         request, prompt_lm = self.request, self.prompt_lm
         proposer = lm_identity(prompt_lm) or {"name": prompt_lm.model}
-        described: dict[str, Any] = as_json(
+        described: dict[str, object] = as_json(
             {
                 "program": self.program.describe(),
                 **hashes(self.program),
@@ -117,11 +126,7 @@ class CompilationPlan:
                 if self.validation
                 else None,
                 **request.named("optimizer", "preset", "seed"),
-                "questions": {
-                    "learn": len(self.learn),
-                    "select": len(self.select),
-                    "validation": len(self.validation),
-                },
+                "questions": self.parts,
                 "settings": self.settings,
                 **made_with(),
             }
@@ -190,7 +195,7 @@ class CompilationPlan:
             lines += estimate_lines(self.estimate, None, is_rate=self.metric.rate is True)[-1:]
         return lines
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         about = {"program": self.title, **self.request.named("optimizer", "preset", "budget")}
         return {"out": str(self.out), **about, "settings": self.settings, "plan": self.work}
 
@@ -206,10 +211,10 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
     chosen = optimizer_of(request.optimizer, request.preset)
     out = None if request.out is None else Path(request.out).expanduser()
     seating = Seating(request)
-    given: Any = request.program
-    if isinstance(given, str | Path):
-        given = program_of(given, parse_sets(request.sets), make_lm=seating.make)
-    program = program_given(given, request.input_fields())
+    source: Any = request.program
+    if isinstance(source, str | Path):
+        source = program_of(source, parse_sets(request.sets), make_lm=seating.make)
+    program = program_given(source, request.input_fields())
     checked_whole("the seed", request.seed, 0)
     how: Any = {"columns": request.column_names(), "kind": request.kind}
     limits = (request.train_split, request.train_limit, request.seed)
@@ -255,29 +260,29 @@ def plan_compilation(request: CompileRequest, *, stored: bool = False) -> Compil
 
 
 def _teacher(
-    given: Any, program: Program, lm: Any, chosen: PromptOptimizer, seating: Seating
+    teacher: Any, program: Program, lm: Any, chosen: PromptOptimizer, seating: Seating
 ) -> Program | None:
-    """The program that writes the demonstrations: the one that is given, or with the LM that is
-    given in every seat; None where nothing is given.
+    """The program that writes the demonstrations: the teacher itself, or the program with the
+    teacher, an LM, in every seat; None without a teacher.
 
     Raises UserError for an optimizer without a teacher, and a program with other agents.
     """
-    if given is None:
+    if teacher is None:
         return None
     if not chosen.taught:
         taught = [name for name, one in OPTIMIZERS.items() if one.taught]
         raise UserError(
             f"{chosen.name} takes no teacher: drop it, or choose one of {', '.join(taught)}"
         )
-    named = isinstance(given, str | Path)
-    is_program = named and (Path(given).expanduser().exists() or PROTOCOLS.spec(str(given)))
-    if isinstance(given, dspy.BaseLM) or (named and not is_program):
+    named = isinstance(teacher, str | Path)
+    is_program = named and (Path(teacher).expanduser().exists() or PROTOCOLS.spec(str(teacher)))
+    if isinstance(teacher, dspy.BaseLM) or (named and not is_program):
         made: Program = program.deepcopy()
-        writer = seating.make(given) if named else given
+        writer = seating.make(teacher) if named else teacher
         for seat in made.seats().values():
             seat.predict.lm = writer
         return made
-    made = program_given(given)
+    made = program_given(teacher)
     for seat in made.seats().values():
         seat.predict.lm = seat.predict.lm or lm
     ours, theirs = predictors_of(program), predictors_of(made)
@@ -292,7 +297,9 @@ def _teacher(
     return made
 
 
-def _settings(request: CompileRequest, train: str | None, validation: str | None) -> dict[str, Any]:
+def _settings(
+    request: CompileRequest, train: str | None, validation: str | None
+) -> dict[str, object]:
     """What the run notes of how it was asked for; of questions and programs, what names them."""
     sources = {
         "program_spec": request.program,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.fence import clean
+from ...optimizers.prompts.candidates import PromptFields
 from ..base.journal import Journal, records
 
 CANDIDATES, PROPOSALS, LOG, PROMPTS = (
@@ -37,7 +38,7 @@ class Lines:
         self._journal = Journal(path)
         self.close = self._journal.close
 
-    def add(self, row: dict[str, Any]) -> None:
+    def add(self, row: dict[str, object]) -> None:
         """Append a row, unless there is one with its key."""
         with self._lock:
             if self.rows.setdefault(str(row["key"]), row) is row:
@@ -76,7 +77,7 @@ def logged(folder: Path) -> Iterator[None]:
                 logger.handlers, logger.propagate = handlers, propagate
 
 
-def prompts_page(title: str, prompts: Mapping[str, Mapping[str, Any]]) -> str:
+def prompts_page(title: str, prompts: Mapping[str, PromptFields]) -> str:
     """Instructions and demonstrations by predictor, in Markdown; what LMs wrote stands in code
     blocks.
     """

@@ -5,7 +5,6 @@ comparison.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import dspy
 import yaml
@@ -50,7 +49,7 @@ def worked(question: Question, *, lm: str | dspy.BaseLM, out: str | Path = "work
         raise UserError(f"{path} exists: give another out, or delete the file")
     path.parent.mkdir(parents=True, exist_ok=True)
     teacher = lm_of(lm) if isinstance(lm, str) else lm
-    content: dict[str, Any] = {name: question[name] for name in (*INPUTS, "answer")}
+    content: dict[str, object] = {name: question[name] for name in (*INPUTS, "answer")}
     fields: dict[str, str] = {}
     for method in METHODS:
         with dspy.context(lm=teacher, trace=[]):

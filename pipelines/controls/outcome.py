@@ -31,7 +31,7 @@ NAMES = {
 
 @dataclass
 class Controls:
-    """Where a team's gain over one of its agents comes from, over so many `questions`.
+    """The parts of a team's gain over one of its agents, over `questions` questions.
 
     `parts` has `sampling`, `re_evaluation`, `presence`, `content` and `decider`, each with `value`,
     `low` and `high`; they sum to `total`. A part that needs an arm that was not asked is missing.

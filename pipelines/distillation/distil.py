@@ -59,7 +59,7 @@ class Distilling(NamedTuple):
 
 @dataclass(frozen=True)
 class Distilled:
-    """What `distil` found. `report` is what `distil.json` in the folder says.
+    """What came out of `distil`. `report` is what `distil.json` in the folder says.
 
     `keep` names what to use, `single`, `router` or `team`: the cheapest that the last test shows to
     be non-inferior. `single` is None when every candidate was inferior to the team; both are None
@@ -94,7 +94,7 @@ class Distilled:
             "verdict": " ".join(self.report["sentences"][: 1 if quiet else None]),
         }
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"out": str(self.folder), **self.report}
 
     @property
@@ -145,10 +145,10 @@ def distil_as_planned(
         if request.tracking:
             run.track(REPORT)
         plan.report["mlflow_run_id"] = run.tracking.run_id
-        found = _distilled(plan, lambda *asked: _evaluated(plan, run, tell, *asked))
-        run.end(None if show is None else partial(show, found))
-        found.report["mlflow_run_id"] = run.tracking.run_id
-    return found
+        distilled = _distilled(plan, lambda *asked: _evaluated(plan, run, tell, *asked))
+        run.end(None if show is None else partial(show, distilled))
+        distilled.report["mlflow_run_id"] = run.tracking.run_id
+    return distilled
 
 
 def _evaluated(

@@ -72,7 +72,7 @@ class DistillationPlan:
             *(f"Note: {note}" for note in self.report["notes"]),
         ]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         return {"out": str(self.out), "most_calls": self.most_calls, **self.report}
 
 
@@ -142,7 +142,7 @@ def _questions(request: DistilRequest, run: Evaluation) -> list[Question]:
 
 
 def _lm(request: DistilRequest, run: Evaluation, seating: Seating) -> Any:
-    """The candidates' LM: the one given, else the one that DSPy is set to, else the run's."""
+    """The candidates' LM: the user's, else the one that DSPy is set to, else the run's."""
     if isinstance(request.lm, dspy.BaseLM):
         return request.lm
     if request.lm is None and dspy.settings.lm is not None:

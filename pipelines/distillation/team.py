@@ -19,30 +19,30 @@ from ..programs.saved import saved_program
 from ..programs.seats import Seating
 
 
-def team_of(run: Evaluation, given: Any, seating: Seating) -> Program:
-    """The team that is given, or else the program in the run's folder. Raises UserError for
+def team_of(run: Evaluation, named: Any, seating: Seating) -> Program:
+    """The team that the user names, or else the program in the run's folder. Raises UserError for
     another program than the run's, and where the folder has none.
     """
-    if given is None:
+    if named is None:
         team: Program = saved_program(run.folder, make_lm=seating.make)
-    elif isinstance(given, str | Path):
-        team = program_of(given, make_lm=seating.make)
+    elif isinstance(named, str | Path):
+        team = program_of(named, make_lm=seating.make)
     else:
-        team = given.deepcopy()
+        team = named.deepcopy()
     described = run.summary.run
     same = hashes(team)["program_hash"] == described["program_hash"]
     if not same or as_json(team.describe()) != described["program"]:
         raise UserError(
             f"the program in {run.folder} is not the one that its run.json describes: give the "
             "team with --team"
-            if given is None
-            else f"the team given is not the program of {run.folder}: give the one evaluated there"
+            if named is None
+            else f"the team passed is not the program of {run.folder}: pass the one evaluated there"
         )
     return team
 
 
 def seat_team(
-    team: Program, run: Evaluation, lm: Any, identity: Mapping[str, Any], seating: Seating
+    team: Program, run: Evaluation, lm: Any, identity: Mapping[str, object], seating: Seating
 ) -> None:
     """Give the team's seats the LMs that they had, unless the candidates' LM sat in all of them."""
     lms, same = run.summary.run["lms"], as_json(identity)

@@ -182,8 +182,10 @@ class _Driver:
         made = list(self.calls.get(question.id, ()))
         async for events in actor.answer.remote(question, made):
             for event in await events:
+                # a worker that dies after this has answered the question
+                if isinstance(event, Finished):
+                    del in_hand[question.id]
                 self._heed(question, event)
-        del in_hand[question.id]
 
     def _heed(self, question: Question, event: Event) -> None:
         match event:

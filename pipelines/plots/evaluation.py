@@ -118,7 +118,7 @@ def team_plot(report: Mapping[str, Any], path: Path) -> bool:
         xlabel="steps",
         ylabel="share of first attempts",
         ylim=(0, 1.05),
-        title="Done within so many steps",
+        title="Done within a number of steps",
     )
     curve.set_xticks(steps if len(steps) <= 10 else steps[:: len(steps) // 5])
     curve.legend(frameon=False)

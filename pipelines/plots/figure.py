@@ -14,7 +14,7 @@ APART = 0.06  # least distance of two names, as a share of the height
 def new_figure(
     width: float, height: float, *, rows: int = 1, columns: int = 1, dpi: int = 120
 ) -> tuple[Any, list[Any]]:
-    """A figure of so many inches, to be saved as PNG, and its axes, row by row, without a frame."""
+    """A figure with its size in inches, and its axes, row by row, without a frame."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

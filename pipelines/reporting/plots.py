@@ -73,7 +73,7 @@ def controls_plots(folder: Path) -> list[Picture]:
 def contest_plots(result: ContestResult, *, rate: bool) -> list[Picture]:
     """The course of a contest, where its folder has it."""
     draw = partial(course_plot, result.course, reference=result.reference, rate=rate)
-    caption = f"How far each program was from {result.reference} after so many questions, with "
+    caption = f"The distance of each program from {result.reference} after each look, with "
     return _picture(draw, f"{caption}95% intervals that hold at every look.")
 
 

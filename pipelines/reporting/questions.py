@@ -32,9 +32,7 @@ from .dialogues import (
 )
 
 PACK = 200_000
-"""Dialogues are packed together until they have so many characters: one pack is unpacked in no
-time.
-"""
+"""The least characters of a pack of dialogues, which the page unpacks at once."""
 
 MOST_BYTES = 60_000_000
 """Of rows on disk: where there are more, the texts of dialogues are cut shorter, down to
@@ -55,8 +53,8 @@ TURNED = (None, "to right", "to wrong", "to another wrong answer")
 class QuestionTable:
     """The questions of runs over the same data, as the page's script reads them.
 
-    `questions` is JSON, a list a question: id, text, options (label, text), right answer, what else
-    is known of it as text, and for each run None or [state (a place in `STATES`), answer, score],
+    `questions` is JSON, a list per question: id, text, options (label, text), right answer, its
+    `meta` as text, and for each run None or [state (a place in `STATES`), answer, score],
     of all repeats in one. `dialogues` is a JSON list of
     packs, of deflate in base64, and of the number of questions in each; the lines of an unpacked
     one are JSON lists, for each run None or [how it was decided, bill, error, turns (see `_turn`),

@@ -77,7 +77,7 @@ def report(
 
     A baseline that `match_budget` made of one of the runs is shown beside it.
 
-    Raises: UserError: no run, what is none, a folder that holds none, none with a finished row,
+    Raises: UserError: no run, something that is not a run, a folder without a run, no finished row,
         names that do not fit, or a file that cannot be written.
     """
     sources = (

@@ -57,8 +57,11 @@ class Line:
         value, low, high = 100 * value, 100 * low, 100 * high
         line = replace(self, measured=value, low=low, high=high, n=n)
         if line.failed:
-            why = "no difference while so many questions fail: --retry-errors asks them again"
-            return replace(line, why=why)
+            return replace(
+                line,
+                why="no difference, since more than 2% of the questions failed: --retry-errors "
+                "asks them again",
+            )
         if self.published is None:
             return line
         # Published with two digits at most: one on the interval's end is not outside for its

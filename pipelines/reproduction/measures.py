@@ -106,7 +106,7 @@ def ratio(hits: Sequence[float], chances: Sequence[float], seed: int = 0) -> Mea
     """sum(hits) / sum(chances) over questions, with its 95% interval; None without a question.
 
     Wilson's interval where every question has one chance, and where all or nothing was a hit (then
-    over the number of questions, since the chances of one question are no independent ones); else
+    over the number of questions, since the chances of one question are not independent); else
     the percentile bootstrap's over questions.
     """
     h, c = np.asarray(hits, dtype=float), np.asarray(chances, dtype=float)
@@ -163,7 +163,7 @@ def _improvement(run: Evaluation) -> Measured | None:
     n = len(gains)
     if not n:
         return None
-    if not gains.any():  # as of none of so many, either way
+    if not gains.any():  # the interval of 0 of n, to both sides
         most = wilson(0, n)[1]
         return Measured(0.0, -most, most, n)
     return Measured(float(gains.mean()), *_bootstrapped(gains, np.ones(n)), n)

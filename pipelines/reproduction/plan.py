@@ -163,7 +163,7 @@ class ReproductionPlan:
 def plan_reproduction(request: ReproduceRequest, *, keyless: bool = False) -> ReproductionPlan:
     """Read and check everything. Raises UserError before any LM is called.
 
-    `keyless` is for plans that are not carried out: an LM without a key is no error then.
+    With `keyless` (a plan alone), no keys are needed.
     """
     if request.spec is None:
         raise UserError(

@@ -24,7 +24,7 @@ EXAMPLE = "agents-of-commonsense/table-2"
 
 @dataclass(frozen=True)
 class Figure:
-    """One published number, in per cent, or `count` questions `of` so many; None where there is
+    """One published number, in per cent, or `count` of `of` questions; None where the paper has
     none.
 
     `above`: the paper only says that its figure lies above the value.

@@ -41,8 +41,8 @@ class ReproduceRequest(SharedByLMs, Spending):
         Option(
             "--lm",
             metavar="[MODEL=]NAME",
-            help="LM for all models, or for one model of the paper. Default: what each is called "
-            "today.",
+            help="LM for all models, or for one model of the paper. Default: the name that each "
+            "has today.",
         ),
     ] = None
     api_base: Annotated[
@@ -63,7 +63,7 @@ class ReproduceRequest(SharedByLMs, Spending):
         ),
     ] = None
     limit: Annotated[
-        int | None, Option(help="At most so many questions a row, drawn with the row's seed.")
+        int | None, Option(help="At most this many questions per row, drawn with the row's seed.")
     ] = None
     out: Annotated[
         str | Path | None,

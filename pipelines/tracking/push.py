@@ -187,6 +187,8 @@ def show_running(folder: Path, kind: str, step: int, figures: dict[str, float]) 
         )
         stored = StoredRun(open_client(), entry, cursor.state(entry.key), None, asks=cursor.asks)
         run_id = str(stored.run.info.run_id)
+        # Kept before the store shows it as running, so that the next push ends it again.
+        stored.state.sent.pop("end", None)
         cursor.save()
         stored.show()
         return run_id

@@ -78,7 +78,6 @@ class StoredRun:
         self.send_figures()
         if self.run.info.status != "RUNNING":
             self.client.update_run(self.run_id, status="RUNNING")
-        self.state.sent.pop("end", None)
 
     def _earlier(self) -> Run | None:
         """The run of an earlier push; None when it was deleted or belongs to another folder."""

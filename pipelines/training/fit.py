@@ -92,7 +92,7 @@ def _asked(plan: LivePlan, folder: Path, how: dict[str, Any]) -> Trained:
 
 
 def _evaluated(plan: LivePlan, folder: Path) -> Evaluation:
-    request, source = plan.request, dict[str, Any]()
+    request, source = plan.request, dict[str, object]()
     if isinstance(request.test, str | list):
         named = request.test if isinstance(request.test, str) else str(request.test[0])
         seed = None if request.test_limit is None else int(plan.options.get("seed", 0))

@@ -24,7 +24,7 @@ from ..programs.networks import Unanswered
 from ..runs.books import open_books
 from ..runs.describe import lms_of
 from ..runs.summary import GROUPS
-from .train import Progress, Trained, learn, training_about, training_folder
+from .train import Progress, Trained, TrainingAbout, learn, training_about, training_folder
 
 CALLS = "training"
 """Sub-folder of the network's folder with the training's calls and their ledger."""
@@ -40,7 +40,7 @@ def live(
     *,
     lm: Any = None,
     preset: str = STANDING,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     data: str | None = None,
     record: str | Path | None = None,
     cache: bool = True,
@@ -60,7 +60,7 @@ def live(
     """
     check_live(training)
     state = network.state
-    about = {
+    about: TrainingAbout = {
         **training_about("live", state.config, training, preset, options or {}, data),
         "data_fingerprint": fingerprint(questions),
         "questions": len(questions),

@@ -79,7 +79,7 @@ class ReplayPlan(TrainingPlan):
     def lines(self) -> list[str]:
         return []  # no LM is asked
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         training = {"questions": len(self.outcomes), "most_calls": 0}
         return {"out": str(self.out), "training": training}
 
@@ -134,7 +134,7 @@ class LivePlan(TrainingPlan):
             lines += [f"test: {line}" for line in estimate_lines(self.testing, self.request.budget)]
         return lines
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         training = {"questions": len(self.questions), "most_calls": self.most_calls}
         test = self.testing.to_dict() if self.testing else None
         return {"out": str(self.out), "training": training, "test": test}
@@ -163,7 +163,7 @@ def plan_training(request: TrainRequest, *, stored: bool = False) -> ReplayPlan 
 
 
 def _replay(
-    request: TrainRequest, options: dict[str, Any], network: StrategyNetwork | None
+    request: TrainRequest, options: dict[str, object], network: StrategyNetwork | None
 ) -> ReplayPlan:
     for name in _ONLY_LIVE:
         if request.asked(name):
@@ -281,7 +281,7 @@ def _new_network(
     return network, training, warnings
 
 
-def _of_training(options: Mapping[str, Any]) -> dict[str, Any]:
+def _of_training(options: Mapping[str, object]) -> dict[str, object]:
     names = {field.name for field in fields(TrainingSettings)}
     return {name: value for name, value in options.items() if name in names}
 

@@ -27,7 +27,15 @@ from ..data.embeddings import Embedder
 from ..plots.network import network_plot
 from ..runs.outcomes import Outcomes
 from .scores import Fixed, NetworkDraws, Numbers, network_scores, network_use, verdict_of
-from .train import Progress, Trained, learn, read_about, training_about, training_folder
+from .train import (
+    Progress,
+    Trained,
+    TrainingAbout,
+    learn,
+    read_about,
+    training_about,
+    training_folder,
+)
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from ...modules.network.state import NetworkState
@@ -80,7 +88,7 @@ def train_by_replay(
     *,
     test: Outcomes | None = None,
     preset: str = STANDING,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     data: str | None = None,
     tracking: bool = True,
     parent: str | None = None,
@@ -114,7 +122,7 @@ def train_by_replay(
         code = int(answers[question, agent, strategy])
         return (str(code) if code >= 0 else None), bool(correct[question, agent, strategy])
 
-    about = {
+    about: TrainingAbout = {
         **training_about("replay", config, training, preset, options or {}, data),
         "data_fingerprint": fingerprint_of(outcomes),
         "questions": len(outcomes),
@@ -153,7 +161,7 @@ def train_by_replay(
     return Trained(folder, network, log, about, scores, taught=taught)
 
 
-def rescore(folder: str | Path, test: Outcomes, *, embed: Embed | None = None) -> dict[str, Any]:
+def rescore(folder: str | Path, test: Outcomes, *, embed: Embed | None = None) -> dict[str, object]:
     """The test scores of a network in a folder that was trained by replay; see `network_scores`.
     Raises UserError for a folder without such a network, and for outcomes that do not fit it.
     """
@@ -171,7 +179,7 @@ def rescore(folder: str | Path, test: Outcomes, *, embed: Embed | None = None) -
 
 
 def score_state(
-    state: NetworkState, about: Mapping[str, Any], test: Outcomes, embed: Embed
+    state: NetworkState, about: TrainingAbout, test: Outcomes, embed: Embed
 ) -> dict[str, Any]:
     """`network_scores` of a network on outcomes with the agents and strategies that it was trained
     on.

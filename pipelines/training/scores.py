@@ -9,8 +9,8 @@ is 1. A network has N agents: as many, or copies of the only one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,13 @@ class NetworkDraws(NamedTuple):
 
     picks: Answers
     weights: Numbers
+
+
+class FixedFields(TypedDict):
+    """`Fixed` as JSON."""
+
+    best: Sequence[int]
+    by_group: dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -68,11 +75,11 @@ class Fixed:
             {name: _best(right[where], there[where]) for name, where in members.items()},
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    def to_dict(self) -> FixedFields:
+        return {"best": self.best, "by_group": dict(self.by_group)}
 
     @classmethod
-    def from_dict(cls, fixed: Mapping[str, Any]) -> Fixed:
+    def from_dict(cls, fixed: FixedFields) -> Fixed:
         return cls(
             tuple(fixed["best"]), {name: tuple(best) for name, best in fixed["by_group"].items()}
         )
@@ -87,7 +94,7 @@ def network_scores(
     fixed: Fixed,
     *,
     seed: int = 0,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The scores of a network on test outcomes: expected values where ties are broken at random,
     means over draws.
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
 
@@ -17,11 +18,13 @@ from ...optimizers.policy.known_answers import Answer, TrainingQuestion
 from ...optimizers.policy.settings import TrainingSettings
 from ..base.display import ProgressLine, displayed
 from ..base.journal import read_object, write_json
+from ..base.run_files import LMFields
 from ..base.wording import counted
 from ..evaluation.earlier import Evaluation
 from ..plots.network import graphs_plot, rewards_plot, strategies_plot, trust_plot
 from ..runs.manifest import RunFolder, made_with
 from ..tracking.run import Tracking
+from .scores import FixedFields
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from ...modules.network.state import NetworkState
@@ -47,6 +50,31 @@ TRAINING = RunFolder(
 Progress = Callable[[Mapping[str, Any]], None]
 
 
+class TrainingAbout(TypedDict, total=False):
+    """`training.json`: settings and data of a training, and the versions it was made with.
+
+    `given` are the settings that the user chose, `fixed` the best fixed choices on the outcomes.
+    """
+
+    kind: str
+    network: dict[str, object]
+    training: dict[str, object]
+    preset: str
+    given: dict[str, object]
+    data: str | None
+    data_fingerprint: str
+    questions: int
+    missing: int
+    agents: list[str]
+    strategies: list[str]
+    lms: dict[str, LMFields]
+    wording: dict[str, object] | None
+    fixed: FixedFields
+    versions: dict[str, str]
+    git_commit: str | None
+    mlflow_run_id: str | None
+
+
 @dataclass(repr=False)
 class Trained:
     """A finished training: the network, its log, and the content of `training.json`. `scores` are
@@ -57,7 +85,7 @@ class Trained:
     folder: Path
     network: StrategyNetwork
     log: TrainingLog
-    about: dict[str, Any]
+    about: TrainingAbout
     scores: dict[str, Any] | None = None
     evaluation: Evaluation | None = None
     taught: dict[str, object] = field(default_factory=dict)
@@ -83,7 +111,7 @@ class Trained:
         figures = {name: f"{value:.3g}" for name, value in recent(self.log).items()}
         return {"trained": f"network:{self.folder}"} | ({} if quiet else figures)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         tested = self.evaluation.summary.to_dict() if self.evaluation else self.scores or {}
         return {"out": str(self.folder), "training": {**self.taught, **recent(self.log)}, **tested}
 
@@ -96,7 +124,7 @@ class Trained:
     @property
     def run_id(self) -> str | None:
         """The training's run in MLflow; None when it has none."""
-        return self.about["mlflow_run_id"]  # type: ignore[no-any-return]
+        return self.about["mlflow_run_id"]
 
 
 @contextmanager
@@ -159,7 +187,7 @@ def learn(
 @contextmanager
 def training_folder(
     folder: Path,
-    about: dict[str, Any],
+    about: TrainingAbout,
     *,
     tracking: bool,
     parent: str | None = None,
@@ -189,8 +217,9 @@ def training_about(
     preset: str,
     options: Mapping[str, Any],
     data: str | None,
-) -> dict[str, Any]:
+) -> TrainingAbout:
     """The common part of every `training.json`: settings, their origin, and versions."""
+    made = made_with()
     return {
         "kind": kind,
         "network": config.to_dict(),
@@ -198,18 +227,19 @@ def training_about(
         "preset": preset,
         "given": {name: value for name, value in options.items() if value is not None},
         "data": data,
-        **made_with(),
+        "versions": made["versions"],
+        "git_commit": made["git_commit"],
     }
 
 
-def read_about(folder: Path) -> dict[str, Any]:
+def read_about(folder: Path) -> TrainingAbout:
     """Read `training.json` of a trained network. Raises UserError when it is missing or damaged."""
     about = read_object(folder / ABOUT)
     if about is None:
         raise UserError(
             f"{folder} holds no training ({ABOUT} is missing or damaged): name a trained network"
         )
-    return about
+    return cast(TrainingAbout, about)
 
 
 def recent(log: TrainingLog) -> dict[str, float]:
@@ -219,6 +249,10 @@ def recent(log: TrainingLog) -> dict[str, float]:
     last = log.steps[-LAST:]
     if not last:
         return {}
-    names = ("reward", "individual", "consensus", "trust")
-    means = {name: float(np.mean([step[name] for step in last])) for name in names}
-    return means | {"edges_changed": last[-1]["edges_changed"]}
+    return {
+        "reward": fmean(step["reward"] for step in last),
+        "individual": fmean(step["individual"] for step in last),
+        "consensus": fmean(step["consensus"] for step in last),
+        "trust": fmean(step["trust"] for step in last),
+        "edges_changed": last[-1]["edges_changed"],
+    }

@@ -276,7 +276,7 @@ class Job:
             )
         return study, Crew(study, kept, self.folder / "workers", self.home)
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         return {
             "space": self.space.hash,
             "train": data.fingerprint(self.train),
@@ -287,7 +287,7 @@ class Job:
             "metric": self.metric.identity(),
         }
 
-    def planned(self) -> tuple[int, dict[int, dict[str, Any]]]:
+    def planned(self) -> tuple[int, dict[int, dict[str, object]]]:
         """(number of trials, parameters of those that are not drawn): the grid's, or the default
         and its compilations as the first.
         """

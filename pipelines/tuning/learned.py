@@ -31,6 +31,7 @@ from ..compilation.plan import CompilationPlan, plan_compilation
 from ..compilation.request import CompileRequest
 from ..data import load as data
 from ..data.embeddings import Embedder
+from ..lms.store import CALLS as RECORD
 from ..lms.store import CallStore
 from ..programs.networks import Untrained
 from ..programs.saved import saved_program
@@ -39,7 +40,7 @@ from ..runs.describe import lms_of
 from ..tracking.context import ABOVE
 from ..training.live import CALLS as ASKED
 from ..training.live import live
-from .given import rebuilt
+from .ready_program import rebuilt
 from .space import Branch, Recipe, TuneSpace
 
 NETWORKS = "networks"
@@ -49,11 +50,11 @@ OF_TURNS = ("agents", "strategies", "samples", "top", "epochs")
 FEWEST_TRAINED = 20
 """Training questions of a study that trains networks: half of them teach, half of them score."""
 TRIED = 100
-"""Points of a space among which the longest program is found."""
+"""Points of a space among which the longest program is chosen."""
 
 
 def halves(questions: Sequence[Question]) -> tuple[list[Question], list[Question]]:
-    """(questions to train networks on, questions to score trials on), each in the order given."""
+    """(questions to train networks on, questions to score trials on), each in their order."""
     middle = len(questions) // 2
     return list(questions[:middle]), list(questions[middle:])
 
@@ -109,9 +110,10 @@ def learning_calls(folder: Path) -> int:
     whoever paid for them.
     """
     calls = 0
-    for place in (*folder.glob(f"{NETWORKS}/*/{ASKED}"), *folder.glob(f"{COMPILED}/*/")):
-        with closing(CallStore(place, readonly=True)) as store:
-            calls += len(store)
+    for place in (f"{NETWORKS}/*/{ASKED}", f"{COMPILED}/*"):
+        for record in folder.glob(f"{place}/{RECORD}"):  # none where the LM keeps no record
+            with closing(CallStore(record.parent, readonly=True)) as store:
+                calls += len(store)
     return calls
 
 
@@ -192,7 +194,7 @@ def structure_of(branch: Branch, parameters: Mapping[str, object]) -> dict[str, 
 
 def largest(branch: Branch, replays: Replays) -> dict[str, object]:
     """The largest number that each parameter can be that replays are free to change."""
-    most: dict[str, Any] = {}
+    most: dict[str, object] = {}
     for name in replays.free:
         values = options(branch.space[name].values) if name in branch.space else None
         if values and all(isinstance(value, int) for value in values):

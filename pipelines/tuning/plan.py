@@ -87,7 +87,7 @@ class StudyPlan:
         times = (1 + (self.most_training / turns if turns else 0.0)) * self.job.trials
         return cost[0] * times, cost[1] * times
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         names = ("trials", "sampler", "seed", "out", "study", "workers", "budget", "concurrency")
         training = {"most_training_calls": self.most_training} if self.job.space.trains else {}
         if self.job.space.compiles:
@@ -192,7 +192,7 @@ def plan_study(request: TuneRequest, *, stored: bool = False) -> StudyPlan:
 def _seats(seating: Seating) -> dict[str, object]:
     """The LMs of seats that have one of their own, as a space takes them."""
     names, bases = seating.seated, seating.addresses
-    seats: dict[str, Any] = {}
+    seats: dict[str, object] = {}
     for seat in (name for name in {**names, **bases} if name != EVERY):
         name = names.get(seat, names.get(EVERY))
         seats[seat] = {"name": name, "api_base": bases[seat]} if seat in bases else name
@@ -212,11 +212,11 @@ def _optuna_objects(request: TuneRequest) -> Mapping[str, Any]:
     sampler, pruner, own = request.sampler, request.pruner, request.study
     if isinstance(own, optuna.Study):
         default = TuneRequest.sampler
-        for what, given, has in (
+        for what, asked, has in (
             ("sampler", None if sampler == default else sampler, own.sampler),
             ("pruner", pruner, own.pruner),
         ):
-            if given not in (None, has):
+            if asked not in (None, has):
                 raise UserError(
                     f"the study has a {what} of its own ({type(has).__name__}): leave out "
                     f"{what}=, or make "
@@ -228,7 +228,7 @@ def _optuna_objects(request: TuneRequest) -> Mapping[str, Any]:
 
 def _settings(request: TuneRequest) -> StudySettings:
     """What the study notes of how it was asked for."""
-    settings: dict[str, Any] = {"command": "tune"}
+    settings: dict[str, object] = {"command": "tune"}
     for name, source, split, limit in (
         ("data", request.train, "split", "limit"),
         ("validation", request.validation, "validation_split", "validation_limit"),

@@ -1,6 +1,4 @@
-"""What a study found: the trials, the front, the winner, and what it all took, as one JSON-able
-report.
-"""
+"""The report of a study: its trials, front and winner, and what they took, as JSON."""
 
 from __future__ import annotations
 
@@ -59,8 +57,8 @@ def _scores(trial: FrozenTrial, objectives: Sequence[str]) -> dict[str, ScoreFie
 
 def best_of(study: optuna.Study, table: Sequence[TrialEntry]) -> list[TrialEntry]:
     """The Pareto front of the finished settings, the winner first: the best in the first objective,
-    then the one with the fewest calls, then the one found first. With one objective it is the
-    winner alone.
+    then the one with the fewest calls, then the earliest. With one objective it is the winner
+    alone.
     """
     sign = -1 if study.directions[0] == StudyDirection.MAXIMIZE else 1
     first = {trial.number: sign * trial.values[0] for trial in _best_trials(study)}
@@ -108,7 +106,7 @@ def calls_of(trials: Sequence[TrialEntry], made: int, training: int = 0) -> dict
     return {"made": made, "used": used, "saved": max(0, used - made)}
 
 
-def nothing_found(trials: Sequence[TrialEntry]) -> str:
+def why_no_winner(trials: Sequence[TrialEntry]) -> str:
     """Why a study has no winner, in a sentence."""
     reasons = Counter(entry["failed"] for entry in trials if "failed" in entry)
     if not reasons:

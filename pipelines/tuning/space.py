@@ -35,7 +35,7 @@ from ..lms.named import lm
 from ..programs.build import MakeLM, made, takes_list
 from ..programs.networks import TO_TRAIN
 from ..programs.resolve import program_of
-from .given import Given
+from .ready_program import ReadyProgram
 
 PROGRAM = "program"
 LMS = "lms."
@@ -64,8 +64,8 @@ class Branch:
         space: what may vary, compilation included.
         lms: the choices by seat.
         file: what the space was read from, where it was a file.
-        mine: the parameters that the user gave besides that file.
-        given: the program whose prompts stay, where it is not made anew from its protocol.
+        mine: the parameters that the user set besides that file.
+        ready: the program whose prompts stay, where it is not made anew from its protocol.
     """
 
     label: str
@@ -75,12 +75,12 @@ class Branch:
     lms: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     file: str | None = None
     mine: frozenset[str] = frozenset()
-    given: Given | None = None
+    ready: ReadyProgram | None = None
 
     @property
     def trains(self) -> bool:
         """Whether it is a strategy network to train, rather than one that a folder holds."""
-        made_anew = self.given is None and "folder" not in (*self.fixed, *self.space)
+        made_anew = self.ready is None and "folder" not in (*self.fixed, *self.space)
         return made_anew and self.spec == TO_TRAIN.name
 
     @property
@@ -93,8 +93,8 @@ class Branch:
 
     @property
     def protocol(self) -> Protocol | None:
-        if self.given is not None:
-            return self.given.protocol
+        if self.ready is not None:
+            return self.ready.protocol
         return TO_TRAIN if self.trains else PROTOCOLS.find(self.spec)
 
     def parameters(self, setting: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,8 +121,8 @@ class Branch:
         self, parameters: Mapping[str, object], lms: Mapping[str, object], make_lm: MakeLM
     ) -> Program:
         """The program; LMs for seats that it does not have are passed over."""
-        if self.given is not None:
-            program = self.given.build(parameters, make_lm)
+        if self.ready is not None:
+            program = self.ready.build(parameters, make_lm)
         elif self.trains:
             program = made(self.spec, self.spec, parameters, TO_TRAIN)
         else:
@@ -136,12 +136,11 @@ class Branch:
                 program.assign({seat: made_lm(wanted, make_lm)})
         return program
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON, for reports and to tell spaces apart."""
-        given = self.given
         return {
             "label": self.label,
-            "spec": self.spec if given is None else given.identity,
+            "spec": self.spec if self.ready is None else self.ready.identity,
             "fixed": self.fixed,
             "space": {name: _shown(parameter) for name, parameter in self.space.items()},
             "lms": self.lms,
@@ -204,7 +203,7 @@ class TuneSpace:
             self.prefix(branch) + name: value for name, value in {**own, **seated}.items()
         }
 
-    def own(self, setting: Mapping[str, Any]) -> tuple[Branch, Setting, dict[str, Any]]:
+    def own(self, setting: Mapping[str, object]) -> tuple[Branch, Setting, dict[str, object]]:
         """(branch, its parameters without the prefix, LM by seat) of a point.
 
         Raises UserError for a text that the space does not have: a study's storage may be somebody
@@ -224,7 +223,7 @@ class TuneSpace:
         lms = {name.removeprefix(LMS): value for name, value in own.items() if name.startswith(LMS)}
         return branch, {name: value for name, value in own.items() if not name.startswith(LMS)}, lms
 
-    def program(self, setting: Mapping[str, Any]) -> Program:
+    def program(self, setting: Mapping[str, object]) -> Program:
         """The program of a point, with prompts as they are before a compilation."""
         branch, own, lms = self.own(setting)
         return branch.build(branch.parameters(own), lms, self.make_lm)
@@ -235,7 +234,7 @@ class TuneSpace:
         """
         branch = self.branches[0]
         lms = {seat: choices[0] for seat, choices in branch.lms.items()}
-        made_anew = branch.protocol is not None and branch.given is None
+        made_anew = branch.protocol is not None and branch.ready is None
         parameters = _defaults(branch, branch.protocol) if made_anew and branch.protocol else {}
         program = branch.build(parameters, lms, self.make_lm)
         uncompiled = {"compile": {"optimizer": NOT_COMPILED}}
@@ -290,7 +289,7 @@ class TuneSpace:
                     except UserError as problem:
                         raise UserError(f"{where}: lms.{seat}: {problem}") from None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON, for reports and to tell spaces apart."""
         return {"branches": json.loads(_as_json([branch.to_dict() for branch in self.branches]))}
 
@@ -304,7 +303,7 @@ class TuneSpace:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _defaults(branch: Branch, protocol: Protocol) -> dict[str, Any]:
+def _defaults(branch: Branch, protocol: Protocol) -> dict[str, object]:
     """The constructor's defaults, and the example's where it has none, with all that the space
     fixes.
     """
@@ -377,7 +376,7 @@ def _first_value(_: str, values: Distribution) -> Any:
 def _shown(parameter: Parameter) -> dict[str, object]:
     """A parameter as JSON, as reports have it."""
     allowed, values = options(parameter.values), parameter.values
-    shown: dict[str, Any] = {"values": allowed}
+    shown: dict[str, object] = {"values": allowed}
     if allowed is None:
         shown = {"low": values.low, "high": values.high}  # type: ignore[union-attr]
     if parameter.among is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import optuna
@@ -82,7 +81,7 @@ def _database(url: str) -> BaseStorage:
     scheme, colon, rest = url.partition("://")
     if not colon:
         raise UserError(f"--storage {safe_url(url)!r} is not a URL: give {_FORMS}")
-    engine: dict[str, Any] = {"connect_args": {"timeout": WAIT_SECONDS}}
+    engine: dict[str, object] = {"connect_args": {"timeout": WAIT_SECONDS}}
     if scheme.partition("+")[0] in ("postgresql", "postgres", "mysql"):
         if not rest.startswith("/"):  # which is a socket of this machine
             read_address(url, (scheme,), f"--storage as {_FORMS}")

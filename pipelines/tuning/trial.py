@@ -1,4 +1,4 @@
-"""Scores one setting of a study: runs what no record answers, shares every call, keeps a row a
+"""Scores one setting of a study: runs what no record answers, shares every call, keeps a row per
 question.
 """
 
@@ -98,10 +98,10 @@ class Scorer:
         return LATENCY not in self.objectives
 
     def measured(
-        self, setting: Setting, questions: int, known: Collection[str] = ()
+        self, setting: Setting, questions: int, finished: Collection[str] = ()
     ) -> tuple[Scored, list[Scored]]:
         """The setting on the first so many questions, and all other settings that the same run
-        answers, those whose keys are `known` left out.
+        answers, those whose keys are `finished` left out.
 
         Raises BudgetSpent when the budget ends before the questions do; their rows are kept.
         """
@@ -114,29 +114,30 @@ class Scorer:
                 return Scored(setting, (None,) * questions, {}, f"training: {problem.what}"), []
         replays = self._replays(branch)
         others: dict[str, tuple[Setting, dict[str, Any]]] = {}
-        found: list[Scored] = []
+        replayed: list[Scored] = []
         own_rows: list[ResultRow] | None = None
         if replays is not None and (self.shares or replays.same_calls):
             recorded = replays.record(parameters, largest(branch, replays))
             program = self._program(branch, recorded, lms, recipe)
-            for given, sibling in self._siblings(branch, own, replays):
+            for changed, sibling in self._siblings(branch, own, replays):
                 full = self.space.whole(branch, sibling, lms, program)
-                if replays.tell([], given) is not None and key_of(full) not in (
-                    *known,
+                if replays.tell([], changed) is not None and key_of(full) not in (
+                    *finished,
                     key_of(setting),
                 ):
-                    others[key_of(full)] = full, given
+                    others[key_of(full)] = full, changed
             if others or replays.tell([], parameters) is not None:
                 rows = self._rows(program, questions)
                 outcomes = replays.tell(rows, parameters)
                 own_rows = None if outcomes is None else _replayed(rows, outcomes, self.job.metric)
-                for full, given in others.values():
+                for full, changed in others.values():
                     with suppress(UserError):  # the recorded run is too short for this one
-                        told = replays.tell(rows, given) or []
-                        found.append(self._scored(full, _replayed(rows, told, self.job.metric)))
+                        answers = replays.tell(rows, changed) or []
+                        changed_rows = _replayed(rows, answers, self.job.metric)
+                        replayed.append(self._scored(full, changed_rows))
         if own_rows is None:
             own_rows = self._rows(self._program(branch, parameters, lms, recipe), questions)
-        return self._scored(setting, own_rows), found
+        return self._scored(setting, own_rows), replayed
 
     def network_of(self, setting: Setting) -> str | None:
         """The folder of the setting's network, where it has one."""
@@ -185,8 +186,8 @@ class Scorer:
         setting).
         """
         narrowed = {
-            name: known if _is_free(branch, name, replays) else _only(known, own[name])
-            for name, known in branch.space.items()
+            name: one if _is_free(branch, name, replays) else _only(one, own[name])
+            for name, one in branch.space.items()
             if name in own or _is_free(branch, name, replays)
         }
         for setting in grid_settings(lambda draw: draw_setting(narrowed, draw)):
@@ -195,8 +196,8 @@ class Scorer:
     def _program(
         self,
         branch: Branch,
-        parameters: Mapping[str, Any],
-        lms: Mapping[str, Any],
+        parameters: Mapping[str, object],
+        lms: Mapping[str, object],
         recipe: Recipe | None,
     ) -> Program:
         """The program of these parameters, trained or with compiled prompts where it has to be."""
@@ -236,12 +237,12 @@ class Scorer:
         asked = self.questions[:questions]
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder / "lock"), ExitStack() as held:
-            known = open_run(
+            manifest = open_run(
                 folder, program, self.questions, self.job.lm, self.job.settings, self.job.metric
             )
             file = held.enter_context(closing(RowFile(folder)))
             if not (folder / MANIFEST).exists():
-                save_run(folder, known)
+                save_run(folder, manifest)
             waiting = [question for question in asked if (question.id, 0) not in file.done]
             if waiting:
                 held.enter_context(
@@ -296,10 +297,10 @@ def _replayed(
     rows: Sequence[ResultRow], outcomes: Sequence[Replayed | None], metric: Metric
 ) -> list[ResultRow]:
     """The rows as they would be with other outcomes, and with the calls that those take."""
-    found = []
+    changed_rows = []
     for row, outcome in zip(rows, outcomes, strict=True):
         if outcome is None:
-            found.append(row)
+            changed_rows.append(row)
             continue
         graded = metric.regrade(outcome.answer, row)
         changed = row.copy()
@@ -308,8 +309,8 @@ def _replayed(
         if row["kind"] == "span":
             changed["em"], changed["f1"] = em_f1(outcome.answer, row["gold"] or "")
         changed["worth"] = row["worth"][: outcome.calls]
-        found.append(changed)
-    return found
+        changed_rows.append(changed)
+    return changed_rows
 
 
 def _took(row: ResultRow, objective: str) -> float:
@@ -326,9 +327,9 @@ def _took(row: ResultRow, objective: str) -> float:
 
 def _is_free(branch: Branch, name: str, replays: Replays) -> bool:
     """Whether a recorded run answers for every value of a parameter."""
-    known = branch.space.get(name)
-    return name in replays.free or (known is not None and known.joins in replays.free)
+    parameter = branch.space.get(name)
+    return name in replays.free or (parameter is not None and parameter.joins in replays.free)
 
 
-def _only(known: Parameter, value: Any) -> Parameter:
-    return Parameter(choice(value), None, known.joins)
+def _only(parameter: Parameter, value: Any) -> Parameter:
+    return Parameter(choice(value), None, parameter.joins)

@@ -1,4 +1,4 @@
-"""Finds the structure of a program: an Optuna study over a protocol's space that pays for every
+"""Tunes the structure of a program: an Optuna study over a protocol's space that pays for every
 call once.
 """
 
@@ -44,8 +44,8 @@ from .report import (
     conclusion,
     counts,
     entries,
-    nothing_found,
     study_lines,
+    why_no_winner,
 )
 from .request import TuneRequest
 from .storage import safe_url
@@ -111,14 +111,14 @@ class Study:
         return self.report["best"] is None
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
-        """What was found, a line each, and where the winner is."""
+        """The result, a line per figure, and where the winner is."""
         lines = study_lines(self.report)
         if quiet or self.empty:
             return {name: line for name, line in lines.items() if name in SHOWN_ALWAYS}
         lines["saved in"] = f"{self.folder / WINNER}"
         return lines | ({"look at it": "folkmoot ui"} if self.run_id else {})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The report without the table of trials and the space, which `study.json` has;
         `calls_made` counts all that were paid, also for the validation.
         """
@@ -264,7 +264,7 @@ def _finish(
         "best": front[0] if front else None,
         "front": front,
         "validation": validated,
-        "verdict": conclusion(validated, job.objectives[0]) if front else nothing_found(table),
+        "verdict": conclusion(validated, job.objectives[0]) if front else why_no_winner(table),
         "stopped": stopped,
         "space": job.space.to_dict(),
         "settings": job.settings,

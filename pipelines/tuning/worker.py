@@ -185,14 +185,12 @@ class StudyWorker:
     def _scored(self, trial: Trial, setting: Setting) -> tuple[list[float], list[Scored]]:
         """Score a setting on ever more questions, until it is done or behind.
 
-        Returns its values by objective, and what the same run tells about other settings. Raises
+        Returns its values by objective, and other settings that the same run answers. Raises
         TrialPruned.
         """
         finished = self._finished()
         key, objectives = key_of(setting), self.scorer.objectives
-        same = next(
-            (known for known in finished if key_of(known.user_attrs["setting"]) == key), None
-        )
+        same = next((one for one in finished if key_of(one.user_attrs["setting"]) == key), None)
         if same is not None:
             for name in ("scores", "took", "questions"):
                 trial.set_user_attr(name, same.user_attrs[name])
@@ -201,12 +199,12 @@ class StudyWorker:
                 raise TrialPruned
             return list(same.values or ()), []
         planned = rungs(len(self.scorer.questions))
-        scored_already = {key_of(known.user_attrs["setting"]) for known in finished}
+        scored_already = {key_of(one.user_attrs["setting"]) for one in finished}
         family = self.scorer.family(setting)
-        family_known = family is not None and any(
-            known.state == TrialState.COMPLETE
-            and self.scorer.family(known.user_attrs["setting"]) == family
-            for known in finished
+        family_finished = family is not None and any(
+            one.state == TrialState.COMPLETE
+            and self.scorer.family(one.user_attrs["setting"]) == family
+            for one in finished
         )
         for number in planned:
             own, others = self.scorer.measured(setting, number, scored_already)
@@ -214,8 +212,10 @@ class StudyWorker:
                 trial.set_user_attr("training", network)
             for name in objectives[1:]:
                 if all(map(math.isnan, own.took.get(name, (0.0,)))):
+                    price = "give the LM's --price, or " if name == "cost" else ""
                     raise UserError(
-                        f"the LM does not say its {name}: take another objective, such as calls"
+                        f"the {name} of the calls is not known: {price}take another objective, "
+                        "such as calls"
                     )
             if own.errors == number:
                 trial.set_user_attr("failed", str(own.problem))
@@ -234,7 +234,7 @@ class StudyWorker:
                 rival is not None
                 and (
                     behind(scored.scores, rival, len(planned) - 1)
-                    or (family_known and not worth_going_on(scored.scores, rival, planned[-1]))
+                    or (family_finished and not worth_going_on(scored.scores, rival, planned[-1]))
                 )
                 for scored, rival in zip((own, *others), best, strict=True)
             ):
@@ -273,13 +273,13 @@ class StudyWorker:
                 best = trial
         return None if best is None else scores_of(best)[:number]
 
-    # What a run tells about other settings --------------------------------------------------------
+    # Other settings that a run answers --------------------------------------------------------
 
     def _add_replayed(self, place: int, others: list[Scored]) -> None:
         """Add finished trials for settings that are known without a call."""
-        known = {key_of(trial.user_attrs["setting"]) for trial in self._finished()}
+        finished = {key_of(trial.user_attrs["setting"]) for trial in self._finished()}
         for scored in others:
-            if key_of(scored.setting) in known:
+            if key_of(scored.setting) in finished:
                 continue
             params, distributions = parameters_of(self.scorer.space.point, scored.setting)
             attrs = {"told_by": place, "setting": scored.setting, **_noted(scored)}
@@ -299,12 +299,12 @@ class StudyWorker:
         for trial in finished:
             attrs = trial.user_attrs
             replayed = sum(
-                known.user_attrs.get("told_by") == attrs.get(PLACE, -1) for known in finished
+                one.user_attrs.get("told_by") == attrs.get(PLACE, -1) for one in finished
             )
             if replayed < attrs.get("tells", 0) and attrs.get("home") == self.home:
-                known = {key_of(one.user_attrs["setting"]) for one in finished}
+                settings = {key_of(one.user_attrs["setting"]) for one in finished}
                 _, others = self.scorer.measured(
-                    attrs["setting"], len(self.scorer.questions), known
+                    attrs["setting"], len(self.scorer.questions), settings
                 )
                 self._add_replayed(attrs[PLACE], others)
 

@@ -35,7 +35,7 @@ from ..lms.named import lm
 from ..programs.build import MakeLM, takes, takes_list
 from ..programs.networks import TO_TRAIN, default_embedding
 from ..programs.resolve import INSTEAD, YAML_SUFFIXES, read_program
-from .given import Given
+from .ready_program import ReadyProgram
 from .space import NOT_COMPILED, OPTIMIZER, PRESET, PROGRAM, Branch, TuneSpace
 
 _WRITTEN = {"from", "to", "step", "of", "least", "most"}
@@ -72,21 +72,21 @@ def space_of(
 
     Raises UserError naming file and parameter; no LM is called.
     """
-    where, given, file = str(spec), spec, None
+    where, content, file = str(spec), spec, None
     if isinstance(spec, Mapping):
         where = "the space"
     elif isinstance(spec, dspy.Module):
         where = f"the {type(spec).__name__}"
     elif isinstance(spec, str | Path) and _is_file(spec):
-        given, file = read_program(Path(spec).expanduser()), where
-    entries: list[Any] = [given]
-    if isinstance(given, Mapping) and "programs" in given:
-        rest = [str(name) for name in given if name != "programs"]
-        if rest or not isinstance(given["programs"], list) or not given["programs"]:
+        content, file = read_program(Path(spec).expanduser()), where
+    entries: list[Any] = [content]
+    if isinstance(content, Mapping) and "programs" in content:
+        rest = [str(name) for name in content if name != "programs"]
+        if rest or not isinstance(content["programs"], list) or not content["programs"]:
             raise UserError(
                 f"{where}: programs is a list that stands alone: {', '.join(rest) or 'fill it'}"
             )
-        entries = list(given["programs"])
+        entries = list(content["programs"])
     optimizers = [NOT_COMPILED, *split_items(compiled_by)] if compiled_by else None
     branches: list[Branch] = []
     for entry in entries:
@@ -109,7 +109,7 @@ def space_of(
     space.check()
     first = branches[0]
     fixed = all(one.values.single() for one in first.space.values() if one.among is None)
-    if len(branches) == 1 and first.given and fixed and not first.lms:
+    if len(branches) == 1 and first.ready and fixed and not first.lms:
         raise UserError(
             f"{where}: nothing of {first.label} varies: give parameters lists of values, or "
             f"--compile an optimizer"
@@ -141,7 +141,7 @@ def _branch(
     name, *parts = (part.strip() for part in str(spec).split(":", 2))
     protocol = PROTOCOLS.find(name) if isinstance(spec, str) else None
     if protocol is None or not protocol.example:
-        branch = _given(where, spec, fields, sets, make_lm)
+        branch = _ready_branch(where, spec, fields, sets, make_lm)
         return replace(branch, space={**branch.space, **compiling}, lms=lms)
     if name == TO_TRAIN.name and parts == [""]:
         raise UserError(
@@ -165,7 +165,7 @@ def _branch(
     return Branch(name, name, constructed({}, fixed), {**space, **compiling}, lms, mine=mine)
 
 
-def _given(
+def _ready_branch(
     where: str, spec: Any, fields: Mapping[str, object], sets: Mapping[str, object], make_lm: MakeLM
 ) -> Branch:
     """The branch of a saved program or an object. Raises UserError for what is neither."""
@@ -176,12 +176,12 @@ def _given(
             f"{where}: there is no program {label!r}: give one of {', '.join(written())}, a "
             f"YAML file or a saved program's folder"
         )
-    given = Given.of(spec, make_lm)
-    protocol = given.protocol
-    known = takes(protocol) if protocol is not None and given.folder is not None else []
-    own = {key: value for key, value in sets.items() if key.partition(".")[0] in known}
+    ready = ReadyProgram.of(spec, make_lm)
+    protocol = ready.protocol
+    parameters = takes(protocol) if protocol is not None and ready.folder is not None else []
+    own = {key: value for key, value in sets.items() if key.partition(".")[0] in parameters}
     values = _flat({**fields, **own})
-    if protocol is None or (given.folder is None and values):
+    if protocol is None or (ready.folder is None and values):
         raise UserError(f"{where}: {label} has no {min(values)!r} to set: leave it out")
     for name in fields:
         if name.partition(".")[0] not in takes(protocol):
@@ -195,7 +195,7 @@ def _given(
         if name in values
     }
     space, fixed = _narrowed(where, protocol, space, values)
-    return Branch(label, label, constructed({}, fixed), space, given=given)
+    return Branch(label, label, constructed({}, fixed), space, ready=ready)
 
 
 def _narrowed(
@@ -208,19 +208,19 @@ def _narrowed(
         if distribution is None:
             fixed[name] = value
         else:
-            known = space.get(name, Parameter(distribution))
-            space[name] = replace(known, values=distribution, joins=None, among=None)
+            parameter = space.get(name, Parameter(distribution))
+            space[name] = replace(parameter, values=distribution, joins=None, among=None)
     return space, fixed
 
 
-def _compilation(where: str, given: Any) -> dict[str, Parameter]:
+def _compilation(where: str, spec: Any) -> dict[str, Parameter]:
     """The parameters of `compile`: an optimizer, and where there is one, a preset.
 
     Raises UserError for an unknown optimizer or preset.
     """
-    if given is None:
+    if spec is None:
         return {}
-    fields = given if isinstance(given, Mapping) else {"optimizer": given}
+    fields = spec if isinstance(spec, Mapping) else {"optimizer": spec}
     optimizers, presets = fields.get("optimizer"), fields.get("preset", PRESETS[0])
     optimizers = optimizers if isinstance(optimizers, list) else [optimizers]
     presets = presets if isinstance(presets, list) else [presets]
@@ -231,7 +231,7 @@ def _compilation(where: str, given: Any) -> dict[str, Parameter]:
     compiled = tuple(one for one in named if one != NOT_COMPILED)
     if {*fields} - {"optimizer", "preset"} or not compiled or len({*named}) < len(named):
         raise UserError(
-            f"{where}: compile is {given!r}: write {{optimizer: [none, mipro], preset: light}}"
+            f"{where}: compile is {spec!r}: write {{optimizer: [none, mipro], preset: light}}"
         )
     for one in compiled:
         if one in _ROOM_FOR_PROMPTS:
@@ -283,10 +283,10 @@ def _lists(where: str, value: Mapping[str, Any], declared: Parameter | None) -> 
     if not isinstance(items, list) or not items or not all(map(_whole, (least, most))):
         raise UserError(f"{where}: of is a list of items, least and most are whole numbers")
     # Where the declared lists have their items in one order, or an item twice, so do these.
-    known = [] if declared is None else options(declared.values) or []
-    known = [one for one in known if isinstance(one, list)]
-    repeated = any(len(one) > len({*one}) for one in known)
-    ordered = declared is None or any(one[::-1] in known for one in known if len({*one}) > 1)
+    values = [] if declared is None else options(declared.values) or []
+    own = [one for one in values if isinstance(one, list)]
+    repeated = any(len(one) > len({*one}) for one in own)
+    ordered = declared is None or any(one[::-1] in own for one in own if len({*one}) > 1)
     if not 1 <= least <= most or (most > len(items) and not repeated):
         raise UserError(f"{where}: no list of {least} to {most} can be made of {len(items)} items")
     try:
@@ -337,14 +337,13 @@ def _flat(values: Mapping[str, object]) -> dict[str, object]:
     return flat
 
 
-def _lm_choices(where: str, given: Any) -> dict[str, tuple[Any, ...]]:
-    if not isinstance(given, Mapping | None):
+def _lm_choices(where: str, lms: Any) -> dict[str, tuple[Any, ...]]:
+    if not isinstance(lms, Mapping | None):
         raise UserError(
-            f"{where}: lms is {given!r}: write seats and LMs, such as {{judge: [openai/a, "
-            f"openai/b]}}"
+            f"{where}: lms is {lms!r}: write seats and LMs, such as {{judge: [openai/a, openai/b]}}"
         )
     seats: dict[str, tuple[Any, ...]] = {}
-    for seat, wanted in (given or {}).items():
+    for seat, wanted in (lms or {}).items():
         seats[str(seat)] = tuple(wanted if isinstance(wanted, list) else [wanted])
         named = [
             isinstance(one, str) or (isinstance(one, Mapping) and "name" in one)

@@ -76,7 +76,7 @@ def test_a_notebook_shows_progress_and_results(
 
     line, result = html(one)  # a line that was updated in place, and the result
     assert "12/12" in line
-    assert "accuracy" in line
+    assert "50.0% ±" in line
     assert "12 calls" in line
     assert "Evaluation of 1 agent" in result
     assert "50.0%" in result

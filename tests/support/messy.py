@@ -98,6 +98,25 @@ MESSY: Sequence[Messy] = (
         "read `answerKey` as answer",
     ),
     Messy(
+        "arc-original.jsonl",
+        lines(
+            {
+                "id": "Mercury_1",
+                "question": {
+                    "stem": SOUP,
+                    "choices": [
+                        {"label": "A", "text": "a sieve"},
+                        {"label": "B", "text": "a flask"},
+                    ],
+                },
+                "answerKey": "B",
+            }
+        ),
+        "choice",
+        "B",
+        "read `answerKey` as answer",
+    ),
+    Messy(
         "hellaswag.jsonl",
         lines(
             {"ind": 1, "goal": SOUP, "endings": FOUR, "label": "1"},

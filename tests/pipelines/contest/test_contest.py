@@ -92,7 +92,7 @@ def test_the_course_of_a_contest_is_kept(tmp_path: Path) -> None:
     assert page.path == tmp_path / "out" / "report.html"
     assert page.headline == contest.sentences()[0] == fm.report(tmp_path / "out").headline
     assert page.figures["groups"][0]["contest"]["course"] == course
-    assert "How far each program was from one prompt" in page.path.read_text()
+    assert "The distance of each program from one prompt" in page.path.read_text()
     assert page.figures["warnings"] == []
     damaged = json.loads((tmp_path / "out" / "contest.json").read_text())
     damaged["result"]["standings"] = [{"name": "x"}]

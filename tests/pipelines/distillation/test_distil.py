@@ -385,7 +385,7 @@ def test_the_team_answers_with_the_prompts_that_it_had(scripted: ScriptedServer)
     asked, lm = questions(24), fm.lm("openai/scripted", api_base=scripted.url)
     program = fm.labelled_demos(fm.Deliberation(TWO, max_rounds=2), asked[:2], 2)
     run = fm.evaluate(program, asked, lm=lm, out="team", tracking=False)
-    with pytest.raises(fm.UserError, match="the team given is not the program of team"):
+    with pytest.raises(fm.UserError, match="the team passed is not the program of team"):
         fm.distil(run, asked, lm=lm, margin=0.2, team=fm.Deliberation(TWO), tracking=False)
     for team, out in ((None, None), (program, "given")):
         found = fm.distil(run, asked, lm=lm, margin=0.2, team=team, out=out, tracking=False)

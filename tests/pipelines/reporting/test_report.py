@@ -356,26 +356,6 @@ def test_runs_on_different_data_are_shown_apart(tmp_path: Path) -> None:
     assert "two is shown apart from one" in page(found).said
 
 
-def test_failed_unreadable_and_unfinished_questions_are_told(tmp_path: Path) -> None:
-    class Fails(Talks):
-        async def solve(self, task: Task) -> dspy.Prediction:
-            raise dspy.utils.exceptions.LMError(f"no {HOSTILE}")
-
-    failed = fm.evaluate(Fails(lambda i: []), ask(4), lm=dspy.LM("openai/none"), tracking=False)
-    said = page(fm.report(failed, out=tmp_path / "r.html")).said
-    assert "4 of the 4 questions of talks failed" in said
-    mute = fm.evaluate(
-        Talks(lambda i: [("x", 1, None), ("y", 1, None)]),
-        ask(4),
-        lm=dspy.LM("openai/none"),
-        tracking=False,
-    )
-    assert (
-        "4 of the 4 answers of talks could not be read"
-        in page(fm.report(mute, out=tmp_path / "r.html")).said
-    )
-
-
 def test_folders_that_are_no_runs_are_refused_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(fm.UserError, match="holds no run"):
         fm.report(tmp_path)

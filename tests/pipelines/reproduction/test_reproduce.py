@@ -449,7 +449,9 @@ def test_failures_are_counted_in_every_line_and_never_shown_as_measurements(
     assert table["plots"] == []
     shown = reproduce(scripted, spec, *words)
     assert "1 failed, 1 unreadable, 1 cut off" in shown.stdout
-    assert "mistral-7b.cot: no difference while so many questions fail" in shown.stdout
+    assert (
+        "mistral-7b.cot: no difference, since more than 2% of the questions failed" in shown.stdout
+    )
     scripted.reply = first_option
     again = reproduce(scripted, spec, *words, "--retry-errors", "--json")
     assert again.exit_code == 0
@@ -528,27 +530,6 @@ def test_a_network_is_trained_and_tested(
     runs = [Path(line["run"]) for line in found["rows"]]
     assert runs[0] == folder  # the base reward is table 1's run
     assert json.loads((runs[1] / "training.json").read_text())["preset"] == "consensus_aware"
-
-
-def test_derived_figures_come_from_the_runs_of_their_sources(
-    home: Path, scripted: ScriptedServer
-) -> None:
-    spec = "agents-of-commonsense/role-baselines"
-    found = json.loads(
-        reproduce(
-            scripted, spec, "--out", "out", "--json", "--environment", "corpus:documents.jsonl"
-        ).stdout
-    )
-    lines = {(line["row"], line["figure"]): line for line in found["rows"]}
-    assert lines["all-six", "all_correct"]["measured"] == 50
-    assert lines["all-six", "all_correct"]["published"] == pytest.approx(100 * 593 / 1221)
-    assert lines["gpt.reasoner", "accuracy"]["published"] is None
-    asked = len(scripted.bodies)
-    alone = reproduce(
-        scripted, f"{spec}/all-six", "--out", "out", "--environment", "corpus:documents.jsonl"
-    )
-    assert alone.exit_code == 0
-    assert len(scripted.bodies) == asked
 
 
 def test_groups_are_measured_apart(home: Path, scripted: ScriptedServer) -> None:

@@ -294,6 +294,9 @@ def test_a_stopped_run_runs_again_and_keeps_its_first_parameters(here: Path) -> 
     changed = json.loads(run.data.tags["folkmoot.changed_on_resuming"])
     assert changed == {"settings.concurrency": "8"}
     assert len(json.loads((artifacts(here, run_id) / "rows.json").read_text())["data"]) == 4
+    show_running(here / "out", KIND, 4, {"accuracy": 0.5})
+    pushed(here / "out", a_run(settings=settings))
+    assert stored()[0].info.status == "FINISHED"  # also where the folder has nothing new
 
 
 def test_a_run_that_is_gone_from_the_store_begins_anew(here: Path) -> None:
@@ -341,7 +344,8 @@ def test_a_store_found_in_the_folder_sends_nothing_out_of_it(
     )
     stopped = a_run(program_hash="e" * 64)  # so that there is something to send
     badly(folder, f"would send files to {outside}", stopped)
-    assert add_to_runs([run.info.run_id], folder / KIND) is None or "runs SET" in doctor
+    refused = add_to_runs([run.info.run_id], folder / KIND)
+    assert (refused is not None) == ("runs SET" in doctor)
     assert not list(outside.iterdir())
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{here}/mlflow.db")  # as it is told
     assert push(folder).missing == {}

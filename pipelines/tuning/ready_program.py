@@ -41,7 +41,7 @@ def rebuilt(
 
 
 @dataclass(frozen=True)
-class Given:
+class ReadyProgram:
     """A program with its prompts, of which a study may change constructor parameters.
 
     Args:
@@ -59,14 +59,14 @@ class Given:
         return {**self.__dict__, "keep": None}
 
     @classmethod
-    def of(cls, given: Any, make_lm: MakeLM) -> Given:
+    def of(cls, source: Any, make_lm: MakeLM) -> ReadyProgram:
         """The program of a folder, or of an object in Python, which is saved in a temporary folder.
 
         Raises UserError for what is not a program, or cannot be saved.
         """
-        if isinstance(given, str | Path) and Path(given).expanduser().is_dir():
-            return cls(Path(given).expanduser(), program_of(given, make_lm=make_lm))
-        program = program_given(given)
+        if isinstance(source, str | Path) and Path(source).expanduser().is_dir():
+            return cls(Path(source).expanduser(), program_of(source, make_lm=make_lm))
+        program = program_given(source)
         if isinstance(program, Foreign):
             return cls(None, program)
         keep = TemporaryFolder()
@@ -82,7 +82,7 @@ class Given:
         """What tells it from other programs, wherever it is kept."""
         return hashes(self.program)
 
-    def build(self, parameters: Mapping[str, Any], make_lm: MakeLM) -> Program:
+    def build(self, parameters: Mapping[str, object], make_lm: MakeLM) -> Program:
         """The program with some constructor parameters changed, its prompts and LMs as they were.
 
         Raises UserError for parameters that its prompts do not fit.
