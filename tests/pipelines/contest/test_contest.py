@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +245,10 @@ def test_a_killed_contest_goes_on(tmp_path: Path) -> None:
     assert lm.endpoint.calls < used
 
 
+def count_lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
 def contest_to_kill(folder: Path) -> None:
     fm.contest(
         ASKED,
@@ -440,3 +446,27 @@ def test_the_ends_for_the_list_itself_meet_when_all_of_it_was_asked() -> None:
             assert place.listed_low == pytest.approx(place.difference)
             assert place.listed_high == pytest.approx(place.difference)
             assert place.difference_low < place.listed_low
+
+
+@pytest.mark.nightly
+def test_a_contest_killed_many_times_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
+    """Whatever moment it is killed at: the same result, and only calls under way are paid twice."""
+    draw, kills, field = random.Random(7), 0, {"crew": team("crew", 61)}
+    while kills < 12:
+        child = children.Child(contest_to_kill, tmp_path)
+        rows = tmp_path / "out" / "runs" / "crew" / "results.jsonl"
+        wanted = count_lines(rows) + draw.randint(0, 7)
+        while child.poll() is None and count_lines(rows) < wanted:
+            time.sleep(0.005)
+        time.sleep(draw.uniform(0, 0.05))
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        kills += 1
+    killed = hold(field, out=tmp_path / "out")
+    calm = hold(field, out=tmp_path / "calm")
+    assert killed.places == calm.places
+    assert (killed.outcome, killed.reason) == (calm.outcome, calm.reason)
+    assert killed.paid["calls"] <= calm.paid["calls"] + kills * 4 * 3  # 4 questions of 3 calls
+    for run in killed.runs.values():
+        ids = [row["id"] for row in run.rows]
+        assert len(ids) == len(set(ids))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import random
 import re
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import dspy
 import pytest
-from cli_helpers import evaluate, folkmoot, isolate
+from cli_helpers import child, evaluate, folkmoot, isolate
 from scripted_lm import scripted_lm
 
 import folkmoot as fm
@@ -329,3 +331,52 @@ def test_ties_are_split_and_intervals_widen_where_few_questions_differ() -> None
     assert gain_part([0.0], [1.0]) == (1, -1, 1)
     assert half_width(200) == pytest.approx(0.05, abs=0.002)
     assert half_width(1_300) == pytest.approx(0.02, abs=0.001)
+
+
+@pytest.mark.nightly
+def test_killed_on_the_command_line_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate(tmp_path, monkeypatch)
+    scripted = Scripted()
+    lines = [json.dumps(question.to_row()) for question in QUESTIONS]
+    (tmp_path / "questions.jsonl").write_text("\n".join(lines))
+
+    def slow(body: dict[str, Any]) -> str:
+        time.sleep(0.05)
+        return scripted.reply(body)
+
+    with ScriptedServer(slow) as server:
+        spec = "deliberation:intuitive,reasoner,critic:judge"
+        how = ("--set", "opening=blind", "--out", "run")
+        assert evaluate(server, "questions.jsonl", *how, program=spec).exit_code == 0
+        words = (
+            "controls",
+            "run",
+            "--api-base",
+            server.url,
+            "--arms",
+            "stance",
+            "--concurrency",
+            1,
+        )
+        plan = folkmoot(*words, "--dry-run", "--json")
+        assert plan.exit_code == 0
+        most = sum(json.loads(plan.stdout)["calls"].values())
+        before = scripted.calls
+        process = subprocess.Popen(child(*words), stderr=subprocess.DEVNULL)
+        while scripted.calls < before + 10 and process.poll() is None:
+            time.sleep(0.02)
+        process.kill()
+        process.wait()
+        done = folkmoot(*words, "--no-track", "--json")
+        assert done.exit_code == 0
+        assert json.loads(done.stdout)["questions"] == len(QUESTIONS)
+        assert 10 < scripted.calls - before <= most + 1  # one was under way
+        calls = scripted.calls
+        again = folkmoot(*words, "--no-track", "--json")
+        assert scripted.calls == calls
+        assert json.loads(again.stdout)["parts"] == json.loads(done.stdout)["parts"]
+        refused = folkmoot(*words, "--lm", "openai/other")
+        assert refused.exit_code == 2
+        assert "is not an LM of run" in refused.stderr

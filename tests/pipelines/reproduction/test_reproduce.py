@@ -8,12 +8,14 @@ import json
 import os
 import re
 import shlex
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from children import Child, command
 from cli_helpers import KEY, folkmoot, isolate, lm, rows_of
 from stores import new_store
 
@@ -787,3 +789,28 @@ def test_a_plan_without_the_data_counts_on_its_known_size(
     assert len(run.questions) == 1221
     with pytest.raises(fm.UserError, match="commonsenseqa"):
         plan_reproduction(request)
+
+
+@pytest.mark.nightly
+def test_a_killed_reproduction_goes_on_where_it_was(home: Path) -> None:
+    spec = "agents-of-commonsense/table-1/gemma-2-9b"
+    with ScriptedServer(delay=0.15) as server:
+        words = [spec, *lm(server), "--no-track", "--limit", 8, "--out", "out", "--concurrency", 1]
+        process = Child(command, "reproduce", *words)
+        results = Path("out/agents-of-commonsense/table-1")
+        began = time.monotonic()
+        while len(server.bodies) < 10:
+            assert time.monotonic() - began < 60, "the second row never began"
+            time.sleep(0.02)
+        process.kill()
+        process.wait(30)
+        killed = len(server.bodies)
+        server.delay = 0.0
+        done = folkmoot("reproduce", *words, "--json")
+        assert done.exit_code == 0, done.stderr
+        assert 10 <= killed < 16
+        assert 16 <= len(server.bodies) <= 17  # one call was in flight
+    assert [line["n"] for line in json.loads(done.stdout)["rows"]] == [8, 8]
+    for folder in results.glob("*/results.jsonl"):
+        ids = [row["id"] for row in rows_of(folder.parent)]
+        assert len(ids) == len(set(ids)) == 8
