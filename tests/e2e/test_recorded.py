@@ -111,6 +111,12 @@ def test_a_recorded_try_is_replayed_without_a_call(name: str, folder: Path) -> N
     for field in ("outcome", "winner", "reason"):
         assert again[field] == recorded[field]
     for standing, before in zip(again["standings"], recorded["standings"], strict=True):
+        run = folder / name / "runs" / re.sub(r"\W+", "-", before["name"])
+        if before["free"]:
+            continue
+        # Of a reply that was cut off another program may have had a whole one.
+        if json.loads((run / "summary.json").read_text())["counts"]["truncated"]:
+            continue
         for field in ("name", "right", "n", "calls", "tokens", "state"):
             assert standing[field] == before[field]
 
