@@ -169,7 +169,7 @@ def prefix_reuse(url: str) -> None:
     ]
     for number, turn in enumerate(turns):
         seat = program.seats()[str(turn["agent"])]
-        inputs = {
+        inputs: dict[str, object] = {
             "question": "Where would you put a thing that you do not want anybody to find for a "
             "while?",
             "choices": CHOICES,
@@ -177,7 +177,7 @@ def prefix_reuse(url: str) -> None:
             "discussion": turns[:number] or None,
         }
         messages = adapter.ProfileAdapter().format(seat.predict.signature, [], inputs)
-        prompts.append("".join(message["content"] for message in messages))
+        prompts.append("".join(str(message["content"]) for message in messages))
     shared = sum(
         max((common(later, earlier) for earlier in prompts[:place]), default=0)
         for place, later in enumerate(prompts)

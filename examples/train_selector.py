@@ -210,7 +210,8 @@ def main() -> None:
         )
         for trial in study.trials:
             print(f"{trial['scores']['accuracy']['value']:.0%}  {trial['setting']}")
-        print(f"best: {study.report['best']['setting']}")
+        if best := study.report["best"]:
+            print(f"best: {best['setting']}")
     elif options.trials:
         print("tuning embeds questions with a model by name: pip install 'folkmoot[minilm]'")
 
