@@ -333,6 +333,22 @@ def test_a_torn_last_line_is_skipped_and_does_not_spoil_the_next(tmp_path: Path)
     again.close()
 
 
+def test_a_cut_off_reply_is_shared_in_one_run_and_asked_for_again_in_the_next(
+    tmp_path: Path,
+) -> None:
+    cut = {**REPLY, "finish_reason": "length"}
+    store = CallStore(tmp_path)
+    store.put(KEYS[0], "m", cut)
+    assert store.get(KEYS[0]) == cut
+    store.close()
+    resumed, replay = CallStore(tmp_path), CallStore(tmp_path, readonly=True)
+    assert (resumed.get(KEYS[0]), replay.get(KEYS[0])) == (None, cut)
+    resumed.put(KEYS[0], "m", REPLY)
+    assert (resumed.get(KEYS[0]), replay.get(KEYS[0])) == (REPLY, REPLY)
+    resumed.close()
+    replay.close()
+
+
 @pytest.mark.parametrize(
     "line",
     [
