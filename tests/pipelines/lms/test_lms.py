@@ -128,17 +128,6 @@ def test_passing_troubles_are_tried_again(trouble: Any) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_when_the_tries_are_used_up_the_call_has_failed() -> None:
-    with Server(steps(REFUSED)) as server:
-        with pytest.raises(
-            CallError, match=r"429 \(slow down\); given up after 7 attempts"
-        ) as failed:
-            ask(scripted_lm(server))
-        assert len(server.arrivals) == 7
-    assert not isinstance(failed.value, FatalCallError)
-
-
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("status", [400, 422, 301])
 def test_other_refusals_are_not_tried_again(status: int) -> None:
     with Server(
