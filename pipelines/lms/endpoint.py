@@ -209,7 +209,7 @@ def answer_probability(tokens: Sequence[tuple[str, float]]) -> float | None:
     values = list(_ANSWER.finditer(text))
     if not values:
         return None
-    start, end = values[-1].span(values[-1].lastindex)
+    start, end = values[-1].span(values[-1].lastindex or 0)
     log_probability, place = 0.0, 0
     for token, logprob in tokens:
         if place < end and place + len(token) > start:
