@@ -78,6 +78,8 @@ CONTESTS: tuple[tuple[str, str, str, str, int, tuple[str, ...]], ...] = (
     ("arc-cot", LARGE, "arc-challenge", "test", 60, ("single:cot",)),
     ("scienceqa-cot", LARGE, "scienceqa", "test", 50, ("single:cot",)),
     ("gsm8k-cot", LARGE, "gsm8k", "test", 50, ("single:cot",)),
+    ("gsm8k-worked", LARGE, "gsm8k", "test", 50, ("single:cot",)),
+    ("csqa-worked", LARGE, "commonsenseqa", "validation", 100, ("single:cot",)),
     ("gsm8k-complexity", LARGE, "gsm8k", "test", 50, ("single:complexity", *ONCE)),
     ("csqa-unlike", LARGE, "commonsenseqa", "validation", 100, UNLIKE),
     ("csqa-blind", LARGE, "commonsenseqa", "validation", 100, (TALK, *BLIND)),

@@ -36,11 +36,11 @@ class FewShot(Answering):
 
 
 class ChainOfThought(Answering):
-    """Answer the question. Work towards it step by step before you commit. Exactly one answer is
-    right.
+    """Give the solution and the answer. The solution is complete: it holds every calculation with
+    its result and ends in "so the answer is", followed by the answer. Exactly one answer is right.
     """
 
-    reasoning: str = dspy.OutputField(desc="your thinking, step by step")
+    reasoning: str = dspy.OutputField(desc="the whole solution, up to the answer")
     answer: str = dspy.OutputField()
 
 

@@ -208,12 +208,15 @@ def _with_answer(
 @lru_cache(maxsize=256)
 def _orders_of(signature: Any, instructions: str | None, wording: Wording) -> tuple[str, str]:
     """The instructions of this seat alone, kept short, because no two seats share them, and its
-    fields.
+    fields. A last line of instructions that names the fields takes the place of folkmoot's own.
 
     Cached by signature and instructions, since some optimizers change those of a class in place.
     """
     text = signature.instructions
     text = text.strip() if wording.verbatim else " ".join(text.split())
+    instructions, named, fields = text.rpartition(frame.FIELDS.format(fields=""))
+    if named and "\n" not in fields and instructions.endswith("\n"):
+        return instructions.strip(), f"{named}{fields}"
     return text, frame.FIELDS.format(fields=fields_of(signature).named)
 
 

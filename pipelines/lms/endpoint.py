@@ -172,7 +172,12 @@ def failure_of(
     return CallError(f"{name} refused the request ({status}: {reason})")
 
 
-_ANSWER = re.compile(r'"answer"\s*:\s*(?:"((?:[^"\\]|\\.)+)"|([\w.+-]+))')
+_ANSWER = re.compile(
+    r'"answer"\s*:\s*(?:"((?:[^"\\]|\\.)+)"|([\w.+-]+))'  # in a JSON object
+    r"|^Answer:[ \t]*(\S.*)"  # on a line of its own
+    r'|\A\s*([^\s{"][^\n]*?)\s*\Z',  # the whole reply, if it has one line
+    re.MULTILINE,
+)
 _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
@@ -202,8 +207,8 @@ def read_completion(text: str, name: str) -> Reply:
 
 
 def answer_probability(tokens: Sequence[tuple[str, float]]) -> float | None:
-    """The LM's own probability of its answer: the product over the tokens in the value of the last
-    field `answer` of a reply in JSON. None where there is no such value, or no token.
+    """The LM's own probability of its answer: the product over the tokens of the last `answer` in
+    JSON or behind `Answer:`, or of a reply of one line. None where there is no such answer.
     """
     text = "".join(token for token, _ in tokens)
     values = list(_ANSWER.finditer(text))
@@ -215,7 +220,7 @@ def answer_probability(tokens: Sequence[tuple[str, float]]) -> float | None:
         if place < end and place + len(token) > start:
             log_probability += logprob
         place += len(token)
-    return round(math.exp(min(log_probability, 0.0)), 6)
+    return float(f"{math.exp(min(log_probability, 0.0)):.6g}")
 
 
 def read_embeddings(text: str, name: str) -> Reply:

@@ -79,7 +79,7 @@ _NUMBERS: dict[str, tuple[type, float, float, str]] = {
 _KINDS: dict[str, tuple[type, str]] = {
     **dict.fromkeys(("reasoning_effort", "verbosity", "service_tier"), (str, "a word")),
     **dict.fromkeys(("thinking", "logit_bias", "extra_body"), (dict, "an object")),
-    "logprobs": (bool, "true"),
+    "logprobs": (bool, "true, or leave it out"),
 }
 _REPLACED = {"model", "stream", "stream_options"}
 _OURS = {"model", "messages", "stream", "n", "tools", "functions", *ADDRESSES}

@@ -58,11 +58,12 @@ def asked(folder: Path) -> tuple[list[str], Path]:
         if (folder / run).exists():
             return [str(folder / program)], folder / run
     if (folder / "network.json").exists():
-        return [f"network:{folder}"], folder
+        return [f"network:{folder}", "--set", "prompts=words/cot.yaml"], folder
     settings = json.loads((folder / "run.json").read_text())["settings"]
     spec = settings["program_spec"]
-    seats = {"intuitive": "intuitive", "bold,cautious": "supervisor"}
-    earlier = [f"prompts=words/{seat}.yaml" for word, seat in seats.items() if word in spec]
+    words = {"intuitive": "intuitive", "bold,cautious": "supervisor"}
+    words |= dict.fromkeys(("cot", "self_consistency"), "cot")
+    earlier = [f"prompts=words/{file}.yaml" for word, file in words.items() if word in spec]
     sets = [*settings["sets"], *earlier]
     return [spec, *(word for one in sets for word in ("--set", one))], folder
 
