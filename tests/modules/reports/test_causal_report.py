@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from dialogue_rows import error_row, result_row
 
 import folkmoot as fm
 from folkmoot.modules.reports.causal import causal_report
@@ -36,24 +37,11 @@ def row(rounds: Sequence[Round], answer: Answer, decided_by: str, **fields: Any)
             }
             for before, after in evaluations
         ]
-    agreed = decided_by in ("accepted", "evaluators")
-    return {
-        "id": "q",
-        "kind": "choice",
-        "answer": answer,
-        "gold": "A",
-        "correct": answer == "A",
-        "decided_by": decided_by,
-        "rounds": len(rounds),
-        "consensus_round": len(rounds) if agreed else None,
-        "transcript": transcript,
-        "usage": {"calls": len(transcript), "prompt_tokens": 100, "completion_tokens": 10},
-        "error": None,
-        **fields,
-    }
+    consensus = len(rounds) if decided_by in ("accepted", "evaluators") else None
+    return result_row(
+        transcript, answer, decided_by, rounds=len(rounds), consensus_round=consensus, **fields
+    )
 
-
-ERROR = row([], None, "error", error="no answer in time", usage={"calls": 1, "prompt_tokens": 7})
 
 TABLE = [
     row([(["A", "A"], [("A", "A")])], "A", "accepted"),  # right at once
@@ -70,7 +58,7 @@ TABLE = [
         "depth limit",
     ),
     row([([None, "A"], [("A", None)])], None, "none"),
-    ERROR,
+    error_row(),
 ]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dialogue_rows import error_row, result_row
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,9 +20,7 @@ from folkmoot.pipelines.plots.network import (
 Said = tuple[str | None, str, float]
 
 
-def row(
-    said: Sequence[Said], answer: str | None, *, gold: str = "A", **fields: Any
-) -> dict[str, Any]:
+def row(said: Sequence[Said], answer: str | None, **fields: Any) -> dict[str, Any]:
     """A row of agents with (answer, strategy, weight)."""
     turns = [
         {
@@ -35,18 +34,7 @@ def row(
         }
         for i, (said_, strategy, weight) in enumerate(said)
     ]
-    usual = {
-        "id": "q",
-        "kind": "choice",
-        "choices": {"A": "bank", "B": "mall", "C": "river"},
-        "answer": answer,
-        "gold": gold,
-        "correct": answer == gold,
-        "transcript": turns,
-        "error": None,
-        "meta": {},
-    }
-    return usual | fields
+    return result_row(turns, answer, **fields)
 
 
 TABLE = [
@@ -65,7 +53,7 @@ TABLE = [
     ),
     # Nobody could be read.
     row([(None, "cot", 0.5), (None, "cot", 0.4), (None, "cot", 0.4)], None, meta={"topic": "land"}),
-    row([], None, error="the LM is away", decided_by="error"),
+    error_row(),
 ]
 
 
