@@ -21,35 +21,15 @@ import folkmoot
 
 ROOT = Path(folkmoot.__file__).parent
 FLOORS = ["signatures", "modules", "optimizers", "pipelines"]
-ROOMS = {
-    "modules": ["base", "reading", "environment", "network", "agents", "reports", "protocols"],
-    "optimizers": ["statistics", "prompts", "structure", "policy"],
-    "pipelines": [
-        *(
-            "base",
-            "lms",
-            "data",
-            "runs",
-            "meter",
-            "programs",
-            "plots",
-            "tracking",
-            "evaluation",
-            "logs",
-            "forecasting",
-        ),
-        *(
-            "comparison",
-            "controls",
-            "compilation",
-            "tuning",
-            "training",
-            "distillation",
-            "reproduction",
-            "reporting",
-        ),
-        *("contest", "testing", "serving", "cli"),
-    ],
+PICTURE = (ROOT / "docs" / "architecture.md").read_text()
+ROOMS = {  # in the order of their numbers
+    floor: [
+        room
+        for _, room in sorted(
+            (int(n), room) for n, room in re.findall(rf"\b{floor[0]}(\d+)\[(\w+)\]", PICTURE)
+        )
+    ]
+    for floor in FLOORS[1:]
 }
 SIBLINGS = {"compilation", "tuning", "training", "distillation", "reproduction", "reporting"}
 MAY_USE = {("tuning", "training"), ("reproduction", "training"), ("tuning", "compilation")}
@@ -426,10 +406,7 @@ def test_nothing_loads_pickle() -> None:
             assert not any(word in path.read_text() for word in banned), path
 
 
-def test_the_picture_in_the_docs_shows_these_rooms_in_this_order() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text()
+def test_the_picture_in_the_docs_shows_the_rooms_that_there_are() -> None:
     for floor, rooms in ROOMS.items():
-        drawn = re.findall(rf"\b{floor[0]}(\d+)\[(\w+)\]", page)
-        assert [room for _, room in sorted(drawn, key=lambda found: int(found[0]))] == rooms
         there = {path.name for path in (ROOT / floor).iterdir() if (path / "__init__.py").exists()}
         assert there == set(rooms)

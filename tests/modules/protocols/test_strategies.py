@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import dspy
@@ -232,31 +231,6 @@ def test_ten_samples_of_chain_of_thought_and_the_majority(scripted: Any) -> None
     assert {(turn["agent"], turn["round"]) for turn in turns} == {("self_consistency", 1)}
     assert len({turn["text"] for turn in turns}) == 10
     assert sorted(turn["answer"] for turn in turns) == ["A"] * 6 + ["B"] * 4
-
-
-def test_samples_are_recorded_apart_and_a_larger_number_adds_only_its_own(
-    scripted: Any, tmp_path: Path
-) -> None:
-    scripted.reply = in_turn("A", "B", "A")
-    questions = [fm.Question(id="1", answer="A", **CHOICE)]
-    lm = fm.lm("openai/scripted", api_base=scripted.url)
-
-    def run(samples: int, out: str, **options: Any) -> dict[str, Any]:
-        program = fm.SingleAgent("self_consistency", samples=samples)
-        (row,) = fm.evaluate(
-            program, questions, out=tmp_path / out, tracking=False, **{"lm": lm, **options}
-        ).rows
-        return row
-
-    first = run(3, "three", record=tmp_path / "record")
-    again = run(3, "again", lm=fm.lm(f"replay/{tmp_path / 'three'}"))
-    assert len(scripted.bodies) == 3
-    texts = [turn["text"] for turn in first["transcript"]]
-    assert [turn["text"] for turn in again["transcript"]] == texts
-    more = run(5, "five", record=tmp_path / "record")
-    assert len(scripted.bodies) == 5
-    assert [turn["text"] for turn in more["transcript"]][:3] == texts
-    assert more["usage"]["cached_calls"] == 3
 
 
 # Examples

@@ -4,14 +4,12 @@ MLflow.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from dialogue_rows import error_row, result_row
 
-import folkmoot as fm
 from folkmoot.modules.reports.causal import causal_report
 
 Answer = str | None
@@ -117,21 +115,3 @@ def test_answers_are_equal_by_meaning() -> None:
         [(["1,000"], [("1,000", "1000.0")])], "1000", "accepted", kind="number", gold="1000"
     )
     assert causal_report([number])["evaluator"]["kept_right_rate"] == 1.0
-
-
-def test_it_agrees_with_the_rows_of_a_run(scripted: Any) -> None:
-    def reply(body: dict[str, Any]) -> str:
-        fields = body["response_format"]["json_schema"]["schema"]["properties"]
-        answer = "A" if "check" in fields else "B"
-        return json.dumps({name: answer if name == "answer" else "so" for name in fields})
-
-    scripted.reply = reply
-    question = fm.Question(id="1", question="Which?", choices={"A": "x", "B": "y"}, answer="A")
-    lm = fm.lm("openai/scripted", api_base=scripted.url)
-    result = fm.evaluate(fm.CausalConsistency(), [question], lm=lm, tracking=False, cache=False)
-    report = result.summary.report
-    assert report == causal_report(result.rows)
-    assert report["decided_by"] == {"depth limit": {"count": 1, "accuracy": 1.0}}
-    assert report["evaluator"]["wrong_to_right"] == report["evaluator"]["evaluations"] == 3
-    assert report["consensus_round"] == {"1": 0, "2": 0, "3": 0, "never": 1}
-    assert report["calls_per_question"] == 9

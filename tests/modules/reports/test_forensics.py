@@ -162,5 +162,6 @@ def test_every_protocol_of_several_agents_has_them(program: Any, scripted: Scrip
         for i in range(2)
     ]
     lm = fm.lm("openai/scripted", api_base=scripted.url)
-    found = fm.evaluate(program(), questions, lm=lm, tracking=False).summary.forensics
-    assert found["oracle"]["accuracy"] == 1.0
+    summary = fm.evaluate(program(), questions, lm=lm, tracking=False).summary
+    assert summary.forensics["oracle"]["accuracy"] == 1.0
+    assert summary.report["questions"] == 2
