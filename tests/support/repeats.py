@@ -32,7 +32,7 @@ def row(question: int, repeat: int = 0, right: bool = True, **fields: Any) -> di
         },
         "meta": {"subject": f"s{question % 5}"},
     }
-    return result_row([], "A" if right else "B", "single", **{**known, **fields})
+    return {**result_row([], "A" if right else "B", "single"), **known, **fields}
 
 
 def write_run(folder: Path, rows: list[dict[str, Any]], metric: Any = None, **about: Any) -> Path:

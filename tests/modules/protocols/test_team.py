@@ -13,7 +13,6 @@ import folkmoot as fm
 from folkmoot.modules.protocols.program import Program
 from folkmoot.modules.protocols.team.team import SupervisedTeam, read_decision
 from folkmoot.modules.protocols.team.worker import MAX_TRACE_CHARS, trace_text
-from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.testing.contract import ProtocolContract
 from folkmoot.pipelines.testing.replies import text_of
 
@@ -387,14 +386,6 @@ def test_without_any_answer_there_is_none(scripted: Any, environment: Any) -> No
     assert (prediction.answer, prediction.decided_by, prediction.rounds) == (None, "none", 2)
     prediction = run(scripted, program, **nothing, supervisor=[accept("bold")])
     assert (prediction.answer, prediction.decided_by, prediction.rounds) == (None, "none", 1)
-
-
-def test_a_worker_alone_has_no_supervisor(scripted: Any, environment: Any) -> None:
-    program = program_of("team:bold", {"max_retries": 0, "environment": environment})
-    assert set(program.seats()) == {"bold", "bold.conclude"}
-    prediction = run(scripted, program, bold=[["Finish[Nile]"]])
-    assert (prediction.answer, prediction.decided_by) == ("Nile", "alone:bold")
-    assert asked(scripted) == ["bold"]
 
 
 @pytest.mark.parametrize("bad", UNREADABLE)
