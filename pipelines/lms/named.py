@@ -16,7 +16,7 @@ from ..base.run_files import LMFields
 from ..base.settings import settings as settings_now
 from .embedded import DEFAULT_LM
 from .engine import Engine, SyncEngine, check_settings
-from .prices import Prices, known_model
+from .prices import Prices, known_model, price_per_token
 from .store import CallStore, lm_record, read_lms
 
 REASONING_TAKES = ("seed",)
@@ -151,11 +151,13 @@ def replayed(folder: Path, seat: str) -> dspy.LM:
         raise UserError(
             f"{folder} has no record for the seat {seat!r}: it has {', '.join(recorded)}"
         )
+    public = f" at {settings_now().default_openai_base_url}", " at litellm"
     engine = Engine(
         identity["name"],
         None,
         Profile(**identity["profile"]),
         identity=identity["endpoint"],
+        prices=price_per_token(identity["name"]) if identity["endpoint"].endswith(public) else None,
         store=CallStore(folder, readonly=True),
         cached=False,
         settings={key: value for key, value in identity["settings"].items() if key in PASSED},

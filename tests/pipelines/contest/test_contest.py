@@ -22,6 +22,7 @@ from folkmoot.pipelines.contest.entrants import field_of, own_programs
 from folkmoot.pipelines.contest.money import samples_for
 from folkmoot.pipelines.contest.plan import plan_contest
 from folkmoot.pipelines.contest.request import ContestRequest
+from folkmoot.pipelines.lms.prices import Prices
 from folkmoot.pipelines.runs.rows import read_rows
 
 ASKED = questions(120)
@@ -215,7 +216,9 @@ def test_a_second_call_asks_nothing(tmp_path: Path) -> None:
 
 def test_a_contest_is_replayed_from_its_folder(tmp_path: Path) -> None:
     field = {"crew": team("crew", 95)}
-    first = hold(field, out=tmp_path / "first")
+    # a record knows tokens, and prices only from the table
+    lm = planted_lm(ASKED, prices=Prices(1e-6, 1e-6))
+    first = hold(field, lm=lm, out=tmp_path / "first")
     again = hold(field, lm=f"replay/{tmp_path / 'first'}", out=tmp_path / "again")
     assert again.paid["calls"] == 0
     assert again.sentences() == first.sentences()

@@ -22,8 +22,8 @@ import folkmoot as fm
 from folkmoot.modules.base.calls import CallError, FatalCallError, metered
 from folkmoot.modules.base.sync import run_sync
 from folkmoot.pipelines.lms.limits import _GATES, AdaptiveLimit, Gate
-from folkmoot.pipelines.lms.named import engine_of
-from folkmoot.pipelines.lms.store import CallStore
+from folkmoot.pipelines.lms.named import engine_of, lm_identity
+from folkmoot.pipelines.lms.store import CallStore, write_lms
 
 CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 QUESTION = {"question": "Where do people keep their savings?", "choices": CHOICES}
@@ -467,3 +467,19 @@ def test_a_key_that_is_given_is_sent_and_kept_nowhere(
     assert kept
     assert not any(CANARY.encode() in path.read_bytes() for path in kept)
     assert CANARY not in repr((language_model, vars(language_model), language_model.dump_state()))
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "priced"),
+    [("https://api.openai.com/v1", True), ("litellm", True), ("http://10.0.0.7:8000/v1", False)],
+)
+def test_a_replay_knows_the_price_of_what_it_replays(
+    tmp_path: Path, endpoint: str, priced: bool
+) -> None:
+    lm = fm.lm("openai/gpt-4o-mini", api_key="sk-none")
+    identity = {**lm_identity(lm), "endpoint": f"openai/gpt-4o-mini at {endpoint}"}  # type: ignore[dict-item]
+    write_lms(tmp_path, {"*": identity})
+    (tmp_path / "calls.jsonl").touch()
+    engine = engine_of(fm.lm(f"replay/{tmp_path}"))
+    assert engine is not None
+    assert engine.prices == (engine_of(lm).prices if priced else None)  # type: ignore[union-attr]

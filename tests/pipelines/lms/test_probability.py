@@ -67,7 +67,7 @@ def panel(scripted: ScriptedServer, replies: dict[str, Any], vote: str) -> fm.Ev
     return fm.evaluate(program, [ASKED], lm=lm, tracking=False, progress=False)
 
 
-SURE = {"nothing else": ("A", 0.9), "with care": ("B", 0.3), "step by step": ("B", 0.4)}
+SURE = {"nothing else": ("A", 0.9), "with care": ("B", 0.3), "every calculation": ("B", 0.4)}
 
 
 @pytest.mark.parametrize(("vote", "answer"), [("majority", "B"), ("probability", "A")])
@@ -85,7 +85,7 @@ def test_a_vote_by_probability_goes_to_the_surest(
 
 def test_an_lm_without_probabilities_is_named(scripted: ScriptedServer) -> None:
     with pytest.raises(UserError, match=r"the LM of 'cot' gave none: set logprobs=true"):
-        panel(scripted, {**SURE, "step by step": ("B", None)}, "probability")
+        panel(scripted, {**SURE, "every calculation": ("B", None)}, "probability")
 
 
 def test_a_decision_output_brings_its_probability() -> None:
