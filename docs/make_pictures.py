@@ -199,10 +199,11 @@ DIFFERENCES: dict[str, tuple[str, dict[str, tuple[str, str]]]] = {
 """Pictures of differences by name: the title, and by label the two runs."""
 
 ASKED = {
-    "think first": "gsm8k-cot",
+    "step by step, earlier words": "gsm8k-cot",
     "many small steps": "gsm8k-complexity",
-    "think first, three times": "gsm8k-samples",
+    "the first, three times": "gsm8k-samples",
     "two who talk": "gsm8k-talk",
+    "step by step, words of today": "gsm8k-worked",
 }
 
 

@@ -64,6 +64,8 @@ def asked(folder: Path) -> tuple[list[str], Path]:
     words = {"intuitive": "intuitive", "bold,cautious": "supervisor"}
     words |= dict.fromkeys(("cot", "self_consistency"), "cot")
     earlier = [f"prompts=words/{file}.yaml" for word, file in words.items() if word in spec]
+    if folder.name.endswith("-worked"):  # asked in the words of today
+        earlier = []
     sets = [*settings["sets"], *earlier]
     return [spec, *(word for one in sets for word in ("--set", one))], folder
 

@@ -128,3 +128,15 @@ def test_a_network_takes_a_strategys_prompt_for_all_its_agents() -> None:
     assert (told["cot"], told["agent.1.cot"]) == ("All.", "One.")
     assert {told[f"{own}decomposition.split"] for own in ("", "agent.1.")} == {"Cut."}
     assert all(member.prompt_layout == "role_first" for member in network.members.values())
+
+
+def test_a_last_line_of_the_users_names_the_fields(scripted: ScriptedServer) -> None:
+    scripted.reply = reply
+    fields = 'Fields: "reasoning" (short), "answer"'
+    for own, shown in ((f"Think.\n{fields}", fields), (f"{fields}\nThink.", "whole solution")):
+        program = fm.SingleAgent("cot", prompts={"cot": own})
+        program.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
+        program(question="Where is money kept?", choices=CHOICES)
+        last_line = scripted.bodies[-1]["messages"][-1]["content"].splitlines()[-1]
+        assert last_line.startswith("Fields: ")
+        assert shown in last_line
