@@ -73,7 +73,7 @@ def contest_frames() -> list[list[str]]:
         tracking=False,
         on_question=look,
     )
-    return [*frames.values(), [*contest.table(), "", *contest.sentences()]]
+    return [*frames.values(), [*contest.table(), "", *contest.sentences]]
 
 
 def animated(frames: Sequence[Sequence[str]], title: str) -> str:

@@ -12,8 +12,6 @@ from ..base.html import html_result
 from ..base.wording import (
     FEWEST,
     FEWEST_EXACT,
-    difference_text,
-    difference_unit,
     smallest_difference,
 )
 from .compared import SURE
@@ -159,14 +157,10 @@ class Pair:
 
     # Words
 
-    def amount(self, value: float, form: str = "+.1f") -> str:
-        """Write a difference: of rates in points, of other scores in their own unit."""
-        return difference_text(value, self.is_rate, form)
-
     @property
     def unit(self) -> str:
-        """What follows an amount: a space and its unit."""
-        return difference_unit(self.is_rate, self.metric)
+        """What follows a difference: a space and its unit."""
+        return " points" if self.is_rate else f" in {self.metric}"
 
     @property
     def did_well(self) -> str:

@@ -27,7 +27,7 @@ from ...optimizers.prompts.student import CallControl, Halted, Student
 from ..base.budget import Account, BudgetSpent
 from ..base.display import ProgressLine
 from ..base.journal import write_json
-from ..base.run_files import ScoreFields
+from ..base.run_files import ScoreFields, score_fields
 from ..base.wording import counted, used
 from ..evaluation.answering import METRIC, lms_in, useful_concurrency
 from ..evaluation.earlier import Evaluation
@@ -376,13 +376,7 @@ class Attempt:
         chosen = selected if selected.scores else candidate
         if not chosen.scores:
             return None
-        low, high = chosen.interval()
-        score: ScoreFields = {
-            "value": chosen.score,
-            "low": low,
-            "high": high,
-            "n": len(chosen.scores),
-        }
+        score = score_fields(chosen.estimate(), len(chosen.scores))
         if not (self.plan.metric.default or set(chosen.scores.values()) <= {0.0, 1.0}):
             score["rate"] = False
         return score

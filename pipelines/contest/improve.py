@@ -15,7 +15,7 @@ from ...modules.protocols.deliberation import Deliberation
 from ...modules.protocols.foreign import Foreign
 from ...modules.reading.question import Question
 from ..base.budget import Budget, BudgetSpent
-from ..base.wording import counted, money
+from ..base.wording import counted, money, signed
 from ..comparison.comparison import Comparison
 from ..compilation.compile import compile as compile_program
 from ..runs.rows import RESULTS, read_rows
@@ -141,8 +141,8 @@ def improvement_words(improved: Improved, comparison: Comparison, winner: str, b
     gains = []
     for name, of in improved.made_of.items():
         if name in prices and of in prices:
-            gain = 100 * (prices[name].score["value"] - prices[of].score["value"])
-            gains.append(f"{name}: {gain:+.0f} points".replace("-", "−"))
+            gain = prices[name].score["value"] - prices[of].score["value"]
+            gains.append(f"{name}: {signed(gain, decimals=0)} points")
     clauses = [f"Improving cost {money(improved.usd)}; on unseen questions {'; '.join(gains)}"]
     if winner in improved.made_of and improved.usd and winner in prices and before in prices:
         own, other = (_usd(prices[name]) for name in (winner, before))

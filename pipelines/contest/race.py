@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypedDict
 
 from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.errors import UserError
@@ -17,6 +16,7 @@ from ..base.budget import Account, BudgetSpent
 from ..base.wording import counted, shortened
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import none_readable
+from ..reporting.contested import RUNS, Step
 from ..runs.books import Books
 from ..runs.rows import read_rows
 from ..tracking.entry import LEFT_CONTEST
@@ -26,18 +26,8 @@ from .money import UNITS, affordable, amount, limits_of, price_unit, samples_for
 from .plan import ContestPlan
 
 PILOT, ROUND = 3, 10
-RUNS, FIRST = "runs", "first"
-"""Folders of a contest: its programs' runs, and the pilot of one prompt asked a few times."""
-
-
-class Step(TypedDict):
-    """A program's difference to the reference after a number of questions, with its interval."""
-
-    questions: int
-    name: str
-    difference: float
-    low: float
-    high: float
+FIRST = "first"
+"""The folder of the pilot of one prompt asked a few times."""
 
 
 @dataclass

@@ -10,8 +10,10 @@ from rich.text import Text
 from ...modules.base.fence import clean
 from ..base.display import ProgressLine
 from ..base.wording import duration, money
+from ..comparison.table import table_lines
+from ..reporting.contested import Place
 from .race import Race
-from .standing import Place, places, table
+from .standing import places
 
 WIDTH = 80
 
@@ -27,7 +29,7 @@ def contest_line(race: Race) -> ProgressLine:
 
 def _picture(race: Race, standings: list[Place], asked: int, total: int) -> Text:
     """The standings in at most 12 lines of 80 columns; programs that have left are grey."""
-    head, *lines = table(standings)
+    head, *lines = table_lines([one.shown for one in standings], standings[0].name)
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(clean(head)[:WIDTH] + "\n", style="dim")
     for line, one in zip(lines, standings, strict=True):

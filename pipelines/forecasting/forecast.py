@@ -20,7 +20,7 @@ from ...optimizers.statistics.vote_forecast import (
 )
 from ..base.html import html_result
 from ..base.request import entry
-from ..base.wording import counted
+from ..base.wording import counted, signed
 from ..evaluation.earlier import Evaluation, imported_runs, load_run
 from ..runs.outcomes import Outcomes, RecordedOutcome, outcomes_from, outcomes_in
 from .request import ForecastRequest
@@ -88,8 +88,8 @@ class Forecast:
         """
         chosen = [row for row in self._rows() if row[0] in SHOWN] or self._rows()
         rows = [
-            f"vote of {n}: {100 * value:+.1f} points, 90% interval {100 * low:+.1f} to "
-            f"{100 * high:+.1f}, {n} times the price"
+            f"vote of {n}: {signed(value)} points, 90% interval {signed(low)} to {signed(high)}, "
+            f"{n} times the price"
             for n, value, low, high in chosen
         ]
         missing = f"; {counted(self.left_out, 'question')} left out" if self.left_out else ""

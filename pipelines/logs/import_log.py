@@ -19,7 +19,7 @@ from ...modules.base.usage import UsageFields
 from ...modules.reading.row import ResultRow, TurnFields
 from ..base.journal import read_object, to_json, write_json
 from ..base.run_files import Manifest, MetricFields
-from ..base.wording import counted, points
+from ..base.wording import counted, signed_interval
 from ..data.unpacked import MOST_ROW, TOO_LONG
 from ..evaluation.earlier import Evaluation, earlier
 from ..runs.folder import claimed, out_folder, unwritable
@@ -351,7 +351,7 @@ def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
 
 def _gained(report: Mapping[str, Mapping[str, float]]) -> str:
     vote, talk = (
-        points(one["value"], one["low"], one["high"])
+        signed_interval(one["value"], one["low"], one["high"])
         for one in (report["vote_gain"], report["talk_gain"])
     )
     return (

@@ -48,7 +48,7 @@ def _tables(group: RunGroup, folder: Path, start: str) -> list[Path]:
     if group.comparison is not None:
         tables = {name: group.comparison.to_pandas(name) for name in ("runs", "pairs")}
     elif group.contest is not None:
-        standings = pd.json_normalize([asdict(one) for one in group.contest.standings])
+        standings = pd.DataFrame(map(asdict, group.contest.places))
         tables = {"standings": standings, "course": pd.DataFrame(group.contest.course)}
     else:
         scores = [{"name": name, **one} for name, one in group.runs[0].summary.scores.items()]
@@ -63,9 +63,7 @@ def _intervals(group: RunGroup, file: Path) -> list[Path]:
     """Draw how far each program is from the reference."""
     differences: dict[str, Ends] = {}
     if group.contest is not None:
-        differences = {
-            one.name: one.difference for one in group.contest.standings if one.difference
-        }
+        differences = {one.name: one.difference for one in group.contest.asked if one.difference}
     elif group.comparison is not None:
         judged = group.comparison.judged
         differences = {pair.a: (pair.difference, *pair.interval) for pair in judged}

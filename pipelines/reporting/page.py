@@ -20,7 +20,7 @@ from ...modules.base.fence import clean
 from ...modules.base.usage import tokens_of
 from ...modules.reading.grading import ACCURACY
 from ...optimizers.statistics.statistics import mcnemar_exact
-from ..base.wording import asked, calls_used, counted, duration, percent, run_failed
+from ..base.wording import asked, calls_used, counted, duration, percent, run_failed, signed
 from ..comparison.compare import compared_alone
 from ..comparison.comparison import Comparison
 from ..comparison.confounds import unread_cause
@@ -244,7 +244,7 @@ def _template() -> Template:
         "percent": lambda share: f"{100 * share:.1f}%",
         "value": lambda score: percent(score).partition(" ")[0],
         "interval": _interval,
-        "points": lambda share: f"{100 * share:+.1f}",
+        "signed": signed,
         "number": _number,
         "tokens": lambda used: (
             "unknown tokens" if (n := tokens_of(used)) is None else f"{n:,} tokens"

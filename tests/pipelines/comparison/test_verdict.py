@@ -88,10 +88,10 @@ def test_a_leader_without_evidence_is_ahead_and_the_cheapest_is_recommended(made
     found = fm.compare(
         made("one", first(9, 20)), made("talk", first(11, 20), 50), names=["one", "talk"]
     )
-    assert found.said == [
+    assert found.lines() == [
         "talk is ahead so far, undecided. Beside one: 55% against 45% on 20 questions: +10 "
         "points, 95% "
-        "interval +0 to +25. 20 questions show differences from about 35 points up.",
+        "interval 0 to +25. 20 questions show differences from about 35 points up.",
         "Take one: it is the cheapest in tokens that nothing is shown to beat; talk, ahead so far, "
         "takes 5.0 times as much.",
     ]
@@ -238,10 +238,10 @@ def check(found: fm.Comparison) -> None:
         assert pair.worth not in ("not worth it", "worse, cheaper") or pair.a in beaten
     assert (recommendation is None) == (verdict.outcome == "not_comparable")
     if recommendation is None:
-        assert not any("Take" in line for line in found.said)
+        assert not any("Take" in line for line in found.lines())
         return
     chosen, cost = recommendation.run, {name: verdict.prices[name] for name in found.names}
-    assert found.said[1] == recommendation.sentence
+    assert found.lines()[1] == recommendation.sentence
     assert recommendation.sentence.startswith(f"Take {chosen}: ")
     assert chosen not in beaten
     judged = {run.name for run in found.runs if not run.mostly_unread}
