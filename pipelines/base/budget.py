@@ -6,7 +6,7 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -90,6 +90,21 @@ class Budget:
             int(limits[name]) if name in limits else None for name in ("calls", "tokens")
         )
         return cls(limits.get("usd"), calls, tokens, limits.get("seconds"))
+
+    def each(self, changed: Callable[[str, float], float]) -> Budget:
+        """The budget with every ceiling changed; calls and tokens stay whole numbers from 1 up."""
+        ceilings: dict[str, Any] = {
+            name: changed(name, ceiling)
+            for name, ceiling in vars(self).items()
+            if ceiling is not None
+        }
+        for name in ceilings.keys() & {"calls", "tokens"}:
+            ceilings[name] = max(1, int(ceilings[name]))
+        return Budget(**ceilings)
+
+    def part(self, share: float) -> Budget:
+        """This share of every ceiling."""
+        return self.each(lambda _, ceiling: share * ceiling)
 
     def __str__(self) -> str:
         parts = {

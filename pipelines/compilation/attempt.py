@@ -37,7 +37,7 @@ from ..lms.ledger import totals
 from ..runs.lines import Progress, evaluation_line
 from ..tracking.context import ABOVE
 from ..tracking.run import Run
-from .budget import first_share, without_reserve
+from .budget import FIRST_SHARE, without_reserve
 from .outcome import COMPILE, PROGRAM, Compilation, compared, summed, verdict_on
 from .plan import CompilationPlan
 from .record import CANDIDATES, PROMPTS, PROPOSALS, Lines, Proposals, logged, prompts_page
@@ -123,7 +123,7 @@ class Attempt:
         total = self.books.account
         first: Account | None = None
         if total is not None:  # time counts from here for all three
-            first = Account(first_share(total.budget), totals(self.folder / BEFORE))
+            first = Account(total.budget.part(FIRST_SHARE), totals(self.folder / BEFORE))
             self._share = Account(total.budget)
         self.before = self._evaluate(program, BEFORE, first)
         if self.before is not None and self.before.summary.counts["rows"] and self.before.empty:

@@ -80,6 +80,7 @@ def _made(
 ) -> list[Entrant | str]:
     """The programs made from one entrant, and a sentence for each failure."""
     made: list[Entrant | str] = []
+    ceilings = replace(plan.budget or Budget(), seconds=None).part(share)
     if isinstance(entrant.program, Deliberation):
         made += _tuned(entrant, entrant.program, race)
     try:
@@ -89,7 +90,7 @@ def _made(
             lm=entrant.lm,
             metric=plan.metric,
             optimizer="bootstrap_rs",
-            budget=part_of(plan.budget, share),
+            budget=None if ceilings == Budget() else ceilings,
             seed=plan.request.seed,
             out=folder / IMPROVE / entrant.folder,
             concurrency=plan.request.concurrency,
@@ -119,18 +120,6 @@ def _tuned(entrant: Entrant, program: Deliberation, race: Race) -> list[Entrant]
         program.roles, "majority", rounds, opening=program.opening, seed=program.seed
     )
     return [replace(entrant, name=best.name, program=other)]
-
-
-def part_of(budget: Budget | None, share: float) -> Budget | None:
-    """A budget with this share of every ceiling except time."""
-    if budget is None:
-        return None
-    part = Budget(
-        usd=budget.usd and budget.usd * share,
-        calls=budget.calls and max(1, int(budget.calls * share)),
-        tokens=budget.tokens and max(1, int(budget.tokens * share)),
-    )
-    return None if part == Budget() else part
 
 
 def improvement_words(improved: Improved, comparison: Comparison, winner: str, before: str) -> str:

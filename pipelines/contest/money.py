@@ -7,23 +7,10 @@ This module sees only prices, never answers.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ...modules.base.calls import Usage
 from ..base.budget import Account, Budget
-
-UNITS = ("cost_usd", "tokens", "calls")
-
-
-def price_unit(bills: Collection[Usage]) -> str:
-    """The unit in which programs are compared: dollars if all prices are known and above zero, else
-    tokens, else calls.
-    """
-    for unit in UNITS[:2]:
-        amounts = [getattr(bill, unit) for bill in bills]
-        if None not in amounts and any(amounts):
-            return unit
-    return UNITS[2]
 
 
 def amount(bill: Usage, unit: str) -> float:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.errors import UserError
+from ...modules.base.usage import UNITS, price_unit
 from ...modules.reading.question import Question
 from ...optimizers.statistics.field import FEWEST, FieldWatch
 from ..base.budget import Account, BudgetSpent
@@ -22,7 +23,7 @@ from ..runs.rows import read_rows
 from ..tracking.entry import LEFT_CONTEST
 from .entrants import FIRST_SAMPLES, Entrant, fair_opponent, lm_title
 from .lane import Lane, ask_all
-from .money import UNITS, affordable, amount, limits_of, price_unit, samples_for
+from .money import affordable, amount, limits_of, samples_for
 from .plan import ContestPlan
 
 PILOT, ROUND = 3, 10

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from ...modules.base.calls import total
+from ...modules.base.usage import price_unit, total
 from ...optimizers.statistics.anytime import mean_sequence, sampled_interval
 from ...optimizers.statistics.field import FEWEST, FieldWatch
 from ...optimizers.statistics.statistics import wilson
@@ -14,7 +14,6 @@ from ..base.wording import counted, signed
 from ..reporting.contested import Outcome, Place
 from .free import Free
 from .lane import Lane
-from .money import price_unit
 from .race import Race
 
 FREE_ALPHA = 0.05
