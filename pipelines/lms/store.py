@@ -36,7 +36,8 @@ class CallStore:
 
     Several processes may append to the same folder; a miss reads what others have added since. Only
     byte positions are kept in memory. Thread-safe. Replies that were cut off, refused or empty are
-    returned only by a read-only store, which replays a run; a resumed run asks for them again.
+    returned by a read-only store, which replays a run, and by the store that wrote them, so that
+    the programs of one contest share them; a resumed run asks for them again.
     """
 
     def __init__(self, folder: Path, *, readonly: bool = False) -> None:
@@ -45,6 +46,7 @@ class CallStore:
         self._path = folder / CALLS
         self._lock = threading.Lock()
         self._places: dict[bytes, tuple[int, int, bool]] = {}  # start, length, ended well
+        self._written: set[bytes] = set()  # keys of replies that this store wrote
         self._read_to = 0
         self._file: int | None = None
         self._journal: Journal | None = None
@@ -77,7 +79,7 @@ class CallStore:
             if place is None or not place[2]:
                 self._scan()
                 place = self._places.get(name)
-            if place is None or not (place[2] or self.readonly):
+            if place is None or not (place[2] or self.readonly or name in self._written):
                 return None
             line = os.pread(self._descriptor(), place[1], place[0])
         reply: dict[str, Any] = json.loads(line)["reply"]
@@ -105,6 +107,7 @@ class CallStore:
                 if self._journal is None:
                     self._journal = Journal(self._path)
                 self._journal.write({"key": key, "model": model, "reply": reply})
+                self._written.add(name)
             except OSError as problem:
                 raise unwritten(self._path, problem) from None
 

@@ -21,7 +21,6 @@ from cli_helpers import (
     write,
 )
 
-from folkmoot.pipelines.programs.seats import by_seat
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 COMMANDS = [
@@ -164,12 +163,12 @@ def test_the_same_command_resumes_and_another_gets_its_own_folder(
 def test_each_seat_gets_its_lm_and_address(scripted: ScriptedServer, ten: Path) -> None:
     scripted.reply = lambda body: json.dumps({"answer": "B" if reasons(body) else "A"})
     with ScriptedServer() as judge:
-        words = ["--lm", "judge=openai/big", "--api-base", f"judge={judge.url}", "--limit", "1"]
+        words = ["--lm", "judge=openai/big=1", "--api-base", f"judge={judge.url}", "--limit", "1"]
         result = evaluate(scripted, ten, *words, "--set", "max_rounds=1", program=SPEC)
         assert result.exit_code == 0
         assert {body["model"] for body in scripted.bodies} == {"scripted"}
-        assert [body["model"] for body in judge.bodies] == ["big"]
-    assert "judge openai/big" in result.stderr
+        assert [body["model"] for body in judge.bodies] == ["big=1"]
+    assert "judge openai/big=1" in result.stderr
 
 
 def test_a_recorded_run_replays_to_the_same_rows(ten: Path, tmp_path: Path) -> None:
@@ -214,19 +213,3 @@ def test_test_questions_among_the_training_questions_are_noticed(
     assert warned.exit_code == 0
     assert "warning: 1 of 2 test questions" in warned.stderr
     assert json.loads(warned.stdout)["settings"]["warnings"]
-
-
-# Small parts
-# -----------------------------------------------------------------------------------------
-
-
-def test_seats_are_told_from_names_that_hold_an_equals_sign() -> None:
-    names = ["openai/ft:a=b", "judge=openai/c=d", "cot.1=azure/x", "self_consistency=local/y"]
-    assert by_seat(names, "--lm") == {
-        "*": "openai/ft:a=b",
-        "judge": "openai/c=d",
-        "cot.1": "azure/x",
-        "self_consistency": "local/y",
-    }
-    bases = ["http://h:1/v1?a=b", "judge=https://h/v1?c=d"]
-    assert by_seat(bases, "--api-base") == {"*": "http://h:1/v1?a=b", "judge": "https://h/v1?c=d"}

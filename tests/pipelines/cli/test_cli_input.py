@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,12 @@ BAD: list[tuple[list[str], str]] = [
     ([*ONE, "--columns", "question"], "FIELD=COLUMN"),
     ([*ONE, "--kind", "essay"], "kind is 'essay'"),
     ([*ONE, "--limit", "0"], "limit is 0"),
+    ([*ONE, "--out", "questions.jsonl"], "questions.jsonl cannot be written"),
+    ([*ONE, "--out", "x" * 300, "--dry-run"], "cannot be written (File name too long)"),
+    ([*ONE, "--record", "questions.jsonl", "--dry-run"], "choose another --record"),
+    ([*ONE, "--engine", "spark"], "there is no engine 'spark'"),
+    ([*ONE, "--workers", "2", "--dry-run"], "add --engine ray"),
+    ([*ONE, "--engine", "ray"], "pip install 'folkmoot[ray]'"),
     ([*ONE, "--split", "test"], "no split"),
     ([*ONE, "--demos", "2"], "--demos needs --train"),
     ([*ONE, "--train", "sample-choice"], "nothing learns"),
@@ -60,6 +67,7 @@ def test_bad_input_is_refused_before_any_call(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     isolate(tmp_path, monkeypatch)
+    monkeypatch.setitem(sys.modules, "ray", None)  # as where it is not installed
     ten_questions(tmp_path)
     write(tmp_path / "other.jsonl", *(question(number) for number in range(20, 26)))
     write(tmp_path / "faulty.jsonl", question(1), question(1), question(2, question=None))

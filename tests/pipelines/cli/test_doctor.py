@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-from collections.abc import Iterator
+from contextlib import closing
 from importlib import metadata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from cli_helpers import KEY, folkmoot, isolate
 
 from folkmoot.pipelines.cli import doctor as cli_doctor
-from folkmoot.pipelines.cli.app import app
 from folkmoot.pipelines.cli.doctor import Check, examine
 from folkmoot.pipelines.cli.options import DoctorRequest
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking.cursor import note_pushed
 
-KEY = "sk-canary-3e7d55a0"
-
 
 @pytest.fixture(autouse=True)
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty folder, and an environment without anything of the tester's."""
-    for name in [*os.environ]:
-        if name.endswith("_API_KEY") or name.startswith(("MLFLOW_", "FOLKMOOT_")):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("FOLKMOOT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    return
-
-
-@pytest.fixture
-def checks(scripted: ScriptedServer) -> Any:
-    """Calls the doctor: its checks by name."""
+def checks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scripted: ScriptedServer) -> Any:
+    """Calls the doctor on a machine with nothing of the tester's: its checks by name."""
+    isolate(tmp_path, monkeypatch)
 
     def call() -> dict[str, Check]:
         options = DoctorRequest(lm=["openai/scripted"], api_base=[scripted.url])
@@ -93,16 +79,13 @@ def test_a_package_of_the_wrong_version_is_named(
     assert "optuna is missing, not " in found.result
 
 
-def test_the_runs_of_a_store_are_counted(checks: Any, tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "mlflow.db") as database:
-        database.execute("create table runs (id)")
-        database.execute("insert into runs values (1)")
-    database.close()
-    assert "holds 1 run" in checks()["MLflow store"].result
-
-
-def test_runs_that_wait_to_be_sent_are_told(checks: Any, tmp_path: Path) -> None:
+def test_the_runs_of_a_store_and_those_that_wait_for_it_are_told(
+    checks: Any, tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database, database:
+        database.execute("create table runs as select 1")
     note_pushed(tmp_path, "s", whole=False)
+    assert "holds 1 run" in checks()["MLflow store"].result
     found = checks()["MLflow backlog"]
     assert (found.status, str(tmp_path) in found.result) == ("warn", True)
     assert "folkmoot push" in str(found.fix)
@@ -119,9 +102,8 @@ def test_a_check_that_breaks_stops_no_other(checks: Any, monkeypatch: pytest.Mon
 def test_an_endpoint_that_is_down_has_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("folkmoot.pipelines.lms.engine.MAX_RETRIES", 0)
     monkeypatch.setattr("folkmoot.pipelines.lms.engine.back_off", lambda *_: 0.0)
-    result = CliRunner().invoke(
-        app, ["doctor", "--lm", "openai/x", "--api-base", "http://127.0.0.1:9/v1", "--json"]
-    )
+    words = ("--lm", "openai/x", "--api-base", "http://127.0.0.1:9/v1")
+    result = folkmoot("doctor", *words, "--json")
     assert result.exit_code == 1
     last = json.loads(result.stdout)["checks"][-1]
     assert (last["name"], last["status"]) == ("LM answers", "fail")

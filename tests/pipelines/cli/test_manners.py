@@ -130,10 +130,6 @@ def test_verbose_says_calls_retries_and_cache_hits_and_no_key(
     assert "answered" not in evaluate(scripted, ten, *words[:-1], "--out", "three").stderr
 
 
-# Folders of results as programs
-# ----------------------------------------------------------------------
-
-
 # runs
 # ------------------------------------------------------------------------------------------------
 

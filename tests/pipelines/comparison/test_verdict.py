@@ -81,23 +81,6 @@ def test_among_equal_programs_the_dearer_one_is_seldom_recommended(
 # ----------------------------------------------------------------------------------------
 
 
-def test_a_leader_without_evidence_is_ahead_and_the_cheapest_is_recommended(made: Made) -> None:
-    """As on a card that said no difference, recommended the dearer one, and called it not
-    worth it.
-    """
-    found = fm.compare(
-        made("one", first(9, 20)), made("talk", first(11, 20), 50), names=["one", "talk"]
-    )
-    assert found.lines() == [
-        "talk is ahead so far, undecided. Beside one: 55% against 45% on 20 questions: +10 "
-        "points, 95% "
-        "interval 0 to +25. 20 questions show differences from about 35 points up.",
-        "Take one: it is the cheapest in tokens that nothing is shown to beat; talk, ahead so far, "
-        "takes 5.0 times as much.",
-    ]
-    assert (found.verdict.outcome, found[0].worth) == ("undecided", "undecided")
-
-
 def test_a_dearer_one_is_recommended_only_when_all_that_is_cheaper_is_beaten(made: Made) -> None:
     one, panel, talk = (
         made("one", first(50), 10),

@@ -70,18 +70,3 @@ def test_a_compilation_is_a_run_with_children(
     monkeypatch.setenv("OPENAI_BASE_URL", scripted.url)
     loaded = mlflow.pyfunc.load_model(store.get_logged_model(model.model_id).model_uri)
     assert KEY in str(loaded.unwrap_python_model().program.predictors()[0].signature.instructions)
-
-
-def test_keys_reach_no_file(
-    scripted: Any, store: MlflowClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-417")
-    scripted.reply = of_instructions()
-    result = compiled(
-        scripted.url, optimizer="gepa", tracking=True, out=tmp_path / "out"
-    ).compilation
-    assert any("sk-canary-417" in str(request["headers"]) for request in scripted.requests)
-    store.download_artifacts(result.mlflow_run_id, "", str(tmp_path))
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(files) > 10
-    assert not [path for path in files if b"sk-canary-417" in path.read_bytes()]

@@ -122,9 +122,6 @@ def test_saved_datasets_folder(tmp_path: Path) -> None:
     assert "a, b" in refusal(tmp_path / "two", split="c")
 
 
-# Columns
-
-
 # Bad input: named, with its place
 
 
@@ -472,17 +469,6 @@ def test_overlap_tells_equal_options_from_other_ones() -> None:
 
 
 # What ships, and the real data sets
-
-
-def test_listing_says_what_is_here(tmp_path: Path) -> None:
-    write(tmp_path / "gsm1k-test.jsonl", simple(2, answer="1"))
-    infos = {info.name: info for info in list_datasets(tmp_path)}
-    assert infos["gsm1k"].here == {"test": str(tmp_path / "gsm1k-test.jsonl")}
-    assert infos["gsm1k"].splits == {"test": 2}
-    assert infos["commonsenseqa"].splits == {"train": 9741, "validation": 1221}
-    assert infos["commonsenseqa"].licence == "MIT"
-    assert infos["commonsenseqa"].source.startswith("tau/commonsense_qa@")
-    assert set(infos) == {spec.name for spec in catalogue.SPECS}
 
 
 REAL = [

@@ -31,7 +31,6 @@ from mortal import (
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task
 from folkmoot.modules.base.calls import UsageFields
-from folkmoot.modules.protocols.program import Program
 from folkmoot.modules.reading.row import taken
 from folkmoot.optimizers.statistics.statistics import wilson
 from folkmoot.pipelines.lms.ledger import read_ledger
@@ -415,46 +414,6 @@ def test_two_runs_at_once_do_not_share_a_folder(scripted: Any, tmp_path: Path) -
     first.join(10)
     assert [row["id"] for row in lines(tmp_path)] == ["q0", "q1", "q2"]
     run(scripted, questions(3), Constant(), out=tmp_path)
-
-
-# The same result in any order
-# -------------------------------------------------------------------------------
-
-
-class Shuffled(ScriptedServer):
-    """Every reply takes a random time, so that they come back in no order."""
-
-    async def _complete(self, request: Any) -> Any:
-        await asyncio.sleep(random.random() * 0.02)
-        return await super()._complete(request)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: fm.SingleAgent("cot"),
-        lambda: fm.Ensemble(["simple", "cot", "simple"]),
-        lambda: fm.Deliberation(["intuitive", "reasoner"], max_rounds=2),
-    ],
-)
-def test_rows_do_not_depend_on_concurrency(make: Callable[[], Program]) -> None:
-    def reply(body: dict[str, Any]) -> Any:
-        text = body["messages"][-1]["content"]
-        draw = random.Random(text).random()  # a deterministic LM: the same words, the same reply
-        if draw < 0.05:
-            return 400, {}, {"error": {"message": "no"}}
-        fields = body["response_format"]["json_schema"]["schema"]["properties"]
-        answer = "?" if draw < 0.15 else "ABC"[int(draw * 1000) % 3]
-        return json.dumps({name: answer if name == "answer" else f"said {draw}" for name in fields})
-
-    found = []
-    with Shuffled(reply) as server:
-        for concurrency in (1, 64):
-            result = run(server, questions(40), make(), concurrency=concurrency)
-            found.append((same_but_time(result.rows), result.summary.scores, result.summary.counts))
-    assert found[0] == found[1]
-    assert found[0][2]["errors"] > 0
-    assert found[0][2]["correct"] > 0
 
 
 # Disks

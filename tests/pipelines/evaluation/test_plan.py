@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from mortal import questions
 
 import folkmoot as fm
 from folkmoot.pipelines.cli import show as cli_show
-from folkmoot.pipelines.evaluation.estimate import estimate, left_of
+from folkmoot.pipelines.evaluation.estimate import estimate
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 PRICE = (1e-6, 2e-6)
@@ -78,26 +77,6 @@ def test_each_seat_is_billed_at_its_own_price_or_unknown(scripted: ScriptedServe
     assert estimate(fm.SingleAgent(), questions(3), DummyLM([{}])).cost_usd is None
 
 
-def test_what_an_earlier_attempt_left(scripted: ScriptedServer, tmp_path: Path) -> None:
-    scripted.delay = 0.05
-    asked = questions(5)
-    assert left_of(tmp_path, asked) == (asked, None)
-    fm.evaluate(fm.SingleAgent(), asked, lm=priced(scripted), out=tmp_path, tracking=False)
-    rows = (tmp_path / "results.jsonl").read_text().splitlines(True)
-    failed = json.dumps({**json.loads(rows[1]), "error": "no"}) + "\n"
-    (tmp_path / "results.jsonl").write_text(rows[0] + failed + "[]\n" + rows[2][:50])
-    left, each = left_of(tmp_path, asked)
-    assert [question.id for question in left] == ["q2", "q3", "q4"]
-    assert each is not None
-    assert 0.05 <= each < 1
-    assert [question.id for question in left_of(tmp_path, asked, True)[0]] == [
-        "q1",
-        "q2",
-        "q3",
-        "q4",
-    ]
-
-
 # The command line
 # -------------------------------------------------------------------------------------
 
@@ -127,39 +106,6 @@ def test_a_dry_run_shows_the_plan_and_asks_and_writes_nothing(
         scripted, ten, "--dry-run", program="deliberation:intuitive,reasoner:judge"
     )
     assert "the price of openai/scripted is unknown" in unpriced.stderr
-
-
-@pytest.mark.parametrize("words", [["--dry-run"], []])
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        (["--out", "other"], "other holds another run"),
-        (["--out", "questions.jsonl"], "questions.jsonl cannot be written"),
-        (["--out", "x" * 300], "cannot be written (File name too long)"),
-        (["--record", "questions.jsonl"], "choose another --record"),
-        (["--engine", "spark"], "there is no engine 'spark'"),
-        (["--workers", "2"], "add --engine ray"),
-        (["--engine", "ray"], "pip install 'folkmoot[ray]'"),
-    ],
-)
-def test_what_would_be_refused_is_refused_before_the_plan(
-    scripted: ScriptedServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    words: list[str],
-    given: list[str],
-    told: str,
-) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)  # as where it is not installed
-    ten = ten_questions(tmp_path)
-    assert evaluate_command(scripted, ten, "--out", "other", program="single:cot").exit_code == 0
-    asked, before = len(scripted.bodies), set(tmp_path.rglob("*"))
-    result = evaluate_command(scripted, "questions.jsonl", *given, *words)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert told in result.stderr
-    assert result.stderr.count("\n") == 1
-    assert len(scripted.bodies) == asked
-    assert set(tmp_path.rglob("*")) == before
 
 
 class Terminal(io.StringIO):

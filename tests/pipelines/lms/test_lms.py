@@ -128,17 +128,6 @@ def test_passing_troubles_are_tried_again(trouble: Any) -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_when_the_tries_are_used_up_the_call_has_failed() -> None:
-    with Server(steps(REFUSED)) as server:
-        with pytest.raises(
-            CallError, match=r"429 \(slow down\); given up after 7 attempts"
-        ) as failed:
-            ask(scripted_lm(server))
-        assert len(server.arrivals) == 7
-    assert not isinstance(failed.value, FatalCallError)
-
-
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("status", [400, 422, 301])
 def test_other_refusals_are_not_tried_again(status: int) -> None:
     with Server(
@@ -331,6 +320,22 @@ def test_a_torn_last_line_is_skipped_and_does_not_spoil_the_next(tmp_path: Path)
     again = CallStore(tmp_path, readonly=True)
     assert [again.get(key) for key in KEYS[:3]] == [REPLY, None, REPLY]
     again.close()
+
+
+def test_a_cut_off_reply_is_shared_in_one_run_and_asked_for_again_in_the_next(
+    tmp_path: Path,
+) -> None:
+    cut = {**REPLY, "finish_reason": "length"}
+    store = CallStore(tmp_path)
+    store.put(KEYS[0], "m", cut)
+    assert store.get(KEYS[0]) == cut
+    store.close()
+    resumed, replay = CallStore(tmp_path), CallStore(tmp_path, readonly=True)
+    assert (resumed.get(KEYS[0]), replay.get(KEYS[0])) == (None, cut)
+    resumed.put(KEYS[0], "m", REPLY)
+    assert (resumed.get(KEYS[0]), replay.get(KEYS[0])) == (REPLY, REPLY)
+    resumed.close()
+    replay.close()
 
 
 @pytest.mark.parametrize(

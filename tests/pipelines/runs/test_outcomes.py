@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_helpers import evaluate, isolate, question, write
+from cli_helpers import write
 from outcome_tables import planted
 
 from folkmoot.modules.base.errors import UserError
@@ -16,7 +16,6 @@ from folkmoot.pipelines.runs.outcomes import (
     outcomes_from,
     read_outcomes,
 )
-from folkmoot.pipelines.testing.server import ScriptedServer
 
 
 def row(**fields: Any) -> dict[str, Any]:
@@ -166,21 +165,3 @@ def test_of_repeats_the_first_counts_and_the_others_are_counted(tmp_path: Path) 
             read_outcomes(write(tmp_path / "t.jsonl", row(repeat=repeat)))
     with pytest.raises(UserError, match="line 2: 'ann' has answered 'q1' with 'cot' before"):
         read_outcomes(write(tmp_path / "t.jsonl", row(repeat=1), row(repeat=1)))
-
-
-def test_an_evaluation_of_ours_becomes_a_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scripted: ScriptedServer
-) -> None:
-    isolate(tmp_path, monkeypatch)
-    source = write(
-        tmp_path / "questions.jsonl", *(question(n, answer="AB"[n % 2]) for n in range(4))
-    )
-    for name in ("zero_shot", "cot"):
-        done = evaluate(scripted, source, "--out", tmp_path / name, program=f"single:{name}")
-        assert done.exit_code == 0, done.output
-    table = read_outcomes([tmp_path / "zero_shot", tmp_path / "cot" / "results.jsonl"])
-    assert table.agents == ("openai/scripted",)
-    assert table.strategies == ("zero_shot", "cot")
-    assert table.missing == 0
-    assert table.groups == ("questions",) * 4
-    assert table.correct[:, 0, 0].tolist() == [True, False, True, False]

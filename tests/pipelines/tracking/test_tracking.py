@@ -8,7 +8,6 @@ import io
 import json
 import re
 import shutil
-import socket
 import sqlite3
 import sys
 import time
@@ -18,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_helpers import free_port
 from dialogue_rows import error_row, row
-from hypothesis import given
-from hypothesis import strategies as st
 from mlflow import MlflowClient
 
 from folkmoot.modules.base.errors import UserError
@@ -35,11 +33,7 @@ from folkmoot.pipelines.tracking.push import push, show_running
 from folkmoot.pipelines.tracking.run import Tracking
 from folkmoot.pipelines.tracking.store import add_to_runs, check_place, store_uri
 from folkmoot.pipelines.tracking.stored_run import StoredRun
-from folkmoot.pipelines.tracking.values import (
-    params_of,
-    scrubbed,
-    title,
-)
+from folkmoot.pipelines.tracking.values import title
 
 CANARY = "sk-canary-8d1f4e7a"
 KIND = "run.json"
@@ -66,13 +60,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_run: tuple[Path,
     monkeypatch.setattr(evaluation, "drawings", lambda program, report: {})
     shutil.copy(first_run[0] / "mlflow.db", tmp_path)
     return tmp_path
-
-
-@pytest.fixture
-def closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def a_run(**fields: Any) -> dict[str, Any]:
@@ -381,22 +368,15 @@ def test_a_command_that_fails_ends_its_run(here: Path, monkeypatch: pytest.Monke
     assert MlflowClient().get_run(str(tracking.run_id)).info.status == "FAILED"
 
 
-def test_a_dead_server_holds_nobody_up(
-    here: Path, monkeypatch: pytest.MonkeyPatch, closed_port: int, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://me:{CANARY}@127.0.0.1:{closed_port}")
-    began = time.monotonic()
-    reason = badly(here / "out", "refused|Max retries|API request")
-    assert time.monotonic() - began < 8
-    assert CANARY not in reason
-    assert "".join(capfd.readouterr()) == ""
-
-
 @pytest.mark.parametrize(
-    "kind", ["no folder", "no database", "a locked database", "an unknown store", "no server"]
+    "kind",
+    [
+        *("no folder", "no database", "a locked database", "an unknown store"),
+        *("no database server", "no server"),
+    ],
 )
 def test_a_store_that_cannot_be_used_is_told_soon(
-    here: Path, monkeypatch: pytest.MonkeyPatch, closed_port: int, kind: str
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], kind: str
 ) -> None:
     (here / "file").write_bytes(b"no database at all " * 100)
     uri = {
@@ -404,7 +384,8 @@ def test_a_store_that_cannot_be_used_is_told_soon(
         "no database": f"sqlite:///{here}/file",
         "a locked database": f"sqlite:///{here}/mlflow.db",
         "an unknown store": "nonsense://somewhere",
-        "no server": f"postgresql://u:{CANARY}@127.0.0.1:{closed_port}/x",
+        "no database server": f"postgresql://u:{CANARY}@127.0.0.1:{free_port()}/x",
+        "no server": f"http://me:{CANARY}@127.0.0.1:{free_port()}",
     }[kind]
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setattr("folkmoot.pipelines.tracking.store.CONNECT_SECONDS", 0.1)
@@ -412,7 +393,8 @@ def test_a_store_that_cannot_be_used_is_told_soon(
     holder.execute("BEGIN EXCLUSIVE")
     began = time.monotonic()
     assert CANARY not in badly(here / "out", ".")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 8
+    assert "".join(capfd.readouterr()) == ""
     holder.close()
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     assert push(here / "out").missing == {}
@@ -446,6 +428,7 @@ def test_no_key_is_written_anywhere(here: Path, monkeypatch: pytest.MonkeyPatch)
         "settings": {
             "api_key": CANARY,
             "extra_headers": {"Authorization": CANARY},
+            **dict.fromkeys(("OPENAI_API_KEY", "x-api-key", "authToken", "password"), CANARY),
             "max_tokens": 7,
         },
     }
@@ -475,17 +458,6 @@ def test_a_title_begins_with_the_score_and_fits(
     assert made == (name or made)
     assert len(made) <= 40
     assert made.startswith(score or "2 agents + judge · ") or name == "my own"
-
-
-@given(
-    st.sampled_from(
-        ["api_key", "OPENAI_API_KEY", "x-api-key", "headers", "token", "authToken", "password"]
-    )
-)
-def test_fields_named_like_secrets_are_left_out(name: str) -> None:
-    kept = {"max_tokens": 5, "kinds": ["choice"], "monkey": 1}
-    assert scrubbed({"a": [{name: CANARY, **kept}]}) == {"a": [kept]}
-    assert CANARY not in params_of(scrubbed(a_run(settings={name: CANARY}))).values()
 
 
 @pytest.mark.parametrize("uri", [None, "http://127.0.0.1:1", "sqlite:///a%20b.db", "old"])

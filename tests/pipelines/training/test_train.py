@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from children import Child, code
 from cli_helpers import folkmoot, isolate, lm, question, write
@@ -115,43 +114,6 @@ def test_the_same_seed_gives_the_same_and_evaluate_repeats_the_test(
     }
     shown = folkmoot("evaluate", f"network:{tmp_path / 'one'}", "--outcomes", tables[1])
     assert "consensus over majority" in shown.stdout
-
-
-@pytest.mark.parametrize("weight", ["mean_trust", "conditional"])
-def test_rows_without_a_strategy_teach_weights(
-    tables: tuple[Path, Path], tmp_path: Path, weight: str
-) -> None:
-    rows = [
-        row
-        | {
-            "agent": name,
-            "strategy": None,
-            "correct": right,
-            "answer": "right" if right else answer,
-        }
-        for row in planted(60, 1) + planted(80, 2)
-        if row["strategy"] == "cot"
-        for number, (name, answer) in enumerate((("good", "x"), ("bad", "y"), ("worse", "y")))
-        for right in [hash_of(row["question_id"], number) < (0.9, 0.35, 0.3)[number]]
-    ]
-    learn = write(
-        tmp_path / "w1.jsonl", *(row for row in rows if row["question_id"].startswith("1-"))
-    )
-    test = write(
-        tmp_path / "w2.jsonl", *(row for row in rows if row["question_id"].startswith("2-"))
-    )
-    done = trained((learn, test), tmp_path / "net", "--set", f"weight={weight}", "--json")
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
-    assert found["training"]["agents"] == 3
-    assert found["consensus"]["calls"] == 3
-    assert found["best_fixed"]["value"] > found["individual"]["value"] + 0.2
-    if weight in ("fitted", "conditional"):
-        assert found["differences"]["consensus"]["majority"]["low"] > 0
-
-
-def hash_of(name: str, number: int) -> float:
-    return float(np.random.default_rng([*name.encode(), number]).random())
 
 
 def test_our_own_results_teach(

@@ -56,11 +56,6 @@ def killed_often(tmp_path: Path, kills: int, seed: int) -> None:
 
 
 @pytest.mark.nightly
-def test_killed_a_study_goes_on_to_the_same_result(tmp_path: Path) -> None:
-    killed_often(tmp_path, 3, seed=1)
-
-
-@pytest.mark.nightly
 @pytest.mark.parametrize("seed", [7])
 def test_killed_twenty_times(tmp_path: Path, seed: int) -> None:
     killed_often(tmp_path, 20, seed)
