@@ -114,7 +114,6 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
         if run.books.account is not None:
             run.books.account.strict = True
         race = Race(plan, run.folder, run.books)
-        race.reserve_share = plan.improve_share
         problem: BaseException | None = None
         try:
             with displayed(request.progress, "try", contest_line) as tell:

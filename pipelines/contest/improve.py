@@ -17,6 +17,7 @@ from ...modules.reading.question import Question
 from ..base.budget import Budget, BudgetSpent
 from ..base.wording import counted, money, signed
 from ..comparison.comparison import Comparison
+from ..comparison.verdict import NAMES
 from ..compilation.compile import compile as compile_program
 from ..runs.rows import RESULTS, read_rows
 from .entrants import Entrant
@@ -133,14 +134,10 @@ def improvement_words(improved: Improved, comparison: Comparison, winner: str, b
             gain = prices[name].score["value"] - prices[of].score["value"]
             gains.append(f"{name}: {signed(gain, decimals=0)} points")
     clauses = [f"Improving cost {money(improved.usd)}; on unseen questions {'; '.join(gains)}"]
-    if winner in improved.made_of and improved.usd and winner in prices and before in prices:
-        own, other = (_usd(prices[name]) for name in (winner, before))
+    verdict = comparison.verdict
+    if winner in improved.made_of and improved.usd and verdict.unit == NAMES["cost_usd"]:
+        own, other = verdict.prices.get(winner), verdict.prices.get(before)
         if own is not None and other is not None and own < other:
             pays = counted(round(improved.usd / (other - own)), "question")
             clauses.append(f"it pays after {pays}")
     return "; ".join(clauses) + "."
-
-
-def _usd(run: Any) -> float | None:
-    cost = run.takes["cost_usd"]
-    return None if cost is None else float(cost) / max(1, run.answers)

@@ -23,7 +23,11 @@ def contest_line(race: Race) -> ProgressLine:
     standings = places(race)
     asked = min((len(lane.answers) for lane in race.asked), default=0)
     total = race.planned or len(race.questions)
-    parts = [*_figures(race, asked, total), *(_short(one) for one in standings)]
+    scores = [
+        f"{one.name} {100 * one.right:.0f}%{f' ({one.reason})' if one.reason else ''}"
+        for one in standings
+    ]
+    parts = [*_figures(race, asked, total), *scores]
     return ProgressLine("try", parts, asked, max(total, 1), _picture(race, standings, asked, total))
 
 
@@ -46,8 +50,3 @@ def _figures(race: Race, asked: int, total: int) -> Iterator[str]:
     yield money(race.paid.cost_usd)
     yield duration(time.monotonic() - race.began)
     yield f"{racing} of {len(race.lanes)} programs racing"
-
-
-def _short(one: Place) -> str:
-    out = f" ({one.reason})" if one.reason else ""
-    return f"{one.name} {100 * one.right:.0f}%{out}"
