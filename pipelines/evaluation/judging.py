@@ -107,9 +107,5 @@ async def agreement_with_people(
     }
 
 
-def unchecked(judge: JudgeMetric) -> JudgeFields:
-    return {"lm": str(judge.lm.model), "checked": False}
-
-
 def _verdict(row: Question) -> bool | None:
     return _VERDICTS.get(str(row.meta.get(VERDICT)).strip().casefold().removesuffix(".0"))

@@ -183,10 +183,6 @@ class EvaluationPlan:
             check_orders(self.out, self.request.permute)
         self.account()  # refuse a bad budget now, before any question is paid for
 
-    def without_budget(self) -> EvaluationPlan:
-        """The same plan within an account that is already open."""
-        return replace(self, request=replace(self.request, budget=None))
-
     def on_training(self, part: str) -> EvaluationPlan:
         """The evaluation on the training questions, in a sub-folder and untracked."""
         request = replace(

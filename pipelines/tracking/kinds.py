@@ -487,15 +487,14 @@ def table_entries(folder: Path, key: str) -> list[RunEntry]:
                     ),
                     **existing(folder, pictures, "plots/"),
                 },
-                parts=[row for row in _runs_in(folder, f"*/{SUMMARY}") if _data(row) == source],
+                parts=[
+                    row
+                    for row in _runs_in(folder, f"*/{SUMMARY}")
+                    if _read(row / MANIFEST).get("settings", {}).get("data") == source
+                ],
             )
         )
     return entries
-
-
-def _data(folder: Path) -> object:
-    """The data set of a run."""
-    return _read(folder / MANIFEST).get("settings", {}).get("data")
 
 
 def line_figures(lines: list[Json]) -> dict[str, float]:
