@@ -91,6 +91,11 @@ class Budget:
         )
         return cls(limits.get("usd"), calls, tokens, limits.get("seconds"))
 
+    @property
+    def limits(self) -> dict[str, float | None]:
+        """The ceilings of what calls take, by the names that usage has for them."""
+        return {"cost_usd": self.usd, "tokens": self.tokens, "calls": self.calls}
+
     def each(self, changed: Callable[[str, float], float]) -> Budget:
         """The budget with every ceiling changed; calls and tokens stay whole numbers from 1 up."""
         ceilings: dict[str, Any] = {
@@ -212,12 +217,7 @@ class Account:
         """
         if questions == 1:
             return True
-        limits = {
-            "calls": self.budget.calls,
-            "tokens": self.budget.tokens,
-            "cost_usd": self.budget.usd,
-        }
-        for name, limit in limits.items():
+        for name, limit in self.budget.limits.items():
             taken = [getattr(usage, name) for usage in (self._took, *self._open.values())]
             spent = getattr(self.spent, name)
             if limit is None or spent is None or None in taken:

@@ -409,8 +409,9 @@ def _pairs(
         if not unread and any(causes):
             limits = _limits(metrics[a], answers)
             turned = _other_way(pairs[place], answers[a], answers[b], limits)
-            if turned and (p_if(place, test.p(*turned)) >= SURE or _undone(pairs[place], *turned)):
-                worst = float((turned[0] - turned[1]).mean())
+            worst = float((turned[0] - turned[1]).mean()) if turned else 0.0
+            undone = worst <= 0 if pairs[place].outcome == A else worst >= 0
+            if turned and (undone or p_if(place, test.p(*turned)) >= SURE):
                 why = "; ".join(filter(None, causes))
                 unread = [f"{why}. {say('undone_reason', pairs[place], worst)}"]
         pairs[place] = replace(pairs[place], unread="; ".join(unread))
@@ -430,17 +431,10 @@ def _other_way(
     if pair.outcome not in (A, B):
         return None
     ends = (worst, best) if pair.outcome == A else (best, worst)
-    return scores_if_unread(a, ends[0]), scores_if_unread(b, ends[1])
-
-
-def _undone(pair: Pair, a: Scores, b: Scores) -> bool:
-    """Whether the better run is no longer ahead with these scores."""
-    return bool(a.mean() <= b.mean() if pair.outcome == A else b.mean() <= a.mean())
-
-
-def scores_if_unread(answers: Sequence[QuestionAnswers], score: float) -> Scores:
-    """The score of each question if every unread answer had this one."""
-    return np.array([one.if_unread(score) for one in answers])
+    return (
+        np.array([one.if_unread(ends[0]) for one in a]),
+        np.array([one.if_unread(ends[1]) for one in b]),
+    )
 
 
 def _failure(run: Compared) -> str:

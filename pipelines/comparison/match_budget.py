@@ -22,7 +22,6 @@ from ..base.journal import read_object
 from ..base.request import entry
 from ..base.run_files import LMFields
 from ..base.wording import counted, money
-from ..data import load as data
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.estimate import estimate, left_of, likely
 from ..evaluation.evaluate import evaluate
@@ -168,13 +167,8 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
     """Check the arguments of `match_budget`, and estimate the cost. No LM is called. `name` is the
     name of the run in the plan.
     """
-    matched, questions = earlier(request.run), request.questions
-    described = matched.summary.run
-    if data.fingerprint(questions) != described["data_fingerprint"]:
-        raise UserError(
-            f"the questions are not those that {matched.folder} ran on: give the same ones, in "
-            f"the same order"
-        )
+    matched = earlier(request.run)
+    described, questions = matched.summary.run, questions_of(matched, request.questions)
     prices: Mapping[str, Any] = noted_prices(matched)
     lms = [
         make_lm(one, price=prices.get(one)) if isinstance(one, str) else lm_given(one)

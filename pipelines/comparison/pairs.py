@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from ...modules.reading.grading import ACCURACY
 from ...optimizers.statistics.clusters import FEW, Clustered
 from ...optimizers.statistics.statistics import Difference, Interval
-from ..base.html import html_result
 from ..base.wording import (
     FEWEST,
     FEWEST_EXACT,
@@ -223,6 +222,3 @@ class Pair:
 
     def __repr__(self) -> str:
         return f"Pair({self.verdict})"
-
-    def _repr_html_(self) -> str:
-        return html_result(f"{self.a} against {self.b}", {"verdict": self.verdict})

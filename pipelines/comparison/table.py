@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...optimizers.statistics.statistics import Estimate
-from ..base.wording import signed
+from ..base.wording import shortened, signed
 
 WIDTH = 80
 LONGEST_NAME = 22
@@ -55,7 +55,7 @@ def table_lines(
         for row in differences
     ]
     prices, price_head = _prices(rows)
-    name_width = max(len(shortened_name(row.name)) for row in rows)
+    name_width = max(len(shortened(row.name, LONGEST_NAME)) for row in rows)
     score_width = max(len(text) for text in scores)
     value_width = max((len(text) for text in values), default=1)
     end_width = max((len(text) for text in ends), default=0)
@@ -72,19 +72,19 @@ def table_lines(
     texts = iter(zip(differences, values, ends, strict=True))
     for row, score, price in zip(rows, scores, prices, strict=True):
         if row.difference is None:
-            cell = shortened_name(row.note, middle) or "·"
+            cell = shortened(row.note, middle) or "·"
         else:
             _, value, end = next(texts)
             bar = _bar(row.difference, (-reach, reach), difference_bar, zero=True)
-            cell = shortened_name(row.note, middle)
+            cell = shortened(row.note, middle)
             cell = cell or f"{value:>{value_width}} {bar} {end}"
         bar = _bar(row.score, span, score_bar)
         lines.append(
-            f"{shortened_name(row.name):<{name_width}}  {score:>{score_width}} {bar}  "
+            f"{shortened(row.name, LONGEST_NAME):<{name_width}}  {score:>{score_width}} {bar}  "
             f"{cell:<{middle}}  {price}".rstrip()
         )
     right = f"{metric:<{score_width + 1 + score_bar}}"
-    against = shortened_name(f"against {reference}", middle)
+    against = shortened(f"against {reference}", middle)
     head = f"{'':<{name_width}}  {right}  {against:<{middle}}  {price_head}"
     return [head, *lines]
 
@@ -98,11 +98,6 @@ def _prices(rows: Sequence[Standing]) -> tuple[list[str], str]:
     width = max(map(len, cents))
     cells = [f"{cent:>{width}} {times}" for cent, times in zip(cents, multiples, strict=True)]
     return cells, f"{'¢':>{width}} price"
-
-
-def shortened_name(name: str, longest: int = LONGEST_NAME) -> str:
-    """A name cut to this many characters, with an ellipsis where it was cut."""
-    return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
 def multiple(ratio: float | None) -> str:

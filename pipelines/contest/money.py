@@ -10,17 +10,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ...modules.base.calls import Usage
-from ..base.budget import Account, Budget
+from ..base.budget import Account
 
 
 def amount(bill: Usage, unit: str) -> float:
     """The amount of a bill in this unit: dollars, tokens or calls."""
     return float(getattr(bill, unit) or 0.0)
-
-
-def limits_of(budget: Budget) -> dict[str, float | None]:
-    """The ceilings of a budget by unit."""
-    return {"cost_usd": budget.usd, "tokens": budget.tokens, "calls": budget.calls}
 
 
 def samples_for(team_per_question: float, sample: float) -> int:
@@ -49,7 +44,7 @@ def affordable(
     if account is None or not asked:
         return math.inf
     spent, most = account.spent, math.inf
-    for unit, limit in limits_of(account.budget).items():
+    for unit, limit in account.budget.limits.items():
         if limit is None:
             continue
         left = limit - amount(spent, unit) - reserve.get(unit, 0.0)

@@ -23,7 +23,7 @@ from ..runs.rows import read_rows
 from ..tracking.entry import LEFT_CONTEST
 from .entrants import FIRST_SAMPLES, Entrant, fair_opponent, lm_title
 from .lane import Lane, ask_all
-from .money import affordable, amount, limits_of, samples_for
+from .money import affordable, amount, samples_for
 from .plan import ContestPlan
 
 PILOT, ROUND = 3, 10
@@ -225,7 +225,7 @@ class Race:
     def _reserve(self, lanes: Sequence[Lane]) -> dict[str, float]:
         """The reserve: what confirming the dearest possible winner and improving may cost."""
         kept, account = len(self.plan.unseen), self.books.account
-        limits = {} if account is None else limits_of(account.budget)
+        limits = {} if account is None else account.budget.limits
         reserve = {}
         for unit in UNITS:
             each = sorted(lane.per_question(unit) or 0.0 for lane in lanes)

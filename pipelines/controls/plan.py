@@ -291,20 +291,15 @@ def _questions(run: Evaluation, request: ControlsRequest) -> list[Question]:
     """The questions of the run: the user's list, or those in the run's rows if they are complete
     (rows lack passages), or else those read again from their source.
     """
-    source: Any = request.questions
-    named = source is None or isinstance(source, str | Path)
-    if named:
+    if request.questions is None or isinstance(request.questions, str | Path):
         fields = ("id", "question", "choices", "kind", "meta")
         rows: Any = (row for row in run.rows if not row.get("repeat"))
-        source = [Question(answer=row["gold"], **{key: row[key] for key in fields}) for row in rows]
-    questions = list(data.listed(source))
-    if data.fingerprint(questions) == run.summary.run["data_fingerprint"]:
-        return questions
-    if named:
-        return questions_of(run, None if request.questions is None else str(request.questions))
-    raise UserError(
-        f"these are not the questions that {run.folder} ran on: give the same ones, in order"
-    )
+        recorded = [
+            Question(answer=row["gold"], **{key: row[key] for key in fields}) for row in rows
+        ]
+        if data.fingerprint(recorded) == run.summary.run["data_fingerprint"]:
+            return recorded
+    return questions_of(run, request.questions)
 
 
 def _evaluation(

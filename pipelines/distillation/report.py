@@ -79,29 +79,16 @@ class RouterFigures(TypedDict):
     branches: dict[str, ScoreFields | None] | None
 
 
-class DistilParts(TypedDict):
-    """Ids of the questions shown as demonstrations, and how many to choose by and for the last
-    test.
-    """
-
-    shown: list[str]
-    selection: int
-    held_out: int
-
-
-class TeamData(TypedDict):
-    """Where the team's questions came from."""
-
-    data: str | None
-    split: str | None
-
-
 class DistilReport(TypedDict):
-    """`distil.json`; what is None is not known yet, or was not reached."""
+    """`distil.json`; what is None is not known yet, or was not reached.
+
+    `data` says where the team's questions came from. `parts` has the ids of those shown as
+    demonstrations, and how many there are for the choice and for the last test.
+    """
 
     run: str
     name: str
-    data: TeamData
+    data: dict[str, str | None]
     team: Described
     program_hash: str
     data_fingerprint: str
@@ -110,7 +97,7 @@ class DistilReport(TypedDict):
     margin: float
     confidence: float
     seed: int
-    parts: DistilParts
+    parts: dict[str, list[str] | int]
     notes: list[str]
     unit: str | None
     candidates: list[CandidateFigures]
@@ -398,7 +385,7 @@ def answered_by(rows: Rows, team: Rows, questions: Sequence[Question], unit: str
     own = [rows[question.id] for question in questions]
     recorded = [team[question.id] for question in questions]
     for question, row, other in zip(questions, own, recorded, strict=True):
-        task = Task.of(question.question, question.choices, question.context, question.kind)
+        task = Task.of(**question.inputs())
         signs.append(signs_of(task, row["answer"], row["transcript"]))
         stands = other if other["answer"] is not None else row
         together.append(bool(stands["correct"]) and row["error"] is None)

@@ -34,7 +34,8 @@ def export_report(
             pictures += [("prices", picture) for picture in group.prices]
             pictures += [(run.name, picture) for run in runs for picture in run.plots]
             for place, (name, picture) in enumerate(pictures, 1):
-                files.append(_picture(picture, f"{folder}/{start}plot-{place}-{_slug(name)}"))
+                slug = re.sub(r"[^\w.-]+", "-", name).strip("-.")[:60]
+                files.append(_picture(picture, f"{folder}/{start}plot-{place}-{slug}"))
     except OSError as problem:
         raise UserError(
             f"{folder} cannot be written ({problem.strerror or problem}): choose another --export"
@@ -77,7 +78,3 @@ def _picture(picture: Picture, stem: str) -> Path:
     file = Path(f"{stem}.{kind.partition('+')[0]}")
     file.write_bytes(base64.b64decode(data))
     return file
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", name).strip("-.")[:60]

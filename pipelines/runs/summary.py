@@ -18,7 +18,6 @@ from ...modules.reports.forensics import ForensicTally
 from ...optimizers.statistics.clusters import clustered_mean
 from ...optimizers.statistics.repeats import spread_of
 from ...optimizers.statistics.statistics import bootstrap_mean, wilson
-from ..base.html import html_result
 from ..base.run_files import (
     Counts,
     Flaky,
@@ -138,11 +137,6 @@ class Summary:
         return (
             f"Summary({name.replace('_', ' ')} {percent(score)}, n={self.finished}{self.failures})"
         )
-
-    def _repr_html_(self) -> str:
-        scores = {name: percent(score) for name, score in self.scores.items()}
-        counts = {name: str(count) for name, count in self.counts.items()}
-        return html_result("Summary", scores | counts)
 
 
 def summarise(

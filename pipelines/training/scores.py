@@ -10,19 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ...modules.network.weights import Expected, expected_votes
+from ...modules.network.weights import Answers, Expected, Numbers, Right, expected_votes
 from ...modules.reports.network import Calibration, confidence
 from ...optimizers.statistics.statistics import mean_estimate, paired_bootstrap
 from ..base.wording import signed_interval
-
-Numbers = npt.NDArray[np.float64]
-Answers = npt.NDArray[np.integer[Any]]
-Right = npt.NDArray[np.bool_]
 
 _MOST_GROUPS = 30
 
@@ -37,13 +33,6 @@ class NetworkDraws(NamedTuple):
 
     picks: Answers
     weights: Numbers
-
-
-class FixedFields(TypedDict):
-    """`Fixed` as JSON."""
-
-    best: Sequence[int]
-    by_group: dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -75,11 +64,11 @@ class Fixed:
             {name: _best(right[where], there[where]) for name, where in members.items()},
         )
 
-    def to_dict(self) -> FixedFields:
+    def to_dict(self) -> dict[str, Any]:
         return {"best": self.best, "by_group": dict(self.by_group)}
 
     @classmethod
-    def from_dict(cls, fixed: FixedFields) -> Fixed:
+    def from_dict(cls, fixed: Mapping[str, Any]) -> Fixed:
         return cls(
             tuple(fixed["best"]), {name: tuple(best) for name, best in fixed["by_group"].items()}
         )
