@@ -81,9 +81,9 @@ class Usage:
 
     def without(self, part: Usage) -> Usage:
         """The sum without one of its parts."""
-        left: dict[str, Any] = {}
-        for name in _SUMS:
-            left[name] = plus(getattr(self, name), getattr(part, name), -1)
+        left: dict[str, Any] = {
+            name: plus(getattr(self, name), getattr(part, name), -1) for name in _SUMS
+        }
         return Usage(**left)
 
     def to_dict(self) -> UsageFields:

@@ -26,7 +26,7 @@ from ..base.wording import counted
 from ..data.embeddings import Embedder
 from ..plots.network import network_plot
 from ..runs.outcomes import Outcomes
-from .scores import Fixed, NetworkDraws, Numbers, network_scores, network_use, verdict_of
+from .scores import Fixed, NetworkDraws, network_scores, network_use, verdict_of
 from .train import (
     Progress,
     Trained,
@@ -39,6 +39,7 @@ from .train import (
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from ...modules.network.state import NetworkState
+from ...modules.network.weights import Numbers
 
 SCORES = "scores.json"
 DRAWS = 32
@@ -166,6 +167,7 @@ def rescore(folder: str | Path, test: Outcomes, *, embed: Embed | None = None) -
     Raises UserError for a folder without such a network, and for outcomes that do not fit it.
     """
     from ...modules.network.state import NetworkState
+from ...modules.network.weights import Numbers
 
     about = read_about(Path(folder))
     if "fixed" not in about:
