@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ...modules.base.errors import UserError
 from ...modules.network.config import NetworkConfig
 from ...modules.network.selector import Embed
+from ...modules.network.weights import Numbers
 from ...modules.protocols.strategies import STRATEGIES
 from ...modules.protocols.strategy_network import StrategyNetwork, embedding_of
 from ...modules.reports.network import FEWEST_CLUSTERED, clusters
@@ -39,7 +40,6 @@ from .train import (
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from ...modules.network.state import NetworkState
-from ...modules.network.weights import Numbers
 
 SCORES = "scores.json"
 DRAWS = 32
@@ -167,7 +167,6 @@ def rescore(folder: str | Path, test: Outcomes, *, embed: Embed | None = None) -
     Raises UserError for a folder without such a network, and for outcomes that do not fit it.
     """
     from ...modules.network.state import NetworkState
-from ...modules.network.weights import Numbers
 
     about = read_about(Path(folder))
     if "fixed" not in about:

@@ -44,7 +44,7 @@ def test_a_team_that_is_better_wins(tmp_path: Path) -> None:
     assert "crew is better than one prompt and than one prompt, " in contest.reason
     assert "chosen and measured on the same questions" in " ".join(contest.sentences)
     assert len(contest.lines()) <= 24
-    assert all(len(line) <= 80 for line in contest.table())
+    assert all(len(line) <= 80 for line in contest.lines()[: contest.lines().index("")])
     # The winner can be asked, and its folder is a program.
     assert contest.winner(ASKED[0].question, ASKED[0].choices).answer in ("A", "B", "C")
     assert isinstance(fm.load_program(tmp_path / "out" / "winner"), fm.Ensemble)
