@@ -17,11 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import optuna
+from mortal import questions as numbered
 
 import folkmoot as fm
-from folkmoot.pipelines.tuning.job import Job
-from folkmoot.pipelines.tuning.worker import work
-from folkmoot.pipelines.tuning.yaml_space import space_of
 
 ROLES = {
     "explanation": "intuitive",
@@ -30,15 +28,11 @@ ROLES = {
     "critique": "critic",
     "summary": "judge",
 }
-CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 LABELS = "ABC"
 
 
 def questions(first: int, last: int) -> list[fm.Question]:
-    return [
-        fm.Question(id=f"q{i}", question=f"Question {i}?", choices=CHOICES, answer=LABELS[i % 3])
-        for i in range(first, last)
-    ]
+    return numbered(last)[first:]
 
 
 Rule = Callable[[str, int, int, list[str]], bool]
@@ -104,16 +98,6 @@ def study_at(url: str, out: Path, **options: Any) -> Any:
         "concurrency": 4,
     }
     return fm.tune(ORDERS, questions(0, 40), questions(40, 60), **{**given, **options})
-
-
-def work_at(url: str, out: Path, storage: str | None, trials: int) -> None:
-    """One worker of a study, in a process of its own."""
-    space = space_of(ORDERS)
-    lm = lm_at(url)
-    asked = questions(0, 40)
-    work(
-        Job(space, asked, lm, ["accuracy"], out, storage, "study", trials, "tpe", 0, None, 4, False)
-    )
 
 
 def killed_at(owner: Any, name: str, count: int) -> None:
