@@ -74,7 +74,11 @@ def option_columns(names: Sequence[str], *, strict: bool) -> dict[str, str]:
             sets.setdefault(squeezed(match["of"] or ""), {})[name] = match["label"].upper()
     if "" in sets:
         sets[""] = _without_strays(sets[""])
-    whole = [labels for labels in sets.values() if _begins_well(labels)]
+    whole = [
+        labels
+        for labels in sets.values()
+        if len(labels) > 1 and {"A", "0", "1"} & set(labels.values())
+    ]
     if strict and len(whole) > 1:
         raise _unlike((next(iter(labels)) for labels in whole), "of more than one set")
     for of, labels in sets.items():
@@ -88,10 +92,6 @@ def option_columns(names: Sequence[str], *, strict: bool) -> dict[str, str]:
     if strict and not options and len(others) > 1:
         raise _unlike(others, "and their order is not known")
     return options
-
-
-def _begins_well(labels: Mapping[str, str]) -> bool:
-    return len(labels) > 1 and bool({"A", "0", "1"} & set(labels.values()))
 
 
 def _without_strays(letters: dict[str, str]) -> dict[str, str]:
