@@ -15,7 +15,7 @@ from typing import Any
 
 import dspy
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, checked_whole
 from ...modules.protocols.saved import hashes
 from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
@@ -26,7 +26,7 @@ from ..base.run_files import LMFields
 from ..base.wording import counted, rounded_money, smallest_differences
 from ..data import catalogue
 from ..data import load as data
-from ..evaluation.check import check_concurrency, check_writable, checked
+from ..evaluation.check import check_writable, checked
 from ..evaluation.estimate import account_of
 from ..evaluation.judging import metric_given
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
@@ -246,7 +246,7 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
 
     With `stored`, a contest without a folder gets one under `runs/`.
     """
-    check_concurrency(request.concurrency)
+    checked_whole("concurrency", request.concurrency)
     questions, source, guessed = _questions(request)
     alone = replace(request, lm=None)  # a list of LMs is not assigned to seats
     alone.defaults = request.defaults
