@@ -128,7 +128,7 @@ def row_key(row: ResultRow) -> RowKey:
     return row["id"], row.get("repeat", 0)
 
 
-def state_of(row: ResultRow) -> str:
+def row_state(row: ResultRow) -> str:
     """What became of a question: `failed`, `scored` (neither right nor wrong), `right`,
     `unreadable` or `wrong`.
     """

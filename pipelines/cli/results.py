@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ...modules.base.errors import UserError, did_you_mean
-from ...modules.reading.row import ResultRow, state_of
+from ...modules.reading.row import ResultRow, row_state
 from ..base.request import split_items
 from ..base.wording import counted, money, percent, shortened
 from ..evaluation.earlier import Evaluation, earlier
@@ -177,7 +177,7 @@ def _show_runs(listed: list[ListedRun]) -> None:
 def show(request: ShowRequest, view: Quietly) -> None:
     run = earlier(request.run)
     if request.question is None:
-        listed = sorted(run.rows, key=lambda row: STATES.index(state_of(row)))
+        listed = sorted(run.rows, key=lambda row: STATES.index(row_state(row)))
         finish(view, listed, lambda: _show_list(console(), run, listed))
     else:
         rows = _rows_of(run, request.question)
@@ -206,7 +206,7 @@ STATES = ("failed", "unreadable", "wrong", "scored", "right")
 
 def _verdict(row: ResultRow) -> str:
     marks = {"right": "✓", "wrong": "✗", "scored": f"{row.get('score') or 0:.3g}"}
-    return marks.get(state_of(row), state_of(row))
+    return marks.get(row_state(row), row_state(row))
 
 
 def _show_list(out: Console, run: Evaluation, rows: list[ResultRow]) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from markupsafe import Markup
 
 from ...modules.base.fence import clean
-from ...modules.reading.row import ResultRow, score_in, state_of
+from ...modules.reading.row import ResultRow, row_state, score_in
 from ..base.wording import answers_text, duration, shortened, used
 from ..evaluation.earlier import Evaluation
 from ..runs.rows import Rows
@@ -114,7 +114,7 @@ def _question(runs: Sequence[Sequence[ResultRow]]) -> list[Any]:
 
 def _answer(rows: Sequence[ResultRow]) -> list[Any]:
     """What became of a question; where its repeats differ in that, the mean of their scores."""
-    states = {state_of(row) for row in rows}
+    states = {row_state(row) for row in rows}
     state = states.pop() if len(states) == 1 else "scored"
     scores = [row.get("score") if len(rows) == 1 else score_in(row) for row in rows]
     return [
