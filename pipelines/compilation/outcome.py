@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from ...modules.base.calls import UsageFields
 from ...modules.reading.grading import ACCURACY
-from ..base.html import html_result
+from ..base.html import ShownResult
 from ..base.journal import read_object
 from ..base.run_files import Counts, ScoreFields
 from ..base.sentences import sentence
@@ -40,7 +40,7 @@ class HeldOut(TypedDict):
 
 
 @dataclass(repr=False)
-class Compilation:
+class Compilation(ShownResult):
     """How a compilation went: the content of `compile.json` beside what it was of.
 
     `winner` is `compiled`, or `given` where no candidate did better on the selection questions;
@@ -118,10 +118,6 @@ class Compilation:
 
     def __repr__(self) -> str:
         return f"Compilation({self.optimizer} {self.preset}: {self.verdict})"
-
-    def _repr_html_(self) -> str:
-        lines = self._figures() | {"folder": str(self.folder)}
-        return html_result(f"Compilation by {self.optimizer}, {self.preset}", lines)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compilation:
         return self
