@@ -87,15 +87,9 @@ class Compilation(ShownResult):
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """The figures that are worth a line each, and where the result is."""
-        lines = self._figures()
-        if quiet:
-            return {"verdict": lines["verdict"]}
-        lines |= {"program": f"{self.folder}/{PROGRAM}", "prompts": f"{self.folder}/prompts.md"}
-        return lines | ({"look at it": "folkmoot ui"} if self.mlflow_run_id else {})
-
-    def _figures(self) -> dict[str, str]:
-        """The figures that are worth a line each."""
         lines, kept = {"verdict": self.verdict}, self.winner == "given"
+        if quiet:
+            return lines
         held_out = {"before": self.before, "after": None if kept else self.after}
         for phase, one in held_out.items():
             if one is not None:
@@ -114,7 +108,8 @@ class Compilation(ShownResult):
         lines["paid in all"] = used(self.paid)
         lines["saved"] = f"{self.calls_saved:,} calls by records and cache, this time"
         lines["time"] = duration(self.seconds)
-        return lines
+        lines |= {"program": f"{self.folder}/{PROGRAM}", "prompts": f"{self.folder}/prompts.md"}
+        return lines | ({"look at it": "folkmoot ui"} if self.mlflow_run_id else {})
 
     def __repr__(self) -> str:
         return f"Compilation({self.optimizer} {self.preset}: {self.verdict})"
