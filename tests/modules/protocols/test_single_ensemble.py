@@ -152,16 +152,6 @@ def test_fitted_weights_come_from_recorded_rows(scripted: Any, tmp_path: Path) -
         program.fit_weights([{**rows[0], "error": "x"}])
 
 
-def test_an_ensemble_of_programs(scripted: Any) -> None:
-    program = fm.Ensemble(
-        [fm.SingleAgent(role="critic"), fm.Deliberation(["intuitive", "reasoner"])]
-    )
-    prediction = ready(scripted, program)(**QUESTION)
-    assert prediction.answer == "A"
-    assert [turn["agent"] for turn in prediction.transcript] == ["critic", "deliberation"]
-    assert prediction.usage["calls"] == 3
-
-
 # Demonstrations, copies, files
 # ------------------------------------------------------------------------------
 
