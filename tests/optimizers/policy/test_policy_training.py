@@ -286,22 +286,11 @@ def test_a_checkpoint_of_another_training_is_refused(kept: Path) -> None:
 # ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("vector", "said"),
-    [
-        (np.ones(5), "width 12"),
-        (np.full(WIDTH, np.nan), "zero or not finite"),
-    ],
-)
-def test_embeddings_that_do_not_fit_are_refused(vector: Any, said: str) -> None:
-    asked = [TrainingQuestion("x", vector)]
-    with pytest.raises(UserError, match=said):
-        train_policies(
-            NetworkState.fresh(config(), WIDTH),
-            asked,
-            answers_of(planted),
-            TrainingSettings(epochs=1),
-        )
+def test_embeddings_that_do_not_fit_are_refused() -> None:
+    for vector, said in ((np.ones(5), "width 12"), (np.full(WIDTH, np.nan), "zero or not finite")):
+        state, asked = NetworkState.fresh(config(), WIDTH), [TrainingQuestion("x", vector)]
+        with pytest.raises(UserError, match=said):
+            train_policies(state, asked, answers_of(planted), TrainingSettings(epochs=1))
 
 
 @pytest.mark.parametrize(

@@ -76,12 +76,6 @@ class Rag(dspy.Module):  # type: ignore[misc]
 # Fields
 
 
-def test_a_plain_module_is_shown_the_choices_below_the_question(server: ScriptedServer) -> None:
-    result = run(dspy.ChainOfThought("question -> answer"), lm=plain(server))
-    assert result.accuracy == 1
-    assert "Where 3?\nA. bank\nB. mall\n" in asked_in(server)
-
-
 @pytest.mark.parametrize(
     ("signature", "inputs", "shown"),
     [
