@@ -88,6 +88,7 @@ def test_the_second_request_names_the_reason_and_the_form(scripted: Any) -> None
         ("ABB", [3, 1, 1], "A", "weighted"),
         ("ABB", [1, 1, 1], "B", "weighted"),
         ("ABB", [0.3, 0.1, 0.2], "A", "weighted"),  # a tie
+        ("AAB", [1, 1, 2], "B", "weighted"),  # a tie, for the heaviest member
         ("AB?", [1, 1, 9], "A", "weighted"),
         ("A??", [0, 1, 1], "A", "weighted"),
     ],

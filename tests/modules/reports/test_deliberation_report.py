@@ -98,3 +98,11 @@ def test_revisions_by_role_and_by_round() -> None:
         "rate": pytest.approx(1 / 6),
         "share_to_right": 0.0,
     }
+
+
+def test_an_unreadable_answer_is_a_wrong_one() -> None:
+    for before, after, change in ((None, "A", "wrong_to_right"), ("A", None, "right_to_wrong")):
+        report = deliberation_report([row([[before], [after]], roles=["reasoner"])])
+        assert report["revisions"][change] == 1
+    report = deliberation_report([row([[None], ["B"]], roles=["reasoner"])])
+    assert report["revisions"]["rate"] == 0
