@@ -10,13 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from optuna.distributions import CategoricalDistribution, IntDistribution
 
 import folkmoot as fm
 from folkmoot.modules.base.space import (
-    Parameter,
     coded,
-    constructed,
     decoded,
     draw_setting,
     grid_settings,
@@ -29,18 +26,6 @@ from folkmoot.pipelines.tuning.yaml_space import space_of
 
 def points(space: Any) -> list[dict[str, Any]]:
     return list(grid_settings(lambda draw: draw_setting(space, draw)))
-
-
-def test_dotted_names_and_values_left_out() -> None:
-    space = {
-        "sampling.temperature": Parameter(CategoricalDistribution((None, 0.5))),
-        "n": Parameter(IntDistribution(1, 2)),
-    }
-    assert constructed(space, {"sampling.temperature": 0.5, "n": 1}) == {
-        "sampling": {"temperature": 0.5},
-        "n": 1,
-    }
-    assert constructed(space, {"sampling.temperature": None, "n": 1}) == {"n": 1}
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=4))

@@ -17,14 +17,12 @@ from hypothesis import strategies as st
 
 from folkmoot.modules.reading.answers import (
     Score,
-    answer_key,
     infer_kind,
     normalise_span,
     read_answer,
     read_boolean,
     read_choice,
     read_number,
-    same_answer,
     score,
 )
 
@@ -333,25 +331,6 @@ def test_read_answer_is_canonical(text: str | None, kind: Any, answer: str | Non
     assert read_answer(text, kind, choices) == answer
     if answer is not None:
         assert read_answer(answer, kind, choices) == answer
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "kind", "same"),
-    [
-        ("18", "18.0", "number", True),
-        ("18", "19", "number", False),
-        ("yes", "True", "boolean", True),
-        ("yes", "no", "boolean", False),
-        ("B", "b", "choice", True),
-        ("The Bank!", "bank", "span", True),
-        ("bank", "banks", "span", False),
-        (None, None, "span", False),
-    ],
-)
-def test_same_answer(a: str | None, b: str | None, kind: Any, same: bool) -> None:
-    assert same_answer(a, b, kind) is same
-    if same and a is not None and b is not None:
-        assert answer_key(a, kind) == answer_key(b, kind)
 
 
 def test_score_of_each_kind() -> None:
