@@ -59,6 +59,12 @@ def test_every_declared_point_makes_a_program_and_the_default_is_one_of_them(nam
         parameters_of(space.point, cell)
 
 
+def test_null_leaves_a_value_to_the_program() -> None:
+    space = space_of({"program": "single:cot", "sampling": {"temperature": [None, 0.5]}})
+    made = [space.program(cell).describe()["sampling"] for cell in grid(space.point)]
+    assert made == [{}, {"temperature": 0.5}]
+
+
 def test_a_short_spec_fixes_its_part() -> None:
     cells = grid(space_of("deliberation:critic,reasoner:strongest=critic").point)
     assert {tuple(cell["roles"]) for cell in cells} == {("critic", "reasoner")}
