@@ -20,14 +20,13 @@ from ...modules.network.config import NetworkConfig
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...optimizers.policy.settings import TrainingSettings, configured
-from ..base.budget import Account, open_account
+from ..base.budget import Account
 from ..base.wording import duration
 from ..data import load as data
 from ..data.catalogue import find
 from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_train
-from ..evaluation.estimate import estimate, left_of
-from ..lms.ledger import totals
+from ..evaluation.estimate import account_of, estimate, left_of
 from ..programs.networks import default_embedding
 from ..programs.resolve import program_of
 from ..runs.describe import lms_of, open_run
@@ -74,25 +73,36 @@ class PlannedRun:
     training: NetworkTraining | None
     estimate: dict[str, Any] = field(default_factory=dict)
 
+
+@dataclass
+class TablePlan:
+    """What the plans of all reproductions have: what is asked for, and where the table goes."""
+
+    request: ReproduceRequest
+    selection: Selection
+    out: Path
+    notes: list[str]
+    warnings = ()
+
     @property
-    def engines(self) -> list[Any]:
-        return seat_engines(self.program, self.lm)
+    def title(self) -> str:
+        return self.selection.table.name
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the table."""
+        return self.out / self.selection.paper.id / self.selection.table.id
 
 
 @dataclass
-class ReproductionPlan:
+class ReproductionPlan(TablePlan):
     """A reproduction that is checked. `folders` has the folder of the run of every row of the
     paper.
     """
 
-    request: ReproduceRequest
     lms: PaperLMs
-    selection: Selection
     runs: list[PlannedRun]
     folders: dict[str, Path]
-    out: Path
-    notes: list[str]
-    warnings: tuple[str, ...] = ()
 
     @property
     def total(self) -> dict[str, Any]:
@@ -103,29 +113,14 @@ class ReproductionPlan:
         """What earlier attempts left of the budget. Raises UserError for a budget that could not be
         held.
         """
-        if self.request.budget is None:
-            return None
-        spent = totals(self.out)
-        for run in self.runs:
-            for folder in (run.folder, run.folder / TRAINING_CALLS):
-                spent.add(totals(folder))
-        return open_account(
-            self.request.budget, [one for run in self.runs for one in run.engines], spent
-        )
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the table."""
-        return self.out / self.selection.paper.id / self.selection.table.id
+        engines = [one for run in self.runs for one in seat_engines(run.program, run.lm)]
+        runs = [folder for run in self.runs for folder in (run.folder, run.folder / TRAINING_CALLS)]
+        return account_of(self.request.budget, engines, self.out, *runs)
 
     @property
     def begun(self) -> bool:
         """Whether any run of the paper has a row in the folder."""
         return any(map(has_rows, self.folders.values()))
-
-    @property
-    def title(self) -> str:
-        return self.selection.table.name
 
     @property
     def cost(self) -> tuple[float, float] | None:
@@ -196,7 +191,7 @@ def plan_reproduction(request: ReproduceRequest, *, keyless: bool = False) -> Re
             f"prompts: no run of {request.spec} has a seat {seat!r}: correct it, or drop it"
         )
     notes = _notes(selection, request, presets, made)
-    planned = ReproductionPlan(request, lms, selection, list(runs.values()), folders, out, notes)
+    planned = ReproductionPlan(request, selection, out, notes, lms, list(runs.values()), folders)
     planned.account()  # refused now rather than after a question
     return planned
 

@@ -18,7 +18,7 @@ from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
 from ..base.budget import BudgetSpent
 from ..base.display import ProgressLine, displayed
-from ..base.html import html_result
+from ..base.html import ShownResult
 from ..base.journal import as_json, read_object, write_json
 from ..base.request import entry
 from ..base.run_files import RunSettings, StudyReport, TrialEntry, WinnerJudged
@@ -77,7 +77,7 @@ def tuning_line(state: StudyProgress) -> ProgressLine:
 
 
 @dataclass
-class Study:
+class Study(ShownResult):
     """A study as it stands: `report` is what `study.json` holds, `best` the winning program.
 
     `best` raises UserError as long as no trial is finished. `run_id` is the study's run in MLflow;
@@ -138,10 +138,6 @@ class Study:
 
     def __repr__(self) -> str:
         return f"Study({self.name}: {self.report['verdict']})"
-
-    def _repr_html_(self) -> str:
-        lines = self.in_words() | {"folder": str(self.folder)}
-        return html_result(f"Study {self.name}", lines)
 
 
 @entry(TuneRequest)
@@ -243,8 +239,7 @@ def _finish(
             except (BudgetSpent, Unanswered) as spent:
                 stopped = stopped or str(spent)
     made = totals(job.folder)
-    held_out = [totals(place) for place in (job.folder / VALIDATION).glob("*/")]
-    searched = made.calls - sum(usage.calls for usage in held_out)
+    searched = made.calls - totals(*(job.folder / VALIDATION).glob("*/")).calls
     learns = job.space.trains or job.space.compiles
     learning = learning_calls(job.folder) if learns else 0
     report: StudyReport = {
