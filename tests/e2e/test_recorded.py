@@ -112,13 +112,9 @@ def test_a_recorded_try_is_replayed_without_a_call(name: str, folder: Path) -> N
     recorded = json.loads((folder / name / "contest.json").read_text())["result"]
     assert not again["paid"]["calls"]
     assert (again["outcome"], again["winner"]) == (recorded["outcome"], recorded["winner"])
-    summaries = [json.loads(one.read_text()) for one in folder.glob(f"{name}/runs/*/summary.json")]
-    # Where a reply was cut off, another program may have got a whole one to the same call, and the
-    # record gives that to both.
-    if not any(summary["counts"]["truncated"] for summary in summaries):
-        for standing, before in zip(again["standings"], recorded["standings"], strict=True):
-            for field in ("name", "right", "n", "calls", "tokens", "state"):
-                assert standing[field] == before[field]
+    for standing, before in zip(again["standings"], recorded["standings"], strict=True):
+        for field in ("name", "right", "n", "calls", "tokens", "state"):
+            assert standing[field] == before[field]
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name.startswith(UNSHIPPED)])
