@@ -34,10 +34,10 @@ RESULT = "result"
 class Contest:
     """A contest: which program won, why, and what it cost.
 
-    `outcome` is `better`, `not worth it` or `undecided`, `reason` says why in a sentence, `winner`
-    is the program to take, ready to be asked, and `standings` has a line for each program. `runs`
-    are the programs' evaluations by name, and `confirmed` compares the winner with the reference on
-    questions that the race had not used; None without a confirmation.
+    `outcome` is `better`, `not worth it` or `undecided`, and `reason` says why in a sentence.
+    `winner` is the program to take, ready to be asked. `standings` has a line for each program, and
+    `runs` its evaluation by name. `confirmed` compares the winner with the reference on questions
+    that the race had not used; None without a confirmation.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Contest:
 
     @property
     def stopped(self) -> str | None:
-        """Why asking stopped against the user's will; None if it did not."""
+        """Why the contest stopped early, against the user's will; None if it did not."""
         stopped: str | None = self._result["stopped"]
         return stopped
 
@@ -146,7 +146,7 @@ class Contest:
         return report(self.folder, out=out, tracking=False)
 
     def resume(self, budget: str | None = None) -> Contest:
-        """Go on with the contest, with another budget if one is given; nothing is paid twice.
+        """Continue the contest, with another budget if one is given; nothing is paid twice.
 
         Raises UserError for a contest that was read from its folder: give its command again.
         """
@@ -181,7 +181,8 @@ class Contest:
         if free:
             best = free[0]
             lines.append(
-                f"For nothing, from the same answers: {best.name} {100 * best.right:.0f}% right."
+                f"Without a call, from the same answers: {best.name} would be "
+                f"{100 * best.right:.0f}% right."
             )
         if improved := self._result.get("improved"):
             lines.append(improved)

@@ -1,4 +1,4 @@
-"""Where the programs of a contest stand, and its verdict: numbers and reasons in one value."""
+"""The standings of a contest's programs, and its verdict: numbers and reasons in one value."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ class Place:
     """One program in the standings.
 
     `right` is its mean score over `n` questions with the ends of its 95% interval. `difference` is
-    its difference to the reference on the questions of both, for new questions like these; the
-    `listed` ends are for the contest's own questions, and meet when all were asked. `usd`, `tokens`
+    its difference to the reference, with an interval for new questions like these; the `listed`
+    ends are for all questions of the contest, and are equal once all were asked. `usd`, `tokens`
     and `calls` are its cost per question with every call at its price, None where unknown;
-    `multiple` is that cost divided by the reference's. A program that has left says why in
-    `reason`. A `free` one was never
-    asked: its answers follow from those of others.
+    `multiple` is that cost divided by the reference's. `reason` says why a program has left. A
+    `free` program was not asked: its answers are computed from those of others.
     """
 
     name: str
@@ -221,10 +220,10 @@ def race_verdict(race: Race) -> RaceVerdict:
             f"than {points} better than a cheaper one ({seen})"
         )
         return RaceVerdict("not worth it", names[winner], reason, bound)
-    first = ", ".join(names[one] for one in [winner, *others[:-1]])
-    reason = f"after {seen} it is not decided between {first} and {names[others[-1]]}"
+    left = "; ".join(names[one] for one in [winner, *others])  # some names have a comma
+    reason = f"after {seen}, {1 + len(others)} programs are left: {left}"
     if race.ended == "decided":
-        reason += ", and the other questions would hardly decide it"
+        reason += ". The other questions would hardly decide between them"
     challenger = max(others, key=lambda one: sum(watch.differences(one, winner)))
     needed = watch.needed(challenger, winner)
     usd = None

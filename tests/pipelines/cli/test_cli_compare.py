@@ -57,7 +57,7 @@ def test_the_table_three_sentences_and_a_legend(two: tuple[str, str]) -> None:
     assert re.match(r"2 agents \+ judge +90% .*●.* \+40 .*┊.*●.* \[\+10, \+70\] +2.4×$", lines[2])
     assert lines[3:] == [
         "",
-        "2 agents + judge is ahead so far, undecided. Beside 1 agent: 90% against 50% on 10 "
+        "2 agents + judge is ahead so far, undecided. Against 1 agent: 90% against 50% on 10 "
         "questions: +40 points, 95% interval +10 to +70, which is not enough. 10 questions show "
         "differences from about 62 points up.",
         "Take 1 agent: it is the cheapest in tokens that nothing is shown to beat; 2 agents + "

@@ -174,7 +174,7 @@ def test_the_verdict_stands_first_and_every_part_has_its_place(tmp_path: Path) -
     one, two = run(60, 100, name="one agent"), talk(100)
     found = fm.report([one, two], out=tmp_path / "r.html")
     ahead = (
-        "one agent is ahead so far, undecided. Beside talk: 60% against 50% on 100 "
+        "one agent is ahead so far, undecided. Against talk: 60% against 50% on 100 "
         "questions: +10 points"
     )
     assert found.headline.startswith(ahead)
