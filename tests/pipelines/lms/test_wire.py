@@ -18,8 +18,7 @@ from typing import Any
 import pytest
 from children import Forked, in_child
 from cli_helpers import free_port
-from mortal import questions
-from wire_children import answers_with_few_files, asks_anthropic, ten_calls_at_once
+from mortal import answers_with_few_files, asks_anthropic, questions, ten_calls_at_once
 from wire_server import Server
 from wire_server import quick as quick
 
