@@ -1,4 +1,4 @@
-"""Where the programs of a contest stand, and its verdict: numbers and reasons in one value."""
+"""The standings of a contest's programs, and its verdict: numbers and reasons in one value."""
 
 from __future__ import annotations
 
