@@ -13,11 +13,9 @@ from cli_helpers import (
     SPEC,
     evaluate,
     folkmoot,
-    isolate,
     lm,
     question,
     rows_of,
-    ten_questions,
     write,
 )
 
@@ -30,14 +28,7 @@ COMMANDS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def ten(tmp_path: Path) -> Path:
-    return ten_questions(tmp_path)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def reasons(body: dict[str, Any]) -> bool:

@@ -14,26 +14,16 @@ from typing import Any
 
 import pytest
 from children import Child, command
-from cli_helpers import (
-    SPEC,
-    evaluate,
-    folkmoot,
-    isolate,
-    ten_questions,
-)
+from cli_helpers import SPEC, evaluate, folkmoot
 
 from folkmoot.pipelines.testing.server import ScriptedServer
 
-
-@pytest.fixture(autouse=True)
-def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.fixture
-def two(tmp_path: Path, scripted: ScriptedServer) -> tuple[str, str]:
+def two(ten: Path, scripted: ScriptedServer) -> tuple[str, str]:
     """One agent that says A (half right), and a deliberation that knows even numbers from odd."""
-    ten = ten_questions(tmp_path)
     assert evaluate(scripted, ten, "--out", "runs/one").exit_code == 0
     scripted.reply = knows
     assert evaluate(scripted, ten, "--out", "runs/talk", program=SPEC).exit_code == 0

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_helpers import folkmoot, isolate, lm, write
+from cli_helpers import folkmoot, isolate, lm, rows_of, write
 from distil_child import distil_in_child
 from mortal import Forked, questions
 
@@ -34,9 +34,7 @@ Pick = Callable[[int, str, dict[str, Any]], bool]
 TWO, THREE = ["intuitive", "critic"], ["intuitive", "critic", "retriever"]
 
 
-@pytest.fixture(autouse=True)
-def _isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
+pytestmark = pytest.mark.usefixtures("home")
 
 
 # The statistics
@@ -170,10 +168,7 @@ def test_the_parts_are_apart_and_the_team_is_never_asked(solved: tuple[Team, Dis
     cot, found = solved
     parts = found.report["parts"]
     ids = {
-        name: {
-            json.loads(line)["id"]
-            for line in (found.folder / name / "cot/results.jsonl").read_text().splitlines()
-        }
+        name: {row["id"] for row in rows_of(found.folder / name / "cot")}
         for name in ("selection", "held-out")
     }
     assert not ids["selection"] & ids["held-out"]
@@ -188,8 +183,7 @@ def test_answers_on_record_are_not_paid_again(solved: tuple[Team, Distilled]) ->
     cot, found = solved
     folder = found.folder / "selection/role-intuitive"
     assert totals(folder).calls == 0
-    rows = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
-    assert all(row["usage"]["cached_calls"] == 1 for row in rows)
+    assert all(row["usage"]["cached_calls"] == 1 for row in rows_of(folder))
     (price,) = [
         one["tokens"] for one in found.report["candidates"] if one["name"] == "role-intuitive"
     ]
@@ -204,8 +198,8 @@ def test_where_samples_differ_the_router_asks_the_team(scripted: ScriptedServer)
     found = team.distil()
     programs, router = found.report["programs"], found.report["router"]
     held = json.loads(Path("found/distil.json").read_text())["router"]["share_routed"]
-    tested = Path("found/held-out/self_consistency-2/results.jsonl").read_text().splitlines()
-    hard = sum(int(json.loads(line)["id"].removeprefix("q")) % 5 == 0 for line in tested)
+    tested = rows_of(Path("found/held-out/self_consistency-2"))
+    hard = sum(int(row["id"].removeprefix("q")) % 5 == 0 for row in tested)
     assert (found.keep, router["cheap"]) == ("router", "self_consistency-2")
     assert list(router["rule"]["weights"]) == ["agreement"]
     assert held["value"] == pytest.approx(hard / 60)
@@ -341,10 +335,6 @@ def killed_and_resumed(folder: Path, server: ScriptedServer, deaths: Sequence[in
 @pytest.mark.parametrize("seed", range(4))
 def test_killed_many_times(tmp_path: Path, scripted: ScriptedServer, seed: int) -> None:
     killed_and_resumed(tmp_path, scripted, np.random.default_rng(seed).integers(1, 60, 5).tolist())
-
-
-# Tracking
-# --------------------------------------------------------------------------------------------------
 
 
 # What is refused

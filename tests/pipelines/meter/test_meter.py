@@ -15,7 +15,7 @@ from openai import AsyncOpenAI
 
 import folkmoot as fm
 from folkmoot.modules.protocols.short_names import short_name
-from folkmoot.pipelines.lms.ledger import totals
+from folkmoot.pipelines.lms.ledger import read_ledger, totals
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 CREW = Path(__file__).parents[2] / "support" / "crew.py"
@@ -105,6 +105,29 @@ def test_equal_requests_of_a_question_are_samples_of_their_own(server: ScriptedS
     assert result.score == 1.0
     assert len(server.bodies) == result.summary.usage["calls"] == 12
     assert not any(body.get("stream") for body in server.bodies)
+
+
+def test_tools_and_several_choices_pass_as_they_are(server: ScriptedServer, tmp_path: Path) -> None:
+    tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
+    calls = [{"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
+
+    def reply(body: dict[str, Any]) -> Any:
+        status, headers, whole = completion("", tool_calls=calls)
+        return status, headers, {**whole, "choices": whole["choices"] * body["n"]}
+
+    def crew(question: fm.Question, endpoint: fm.Endpoint) -> str:
+        said = [{"role": "user", "content": [{"type": "text", "text": "Where?"}]}]
+        asked = {"model": "theirs", "messages": said, "tools": tools, "n": 2}
+        answer = post(f"{endpoint.base_url}/chat/completions", asked)
+        assert [one["message"]["tool_calls"] for one in answer["choices"]] == [calls] * 2
+        assert server.bodies[-1] == {**asked, "model": "m"}
+        return "A"
+
+    server.reply = reply
+    result = run(crew, server, 1, out=tmp_path)
+    assert result.score == 1.0
+    (entry,) = read_ledger(tmp_path)
+    assert (entry["question"], entry["cost_usd"]) == ("q0", pytest.approx(10 * 1e-6 + 2 * 1e-5))
 
 
 def test_responses_and_messages_are_translated(server: ScriptedServer) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from children import Child, code
-from cli_helpers import folkmoot, isolate, lm, question, write
+from cli_helpers import folkmoot, lm, question, rows_of, write
 from outcome_tables import embed_words, planted
 
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
@@ -22,14 +22,11 @@ NAMES = ("individual", "consensus", "majority", "best_fixed", "best_per_group", 
 
 
 @pytest.fixture
-def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+def tables(home: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """Planted training and test outcomes, and embeddings that need no model."""
-    isolate(tmp_path, monkeypatch)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     embed_words(monkeypatch)
-    return write(tmp_path / "train.jsonl", *planted(60, 1)), write(
-        tmp_path / "test.jsonl", *planted(80, 2)
-    )
+    return write(home / "train.jsonl", *planted(60, 1)), write(home / "test.jsonl", *planted(80, 2))
 
 
 def trained(tables: tuple[Path, Path], out: Path, *words: Any) -> Any:
@@ -263,10 +260,7 @@ def test_a_live_training_asks_keeps_and_tests(tables: Any, tmp_path: Path) -> No
         assert found["counts"]["rows"] == 6
         assert 0 < found["report"]["individual"] <= 1
         assert set(found["report"]["use"]) == {"agent.0", "agent.1", "agent.2"}
-        rows = [
-            json.loads(line)
-            for line in (tmp_path / "net" / "results.jsonl").read_text().splitlines()
-        ]
+        rows = rows_of(tmp_path / "net")
         assert [row["id"] for row in rows] == [f"exam{n}" for n in range(6)]
         assert {turn["strategy"] for row in rows for turn in row["transcript"]} <= {
             "zero_shot",

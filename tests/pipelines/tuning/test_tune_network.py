@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_helpers import rows_of
 from outcome_tables import words_of
 from tuned import lm_at, questions
 
@@ -119,10 +120,6 @@ def test_each_setting_is_trained_once_on_questions_that_do_not_score(whole: Any)
         assert about["training"]["epochs"] == 2
         log = json.loads((folder / "training_log.json").read_text())
         assert len(log["steps"]) == 2 * FIT / 5
-
-
-def rows_of(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
 
 
 def test_the_same_call_again_trains_nothing(whole: Any, server: ScriptedServer) -> None:
