@@ -19,9 +19,8 @@ from typing import Any
 import optuna
 
 import folkmoot as fm
-from folkmoot.pipelines.tuning.job import Job
-from folkmoot.pipelines.tuning.worker import work
-from folkmoot.pipelines.tuning.yaml_space import space_of
+from folkmoot.pipelines.testing.replies import filled, text_of
+from folkmoot.pipelines.testing.server import wanted_fields
 
 ROLES = {
     "explanation": "intuitive",
@@ -60,9 +59,18 @@ def scripted_by(rule: Rule) -> Callable[[dict[str, Any]], str]:
         right = rule(role, before.count(role) + 1, number, before)
         wrong = 1 if role in ("critic", "retriever") else 2
         answer = LABELS[(number + (0 if right else wrong)) % 3]
-        return json.dumps(
-            {name: answer if name == "answer" else f"{role} says so" for name in fields}
-        )
+        return filled(body, answer, f"{role} says so")
+
+    return reply
+
+
+def reasoned(every: int) -> Callable[[dict[str, Any]], str]:
+    """A reply that is right with a reasoning before it, else on one question of so many."""
+
+    def reply(body: dict[str, Any]) -> str:
+        number = int(re.findall(r"Question: Question (\d+)\?", text_of(body))[-1])
+        right = set(wanted_fields(body)) == {"reasoning", "answer"} or number % every == 0
+        return filled(body, LABELS[(number + (not right)) % 3])
 
     return reply
 
@@ -104,16 +112,6 @@ def study_at(url: str, out: Path, **options: Any) -> Any:
         "concurrency": 4,
     }
     return fm.tune(ORDERS, questions(0, 40), questions(40, 60), **{**given, **options})
-
-
-def work_at(url: str, out: Path, storage: str | None, trials: int) -> None:
-    """One worker of a study, in a process of its own."""
-    space = space_of(ORDERS)
-    lm = lm_at(url)
-    asked = questions(0, 40)
-    work(
-        Job(space, asked, lm, ["accuracy"], out, storage, "study", trials, "tpe", 0, None, 4, False)
-    )
 
 
 def killed_at(owner: Any, name: str, count: int) -> None:

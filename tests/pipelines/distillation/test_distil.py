@@ -28,6 +28,7 @@ from folkmoot.pipelines.distillation.distil import Distilled
 from folkmoot.pipelines.distillation.plan import plan_distil
 from folkmoot.pipelines.distillation.request import DistilRequest
 from folkmoot.pipelines.lms.ledger import totals
+from folkmoot.pipelines.testing.replies import filled
 from folkmoot.pipelines.testing.server import Reply, ScriptedServer
 
 Pick = Callable[[int, str, dict[str, Any]], bool]
@@ -87,10 +88,7 @@ def world(alone: Pick, together: Pick = lambda *_: True) -> Reply:
         number = int(re.findall(r"Question (\d+)\?", text)[-1])
         fields = body["response_format"]["json_schema"]["schema"]["properties"]
         right = (together if ", round 1" in text else alone)(number, "+".join(fields), body)
-        answer = "ABC"[(number + (not right)) % 3]
-        return json.dumps(
-            {name: answer if name == "answer" else f"so says {name}" for name in fields}
-        )
+        return filled(body, "ABC"[(number + (not right)) % 3])
 
     return reply
 
@@ -408,15 +406,11 @@ def test_failed_answers_count_as_wrong_and_are_asked_for_again(cot: Team) -> Non
 # ------------------------------------------------------------------------------------------------
 
 
-def rows(n: int) -> list[dict[str, Any]]:
-    return [dict(one.to_row()) for one in questions(n)]
-
-
 @pytest.fixture
 def talk(tmp_path: Path, scripted: ScriptedServer) -> ScriptedServer:
     """A team's run on disk, as the command line wrote it."""
     scripted.reply = world(alone_cot)
-    write(tmp_path / "q.jsonl", *rows(80))
+    write(tmp_path / "q.jsonl", *(dict(one.to_row()) for one in questions(80)))
     spec = "deliberation:intuitive,critic:judge"
     words = ["--no-track", "--out", "talk", "--set", "max_rounds=2"]
     done = folkmoot("evaluate", spec, "--data", "q.jsonl", *lm(scripted), *words)

@@ -20,6 +20,7 @@ from typing import Any
 import dspy
 import pytest
 from cli_helpers import rows_of
+from completions import completion
 from mortal import (
     Constant,
     Forked,
@@ -36,6 +37,7 @@ from folkmoot.modules.reading.row import taken
 from folkmoot.optimizers.statistics.statistics import wilson
 from folkmoot.pipelines.lms.ledger import read_ledger
 from folkmoot.pipelines.runs.lines import Progress
+from folkmoot.pipelines.testing.replies import filled
 from folkmoot.pipelines.testing.server import ScriptedServer
 from folkmoot.pipelines.tracking.evaluation import evaluation_entry
 
@@ -178,9 +180,7 @@ def test_unreadable_is_neither_right_nor_an_error(scripted: Any, tmp_path: Path)
 
 
 def test_a_cut_off_reply_is_counted_and_says_so(scripted: Any, tmp_path: Path) -> None:
-    choice = {"message": {"content": "", "role": "assistant"}, "finish_reason": "length"}
-    usage = {"prompt_tokens": 50, "completion_tokens": 1024}
-    scripted.reply = lambda _: (200, {}, {"choices": [choice], "usage": usage})
+    scripted.reply = lambda _: (200, {}, completion("", "length"))
     result = run(scripted, questions(5), fm.SingleAgent("cot"), out=tmp_path)
     for row in rows_of(tmp_path):
         assert (row["answer"], row["correct"], row["error"]) == (None, False, None)
@@ -265,9 +265,6 @@ def test_progress_tells_how_it_stands(scripted: Any) -> None:
         (questions(2) + questions(1), {}, "'q0' appears twice"),
         (questions(1), {"concurrency": 0}, "concurrency is 0"),
         (Path("q.jsonl"), {}, r"there is no file 'q\.jsonl'"),
-        (None, {}, "questions is None: pass a list of fm.Question"),
-        ({"id": "1"}, {}, "questions is a dict: pass a list of fm.Question"),
-        ([*questions(1), {"id": "1"}], {}, "questions, row 2: no question; the columns are id"),
         ([*questions(1), 7], {}, "questions, row 2: .*int"),
         (questions(1), {"lm": "openai/gpt-4o"}, "OPENAI_API_KEY"),
         (questions(1), {"lm": object()}, "a object"),
@@ -391,17 +388,14 @@ def test_damaged_files_are_named(
 
 
 def test_two_runs_at_once_do_not_share_a_folder(scripted: Any, tmp_path: Path) -> None:
-    started, go = threading.Event(), threading.Event()
-
-    def act(task: Task) -> None:
-        started.set()
+    go = threading.Event()
 
     class Waits(Constant):
         async def solve(self, task: Task) -> Any:
             await asyncio.to_thread(go.wait, 10)
             return await super().solve(task)
 
-    first = threading.Thread(target=lambda: run(scripted, questions(3), Waits(act), out=tmp_path))
+    first = threading.Thread(target=lambda: run(scripted, questions(3), Waits(), out=tmp_path))
     first.start()
     while not (tmp_path / "run.json").exists():
         time.sleep(0.01)
@@ -470,13 +464,7 @@ class DeathServer(ScriptedServer):
 
     def _said(self, body: dict[str, Any]) -> str:
         draw = random.Random(body["messages"][-1]["content"]).random()
-        fields = body["response_format"]["json_schema"]["schema"]["properties"]
-        return json.dumps(
-            {
-                name: "ABC"[int(draw * 999) % 3] if name == "answer" else f"é {draw}" * 20
-                for name in fields
-            }
-        )
+        return filled(body, "ABC"[int(draw * 999) % 3], f"é {draw}" * 20)
 
     async def _complete(self, request: Any) -> Any:
         await asyncio.sleep(0.01 + random.random() * 0.02)

@@ -18,6 +18,7 @@ import pytest
 import yaml
 from children import Child, command
 from cli_helpers import KEY, folkmoot, isolate, lm, rows_of
+from completions import completion
 from dialogue_rows import row
 from stores import new_store
 
@@ -364,9 +365,8 @@ def failing(body: dict[str, Any]) -> Any:
         or number == 3
     ):
         return 400, {}, {"error": {"message": "too hot"}}
-    message = {"role": "assistant", "content": "" if number == 4 else first_option(body)}
-    choice = {"index": 0, "message": message, "finish_reason": "length" if number == 5 else "stop"}
-    return 200, {}, {"choices": [choice], "usage": {"prompt_tokens": 5, "completion_tokens": 5}}
+    text = "" if number == 4 else first_option(body)
+    return 200, {}, completion(text, "length" if number == 5 else "stop")
 
 
 def test_failures_are_counted_in_every_line_and_never_shown_as_measurements(

@@ -40,15 +40,6 @@ def test_rows_are_a_sequence(tmp_path: Path) -> None:
     assert repr(rows).startswith("Rows(7 rows of ")
 
 
-def test_a_damaged_row_is_named(tmp_path: Path) -> None:
-    rows = evaluated(tmp_path).rows
-    lines = (tmp_path / "results.jsonl").read_text().splitlines(keepends=True)
-    (tmp_path / "results.jsonl").write_text("".join([*lines[:4], "{}\n", *lines[5:]]))
-    assert rows[3]["id"] == "q3"
-    with pytest.raises(fm.UserError, match="line 5"):
-        rows[4]
-
-
 def test_100_000_rows_take_less_than_two_megabytes(tmp_path: Path) -> None:
     result = evaluated(tmp_path)
     line = (tmp_path / "results.jsonl").read_bytes().splitlines(keepends=True)[0]
