@@ -8,7 +8,6 @@ import json
 import re
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +116,10 @@ def test_an_interrupted_baseline_is_taken_up_again(
     words = ["compare", two[1], "--match-budget", "--api-base", scripted.url, "--concurrency", 2]
     process = Child(command, *words)
     before = len(scripted.bodies)
-    _until(lambda: len(scripted.bodies) > before + 8 + 3)
+    end = time.monotonic() + 30
+    while len(scripted.bodies) <= before + 8 + 3:
+        assert time.monotonic() < end, "the baseline never began"
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
     assert process.returncode == 130
@@ -130,13 +132,6 @@ def test_an_interrupted_baseline_is_taken_up_again(
     samples = int(folder.name.partition("-")[0])
     # in flight
     assert 8 + 10 * samples <= len(scripted.bodies) - before <= 8 + 10 * samples + 2 * samples
-
-
-def _until(done: Callable[[], bool], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < end, "it never happened"
-        time.sleep(0.01)
 
 
 def refused(result: Any, told: str, scripted: ScriptedServer, before: int | None = None) -> None:

@@ -474,13 +474,6 @@ class DeathServer(ScriptedServer):
         return Counter(json.dumps(body, sort_keys=True) for body in self.bodies)
 
 
-def wait_for(condition: Callable[[], bool], alive: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while alive() and not condition():
-        assert time.monotonic() < end
-        time.sleep(0.002)
-
-
 def whole_lines(path: Path) -> list[bytes]:
     return (
         [line for line in path.read_bytes().splitlines(True) if line.endswith(b"\n")]
@@ -504,10 +497,10 @@ def killed_and_resumed(tmp_path: Path, deaths: int, n: int, seed: int) -> None:
             process = Forked(target=deliberate, args=(server.url, tmp_path / "b", n))
             start, calls = len(server.requests), draw.randint(0, sum(needed.values()) // deaths)
             process.start()
-            wait_for(
-                lambda start=start, calls=calls: len(server.requests) - start >= calls,
-                process.is_alive,
-            )
+            end = time.monotonic() + 60
+            while process.is_alive() and len(server.requests) - start < calls:
+                assert time.monotonic() < end
+                time.sleep(0.002)
             time.sleep(draw.random() * 0.03)
             process.kill()
             process.join(10)

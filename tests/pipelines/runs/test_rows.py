@@ -38,6 +38,11 @@ def test_rows_are_a_sequence(tmp_path: Path) -> None:
         with pytest.raises(IndexError):
             rows[place]
     assert repr(rows).startswith("Rows(7 rows of ")
+    lines = (tmp_path / "results.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "results.jsonl").write_text("".join([*lines[:4], "{}\n", *lines[5:]]))
+    assert rows[3]["id"] == "q3"
+    with pytest.raises(fm.UserError, match="line 5"):
+        rows[4]
 
 
 def test_100_000_rows_take_less_than_two_megabytes(tmp_path: Path) -> None:

@@ -130,6 +130,7 @@ def test_our_own_results_teach(
     found = json.loads(done.stdout)
     assert found["training"]["strategies"] == ["zero_shot", "cot"]
     assert found["consensus"]["value"] == 0.5
+    assert set(found["use_by_group"]) == {"b"}  # the name of the questions' file
     assert len(scripted.bodies) == calls
 
 
@@ -144,14 +145,6 @@ def started(*words: Any) -> Child:
         "command(*sys.argv[1:])\n"
     )
     return Child(code, start, *words)
-
-
-def wait_for(met: Any, process: Child, seconds: float = 120) -> None:
-    ends = time.monotonic() + seconds
-    while not met():
-        assert process.poll() is None, "the process ended before it could be stopped"
-        assert time.monotonic() < ends
-        time.sleep(0.002)
 
 
 def test_another_training_is_not_mixed_in(tables: tuple[Path, Path], tmp_path: Path) -> None:
@@ -288,7 +281,11 @@ def test_a_live_training_that_is_killed_repeats_no_call(tables: Any, tmp_path: P
         out = tmp_path / "cut"
         words = live_words(tmp_path, server.url, out)
         killed = started(*words)
-        wait_for((out / "checkpoint.safetensors").exists, killed)
+        ends = time.monotonic() + 120
+        while not (out / "checkpoint.safetensors").exists():
+            assert killed.poll() is None, "the process ended before it could be stopped"
+            assert time.monotonic() < ends
+            time.sleep(0.002)
         killed.send_signal(signal.SIGKILL)
         killed.wait(60)
         kept = (out / "training" / "calls.jsonl").read_bytes().count(b"\n")
