@@ -19,7 +19,7 @@ from .reply import parse_reply
 SAMPLING = ("temperature", "max_tokens", "top_p", "top_k", "seed", "stop")
 PASSED = (
     *("reasoning_effort", "thinking", "max_completion_tokens", "verbosity", "service_tier"),
-    *("frequency_penalty", "presence_penalty", "logit_bias", "extra_body"),
+    *("frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "extra_body"),
 )
 """Settings of an LM that are sent unchanged; fields that only its endpoint knows go into
 `extra_body`.

@@ -90,7 +90,7 @@ async def informed(
         turn = await agent.ask(
             task, round=round, discussion=discussion, evidence=list(passages.values())
         )
-    return replace(turn, usage=usage, details=details)
+    return replace(turn, usage=usage, details={**turn.details, **details})
 
 
 def retrieval_settings(retrieval: Retrieval | None, queries: int | None = None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ..base.errors import UserError, did_you_mean
 from ..base.fence import disarm, one_line
 from ..reading.answers import read_vote
 from ..reading.question import with_choices
-from ..reading.row import Passage
+from ..reading.row import Passage, TurnDetails
 from .adapter import SAMPLING
 from .direct import predict_directly
 from .fields import fields_of
@@ -171,6 +171,9 @@ class Seat(dspy.Module):  # type: ignore[misc]
                     **self._corrected(inputs, problem), config=config
                 )
                 answer = read_vote(prediction.answer, task.kind, task.choices)
+        details: TurnDetails = {}
+        if answer is not None and usage.probability is not None:
+            details["probability"] = usage.probability
         return Turn(
             agent=self.name,
             round=round,
@@ -179,6 +182,7 @@ class Seat(dspy.Module):  # type: ignore[misc]
             raw=None if answer == prediction.answer else prediction.answer,
             evidence=tuple(evidence or ()),
             usage=usage,
+            details=details,
         )
 
     async def work(

@@ -40,7 +40,8 @@ class Usage:
     `cache_write_tokens` went into it, and `reasoning_tokens` are the hidden part of the
     `completion_tokens`. `truncated_calls` ended at a token limit. `finish_reason` is not part of
     the
-    bill: how the calls ended, and of several ways the worst.
+    bill: how the calls ended, and of several ways the worst. Nor is `probability`: that of the
+    last answer, where the LM gave one.
     """
 
     calls: int = 0
@@ -53,6 +54,7 @@ class Usage:
     reasoning_tokens: int | None = 0
     truncated_calls: int = 0
     finish_reason: str | None = field(default=None, compare=False)
+    probability: float | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Usage:
@@ -74,6 +76,8 @@ class Usage:
             own[name] = None if a is None or b is None else a + b
         if self.finish_reason != other.finish_reason:
             self.finish_reason = max(self.finish_reason, other.finish_reason, key=_badness)
+        if other.probability is not None:
+            self.probability = other.probability
 
     def without(self, part: Usage) -> Usage:
         """The sum without one of its parts."""
@@ -86,7 +90,7 @@ class Usage:
         # Rounded to what no price resolves, so that sums are equal in whatever order calls ended.
         cost = None if self.cost_usd is None else round(self.cost_usd, 12)
         fields = {**vars(self), "cost_usd": cost}
-        del fields["finish_reason"]
+        del fields["finish_reason"], fields["probability"]
         return cast(UsageFields, fields)
 
 

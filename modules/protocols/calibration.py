@@ -192,7 +192,8 @@ def sureness(
     """The vote share of an answer, 0 to 1, with the accuracy of those who gave it to break ties;
     -1 for no answer.
 
-    Every sample and every member has a vote: what it answered in its last round.
+    Every sample and every member has a vote: what it answered in its last round. A vote counts as
+    much as the LM's own probability of it, where the LM gave one, else as 1.
     """
     if answer is None:
         return -1.0
@@ -210,7 +211,8 @@ def sureness(
     if not votes:
         return 1.0
     tie = sum(weights.get(turn["agent"], 0.0) for turn in same)
-    return (len(same) + TIE * tie) / len(votes)
+    sure = sum(turn.get("probability", 1.0) for turn in same)
+    return (sure + TIE * tie) / len(votes)
 
 
 def calibrated(

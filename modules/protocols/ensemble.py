@@ -17,7 +17,7 @@ from ..base.saved_file import Described
 from ..base.space import Parameter, Space, When, lists
 from ..base.together import together
 from ..reading.answers import score
-from ..reading.row import ResultRow
+from ..reading.row import ResultRow, TurnDetails, TurnFields
 from ..reading.voting import TIES, Ties, log_odds, vote_among
 from ..reports.ensemble import ensemble_report
 from .declaration import Protocol, Replayed, Replays, comma_items
@@ -25,18 +25,22 @@ from .program import LAYOUT, Program, SeatTurns, distinct, prediction_of, solved
 from .single import SingleAgent
 from .strategies import STRATEGIES
 
-VOTES = ("majority", "weighted")
+VOTES = ("majority", "weighted", "probability")
+FITTED = VOTES[:2]
+"""The votes that any recorded answers can be counted by."""
 
 
 class Ensemble(Program):
     """Members asked once each, concurrently (Agents of Commonsense, section 4.2.2).
 
     Args: members: names of single-agent strategies, or programs of any kind; at least one. vote:
-        `majority` or `weighted`. weights: one non-negative number a member, for whatever weighs;
+        `majority`, `weighted`, or `probability`: each answer weighs the LM's own probability of it,
+        for LMs that give one (`fm.lm(…, logprobs=True)`) and for DSPy's decision outputs.
+        weights: one non-negative number a member, for whatever weighs;
         None until `fit_weights` has set them. tie_break: which of the answers with the top score
         wins: `first` (the earliest member's), `weight` (that of the heaviest single member),
         `strongest:MEMBER` (that member's) or `random`; what is left open goes by order. None is
-        `weight` for `weighted`, else `first`.
+        `first` for `majority`, else `weight`.
         seed: with the question's id it settles ties that are drawn.
         lms: LMs for single members, by strategy name; members of the same name are `name.0`,
             `name.1`, ….
@@ -46,8 +50,8 @@ class Ensemble(Program):
     `decided_by` is the vote, or `none` when no member gave a readable answer; `tied` says whether
     two answers had the top score.
 
-    Raises: UserError: no members, unknown vote or rule for ties, or weights that do not fit the
-        members.
+    Raises: UserError: no members, unknown vote or rule for ties, weights that do not fit the
+        members, or a vote by probabilities where an LM gives none.
     """
 
     def __init__(
@@ -91,6 +95,8 @@ class Ensemble(Program):
     @property
     def weighs(self) -> bool:
         """Whether the vote or its ties need weights."""
+        if self.vote == "probability":
+            return False
         return self.vote == "weighted" or (self.ties is not None and self.ties.rule == "weight")
 
     def describe(self) -> Described:
@@ -117,14 +123,21 @@ class Ensemble(Program):
         asked = await together(with_usage(solved_by(member, task)) for member in self.members)
         turns = []
         for name, (prediction, usage) in zip(self.names, asked, strict=True):
-            argument = str(prediction.transcript[-1]["text"]) if prediction.transcript else ""
-            turns.append(Turn(name, 1, prediction.answer, argument, usage=usage))
+            last: TurnFields | None = prediction.transcript[-1] if prediction.transcript else None
+            details: TurnDetails = {}
+            if last and "probability" in last and last["answer"] == prediction.answer:
+                details["probability"] = last["probability"]
+            text = str(last["text"]) if last else ""
+            turns.append(Turn(name, 1, prediction.answer, text, usage=usage, details=details))
         answers = [turn.answer for turn in turns]
+        weights = self.weights
+        if self.vote == "probability":
+            weights = _probabilities([turn.to_dict() for turn in turns])
         decide_tie = (self.ties or _ties_of(self.vote)).decider(
-            ASKER.get().question, self.names, self.weights
+            ASKER.get().question, self.names, weights
         )
-        weights = None if self.vote == "majority" else self.weights
-        outcome = vote_among(answers, task.kind, weights, decide_tie)
+        votes = None if self.vote == "majority" else weights
+        outcome = vote_among(answers, task.kind, votes, decide_tie)
         return prediction_of(task, outcome.answer, self.vote, turns, tied=outcome.tied)
 
     def fit_weights(self, rows: Iterable[ResultRow]) -> list[float]:
@@ -185,9 +198,20 @@ def member_weights(names: Sequence[str], rows: Iterable[ResultRow]) -> list[floa
     return [max(0.0, log_odds(count / total, total, options=typical)) for count in right]
 
 
+def _probabilities(turns: Sequence[TurnFields]) -> list[float]:
+    """The LM's own probability of each answer; 0 for an abstention, whose weight is not used."""
+    for turn in turns:
+        if turn["answer"] is not None and "probability" not in turn:
+            raise UserError(
+                f"the vote goes by probability, and the LM of {turn['agent']!r} gave none: set "
+                "logprobs=true for an LM that gives them, or choose majority"
+            )
+    return [turn.get("probability", 0.0) for turn in turns]
+
+
 def _ties_of(vote: str) -> Ties:
     """The rule for ties of a vote, unless another is given."""
-    return Ties("weight" if vote == "weighted" else "first")
+    return Ties("first" if vote == "majority" else "weight")
 
 
 def _name(member: Program) -> str:
@@ -249,15 +273,15 @@ def _replayed(rows: Sequence[ResultRow], parameters: Mapping[str, Any]) -> list[
     rule = parameters.get("tie_break")
     ties = _ties_of(decided_by) if rule is None else Ties.of(rule, names, parameters.get("seed", 0))
     weights = parameters.get("weights")
-    if weights is None and (decided_by == "weighted" or ties.rule == "weight"):
+    fitted = decided_by == "weighted" or (decided_by == "majority" and ties.rule == "weight")
+    if weights is None and fitted:
         weights = member_weights(names, finished)
-    votes = weights if decided_by == "weighted" else None
 
     def outcome(row: ResultRow) -> Replayed:
         answers = [turn["answer"] for turn in row["transcript"]]
-        answer = vote_among(
-            answers, row["kind"], votes, ties.decider(row["id"], names, weights)
-        ).answer
+        own = _probabilities(row["transcript"]) if decided_by == "probability" else weights
+        votes = None if decided_by == "majority" else own
+        answer = vote_among(answers, row["kind"], votes, ties.decider(row["id"], names, own)).answer
         calls = row["usage"]["calls"] or 0
         return Replayed(answer, "none" if answer is None else decided_by, 1, calls)
 
@@ -273,7 +297,7 @@ _SPACE: Space = {
             ordered=False,
         )
     ),
-    "vote": Parameter(CategoricalDistribution(VOTES)),
+    "vote": Parameter(CategoricalDistribution(FITTED)),
     "tie_break": Parameter(CategoricalDistribution(TIES), default="first"),
     "strongest": Parameter(
         CategoricalDistribution(tuple(STRATEGIES)),

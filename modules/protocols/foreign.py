@@ -18,12 +18,14 @@ from types import FunctionType, MethodType, UnionType
 from typing import Any, Union, get_args, get_origin
 
 import dspy
+from dspy.experimental import Choice, Noul
 from dspy.utils.exceptions import AdapterParseError
 from dspy.utils.saving import get_dependency_versions as versions
 from pydantic import BaseModel
 
 from ..agents.adapter import can_be_awaited
 from ..agents.seat import Seat
+from ..agents.transcript import Turn
 from ..base.calls import CARRIED, metered
 from ..base.errors import UserError, did_you_mean
 from ..base.files import write_whole
@@ -283,8 +285,12 @@ class Foreign(Program):
         with dspy.context(adapter=self.adapter), metered() as usage:
             try:
                 returned, turns = await self._asked(*arguments, **fields)
-                text = _text(_answer_in(returned, self._name))
+                decided = _answer_in(returned, self._name)
+                text = _text(decided)
                 answer = read_vote(text, question.kind, question.choices)
+                if not turns and answer is not None and (sure := _probability(decided)) is not None:
+                    turn = Turn(self._name, 1, answer, "", details={"probability": sure})
+                    turns = [turn.to_dict()]
             except (
                 AdapterParseError
             ) as problem:  # the LM returned something, but no field of that type
@@ -538,13 +544,23 @@ def _answer_in(returned: Any, name: str) -> Any:
 
 def _text(value: Any) -> str | None:
     """An answer as text, to be read; None for what is no single value."""
-    if isinstance(value, Enum):
+    if isinstance(value, Enum | Choice | Noul):
         value = value.value
     if isinstance(value, str) or value is None:
         return value
     if isinstance(value, Mapping | Sequence | Set | bytes | BaseModel | dspy.Example):
         return None
     return str(value)
+
+
+def _probability(value: Any) -> float | None:
+    """The LM's own probability of a decision output of DSPy's, if it came with one."""
+    probability: float | None = None
+    if isinstance(value, Choice) and value.probabilities is not None:
+        probability = value.probabilities.get(str(value.value))
+    if isinstance(value, Noul) and value.probability is not None:
+        probability = value.probability if value.value else 1 - value.probability
+    return probability
 
 
 def _code(module: Any) -> str:

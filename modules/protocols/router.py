@@ -145,7 +145,9 @@ class Router(Program):
                 `{"cheap": fm.evaluate(router.cheap, ...).rows}`; what is there is not asked again.
             concurrency: questions under way at a time.
 
-        The score of an answer is the vote share of the samples or members that gave it. Thresholds
+        The score of an answer is the vote share of the samples or members that gave it; where an
+        LM gives its own probability of an answer (`fm.lm(…, logprobs=True)`, DSPy's decision
+        outputs), that vote counts as much. Thresholds
         are tested in a fixed sequence, from 15% answered in steps of 2.5%, with the exact binomial
         bound. An answer of the cheap program stands from its threshold on, unless a rule of the
         router's own sends the question to the team. The other questions go to the team, whose

@@ -48,6 +48,7 @@ class TurnDetails(TypedDict, total=False):
     suggestion: str
     strategy: str
     confidence: float
+    probability: float
     weight: float
     part: str
 

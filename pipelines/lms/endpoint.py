@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypedDict
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -83,7 +84,8 @@ class Reply:
     `finish_reason` is the endpoint's own, or `refusal` where the model declined to answer; with
     several choices, that of one that did not end well. Prompt tokens include tokens read from and
     written to the provider's cache; completion tokens include reasoning. `body` is the endpoint's
-    whole answer, if requested.
+    whole answer, if requested. `probability` is the LM's own of the answer in the text, 0 to 1, if
+    `logprobs` were requested and the endpoint gives them.
     """
 
     text: str
@@ -94,6 +96,7 @@ class Reply:
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
     body: Mapping[str, object] | None = None
+    probability: float | None = None
 
     @property
     def truncated(self) -> bool:
@@ -169,6 +172,7 @@ def failure_of(
     return CallError(f"{name} refused the request ({status}: {reason})")
 
 
+_ANSWER = re.compile(r'"answer"\s*:\s*(?:"((?:[^"\\]|\\.)+)"|([\w.+-]+))')
 _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
@@ -185,9 +189,33 @@ def read_completion(text: str, name: str) -> Reply:
         reason = next((one for one in reasons if one not in KEEPABLE), reasons[0])
         if not answer and message.get("refusal"):
             answer, reason = _text(message["refusal"]), "refusal"
-        return Reply(answer, reason, **tokens_in(body.get("usage"), answer), body=body)
+        tokens = (choices[0].get("logprobs") or {}).get("content") or []
+        return Reply(
+            answer,
+            reason,
+            **tokens_in(body.get("usage"), answer),
+            body=body,
+            probability=answer_probability([(one["token"], one["logprob"]) for one in tokens]),
+        )
     except _UNREADABLE:
         raise _unreadable(text, name, "a chat completion") from None
+
+
+def answer_probability(tokens: Sequence[tuple[str, float]]) -> float | None:
+    """The LM's own probability of its answer: the product over the tokens in the value of the last
+    field `answer` of a reply in JSON. None where there is no such value, or no token.
+    """
+    text = "".join(token for token, _ in tokens)
+    values = list(_ANSWER.finditer(text))
+    if not values:
+        return None
+    start, end = values[-1].span(values[-1].lastindex or 0)
+    log_probability, place = 0.0, 0
+    for token, logprob in tokens:
+        if place < end and place + len(token) > start:
+            log_probability += logprob
+        place += len(token)
+    return round(math.exp(min(log_probability, 0.0)), 6)
 
 
 def read_embeddings(text: str, name: str) -> Reply:

@@ -79,6 +79,7 @@ _NUMBERS: dict[str, tuple[type, float, float, str]] = {
 _KINDS: dict[str, tuple[type, str]] = {
     **dict.fromkeys(("reasoning_effort", "verbosity", "service_tier"), (str, "a word")),
     **dict.fromkeys(("thinking", "logit_bias", "extra_body"), (dict, "an object")),
+    "logprobs": (bool, "true"),
 }
 _REPLACED = {"model", "stream", "stream_options"}
 _OURS = {"model", "messages", "stream", "n", "tools", "functions", *ADDRESSES}
@@ -393,11 +394,13 @@ class Engine:
             cached_calls=1,
             finish_reason=reply.finish_reason,
             truncated_calls=int(reply.truncated),
+            probability=reply.probability,
         )
         price = replace(
             usage_of(self._entry(call, reply, 1)),
             finish_reason=ended.finish_reason,
             truncated_calls=ended.truncated_calls,
+            probability=ended.probability,
         )
         usage = price if made else ended
         # count calls that an earlier attempt paid for, so that the row's bill is the same as
@@ -557,7 +560,7 @@ class Engine:
                 fields = {
                     name: value
                     for name, value in vars(reply).items()
-                    if name != "body" or value is not None
+                    if name not in ("body", "probability") or value is not None
                 }
                 store.put(key, self.model, fields)
 
@@ -607,7 +610,8 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
     for key, value in settings.items():
         if value is None or key == "stop":
             continue
-        if key not in SETTINGS or (key in PASSED and name.startswith("local/")):
+        embedded = name.startswith("local/") and key != "logprobs"
+        if key not in SETTINGS or (key in PASSED and embedded):
             raise UserError(f"{name} does not accept {key}: leave it out")
         if key in _NUMBERS:
             kind, low, high, wanted = _NUMBERS[key]

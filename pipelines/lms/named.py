@@ -72,7 +72,8 @@ def lm(
             OpenAI's reasoning models take a seed alone of these. What follows is sent as it is:
             reasoning_effort, thinking (a budget, in the provider's words), max_completion_tokens,
             verbosity, service_tier, frequency_penalty, presence_penalty, logit_bias, and extra_body
-            for fields that only the endpoint knows.
+            for fields that only the endpoint knows; logprobs=True asks for the LM's own probability
+            of its answers, which votes and routers may use.
 
     `local/MODEL` runs inside this process: `gemma-3-270m`, `qwen2.5-coder-1.5b` and
     `qwen2.5-coder-0.5b`, a `PATH.gguf`, or `hf:ORG/REPO:FILE.gguf` from the hub

@@ -14,9 +14,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
@@ -24,6 +22,7 @@ import pytest
 from cli_helpers import rows_of
 from planted import colours, is_proposal, of_instructions
 from stores import new_store
+from wire_server import Server
 
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 
@@ -290,40 +289,22 @@ def test_keys_given_in_python_and_to_litellm_leave_no_trace(
         assert (place.work / "saved" / name / "program.json").exists()
 
 
-class RepeatingStore(BaseHTTPRequestHandler):
+@pytest.fixture
+def repeating_store() -> Iterator[Server]:
     """A tracking server that refuses everything and repeats what it was sent."""
 
-    heard: list[str] = []  # noqa: RUF012
+    def refuse(request: Any) -> tuple[int, dict[str, str], bytes]:
+        words = f"Wrong: {request.headers.get('Authorization')} {request.path}"
+        error = {"error_code": "PERMISSION_DENIED", "message": words}
+        return 403, {"Content-Type": "application/json"}, json.dumps(error).encode()
 
-    def answer(self) -> None:
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.heard.append(str(self.headers.get("Authorization")))
-        words = f"Wrong: {self.heard[-1]} {self.path}"
-        body = json.dumps({"error_code": "PERMISSION_DENIED", "message": words}).encode()
-        self.send_response(403)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    do_GET = do_POST = do_PUT = do_PATCH = answer  # noqa: N815
-
-    def log_message(self, *_: object) -> None:
-        return None
-
-
-@pytest.fixture
-def repeating_store() -> Iterator[str]:
-    RepeatingStore.heard.clear()
-    with ThreadingHTTPServer(("127.0.0.1", 0), RepeatingStore) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://me:{IN_URL}@127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with Server(refuse) as server:
+        yield server
 
 
 @pytest.mark.nightly
 def test_passwords_in_addresses_leave_no_trace(
-    place: Place, scripted: ScriptedServer, repeating_store: str
+    place: Place, scripted: ScriptedServer, repeating_store: Server
 ) -> None:
     """Passwords in the addresses of LMs, of the tracking store and of storages, and in a query."""
     scripted.reply = repeating(scripted)
@@ -342,14 +323,14 @@ def test_passwords_in_addresses_leave_no_trace(
             [*tune, "--storage", f"sqlite:////nowhere/study.db?password={IN_URL}"],
             ["doctor", *asked],
         ],
-        MLFLOW_TRACKING_URI=repeating_store,
+        MLFLOW_TRACKING_URI=repeating_store.origin.replace("//", f"//{user}"),
         MLFLOW_HTTP_REQUEST_MAX_RETRIES="1",
     )
     # the query is part of the LM's address and is sent to it
     assert place.codes == [0, 2, 0, 2, 2, 2, 2, 1]
     assert leaks(place.root) == []
     basic = f"Basic {base64.b64encode(f'me:{PASSWORD}'.encode()).decode()}"
-    assert basic in RepeatingStore.heard
+    assert basic in {headers.get("authorization") for headers in repeating_store.headers}
     assert basic in {request["headers"].get("Authorization") for request in scripted.requests}
     assert not [body for body in scripted.bodies if holds_secret(json.dumps(body).encode())]
     rows = rows_of(place.work / "runs/user")

@@ -34,8 +34,6 @@ two = await fm.aevaluate(fm.SingleAgent("cot"), questions, lm=lm, tracking=False
 two.rows
 """,
     "fm.compare(one, two, names=['<i>one</i>', 'two'])",
-    "fm.compare(one, two)[0]",
-    "one.summary",
     """
 from folkmoot.pipelines.base import display
 def broken(*_): raise ValueError("no display")
@@ -66,7 +64,7 @@ def test_a_notebook_shows_progress_and_results(
         kernel_name="python3",
         resources={"metadata": {"path": str(tmp_path)}},
     ).execute()
-    setup, one, two, pairs, pair, summary, broken, table = (cell.outputs for cell in notebook.cells)
+    setup, one, two, pairs, broken, table = (cell.outputs for cell in notebook.cells)
     assert not setup
 
     def html(outputs: list[Any]) -> list[str]:
@@ -81,17 +79,16 @@ def test_a_notebook_shows_progress_and_results(
     assert "Evaluation of 1 agent" in result
     assert "50.0%" in result
     assert len(html(two)) == 1  # no progress
-    for shown in (html(outputs)[-1] for outputs in (one, two, pairs, pair, summary)):
+    for shown in (html(outputs)[-1] for outputs in (one, two, pairs)):
         assert "<script" not in shown
         assert "<b>" not in shown
         assert "<i>" not in shown
         assert "color" not in shown
     assert "&lt;script&gt;" in result
     assert "&lt;i&gt;one" in html(pairs)[0]
-    assert "so far, undecided" in html(pair)[0]
     assert "12" in str(broken[-1].data["text/plain"])
     assert "correct" in html(table)[0]
-    for outputs in (one, two, pairs, pair, summary, broken, table):
+    for outputs in (one, two, pairs, broken, table):
         said = [
             output.get("text", "")
             for output in outputs

@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 from types import SimpleNamespace
@@ -24,13 +24,11 @@ FORKED.set_forkserver_preload(["warm"])
 
 
 class Forked(FORKED.Process):
-    """A forked process that Ctrl-C interrupts, with the environment of its maker or the one that is
-    given.
-    """
+    """A forked process that Ctrl-C interrupts, with the environment of its maker."""
 
-    def __init__(self, *, environment: Mapping[str, str] | None = None, **options: Any) -> None:
+    def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._environment = dict(os.environ if environment is None else environment)
+        self._environment = dict(os.environ)
 
     def run(self) -> None:
         assert "warm" in sys.modules, "the warm process has not found what it is to import"
@@ -50,21 +48,16 @@ class Child:
     is kept.
 
     The function is found by its name and gets this process's working folder and its environment,
-    unless another is given, and nothing else of it.
+    and nothing else of it.
     """
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        *arguments: Any,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="folkmoot-child-"))
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         for name in ("out", "err"):
             Path(self._folder, name).touch()
         given = (str(self._folder), function, arguments)
-        self._process = Forked(target=_alone, args=given, environment=environment)
+        self._process = Forked(target=_alone, args=given)
         self._process.start()
         atexit.register(self.kill)
 
@@ -105,10 +98,9 @@ def run(
     function: Callable[..., Any],
     *arguments: Any,
     timeout: float = 120,
-    environment: Mapping[str, str] | None = None,
 ) -> CompletedProcess[str]:
     """Run a function in a process of its own to its end."""
-    child = Child(function, *arguments, environment=environment)
+    child = Child(function, *arguments)
     out, err = child.communicate(timeout)
     return CompletedProcess([], child.wait(), out, err)
 

@@ -1,4 +1,4 @@
-"""Result rows of dialogues, written down by their answers."""
+"""Result rows, written down by what was answered."""
 
 from __future__ import annotations
 
@@ -8,13 +8,41 @@ from typing import Any
 Rounds = Sequence[Sequence[str | None]]
 
 
+def result_row(
+    transcript: Sequence[Any],
+    answer: str | None,
+    decided_by: str = "consensus",
+    *,
+    gold: str = "A",
+    **fields: Any,
+) -> dict[str, Any]:
+    """A row of `results.jsonl` as an evaluation writes it; `fields` say what is otherwise."""
+    return {
+        "id": "q",
+        "kind": "choice",
+        "question": "Where?",
+        "choices": {"A": "bank", "B": "mall", "C": "river", "D": "park"},
+        "answer": answer,
+        "gold": gold,
+        "correct": answer == gold,
+        "em": None,
+        "f1": None,
+        "decided_by": decided_by,
+        "rounds": 1,
+        "consensus_round": None,
+        "transcript": list(transcript),
+        "usage": {"calls": 10, "prompt_tokens": 100, "completion_tokens": 20, "cost_usd": 0.0},
+        "seconds": 1.0,
+        "error": None,
+        "meta": {},
+        **fields,
+    }
+
+
 def row(
     rounds: Rounds,
     *,
     roles: Sequence[str] = ("intuitive", "reasoner"),
-    gold: str = "A",
-    answer: str | None = None,
-    decided_by: str | None = None,
     judge: str | None = None,
     **fields: Any,
 ) -> dict[str, Any]:
@@ -28,34 +56,16 @@ def row(
     ]
     if judge is not None:
         transcript.append({"agent": "judge", "round": len(rounds), "answer": judge, "text": "…"})
-    final = last[0] if agreed else judge or answer
-    return {
-        "id": "q",
-        "kind": "choice",
-        "answer": final,
-        "gold": gold,
-        "correct": final == gold,
-        "decided_by": decided_by or ("consensus" if agreed else "judge"),
-        "rounds": len(rounds),
-        "consensus_round": len(rounds) if agreed else None,
-        "transcript": transcript,
-        "usage": {"calls": len(transcript), "prompt_tokens": 100, "completion_tokens": 10},
-        "error": None,
+    return result_row(
+        transcript,
+        last[0] if agreed else judge,
+        "consensus" if agreed else "judge",
+        rounds=len(rounds),
+        consensus_round=len(rounds) if agreed else None,
         **fields,
-    }
+    )
 
 
-def error_row() -> dict[str, Any]:
-    return {
-        "id": "e",
-        "kind": "choice",
-        "answer": None,
-        "gold": "A",
-        "correct": False,
-        "decided_by": "error",
-        "rounds": 0,
-        "consensus_round": None,
-        "transcript": [],
-        "usage": {"calls": 1, "prompt_tokens": 7, "completion_tokens": 0},
-        "error": "no answer in time",
-    }
+def error_row(**fields: Any) -> dict[str, Any]:
+    """The row of a question that failed."""
+    return result_row([], None, "error", rounds=0, error="no answer in time", **fields)

@@ -11,8 +11,10 @@ import zlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
+import pytest
 from aiohttp import web
 
+from folkmoot.modules.environment import WikipediaEnvironment, mediawiki
 from folkmoot.pipelines.testing.server import LoopbackServer
 
 Fault = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -121,6 +123,17 @@ class MediaWikiServer(LoopbackServer):
             if hits and (hits == len(wanted) or " OR " in search):
                 ranked.append((-hits, title))
         return [title for _, title in sorted(ranked)]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Back-off in milliseconds, for every test of a module that imports this."""
+    monkeypatch.setattr(mediawiki, "FIRST_WAIT", 0.001)
+
+
+def wiki(server: MediaWikiServer, **options: Any) -> WikipediaEnvironment:
+    options.setdefault("private_hosts", {server.host})
+    return WikipediaEnvironment(f"http://{server.host}", **options)
 
 
 def status(code: int, **headers: str) -> Fault:

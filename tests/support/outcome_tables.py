@@ -5,10 +5,8 @@ model.
 from __future__ import annotations
 
 import hashlib
-import json
 import random
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -71,36 +69,3 @@ def words_of(texts: Sequence[str]) -> np.ndarray:
 def embed_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every embedding model of this process be `words_of`."""
     monkeypatch.setattr(Embedder, "_encode", lambda self, texts: words_of(texts))
-
-
-def recorded(
-    path: Path, datasets: Sequence[str] | None = None, *, strategies: bool
-) -> Iterator[dict[str, Any]]:
-    """Outcome rows of a recorded `*.wide.jsonl`: a header, then a question a line with all answers.
-
-    With `strategies`, agents named `LM|STRATEGY` become agent LM with that strategy. Answers that
-    were not recorded are left out.
-    """
-    with open(path, encoding="utf-8") as file:
-        header = json.loads(next(file))
-        for line in file:
-            row = json.loads(line)
-            if datasets is not None and row["dataset"] not in datasets:
-                continue
-            agents = header["agents"]
-            names = agents if isinstance(agents, list) else agents[row["dataset"]]
-            flags = row.get("correct")
-            for place, (name, answer) in enumerate(zip(names, row["answers"], strict=True)):
-                if flags is not None and flags[place] == "-":
-                    continue
-                right = answer == row["gold"] if flags is None else flags[place] == "1"
-                agent, _, strategy = name.partition("|")
-                yield {
-                    "question_id": f"{row['dataset']}/{row['question_id']}",
-                    "question": row["question"],
-                    "group": row["dataset"],
-                    "agent": agent if strategies else name,
-                    "strategy": strategy if strategies else None,
-                    "answer": answer,
-                    "correct": right and answer is not None,
-                }

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from dialogue_rows import result_row
 
 CHOICES = {"A": "yes it is", "B": "no it is not"}
 Right = npt.NDArray[np.bool_]
@@ -16,35 +17,22 @@ Right = npt.NDArray[np.bool_]
 
 def row(question: int, repeat: int = 0, right: bool = True, **fields: Any) -> dict[str, Any]:
     """A row of `results.jsonl`."""
-    usage = {
-        "calls": 1,
-        "prompt_tokens": 10,
-        "completion_tokens": 5,
-        "cached_calls": 0,
-        "cost_usd": 0.001,
-    }
-    return {
+    known = {
         "id": f"q{question}",
         "repeat": repeat,
-        "kind": "choice",
         "question": f"Is this number {question}?",
         "choices": CHOICES,
-        "answer": "A" if right else "B",
-        "gold": "A",
-        "correct": right,
         "score": float(right),
-        "em": None,
-        "f1": None,
-        "decided_by": "single",
-        "rounds": 1,
-        "consensus_round": None,
-        "transcript": [],
-        "usage": usage,
-        "seconds": 1.0,
-        "error": None,
+        "usage": {
+            "calls": 1,
+            "prompt_tokens": 10,
+            "completion_tokens": 5,
+            "cached_calls": 0,
+            "cost_usd": 0.001,
+        },
         "meta": {"subject": f"s{question % 5}"},
-        **fields,
     }
+    return {**result_row([], "A" if right else "B", "single"), **known, **fields}
 
 
 def write_run(folder: Path, rows: list[dict[str, Any]], metric: Any = None, **about: Any) -> Path:

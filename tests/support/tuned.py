@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import optuna
+from mortal import questions as numbered
 
 import folkmoot as fm
 from folkmoot.pipelines.testing.replies import filled, text_of
@@ -29,15 +30,11 @@ ROLES = {
     "critique": "critic",
     "summary": "judge",
 }
-CHOICES = {"A": "bank", "B": "library", "C": "mall"}
 LABELS = "ABC"
 
 
 def questions(first: int, last: int) -> list[fm.Question]:
-    return [
-        fm.Question(id=f"q{i}", question=f"Question {i}?", choices=CHOICES, answer=LABELS[i % 3])
-        for i in range(first, last)
-    ]
+    return numbered(last)[first:]
 
 
 Rule = Callable[[str, int, int, list[str]], bool]

@@ -24,7 +24,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Server:
-    """Answers POST requests with what `answer` gives: status, headers, and the bytes of the body;
+    """Answers requests with what `answer` gives: status, headers, and the bytes of the body;
     raw bytes and a closed connection; or nothing at all (None).
     """
 
@@ -40,7 +40,8 @@ class Server:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                outer.bodies.append(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+                self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                outer.bodies.append(self.body)
                 outer.arrivals.append(time.monotonic())
                 outer.paths.append(self.path)
                 outer.headers.append({name.lower(): value for name, value in self.headers.items()})
@@ -63,6 +64,8 @@ class Server:
                     self.wfile.write(body)
                 except OSError:
                     self.close_connection = True
+
+            do_GET = do_PUT = do_PATCH = do_DELETE = do_POST  # noqa: N815
 
             def log_message(self, *_: Any) -> None:
                 pass

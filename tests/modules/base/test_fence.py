@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from folkmoot.modules.base.fence import LABEL_CHARS, clean, cut, fence
+from folkmoot.modules.base.fence import LABEL_CHARS, clean, fence
 
 # Written down apart from the module's own tables: what a reader may take for ">" or "<", once
 # decomposed.
@@ -122,17 +122,6 @@ def test_every_control_surrogate_and_hidden_character_goes() -> None:
     assert not [char for char in unseen if unicodedata.name(char).startswith(hidden)]
     assert {clean(char) for char in "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"} == {"\n"}
     assert clean("a\tb\r\nc") == "a b\nc"
-
-
-@given(st.text(), st.integers(1, 30))
-def test_cut_keeps_short_text_and_marks_what_it_cuts(text: str, size: int) -> None:
-    short = cut(text, size)
-    assert len(short) <= size
-    if len(text) <= size:
-        assert short == text
-    else:
-        assert short.endswith("…")
-        assert text.startswith(short[:-1])
 
 
 @pytest.mark.parametrize("unit", ["> ", "[", "<a", "\u200b", "[[ ##", ">          "])

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mediawiki_server import MediaWikiServer, body, error, reset, status, truncated
+from mediawiki_server import MediaWikiServer, body, error, reset, status, truncated, wiki
+from mediawiki_server import quick as quick
 
 from folkmoot.modules.base.calls import CallError, FatalCallError
 from folkmoot.modules.base.fence import one_line
-from folkmoot.modules.environment import Page, WikipediaEnvironment, mediawiki
+from folkmoot.modules.environment import Page, mediawiki
 from folkmoot.modules.environment.wikipedia import article_title, cut_words, search_words
 
 DOCUMENTS = [
@@ -42,20 +43,11 @@ LISTED = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mediawiki, "FIRST_WAIT", 0.001)
-
-
 @pytest.fixture
 def server() -> Iterator[MediaWikiServer]:
     redirects = {"Countess of Lovelace": "Ada Lovelace", "Secret": "Special:Export"}
     with MediaWikiServer(DOCUMENTS, redirects, {"Mercury": LISTED}) as running:
         yield running
-
-
-def wiki(server: MediaWikiServer, **options: Any) -> WikipediaEnvironment:
-    return WikipediaEnvironment(f"http://{server.host}", private_hosts={server.host}, **options)
 
 
 # --- pages and titles

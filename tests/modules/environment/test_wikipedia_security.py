@@ -18,28 +18,19 @@ import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 from hypothesis import given
 from hypothesis import strategies as st
-from mediawiki_server import MediaWikiServer, body, bomb, redirect
+from mediawiki_server import MediaWikiServer, body, bomb, redirect, wiki
+from mediawiki_server import quick as quick
 
 from folkmoot.modules.base.calls import CallError, FatalCallError
 from folkmoot.modules.base.errors import UserError
-from folkmoot.modules.environment import WikipediaEnvironment, addresses, mediawiki
+from folkmoot.modules.environment import WikipediaEnvironment, addresses
 from folkmoot.modules.environment.addresses import is_public
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mediawiki, "FIRST_WAIT", 0.001)
 
 
 @pytest.fixture
 def server() -> Iterator[MediaWikiServer]:
     with MediaWikiServer([{"title": "Tea", "text": "A drink."}]) as running:
         yield running
-
-
-def wiki(server: MediaWikiServer, **options: Any) -> WikipediaEnvironment:
-    options.setdefault("private_hosts", {server.host})
-    return WikipediaEnvironment(f"http://{server.host}", **options)
 
 
 class Answers(AbstractResolver):

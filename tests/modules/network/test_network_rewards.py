@@ -1,7 +1,6 @@
 """Rewards: each equation by hand, and what the difference reward adds up to."""
 
 import numpy as np
-from hypothesis import strategies as st
 
 from folkmoot.modules.network.rewards import (
     ConsensusBonus,
@@ -10,7 +9,6 @@ from folkmoot.modules.network.rewards import (
 )
 
 BONUS = ConsensusBonus(delta_plus=0.3, delta_minus=0.2, delta_minor=0.1)
-GROUPS = st.lists(st.integers(-1, 3), min_size=1, max_size=7).map(np.array)  # answer 0 is right
 
 
 def test_when_the_consensus_is_wrong() -> None:

@@ -4,18 +4,16 @@ input.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from outcome_tables import words_of as embed
 
 import folkmoot as fm
 from folkmoot.modules.base.errors import UserError
@@ -33,18 +31,7 @@ from folkmoot.pipelines.testing.replies import filled
 
 torch.set_num_threads(1)
 
-WIDTH = 16
-
-
-def embed(texts: Sequence[str]) -> npt.NDArray[np.float32]:
-    """The sum of a random direction for each word, of length 1."""
-    found = np.zeros((len(texts), WIDTH), dtype=np.float32)
-    for row, text in zip(found, texts, strict=True):
-        for word in text.split():
-            seed = int.from_bytes(hashlib.sha256(word.encode("utf-8", "replace")).digest()[:4])
-            row += np.random.default_rng(seed).normal(size=WIDTH)
-        row /= np.linalg.norm(row)
-    return found
+WIDTH = 32
 
 
 def config(**settings: Any) -> NetworkConfig:
@@ -271,21 +258,3 @@ def test_learned_weights_go_by_agent_strategy_and_question() -> None:
     slopes[1, 1] = VECTOR
     state.vote = VoteWeights(np.arange(6.0).reshape(3, 2), slopes, 0.5 * VECTOR.astype(float))
     assert state.weights(VECTOR, [0, 1, None]) == pytest.approx([0, 3.5, 0])
-
-
-# Files
-# --------------------------------------------------------------------------------------------------
-
-
-def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"network\.json cannot be read"):
-        NetworkState.load(tmp_path)
-    LEARNED.save(tmp_path)
-    whole = (tmp_path / "tensors.safetensors").read_bytes()
-    (tmp_path / "tensors.safetensors").write_bytes(whole[:-1])
-    with pytest.raises(UserError, match=r"tensors\.safetensors\) cannot be loaded"):
-        NetworkState.load(tmp_path)
-    for text in ("{", "[]", "[" * 100_000):
-        (tmp_path / "network.json").write_text(text)
-        with pytest.raises(UserError, match=r"network\.json"):
-            NetworkState.load(tmp_path)

@@ -16,7 +16,7 @@ import pytest
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task
 from folkmoot.modules.protocols.program import Program
-from folkmoot.modules.protocols.router import SIGNS, Rule, asks_team, signs_of
+from folkmoot.modules.protocols.router import SIGNS, asks_team, signs_of
 from folkmoot.optimizers.policy.routing import Answered, learn_rule
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.testing.contract import ProtocolContract
@@ -31,13 +31,6 @@ class TestOneAnswer(ProtocolContract):
         return fm.Router("simple", fm.Deliberation(TEAM))
 
 
-class TestSamples(ProtocolContract):
-    def program(self) -> Program:
-        return fm.Router(
-            fm.SingleAgent("self_consistency", samples=3), fm.Ensemble(["simple", "cot"])
-        )
-
-
 # How it asks
 # ------------------------------------------------------------------------------------------------
 
@@ -48,46 +41,29 @@ def says(*answers: str) -> Any:
     return lambda body: filled(body, next(turns))
 
 
-def ask(
-    server: ScriptedServer, rule: Rule | None, *answers: str, team: Program | None = None
-) -> Any:
+def ask(server: ScriptedServer, *answers: str) -> Any:
     server.reply = says(*answers)
-    router = fm.Router(
-        fm.SingleAgent("self_consistency", samples=2), team or fm.SingleAgent("cot"), rule
-    )
+    router = fm.Router(fm.SingleAgent("self_consistency", samples=2), fm.SingleAgent("cot"))
     router.assign({name: fm.lm("openai/scripted", api_base=server.url) for name in router.seats()})
     return router("Where is it?", choices={"A": "here", "B": "there", "C": "nowhere"})
 
 
-def test_samples_that_agree_stand_and_the_team_is_not_asked(scripted: ScriptedServer) -> None:
-    found = ask(scripted, None, "B", "B", "C")
-    assert (found.answer, found.decided_by, len(scripted.bodies)) == ("B", "cheap:majority", 2)
-    assert [turn["part"] for turn in found.transcript] == ["cheap", "cheap"]
-    assert found.answers == {"cheap:self_consistency": ["B", "B"]}
-
-
-def test_where_they_differ_the_team_decides(scripted: ScriptedServer) -> None:
-    found = ask(scripted, None, "B", "A", "C")
-    assert (found.answer, found.decided_by) == ("C", "team:single")
-    assert [turn["part"] for turn in found.transcript] == ["cheap", "cheap", "team"]
-    assert found.usage["calls"] == 3
-
-
-def test_a_team_that_cannot_be_read_leaves_the_cheap_answer(scripted: ScriptedServer) -> None:
-    found = ask(scripted, None, "B", "A", "?", "?")
-    assert found.answer in ("A", "B")
-    assert found.decided_by == "cheap:majority"
-    assert len(scripted.bodies) == 4
-
-
 @pytest.mark.parametrize(
-    ("rule", "calls", "by"), [("never", 2, "cheap:majority"), ("always", 1, "team:single")]
+    ("answers", "answer", "by", "calls"),
+    [
+        ("BBC", "B", "cheap:majority", 2),  # samples that agree stand
+        ("BAC", "C", "team:single", 3),
+        ("BA??", "AB", "cheap:majority", 4),  # a team that cannot be read leaves the cheap answer
+    ],
 )
-def test_rules_that_ask_one_part_alone(
-    scripted: ScriptedServer, rule: str, calls: int, by: str
+def test_where_samples_differ_the_team_decides(
+    scripted: ScriptedServer, answers: str, answer: str, by: str, calls: int
 ) -> None:
-    found = ask(scripted, rule, "B", "B")
-    assert (found.decided_by, len(scripted.bodies)) == (by, calls)
+    found = ask(scripted, *answers)
+    assert found.answer in answer
+    assert (found.decided_by, found.usage["calls"], len(scripted.bodies)) == (by, calls, calls)
+    parts = ["cheap", "cheap", *["team"] * (calls > 2)]
+    assert [turn["part"] for turn in found.transcript] == parts
 
 
 # Its rule

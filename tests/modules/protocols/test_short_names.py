@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 import folkmoot as fm
-from folkmoot.modules.protocols.program import Program
 from folkmoot.modules.protocols.short_names import legend, short_name
 from folkmoot.pipelines.runs.manifest import name_of_run
 
@@ -15,7 +14,7 @@ JUDGED = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_round
 
 
 @pytest.mark.parametrize(
-    ("program", "name", "rest"),
+    ("described", "name", "rest"),
     [
         (fm.SingleAgent("cot"), "1 agent", "cot"),
         (fm.SingleAgent("self_consistency", samples=5), "1 agent × 5", "self_consistency"),
@@ -36,21 +35,20 @@ JUDGED = fm.Deliberation(["intuitive", "reasoner"], tie_break="judge", max_round
             "vote of 2",
             "cot, 2 agents + judge; majority",
         ),
+        (
+            {"program": "team", "workers": ["bold", "cautious"], "max_steps": 8},
+            "2 workers + supervisor",
+            "bold, cautious; 8 steps",
+        ),
+        ({"program": "foreign", "class": "triage:Triage"}, "Triage", ""),
+        ({"program": "debate_of_mine"}, "debate_of_mine", ""),
+        ({"program": "ensemble", "vote": 1}, "ensemble", ""),  # of a damaged file
     ],
 )
-def test_a_program_has_a_short_name_and_a_legend(program: Program, name: str, rest: str) -> None:
-    assert short_name(program.describe()) == name
-    assert legend(program.describe()) == rest
-
-
-@pytest.mark.parametrize(
-    "described", [{}, {"program": "single"}, {"program": "ensemble", "vote": 1}]
-)
-def test_what_a_file_describes_in_no_known_way_still_has_a_name(
-    described: dict[str, object],
-) -> None:
-    assert short_name(described)
-    assert legend(described) == ""
+def test_a_program_has_a_short_name_and_a_legend(described: Any, name: str, rest: str) -> None:
+    described = described if isinstance(described, dict) else described.describe()
+    assert short_name(described) == name
+    assert legend(described) == rest
 
 
 def test_examples_and_the_users_own_name_of_a_run() -> None:
@@ -59,14 +57,3 @@ def test_examples_and_the_users_own_name_of_a_run() -> None:
     run: Any = {"program": described, "settings": {"demos": 1, "run_name": None}}
     assert name_of_run(run) == "1 agent, 1 example"
     assert name_of_run({**run, "settings": {"run_name": "mine"}}) == "mine"
-
-
-def test_a_users_own_program_is_called_by_its_name() -> None:
-    assert short_name({"program": "foreign", "class": "triage:Triage"}) == "Triage"
-    assert short_name({"program": "debate_of_mine"}) == "debate_of_mine"
-
-
-def test_a_team_with_a_supervisor() -> None:
-    described = {"program": "team", "workers": ["bold", "cautious"], "max_steps": 8}
-    assert short_name(described) == "2 workers + supervisor"
-    assert legend(described) == "bold, cautious; 8 steps"

@@ -70,6 +70,9 @@ def test_texts_that_differ_only_in_case_are_told_apart_by_case() -> None:
         ({"answer": "1,200"}, "number"),
         ({"answer": "Arthur's Magazine"}, "span"),
         ({"answer": "1985", "kind": "span"}, "span"),
+        ({"answer": "3/4"}, "number"),
+        ({"answer": "1/0"}, "span"),
+        ({"answer": "1969-70"}, "span"),
     ],
 )
 def test_kind_is_inferred_unless_given(fields: dict[str, Any], kind: str) -> None:

@@ -20,41 +20,11 @@ from folkmoot.modules.reading.voting import (
 ANSWERS = st.lists(st.sampled_from(["A", "B", "C", None]), max_size=9)
 
 
-@pytest.mark.parametrize(
-    ("answers", "vote"),
-    [
-        (["A", "B", "B"], Vote("B", {"A": 1, "B": 2}, False)),
-        (["C", "A", "A", "C"], Vote("C", {"C": 2, "A": 2}, True)),
-        ([None, "A", None, "B"], Vote("A", {"A": 1, "B": 1}, True)),
-        ([None, None], Vote(None, {}, False)),
-    ],
-)
-def test_majority(answers: list[str | None], vote: Vote) -> None:
-    assert majority(answers) == vote
-
-
 def test_answers_with_one_key_are_one_answer_spelled_as_the_first() -> None:
     assert majority(["b", "A", "B"], key=str.lower) == Vote("b", {"b": 2, "A": 1}, False)
     assert weighted(["A", "B", "b"], [1.5, 1, 1], key=str.lower) == Vote(
         "B", {"A": 1.5, "B": 2}, False
     )
-
-
-@pytest.mark.parametrize(
-    ("answers", "weights", "answer", "tied"),
-    [
-        (["A", "B", "B"], [3.0, 1.0, 1.0], "A", False),
-        (["A", "A", "B"], [1.0, 1.0, 2.0], "B", True),  # a tie: the heaviest single supporter
-        (["A", "B"], [1.0, 1.0], "A", True),  # a tie of equals: the earliest
-        (["A", "A", "B"], [0.1, 0.2, 0.3], "B", True),  # a tie but for rounding
-        (["A", None, "B"], [1.0, 9.0, 2.0], "B", False),
-    ],
-)
-def test_weighted(
-    answers: list[str | None], weights: list[float], answer: str | None, tied: bool
-) -> None:
-    vote = weighted(answers, weights)
-    assert (vote.answer, vote.tied) == (answer, tied)
 
 
 def test_log_odds_are_smoothed_by_half_an_answer_each_way() -> None:

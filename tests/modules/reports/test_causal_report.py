@@ -4,13 +4,12 @@ MLflow.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from dialogue_rows import error_row, result_row
 
-import folkmoot as fm
 from folkmoot.modules.reports.causal import causal_report
 
 Answer = str | None
@@ -36,24 +35,11 @@ def row(rounds: Sequence[Round], answer: Answer, decided_by: str, **fields: Any)
             }
             for before, after in evaluations
         ]
-    agreed = decided_by in ("accepted", "evaluators")
-    return {
-        "id": "q",
-        "kind": "choice",
-        "answer": answer,
-        "gold": "A",
-        "correct": answer == "A",
-        "decided_by": decided_by,
-        "rounds": len(rounds),
-        "consensus_round": len(rounds) if agreed else None,
-        "transcript": transcript,
-        "usage": {"calls": len(transcript), "prompt_tokens": 100, "completion_tokens": 10},
-        "error": None,
-        **fields,
-    }
+    consensus = len(rounds) if decided_by in ("accepted", "evaluators") else None
+    return result_row(
+        transcript, answer, decided_by, rounds=len(rounds), consensus_round=consensus, **fields
+    )
 
-
-ERROR = row([], None, "error", error="no answer in time", usage={"calls": 1, "prompt_tokens": 7})
 
 TABLE = [
     row([(["A", "A"], [("A", "A")])], "A", "accepted"),  # right at once
@@ -70,7 +56,7 @@ TABLE = [
         "depth limit",
     ),
     row([([None, "A"], [("A", None)])], None, "none"),
-    ERROR,
+    error_row(),
 ]
 
 
@@ -129,21 +115,3 @@ def test_answers_are_equal_by_meaning() -> None:
         [(["1,000"], [("1,000", "1000.0")])], "1000", "accepted", kind="number", gold="1000"
     )
     assert causal_report([number])["evaluator"]["kept_right_rate"] == 1.0
-
-
-def test_it_agrees_with_the_rows_of_a_run(scripted: Any) -> None:
-    def reply(body: dict[str, Any]) -> str:
-        fields = body["response_format"]["json_schema"]["schema"]["properties"]
-        answer = "A" if "check" in fields else "B"
-        return json.dumps({name: answer if name == "answer" else "so" for name in fields})
-
-    scripted.reply = reply
-    question = fm.Question(id="1", question="Which?", choices={"A": "x", "B": "y"}, answer="A")
-    lm = fm.lm("openai/scripted", api_base=scripted.url)
-    result = fm.evaluate(fm.CausalConsistency(), [question], lm=lm, tracking=False, cache=False)
-    report = result.summary.report
-    assert report == causal_report(result.rows)
-    assert report["decided_by"] == {"depth limit": {"count": 1, "accuracy": 1.0}}
-    assert report["evaluator"]["wrong_to_right"] == report["evaluator"]["evaluations"] == 3
-    assert report["consensus_round"] == {"1": 0, "2": 0, "3": 0, "never": 1}
-    assert report["calls_per_question"] == 9

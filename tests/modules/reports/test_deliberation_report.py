@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from dialogue_rows import error_row, row
 
-from folkmoot.modules.reports.counting import CHANGES
 from folkmoot.modules.reports.deliberation import deliberation_report
 
 # Gold is A everywhere. Speaking order: intuitive, reasoner.
@@ -89,25 +88,3 @@ def test_revisions_by_role_and_by_round() -> None:
         "rate": pytest.approx(1 / 6),
         "share_to_right": 0.0,
     }
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        ("B", "A", "wrong_to_right"),
-        (None, "A", "wrong_to_right"),
-        ("A", "B", "right_to_wrong"),
-        ("A", None, "right_to_wrong"),
-        ("B", "C", "wrong_to_wrong"),
-        ("B", "B", None),
-        ("A", "A", None),
-        (None, "B", None),
-        ("B", None, None),
-        (None, None, None),
-    ],
-)
-def test_what_counts_as_a_revision(
-    before: str | None, after: str | None, expected: str | None
-) -> None:
-    report = deliberation_report([row([[before], [after]], roles=["reasoner"])])
-    assert {name for name in CHANGES if report["revisions"][name]} == ({expected} - {None})

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from dialogue_rows import result_row
 
 import folkmoot as fm
 from folkmoot.modules.reports.forensics import CHANGES, forensics, moves
@@ -25,37 +26,9 @@ def turn(agent: str, round: int, answer: str | None, **more: Any) -> dict[str, A
     }
 
 
-def row(
-    *turns: dict[str, Any], answer: str | None = None, gold: str = "A", **more: Any
-) -> dict[str, Any]:
+def row(*turns: dict[str, Any], answer: str | None = None) -> dict[str, Any]:
     """A row; the final answer is the last turn's unless it is given. The gold answer is A."""
-    said = answer if answer is not None or not turns else turns[-1]["answer"]
-    return {
-        "id": "1",
-        "kind": "choice",
-        "question": "Where?",
-        "choices": CHOICES,
-        "gold": gold,
-        "answer": said,
-        "correct": said == gold,
-        "error": None,
-        "decided_by": "consensus",
-        "rounds": 2,
-        "consensus_round": None,
-        "usage": {
-            "calls": 1,
-            "prompt_tokens": 1,
-            "completion_tokens": 1,
-            "cached_calls": 0,
-            "cost_usd": 0.0,
-        },
-        "seconds": 1.0,
-        "em": None,
-        "f1": None,
-        "meta": {},
-        "transcript": list(turns),
-        **more,
-    }
+    return result_row(turns, answer or turns[-1]["answer"], rounds=2)
 
 
 # Round 1: i is right, r is wrong. Round 2: i gives way to r.
@@ -189,5 +162,6 @@ def test_every_protocol_of_several_agents_has_them(program: Any, scripted: Scrip
         for i in range(2)
     ]
     lm = fm.lm("openai/scripted", api_base=scripted.url)
-    found = fm.evaluate(program(), questions, lm=lm, tracking=False).summary.forensics
-    assert found["oracle"]["accuracy"] == 1.0
+    summary = fm.evaluate(program(), questions, lm=lm, tracking=False).summary
+    assert summary.forensics["oracle"]["accuracy"] == 1.0
+    assert summary.report["questions"] == 2

@@ -8,20 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from dialogue_rows import error_row, result_row
 
-from folkmoot.modules.reports.network import confidence, network_report, plain_vote
-from folkmoot.pipelines.plots.network import (
-    smoothed,
-)
+from folkmoot.modules.reports.network import network_report
 
 Said = tuple[str | None, str, float]
 
 
-def row(
-    said: Sequence[Said], answer: str | None, *, gold: str = "A", **fields: Any
-) -> dict[str, Any]:
+def row(said: Sequence[Said], answer: str | None, **fields: Any) -> dict[str, Any]:
     """A row of agents with (answer, strategy, weight)."""
     turns = [
         {
@@ -35,18 +29,7 @@ def row(
         }
         for i, (said_, strategy, weight) in enumerate(said)
     ]
-    usual = {
-        "id": "q",
-        "kind": "choice",
-        "choices": {"A": "bank", "B": "mall", "C": "river"},
-        "answer": answer,
-        "gold": gold,
-        "correct": answer == gold,
-        "transcript": turns,
-        "error": None,
-        "meta": {},
-    }
-    return usual | fields
+    return result_row(turns, answer, **fields)
 
 
 TABLE = [
@@ -65,7 +48,7 @@ TABLE = [
     ),
     # Nobody could be read.
     row([(None, "cot", 0.5), (None, "cot", 0.4), (None, "cot", 0.4)], None, meta={"topic": "land"}),
-    row([], None, error="the LM is away", decided_by="error"),
+    error_row(),
 ]
 
 
@@ -112,24 +95,6 @@ def test_calibration_by_hand() -> None:
     assert found["ece"] == pytest.approx(2 / 3 - sum(sure) / 3)
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["A", "B", "C", None]), st.floats(-5, 5)), min_size=1, max_size=6
-    )
-)
-def test_confidences_of_all_answers_sum_to_one(said: list[tuple[str | None, float]]) -> None:
-    keys, weights = [key for key, _ in said], [weight for _, weight in said]
-    given_ = {key for key in keys if key is not None}
-    total = sum(confidence(keys, weights, key) for key in given_)
-    assert total == pytest.approx(1.0 if given_ else 0.0)
-    assert confidence(keys, weights, "D") == 0.0
-    most = max((keys.count(key) for key in given_), default=0)
-    leaders = [key for key in given_ if keys.count(key) == most]
-    share, tied = plain_vote(keys, [key == "A" for key in keys])
-    assert tied == (len(leaders) > 1)
-    assert share == pytest.approx(("A" in leaders) / max(1, len(leaders)))
-
-
 def test_clusters_of_questions_stand_in_for_topics() -> None:
     words = {"sum": [1.0, 0.0], "river": [0.0, 1.0], "word": [1.0, 1.0], "map": [-1.0, 0.0]}
     rows = []
@@ -147,8 +112,3 @@ def test_clusters_of_questions_stand_in_for_topics() -> None:
         next(name for name in by_cluster if "sum" in name): 1.0
     }
     assert network_report(rows)["use_by_topic"] == {}
-
-
-def test_a_smoothed_value_is_the_mean_of_the_last_twenty() -> None:
-    assert smoothed([1, 2, 3]) == [1.0, 1.5, 2.0]
-    assert smoothed(range(100))[-1] == pytest.approx(89.5)

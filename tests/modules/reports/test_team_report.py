@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from dialogue_rows import error_row, result_row
 
 from folkmoot.modules.reports.team import team_report
 
@@ -53,23 +54,9 @@ def judged(answer: str | None, worker: str | None = "bold", suggestion: str = ""
     }
 
 
-def row(
-    turns: Sequence[Row], answer: str | None, decided_by: str, *, gold: str = "Nile", **more: Any
-) -> Row:
-    return {
-        "id": "q",
-        "kind": "span",
-        "gold": gold,
-        "answer": answer,
-        "correct": answer is not None and answer.casefold() == gold.casefold(),
-        "decided_by": decided_by,
-        "rounds": 1,
-        "consensus_round": None,
-        "transcript": list(turns),
-        "usage": {"calls": 10, "prompt_tokens": 100, "completion_tokens": 20},
-        "error": None,
-        **more,
-    }
+def row(turns: Sequence[Row], answer: str | None, decided_by: str) -> Row:
+    correct = str(answer).casefold() == "nile"
+    return result_row(turns, answer, decided_by, kind="span", gold="Nile", correct=correct)
 
 
 # The gold answer is Nile; "river Nile" has F1 2/3.
@@ -117,7 +104,7 @@ TABLE = [
         "Rhine",
         "fallback:first",
     ),
-    row([], None, "error", error="no answer in time"),
+    error_row(kind="span", gold="Nile"),
 ]
 
 

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_helpers import folkmoot, isolate, lm, rows_of, write
-from distil_child import distil_in_child
-from mortal import Forked, questions
+from mortal import Forked, distil_in_child, questions
 
 import folkmoot as fm
 from folkmoot.optimizers.statistics.noninferiority import (

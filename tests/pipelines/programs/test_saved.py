@@ -4,7 +4,6 @@ hostile file.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import pickle
@@ -18,6 +17,7 @@ from typing import Any
 import dspy
 import pytest
 from cli_helpers import folkmoot, isolate, question, rows_of, write
+from outcome_tables import embed_words, words_of
 from stores import new_store
 
 import folkmoot as fm
@@ -27,11 +27,10 @@ from folkmoot.modules.base.saved_file import FILE
 from folkmoot.modules.protocols import saved as protocols_saved
 from folkmoot.modules.protocols.program import Program
 from folkmoot.modules.protocols.saved import FORMAT, hashes, predictors_of
-from folkmoot.pipelines.data import embeddings
 from folkmoot.pipelines.lms.named import lm_identity
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.programs.saved import saved_program
-from folkmoot.pipelines.testing.server import ScriptedServer
+from folkmoot.pipelines.testing.server import ScriptedServer, first_option
 from folkmoot.signatures.roles import Intuitive
 
 KEY = "sk-canary-0123456789abcdef"
@@ -47,19 +46,9 @@ QUESTIONS: list[dict[str, Any]] = [
 ]
 
 
-def _words(texts: Any) -> Any:
-    import numpy as np
-
-    found = [
-        [hashlib.sha256(text.encode()).digest()[place] + 1.0 for place in range(4)]
-        for text in texts
-    ]
-    return np.asarray(found, dtype=np.float32) / 256
-
-
 @pytest.fixture(autouse=True)
 def no_embedding_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embeddings, "Embedder", lambda model: _words)
+    embed_words(monkeypatch)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
 
 
@@ -71,14 +60,10 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def network() -> Program:
-    from folkmoot.modules.network.config import NetworkConfig
-    from folkmoot.modules.network.state import NetworkState
-    from folkmoot.modules.protocols.strategy_network import StrategyNetwork
-
-    config = NetworkConfig(
+    config = fm.NetworkConfig(
         agents=2, strategies=("simple", "cot"), hidden=2, heads=1, k=1, choice="argmax"
     )
-    return StrategyNetwork(NetworkState.fresh(config, 4), _words, sampling={"temperature": 0.25})
+    return fm.StrategyNetwork.untrained(config, words_of, sampling={"temperature": 0.25})
 
 
 def deliberation() -> Program:
@@ -566,7 +551,7 @@ def test_saved_folders_are_programs_of_every_command(
     )
     program = taught(fm.Deliberation(["intuitive", "reasoner"], lms={"reasoner": wise}))
     program.save("best")
-    scripted.reply = saying_a
+    scripted.reply = first_option
     ask = ["ask", "best", "Where is money?", "--choice", "A=bank", "--choice", "B=river", "--json"]
     every = ["--lm", "openai/rest", "--api-base", scripted.url]
     assert json.loads(command(*ask, *every).stdout)["answer"] == "A"
@@ -595,11 +580,6 @@ def test_saved_folders_are_programs_of_every_command(
     command("ask", "nothing-here/", "Where?", code=2)
 
 
-def saying_a(body: dict[str, Any]) -> str:
-    fields = body["response_format"]["json_schema"]["schema"]["properties"]
-    return json.dumps({name: spec.get("enum", ["why"])[0] for name, spec in fields.items()})
-
-
 # MLflow
 
 
@@ -612,7 +592,7 @@ def test_mlflow_loads_it_without_pickle(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     from folkmoot.pipelines.tracking.store import open_client
 
-    scripted.reply = lambda body: (400, {}, {}) if "break" in str(body) else saying_a(body)
+    scripted.reply = lambda body: (400, {}, {}) if "break" in str(body) else first_option(body)
     wise = fm.lm("openai/wise", api_base=scripted.url, temperature=0.5)
     program = taught(fm.Deliberation(["retriever", "reasoner"], lms={"judge": wise}, max_rounds=1,
                                      environment=fm.CorpusEnvironment(corpus)))  # fmt: skip

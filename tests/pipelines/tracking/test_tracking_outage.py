@@ -141,8 +141,8 @@ def check_complete(out: Path, n: int, traces: int) -> None:
 @pytest.fixture
 def proxy(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyProxy]:
     """Between the runs and the server."""
-    with FaultyProxy(server.url).running() as running:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", running.url)
+    with FaultyProxy(server.url) as running:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", running.origin)
         yield running
 
 
