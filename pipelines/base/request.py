@@ -178,10 +178,10 @@ ProgramSpec = Annotated[
     AnyProgram,
     str,
     Argument(
-        help="single:cot, ensemble:simple,cot:majority, deliberation:intuitive,reasoner:judge; a "
-        "YAML "
-        "file; a folder of a run, or of a saved, compiled, tuned, distilled or trained program; "
-        "in Python also a program, any dspy.Module, or a function of a question.",
+        metavar="PROGRAM",
+        help="A spec, such as single:cot or deliberation:intuitive,reasoner:judge; a YAML file; "
+        "the folder of a run, or of a saved, compiled, tuned, distilled or trained program. In "
+        "Python also a program, any dspy.Module, or a function of a question.",
     ),
 ]
 Kind = Annotated[
@@ -193,7 +193,7 @@ Scored = Annotated[
     Option(
         metavar="NAME",
         help="accuracy (the default), em, f1, exact, contains, regex:PATTERN, judge, or your own "
-        "module:function; in Python also a function of (example, prediction, trace=None).",
+        "module:function. In Python also a function of (example, prediction, trace=None).",
     ),
 ]
 JudgeLM = Annotated[
@@ -209,12 +209,12 @@ Record = Annotated[
     folder("Record every LM call in this folder, for the LM replay/DIR."),
 ]
 Workers = Annotated[int | None, Option(min=1, help="Ray's worker processes. Default: one per CPU.")]
-Concurrency = Annotated[int, Option(min=1, help="Most questions and LM calls in flight.")]
+Concurrency = Annotated[int, Option(min=1, help="Most questions and LM calls at a time.")]
 Temperature = Annotated[float | None, Option(min=0.0, help="Sampling temperature. Default: 0.")]
 Threads = Annotated[int | None, Option(min=1, help="CPU threads of an embedded LM.")]
 
 MaxTokens = Annotated[
-    int | None, Option(min=1, help="Most tokens of a reply. Default: the server's own limit.")
+    int | None, Option(min=1, help="Longest reply, in tokens. Default: the server's own limit.")
 ]
 Priced = Annotated[
     Pairs,
@@ -222,11 +222,15 @@ Priced = Annotated[
     Option(
         "--price",
         metavar="MODEL=IN,OUT",
-        help="USD per million prompt and completion tokens; a third: cached prompt.",
+        help="USD per million prompt and completion tokens. A third number: cached prompt tokens.",
     ),
 ]
 Cache = Annotated[
-    bool, Option("--cache/--no-cache", help="Share answers of hosted LMs between runs.")
+    bool,
+    Option(
+        "--cache/--no-cache",
+        help="Take answers of hosted LMs from the call cache, and keep them there.",
+    ),
 ]
 ProgressOption = Annotated[
     bool | Callable[[Any], None] | None,
@@ -281,10 +285,9 @@ class Seats(Request):
         Option(
             "--lm",
             metavar="[SEAT=]NAME",
-            help="LM of every seat, or of one: a name such as openai/gpt-4o-mini (on the command "
-            "line by "
-            "default FOLKMOOT_LM, else local/gemma-3-270m); in Python also an LM, or seat → LM "
-            "(by default the LM that DSPy is set to).",
+            help="LM of every seat, or of one, such as openai/gpt-4o-mini. Default: FOLKMOOT_LM, "
+            "else local/gemma-3-270m. In Python also an LM, or a mapping from seats to LMs; by "
+            "default the LM that DSPy is set to.",
         ),
     ] = None
     api_base: Annotated[
@@ -305,7 +308,7 @@ class SharedByLMs(Request):
     max_tokens: MaxTokens = None
     answer_form: Annotated[
         str | None,
-        Option(metavar="label|text", help="Whether a choice is answered by its label or its text."),
+        Option(metavar="label|text", help="Whether choices are answered by label or by text."),
     ] = None
     threads: Threads = None
     concurrency: Concurrency = 64
@@ -313,7 +316,7 @@ class SharedByLMs(Request):
         float | None,
         Option(
             min=0.1,
-            help="Seconds that one try of an LM call may take. Default: 120, embedded LMs 1800.",
+            help="Seconds that one attempt of an LM call may take. Default: 120, embedded 1800.",
         ),
     ] = None
     lm_set: Annotated[
@@ -322,7 +325,7 @@ class SharedByLMs(Request):
         Option(
             "--lm-set",
             metavar="[SEAT.]KEY=VALUE",
-            help="Setting of every LM or of a seat's, such as reasoning_effort=low.",
+            help="Setting of every LM, or of one seat's LM, such as reasoning_effort=low.",
         ),
     ] = None
     price: Priced = None
@@ -339,7 +342,7 @@ class Commands(Request):
         Option(
             "--pass-env",
             metavar="NAME",
-            help="For a program cmd:…: an environment variable with a key that it may read.",
+            help="Environment variable with a key that a program cmd:… may read.",
         ),
     ] = ()
 
@@ -351,15 +354,17 @@ class LMs(SharedByLMs, Seats, Commands):
     sets: Annotated[
         Pairs,
         list[str],
-        Option("--set", metavar="KEY=VALUE", help="Constructor parameter, such as max_rounds=2."),
+        Option(
+            "--set", metavar="KEY=VALUE", help="Parameter of the program, such as max_rounds=2."
+        ),
     ] = None
     demonstration: Annotated[
         Any,
         str | None,
         Option(
             metavar="NAME|FILE",
-            help="One-shot: show a worked question before every call, one of folkmoot's or of a "
-            "file that fm.worked wrote; as --set demonstration=.",
+            help="Show a worked question before every call: one of folkmoot's by name, or a file "
+            "that fm.worked wrote.",
         ),
     ] = None
     inputs: Annotated[
@@ -368,7 +373,7 @@ class LMs(SharedByLMs, Seats, Commands):
         Option(
             "--inputs",
             metavar="FIELD=QUESTION_FIELD",
-            help="For your own program: its field, and the question's field that it gets.",
+            help="For a field of your own program: the question's field that it gets.",
         ),
     ] = None
     temperature: Temperature = None
@@ -426,7 +431,7 @@ class Repeated(Request):
     ] = 1
     permute: Annotated[
         bool,
-        Option("--permute", help="Ask repeats, at least 2, with the options in other orders."),
+        Option("--permute", help="Ask each repeat, at least 2, with the options in another order."),
     ] = False
 
     @property
@@ -444,8 +449,8 @@ class Spending(Request):
         str | None,
         Option(
             metavar="LIMITS",
-            help='Hard ceilings, such as "2 USD, 500 calls, 1M tokens, 20 min", over all '
-            "attempts at a folder (time: this attempt only). Finished work is kept.",
+            help='Hard limits, such as "2 USD, 500 calls, 1M tokens, 20 min", for all attempts '
+            "at a folder together (time: for this attempt). Finished work is kept.",
         ),
     ] = None
 

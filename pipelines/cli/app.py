@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import inspect
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import MISSING
 from importlib import import_module
 from keyword import iskeyword
@@ -104,7 +105,7 @@ class Defaulted(TyperGroup):
 app = typer.Typer(
     name="folkmoot",
     cls=Defaulted,
-    help="Finds out whether a team of language-model agents beats one agent, and at what price.",
+    help="Find out whether a team of language-model agents beats one agent, and at what price.",
     epilog="Example: folkmoot evaluate single:cot --data sample-choice --limit 20\n\n"
     "Exit codes: 0 done, 1 no result, 2 wrong input, 3 a verdict that --fail-if names, "
     "130 interrupted.",
@@ -134,8 +135,9 @@ def _folkmoot(
 def add(app: typer.Typer, name: str, command: Command) -> None:
     """Add a command whose options are the fields of its request, and those of its view.
 
-    Its help is the request's docstring. The module with the function of that name is imported when
-    the command runs; the function gets a request and a view. A field without a default is required.
+    Its help is the request's docstring; of an option, the words before "In Python". The module with
+    the function of that name is imported when the command runs; the function gets a request and a
+    view. A field without a default is required.
     """
     options = command.options  # computed once, since each access builds typer's descriptions again
     for field, option in options.items():
@@ -164,11 +166,15 @@ def add(app: typer.Typer, name: str, command: Command) -> None:
             function = f"{name}_" if iskeyword(name) else name
             getattr(import_module(f".{command.module}", __package__), function)(request, view)
 
-    callback.__doc__ = command.request.__doc__
+    paragraphs = inspect.cleandoc(command.request.__doc__ or "").split("\n\n")
+    # Typer keeps the line breaks of a docstring, which are those of the source.
+    callback.__doc__ = "\n\n".join(paragraph.replace("\n", " ") for paragraph in paragraphs)
     parameters = [
         inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     ]
     for field, (declared, kind, info) in options.items():
+        info = copy(info)
+        info.help = (info.help or "").partition(" In Python")[0]
         required = declared.default is MISSING and declared.default_factory is MISSING
         default = inspect.Parameter.empty if required else declared.default
         parameters.append(
@@ -191,7 +197,7 @@ def _of(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
 _data = typer.Typer(
     name="data",
     cls=Defaulted,
-    help="Checks questions before anything is spent.",
+    help="Check questions before anything is spent.",
     epilog=f"Example: folkmoot {of.CheckRequest.example}",
     no_args_is_help=True,
 )

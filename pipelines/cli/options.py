@@ -28,7 +28,7 @@ class View:
     """The output options that every command has."""
 
     as_json: Annotated[
-        bool, Option("--json", help="Print only one JSON object on standard output.")
+        bool, Option("--json", help="Print one JSON object on standard output, and nothing else.")
     ] = False
     verbose: Annotated[
         bool,
@@ -47,7 +47,7 @@ class View:
 class Quietly(View):
     """A command that shows more than its result."""
 
-    quiet: Annotated[bool, Option("--quiet", "-q", help="No plan and no progress.")] = False
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Hide the plan and the progress.")] = False
 
     @property
     def progress(self) -> bool:
@@ -68,7 +68,9 @@ class Planned(Quietly):
 class Confirmed(Planned):
     """A command that asks before it spends much."""
 
-    yes: Annotated[bool, Option("--yes", "-y", help="Do not ask before an expensive run.")] = False
+    yes: Annotated[bool, Option("--yes", "-y", help="Start an expensive run without asking.")] = (
+        False
+    )
 
 
 @dataclass(kw_only=True)
@@ -77,7 +79,7 @@ class EvaluateView(Confirmed):
 
     outcomes: Annotated[
         list[str],
-        Option(metavar="FILE", help="For network:DIR instead of --data: recorded answers."),
+        Option(metavar="FILE", help="Recorded answers, in place of --data, for network:DIR."),
     ] = field(default_factory=list)
 
 
@@ -90,7 +92,7 @@ class TryView(Confirmed):
         Option(
             "--fail-if",
             metavar="worse|undecided|not-better",
-            help="For CI: exit with code 3 if this is the verdict.",
+            help="Exit with code 3 if this is the verdict (for CI).",
         ),
     ] = None
 
@@ -104,7 +106,7 @@ class CompareView(TryView):
     ] = False
     track: Annotated[
         bool,
-        Option("--track", help="Leave the table and its page in MLflow, named by the verdict."),
+        Option("--track", help="Log the table and its page to MLflow, named by the verdict."),
     ] = False
 
 
@@ -113,7 +115,7 @@ class ReproduceView(Confirmed):
     """Options of `reproduce` on the command line only."""
 
     show_list: Annotated[
-        bool, Option("--list", help="Show papers and tables, or the rows of PAPER or PAPER/TABLE.")
+        bool, Option("--list", help="List papers and tables, or the rows of PAPER or PAPER/TABLE.")
     ] = False
 
 
@@ -133,7 +135,7 @@ class AskRequest(LMs):
         Option(
             "--choice",
             metavar="[A=]TEXT",
-            help="An option (repeat it); without a label it gets A, B, ….",
+            help="An option of the question (repeat it). Without labels they are A, B, ….",
         ),
     ] = field(default_factory=list)
     context: Annotated[str | None, Option(help="A passage to answer from.")] = None
@@ -169,7 +171,7 @@ class ReportRequest(Tested):
 
 @dataclass(kw_only=True)
 class ShowRequest(Request):
-    """Show the dialogue of a question in a run; without a question, which ones to look at."""
+    """Show the dialogue of one question of a run, or without an ID the questions worth a look."""
 
     example: ClassVar[str] = "show runs/talk q17"
 
@@ -181,9 +183,7 @@ class ShowRequest(Request):
 
 @dataclass(kw_only=True)
 class RunsRequest(Request):
-    """List runs: program, score with its interval, calls and price, date, and how each ended. The
-    newest come first; unknown values come last.
-    """
+    """List runs: program, score with its interval, calls, price, date, and how each ended."""
 
     example: ClassVar[str] = "runs --sort score"
 
@@ -199,12 +199,11 @@ class RunsRequest(Request):
 
 @dataclass(kw_only=True)
 class ImportRequest(Request):
-    """Import the logs of other tools as runs, one per agent, and as an outcome table; no LM is
-    called.
+    """Import the logs of other tools as runs, one per agent, and as an outcome table.
 
-    Reads logs of Inspect (.eval), samples of lm-eval, rows of Every Eval Ever, results of
-    promptfoo, evaluation tables of MLflow, and plain tables with the columns question_id, agent,
-    answer, correct. Repeating the same import changes nothing.
+    No LM is called. Reads logs of Inspect (.eval), samples of lm-eval, rows of Every Eval Ever,
+    results of promptfoo, evaluation tables of MLflow, and plain tables with the columns
+    question_id, agent, answer, correct. Repeating the same import changes nothing.
     """
 
     example: ClassVar[str] = "import logs/ --out runs/imported"
@@ -217,16 +216,16 @@ class ImportRequest(Request):
 
 @dataclass(kw_only=True)
 class ExportRequest(Request):
-    """Write runs as logs that other tools read; no LM is called.
+    """Write runs as logs that other tools read.
 
-    inspect writes NAME.eval for `inspect view`; jsonl and csv write a table with one row per
-    answer.
+    No LM is called. inspect writes NAME.eval for `inspect view`; jsonl and csv write a table with
+    one row per answer.
     """
 
     example: ClassVar[str] = "export runs/sample-choice-single-cot-1a2b3c4d --out logs"
 
     runs: Runs
-    out: Annotated[Path, folder("Where the logs go; or one run's NAME.eval.")]
+    out: Annotated[Path, folder("Folder of the logs, or for one run its file NAME.eval.")]
     format: Annotated[str, Option(metavar="inspect|jsonl|csv", help="Format of the logs.")] = (
         "inspect"
     )
@@ -234,8 +233,9 @@ class ExportRequest(Request):
 
 @dataclass(kw_only=True)
 class CheckRequest(Columned):
-    """Show how a file of questions is read, and list everything that is wrong with it. The exit
-    code is 2 if anything is wrong.
+    """Show how a file of questions is read, and list everything that is wrong with it.
+
+    The exit code is 2 if anything is wrong.
     """
 
     example: ClassVar[str] = "data check questions.csv --columns answer=gold:from0"
@@ -248,18 +248,14 @@ class CheckRequest(Columned):
 
 @dataclass(kw_only=True)
 class DatasetsRequest(Request):
-    """List the data sets known by name: splits, rows, licence, source, and whether each is on this
-    machine.
-    """
+    """List the data sets that have a name: splits, rows, licence, source, and which are here."""
 
     example: ClassVar[str] = "datasets --json"
 
 
 @dataclass(kw_only=True)
 class LmsRequest(Request):
-    """List the LMs that run inside this process: name, size, licence, and whether the weights are
-    on this machine.
-    """
+    """List the LMs that run inside this process, or get their weights."""
 
     example: ClassVar[str] = "lms get qwen2.5-coder-1.5b"
 
@@ -270,9 +266,7 @@ class LmsRequest(Request):
 
 @dataclass(kw_only=True)
 class DoctorRequest(Seats):
-    """Check this machine (packages, LM, data, folders, tracking store), and show a fix for each
-    problem.
-    """
+    """Check packages, LM, data, folders and tracking store, and show a fix for each problem."""
 
     example: ClassVar[str] = "doctor --lm openai/my-model --api-base http://localhost:8000/v1"
 
@@ -281,15 +275,13 @@ class DoctorRequest(Seats):
 
 @dataclass(kw_only=True)
 class PushRequest(Request):
-    """Send runs to MLflow that were not, or not completely, sent while they ran."""
+    """Send to MLflow what it lacks of finished runs."""
 
     example: ClassVar[str] = "push runs/sample-choice-single-cot-1a2b3c4d"
 
     folders: Annotated[
         list[Path],
-        Argument(
-            metavar="DIR", help="Folders of finished runs. Default: all runs that wait to be sent."
-        ),
+        Argument(metavar="DIR", help="Folders of runs. Default: all runs that wait to be sent."),
     ] = field(default_factory=list)
 
 

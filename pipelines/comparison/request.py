@@ -50,23 +50,23 @@ class Tested(Request):
         str | None,
         Option(
             metavar="FIELD",
-            help="Field of meta that says which questions belong together; none for no field. "
-            "Default: what the data set declares.",
+            help="Field of meta that says which questions belong together, or none. Default: the "
+            "data set's own.",
         ),
     ] = None
-    exact: Annotated[bool, Option("--exact", help="McNemar's exact test instead of his mid-p.")] = (
-        False
-    )
+    exact: Annotated[
+        bool, Option("--exact", help="Use McNemar's exact test instead of the mid-p test.")
+    ] = False
     panel: Annotated[
         int,
         Option(
             min=0,
             metavar="K",
-            help="With three runs or more, also judge a vote of at most this many runs; 0: no "
+            help="With three runs or more, also judge a majority vote of at most this many. 0: no "
             "vote.",
         ),
     ] = 5
-    seed: Annotated[int, Option(help="Of the bootstrap.")] = 0
+    seed: Annotated[int, Option(help="Seed of the bootstrap.")] = 0
 
     def tested(self) -> dict[str, Any]:
         """The arguments of `compare` and `report`."""
@@ -80,14 +80,12 @@ class Matching(Seats, Spending):
     metric: Annotated[
         AnyMetric | None,
         str | None,
-        Option(
-            metavar="NAME", help="The metric of runs that were scored by your own module:function."
-        ),
+        Option(metavar="NAME", help="Metric of runs that were scored by your own module:function."),
     ] = None
     out: Annotated[
         str | Path | None,
         Path | None,
-        folder("Folder of the budget-matched baseline. Default: match-budget in the run's."),
+        folder("Folder of the budget-matched baseline. Default: match-budget in the run's folder."),
     ] = None
     concurrency: Concurrency = 64
     price: Priced = None
@@ -98,9 +96,9 @@ class Matching(Seats, Spending):
 class CompareRequest(Tested, Matching):
     """Compare runs question by question: which is better, how sure that is, and at what price.
 
-    Only questions that all runs answered are compared. With --match-budget, one run is enough; --lm
-    and --api-base then give the address of its LM. The baseline costs at most 120% of that run, or
-    --budget; the plan is shown first.
+    Only questions that all runs answered are compared. With --match-budget one run is enough, and
+    --lm and --api-base name the baseline's LM. The baseline costs at most --budget, by default 120%
+    of that run; its plan is shown first.
     """
 
     example: ClassVar[str] = "compare runs/cot runs/talk --match-budget"
@@ -113,16 +111,16 @@ class CompareRequest(Tested, Matching):
         str | None,
         Option(
             metavar="DIR|NAME|N",
-            help="The run that the others are measured against, by folder, name or place. "
-            "Default: the first, or what --match-budget ran.",
+            help="The run that the others are compared with, by folder, name or place. Default: "
+            "the first, or what --match-budget ran.",
         ),
     ] = None
     match_budget: Annotated[
         bool,
         Option(
             "--match-budget",
-            help="Also run self-consistency with as many samples as the costliest run's bill "
-            "pays for.",
+            help="Also run self-consistency with as many samples as the dearest run's bill pays "
+            "for.",
         ),
     ] = False
     data: Annotated[

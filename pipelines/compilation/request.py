@@ -30,10 +30,10 @@ from ..base.request import (
 
 @dataclass
 class CompileRequest(Columned, LMs, Spending):
-    """Improve a program's prompts, and say on held-out questions what that gained.
+    """Improve a program's prompts, and measure the gain on held-out questions.
 
-    Run the same command again to resume one that was stopped: nothing that was answered is asked
-    again. folkmoot evaluate OUT/program uses the result.
+    The same command continues a stopped compilation and asks nothing twice. folkmoot evaluate
+    OUT/program uses the result.
     """
 
     example: ClassVar[str] = (
@@ -47,17 +47,14 @@ class CompileRequest(Columned, LMs, Spending):
         AnyQuestions,
         str | None,
         source(
-            "Labelled questions, all that the optimizer sees: half of them are learned from, the "
-            "others "
-            "choose between candidates (of an optimizer that only rewrites instructions by "
-            "score: all "
-            "choose)."
+            "Labelled questions, all that the optimizer sees. It learns from one half, and chooses "
+            "between candidates by the other (copro by all)."
         ),
     ] = None
     validation: Annotated[
         AnyQuestions | None,
         str | None,
-        source("Held-out questions, on which the given program and the result are compared."),
+        source("Held-out questions, to compare the program before and after."),
     ] = None
     _: KW_ONLY
     metric: Scored = None
@@ -70,15 +67,15 @@ class CompileRequest(Columned, LMs, Spending):
             "simba, gepa, infer_rules, better_together or reanchor.",
         ),
     ] = "mipro"
-    preset: Annotated[str, Option(metavar="light|medium|heavy", help="How much is tried.")] = (
-        "light"
-    )
+    preset: Annotated[
+        str, Option(metavar="light|medium|heavy", help="How many candidates are tried.")
+    ] = "light"
     out: Annotated[
         str | Path | None,
         Path | None,
         folder(
-            "Folder of the result; the same command resumes it. In Python by default a temporary "
-            "one."
+            "Folder of the result, which the same command continues. In Python by default a "
+            "temporary one."
         ),
     ] = None
     train_split: TrainSplit = None
@@ -88,22 +85,23 @@ class CompileRequest(Columned, LMs, Spending):
     ] = None
     validation_limit: Annotated[int | None, sampled("held-out")] = None
     seed: Annotated[
-        int, Option(min=0, help="Of the samples, the split and the optimizer's draws.")
+        int, Option(min=0, help="Seed of the samples, the split and the optimizer.")
     ] = 0
     prompt_lm: Annotated[
         AnyLM | None,
         str | None,
-        Option(metavar="NAME", help="LM that proposes instructions. Default: that of the seats."),
+        Option(metavar="NAME", help="LM that proposes instructions. Default: the agents' LM."),
     ] = None
     prompt_api_base: Annotated[
-        str | None, Option(metavar="URL", help="Its address, where that is not the others'.")
+        str | None,
+        Option(metavar="URL", help="Address of --prompt-lm, where it has one of its own."),
     ] = None
     teacher: Annotated[
         Any,
         str | None,
         Option(
             metavar="LM|PROGRAM",
-            help="Who writes the demonstrations: an LM, or a program with the same agents. "
+            help="Writer of the demonstrations: an LM, or a program with the same agents. "
             "Default: the program itself.",
         ),
     ] = None

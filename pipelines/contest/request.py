@@ -36,9 +36,9 @@ class ContestRequest(Columned, SharedByLMs, Seats, Commands, Repeated, Spending)
     """Find out which program to take: one agent, one agent asked several times, or a team.
 
     All programs answer the same questions in rounds, in a random order. A program leaves when
-    another is surely better, or a cheaper one is surely no worse than your margin; asking ends when
-    one is left, or the money is gone. Run the same command again to go on after a stop: nothing is
-    paid twice.
+    another is shown to be better, or a cheaper one to be at most the margin worse. The contest ends
+    when one program is left, or the money is gone. The same command continues a stopped contest and
+    pays for nothing twice.
     """
 
     example: ClassVar[str] = 'try questions.csv --lm openai/gpt-4o-mini --budget "5 USD"'
@@ -48,7 +48,7 @@ class ContestRequest(Columned, SharedByLMs, Seats, Commands, Repeated, Spending)
         str,
         Argument(
             metavar="NAME|FILE",
-            help="Labelled questions: a file, or a data set's name; in Python also what fm.load "
+            help="Labelled questions: a file, or a data set's name. In Python also what fm.load "
             "takes.",
         ),
     ]
@@ -59,8 +59,8 @@ class ContestRequest(Columned, SharedByLMs, Seats, Commands, Repeated, Spending)
         Option(
             "--lm",
             metavar="NAME",
-            help="The LM of all programs, such as openai/gpt-4o-mini (by default FOLKMOOT_LM, else "
-            "local/gemma-3-270m); several: each alone, and a mixed panel.",
+            help="LM of all programs, such as openai/gpt-4o-mini. Default: FOLKMOOT_LM, else "
+            "local/gemma-3-270m. Several LMs: each runs alone, and in a mixed panel.",
         ),
     ] = None
     field: Annotated[
@@ -68,8 +68,8 @@ class ContestRequest(Columned, SharedByLMs, Seats, Commands, Repeated, Spending)
         str,
         Option(
             metavar="fair|papers",
-            help="The programs: fair has six, papers adds a causal and a supervised team; in "
-            "Python also your own programs, in a list or by name.",
+            help="The programs: fair has six, papers adds causal consistency and a supervised "
+            "team. In Python also your own programs, in a list or by name.",
         ),
     ] = "fair"
     added: Annotated[
@@ -78,21 +78,24 @@ class ContestRequest(Columned, SharedByLMs, Seats, Commands, Repeated, Spending)
         Option(
             "--with",
             metavar="PROGRAM",
-            help="Add a program: your own module:attr, cmd:…, a saved folder, a YAML file, a spec.",
+            help="Add a program: module:attr, cmd:…, a saved folder, a YAML file or a spec.",
         ),
     ] = dataclasses.field(default_factory=list)
     baseline: Annotated[
         AnyProgram | None,
         str | None,
-        Option(metavar="NAME|PROGRAM", help="The program that the others are measured against."),
+        Option(
+            metavar="NAME|PROGRAM",
+            help="Reference, which the others are compared with. Default: one prompt.",
+        ),
     ] = None
     only: Annotated[
         Sequence[str],
         list[str],
-        Option(metavar="NAME", help="Take only these programs of the field."),
+        Option(metavar="NAME", help="Take only this program of --field (repeat it)."),
     ] = dataclasses.field(default_factory=list)
     without: Annotated[
-        Sequence[str], list[str], Option(metavar="NAME", help="Leave this one out of the field.")
+        Sequence[str], list[str], Option(metavar="NAME", help="Leave this program of --field out.")
     ] = dataclasses.field(default_factory=list)
     metric: Scored = None
     judge_lm: JudgeLM = None
@@ -100,45 +103,54 @@ class ContestRequest(Columned, SharedByLMs, Seats, Commands, Repeated, Spending)
     limit: Annotated[
         int | None, Option(min=4, help="Use at most this many questions, drawn by the seed.")
     ] = None
-    seed: Annotated[int, Option(min=0, help="Draws the order of the questions.")] = 0
+    seed: Annotated[int, Option(min=0, help="Seed of the order of the questions.")] = 0
     margin: Annotated[
         float | str | None,
         str | None,
         Option(
             metavar="POINTS",
-            help="Differences that do not matter to you. Default: 5 below 600 questions, else 2; "
-            "in Python a share, such as 0.05.",
+            help="Largest difference that does not matter to you. Default: 5 below 600 questions, "
+            "else 2. In Python a share, such as 0.05.",
         ),
     ] = None
     early_stop: Annotated[
         bool,
-        Option("--early-stop/--no-early-stop", help="Let programs leave before the end."),
+        Option(
+            "--early-stop/--no-early-stop",
+            help="Let programs leave before all questions are asked.",
+        ),
     ] = True
     confirm: Annotated[
         bool,
         Option(
             "--confirm/--no-confirm",
-            help="From 300 questions up, keep a fifth to measure the winner on.",
+            help="From 300 questions up, keep a fifth of them to measure the winner.",
         ),
     ] = True
     improve: Annotated[
         bool | float | None,
         bool,
-        Option("--improve", help="Also compile the two cheapest that are left."),
+        Option("--improve", help="Also compile the two cheapest programs that are left."),
     ] = None
     improve_share: Annotated[
-        float, Option(min=0.05, max=0.8, help="Share of the budget that --improve spends.")
+        float,
+        Option(
+            min=0.05,
+            max=0.8,
+            help="Share of the budget that --improve spends. Default: a third.",
+            show_default=False,
+        ),
     ] = IMPROVE_SHARE
     out: Annotated[
         str | Path | None,
         Path | None,
         folder(
-            "Folder of the contest, which the same command goes on with. Default: one under runs/; "
-            "in Python a temporary one."
+            "Folder of the contest, which the same command continues. Default: one under runs/. "
+            "In Python a temporary one."
         ),
     ] = None
     register: Annotated[
-        str | None, Option(metavar="NAME", help="Register the winner as a model in MLflow.")
+        str | None, Option(metavar="NAME", help="Enter the winner into MLflow's model registry.")
     ] = None
     tracking: Annotated[bool, tracked()] = True
     on_question: Annotated[

@@ -34,17 +34,19 @@ else:  # --help does not import the modules that read runs
 
 @dataclass
 class ControlsRequest(Seats, Spending):
-    """Find out where a team's gain over one of its agents comes from. The gain is split into parts:
-    the vote of first answers, thinking again alone, the presence of peers, the content of what they
-    say, and the decider. New calls branch from the recorded first answers. An imported dialogue
-    needs no calls, and its gain is split into the vote, the talk as a whole and the decider.
+    """Find out where a team's gain over one of its agents comes from.
+
+    The gain is split into parts: the vote of the first answers, thinking again alone, the presence
+    of peers, the content of what they say, and the decider. New calls start from the recorded first
+    answers. The gain of an imported dialogue is split without a call, into the vote, the talk as a
+    whole and the decider.
     """
 
     example: ClassVar[str] = 'controls runs/talk --budget "1 USD"'
     own_defaults: ClassVar[tuple[str, ...]] = ("lm", "api_base", "metric")
 
     run: Annotated[
-        AnyRun, str, Argument(metavar="RUN", help="Folder of a team's run; in Python also the run.")
+        AnyRun, str, Argument(metavar="RUN", help="Folder of a team's run. In Python also the run.")
     ]
     _: KW_ONLY
     arms: Annotated[
@@ -72,17 +74,15 @@ class ControlsRequest(Seats, Spending):
     metric: Annotated[
         AnyMetric | None,
         str | None,
-        Option(
-            metavar="NAME", help="The metric of a run that was scored by your own module:function."
-        ),
+        Option(metavar="NAME", help="Metric of a run that was scored by your own module:function."),
     ] = None
     out: Annotated[
         str | Path | None,
         Path | None,
-        folder("Folder of the result and the arms. Default: controls in the run's."),
+        folder("Folder of the result and the arms. Default: controls in the run's folder."),
     ] = None
     seed: Annotated[
-        int, Option(help="Seed that draws the other question whose arguments the placebo shows.")
+        int, Option(help="Seed that draws the questions whose arguments the placebo shows.")
     ] = 0
     retry_errors: RetryErrors = False
     concurrency: Concurrency = 64

@@ -26,11 +26,10 @@ from ..base.request import (
 
 @dataclass
 class DistilRequest(Seats, Spending):
-    """Find the cheapest single agent that is as good as a team, and learn when the team is worth
-    asking.
+    """Find the cheapest single agent that is as good as a team, and learn when to ask the team.
 
     The team is never asked: its recorded answers count. --lm is the single agents' LM, by default
-    the run's. The same command goes on after any stop.
+    the run's. The same command continues a stopped one.
     """
 
     example: ClassVar[str] = "distil runs/talk --margin 2 --out runs/distil"
@@ -39,12 +38,16 @@ class DistilRequest(Seats, Spending):
     run: Annotated[
         Any,
         str,
-        Argument(metavar="RUN", help="Folder that evaluate wrote for the team, or its result."),
+        Argument(metavar="RUN", help="Folder of the team's run."),
     ]
     questions: Annotated[
         AnyQuestions | None,
         str | None,
-        Option("--data", metavar="NAME|FILE", help="The run's questions. Default: as it notes."),
+        Option(
+            "--data",
+            metavar="NAME|FILE",
+            help="The questions of the run. Default: the questions named in the run.",
+        ),
     ] = None
     _: KW_ONLY
     margin: Annotated[
@@ -53,8 +56,7 @@ class DistilRequest(Seats, Spending):
             metavar="POINTS",
             parser=share_of_points,
             show_default="2",
-            help="How much less accurate still counts as as good: in points, in Python as a "
-            "share (0.02).",
+            help="Largest loss of accuracy that you accept. In Python a share, such as 0.02.",
         ),
     ] = 0.02
     team: Annotated[
@@ -62,13 +64,15 @@ class DistilRequest(Seats, Spending):
         str | None,
         Option(
             metavar="PROGRAM",
-            help="The team, where the run's folder has no program. Default: what the folder has.",
+            help="The team. Default: the program in the run's folder.",
         ),
     ] = None
     out: Annotated[
-        str | Path | None, Path | None, folder("Folder to write. Default: distil in the run's.")
+        str | Path | None,
+        Path | None,
+        folder("Folder to write. Default: distil in the run's folder."),
     ] = None
-    seed: Annotated[int, Option(help="Of the split and of cross-validation.")] = 0
+    seed: Annotated[int, Option(help="Seed of the split and of cross-validation.")] = 0
     temperature: Temperature = None
     max_tokens: MaxTokens = None
     concurrency: Concurrency = 64

@@ -49,7 +49,7 @@ class EvaluateRequest(Columned, LMs, Repeated, Spending):
         Option(
             "--data",
             metavar="NAME|FILE",
-            help="Labelled questions: a data set's name, a file, or - for standard input; in "
+            help="Labelled questions: a data set's name, a file, or - for standard input. In "
             "Python also what fm.load takes.",
         ),
     ] = None
@@ -68,25 +68,26 @@ class EvaluateRequest(Columned, LMs, Repeated, Spending):
     seed: Annotated[
         int | None,
         Option(
-            help="Draw the limit at random (without it, the first ones); a program's own draws, "
-            "too."
+            help="Seed that draws the --limit questions (without it, the first ones are taken), "
+            "and of the program's own draws."
         ),
     ] = None
     out: Annotated[
         str | Path | None,
         Path | None,
         folder(
-            "Folder of the run, which the same command resumes. Default: one under runs/; in "
-            "Python a "
-            "temporary one."
+            "Folder of the run, which the same command continues. Default: one under runs/. In "
+            "Python a temporary one."
         ),
     ] = None
     train: Annotated[
-        AnyQuestions | None, str | None, source("Training questions, for --demos or weights.")
+        AnyQuestions | None,
+        str | None,
+        source("Training questions, for --demos or the weights of a vote."),
     ] = None
     train_split: TrainSplit = None
     demos: Annotated[int, Option(min=0, help="Show every agent this many training questions.")] = 0
-    demo_seed: Annotated[int | None, Option(help="Draw the demos at random.")] = None
+    demo_seed: Annotated[int | None, Option(help="Seed that draws the demonstrations.")] = None
     max_failures: Annotated[
         int | None, Option(min=1, help="Stop after this many failed questions.")
     ] = None
@@ -103,7 +104,7 @@ class EvaluateRequest(Columned, LMs, Repeated, Spending):
         Option(
             min=0,
             max=1,
-            help="Share of the questions that MLflow gets as traces. Default: 20 questions.",
+            help="Share of the questions that are traced in MLflow. Default: 20 questions.",
         ),
     ] = None
     register: Annotated[

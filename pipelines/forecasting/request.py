@@ -22,9 +22,11 @@ else:  # slow imports that --help does not need
 
 @dataclass
 class ForecastRequest(Request):
-    """Forecast the gain of a vote of agents from a few agents on a few questions. No LM is asked.
-    Give the runs of several agents or samples on the same questions, 5 agents and 100 questions or
-    more, or an outcome table. Talk between agents, and LMs unlike those given, are not covered.
+    """Forecast what a vote of more agents gains, from a few agents on a few questions.
+
+    Give runs of several agents or samples on the same questions (5 agents and 100 questions or
+    more), or an outcome table. No LM is asked. The forecast does not cover talk between agents, or
+    LMs unlike those given.
     """
 
     example: ClassVar[str] = "forecast runs/a runs/b runs/c runs/d runs/e"
@@ -34,7 +36,7 @@ class ForecastRequest(Request):
         list[str],
         Argument(
             metavar="[RUN]...",
-            help="Folders of runs, one for each agent; in Python also evaluations, or an outcome "
+            help="Folders of runs, one for each agent. In Python also evaluations, or an outcome "
             "table.",
         ),
     ] = ()
@@ -47,6 +49,10 @@ class ForecastRequest(Request):
     sizes: Annotated[
         Sequence[int],
         list[int],
-        Option(metavar="N", help="Numbers of agents to forecast. Default: 2 to 30."),
+        Option(
+            metavar="N",
+            help="Numbers of agents to forecast. Default: 2 to 30.",
+            show_default=False,
+        ),
     ] = tuple(range(2, 31))
     seed: Annotated[int, Option(help="Seed of the resampling over questions.")] = 0

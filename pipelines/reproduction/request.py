@@ -14,10 +14,10 @@ from ..base.request import ProgressOption, RetryErrors, SharedByLMs, Spending, f
 
 @dataclass
 class ReproduceRequest(SharedByLMs, Spending):
-    """Run rows of a published table again, and show published | measured with its interval |
-    difference.
+    """Run rows of a published table again, and compare the measured figures with the published
+    ones.
 
-    Run the same command again to resume one that was stopped. Rows that differ in nothing share a
+    The same command continues what was stopped. Rows that ask the same LM in the same way share a
     run.
     """
 
@@ -30,8 +30,7 @@ class ReproduceRequest(SharedByLMs, Spending):
         str | None,
         Argument(
             metavar="PAPER/TABLE[/ROW]",
-            help="What to run, such as agents-of-commonsense/table-2/EX2_gpt; --list shows what "
-            "there is.",
+            help="What to run, such as agents-of-commonsense/table-2/EX2_gpt. --list shows all.",
         ),
     ] = None
     _: KW_ONLY
@@ -41,8 +40,8 @@ class ReproduceRequest(SharedByLMs, Spending):
         Option(
             "--lm",
             metavar="[MODEL=]NAME",
-            help="LM for all models, or for one model of the paper. Default: the name that each "
-            "has today.",
+            help="LM for all models, or for one model of the paper. Default: the paper's models "
+            "by their names of today.",
         ),
     ] = None
     api_base: Annotated[
@@ -68,7 +67,7 @@ class ReproduceRequest(SharedByLMs, Spending):
     out: Annotated[
         str | Path | None,
         Path | None,
-        folder("Folder of all runs. Default: one under runs/ that it resumes."),
+        folder("Folder of all runs, which the same command continues. Default: one under runs/."),
     ] = None
     environment: Annotated[
         str | None,
@@ -83,9 +82,7 @@ class ReproduceRequest(SharedByLMs, Spending):
     prompts: Annotated[
         str | Path | Mapping[str, str] | None,
         str | None,
-        Option(
-            metavar="FILE", help="YAML of seats and instructions, instead of folkmoot's wording."
-        ),
+        Option(metavar="FILE", help="YAML file of seats and their instructions."),
     ] = None
     retry_errors: RetryErrors = False
     tracking: Annotated[bool, tracked("the runs")] = True

@@ -15,9 +15,9 @@ from ..base.request import LMs, ProgramSpec, Spending, folder
 class ServeRequest(LMs, Spending):
     """Answer questions over HTTP: POST /answer takes a question's fields and returns its answer.
 
-    The reply has `answer`, `decided_by` and `cost_usd`. A calibrated router that hands a question
-    to a person replies with status 202 and without an answer. GET /health says that the server
-    runs. Every call is in the ledger of the folder, as in a run. Ctrl-C ends it.
+    The reply has `answer`, `decided_by` and `cost_usd`, or status 202 and no answer where a
+    calibrated router hands the question to a person. GET /health says that the server runs. Every
+    call is in the folder's ledger. Ctrl-C ends the server.
     """
 
     example: ClassVar[str] = "serve runs/ens --lm openai/gpt-4o-mini --port 8080"

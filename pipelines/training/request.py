@@ -31,9 +31,9 @@ class TrainRequest(Columned, SharedByLMs, Seats, Spending):
     """Train a strategy network: which agent uses which strategy on which question, and how much its
     vote counts.
 
-    With --outcomes it learns from recorded answers; with --train it asks LMs. Run the same command
-    again to resume a stopped training: answered calls are not made again. folkmoot evaluate
-    network:DIR uses the result.
+    With --outcomes it learns from recorded answers, with --train by asking LMs. The same command
+    continues a stopped training and makes no call twice. folkmoot evaluate network:DIR uses the
+    result.
     """
 
     example: ClassVar[str] = "train --outcomes train.jsonl --test test.jsonl --out runs/network"
@@ -45,9 +45,8 @@ class TrainRequest(Columned, SharedByLMs, Seats, Spending):
             "--outcomes",
             metavar="FILE",
             help="Recorded answers to learn from, without any LM call: outcome tables, "
-            "results.jsonl files "
-            "or run folders (repeat it); in Python also the rows of a table, as a DataFrame or "
-            "dicts.",
+            "results.jsonl files or run folders (repeat it). In Python also the rows of a table, "
+            "as a DataFrame or dicts.",
         ),
     ] = None
     program: Annotated[
@@ -55,8 +54,8 @@ class TrainRequest(Columned, SharedByLMs, Seats, Spending):
         str | None,
         Argument(
             metavar="[PROGRAM]",
-            help="The program to train: network, the strategy network; in Python also a network "
-            "with its own settings, LMs and prompts, which is not changed.",
+            help="The network to train further, network:DIR. Default: a new one. In Python also a "
+            "network with its own settings, LMs and prompts, which is not changed.",
         ),
     ] = None
     _: KW_ONLY
@@ -81,7 +80,7 @@ class TrainRequest(Columned, SharedByLMs, Seats, Spending):
         Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Setting of network or training, which overrides the preset's.",
+            help="Setting of the network or the training, in place of the preset's.",
         ),
     ] = None
     temperature: Temperature = None
@@ -89,7 +88,7 @@ class TrainRequest(Columned, SharedByLMs, Seats, Spending):
         str | Path | None,
         Path | None,
         folder(
-            "Folder of the network; the same command resumes it. In Python by default a "
+            "Folder of the network, which the same command continues. In Python by default a "
             "temporary one."
         ),
     ] = None
@@ -108,10 +107,9 @@ class TrainRequest(Columned, SharedByLMs, Seats, Spending):
         str | None,
         Option(
             metavar="MODEL|DIR",
-            help="Sentence embeddings; in Python also an Embedder, or a function of texts (n) "
-            "that gives "
-            "their vectors (n, D). Default: all-mpnet-base-v2, or all-MiniLM-L6-v2 where only "
-            "that is on this machine.",
+            help="Sentence embeddings. Default: all-mpnet-base-v2, or all-MiniLM-L6-v2 where only "
+            "that is on this machine. In Python also an Embedder, or a function of texts (n) that "
+            "gives their vectors (n, D).",
         ),
     ] = None
     record: Record = None

@@ -37,9 +37,8 @@ SCORE = "score"
 class TuneRequest(Columned, LMs, Spending):
     """Search a protocol's settings, and evaluate the winner once on questions that no trial saw.
 
-    What one setting has paid for, every other one has for free. Run the same command again to
-    resume a study that was stopped; on other machines, with the same --storage and --study, to join
-    it.
+    No trial pays for a call that another has made. The same command continues a stopped study; on
+    another machine, with the same --storage and --study, it joins the study.
     """
 
     example: ClassVar[str] = (
@@ -51,30 +50,36 @@ class TuneRequest(Columned, LMs, Spending):
         Any,
         str,
         Argument(
-            help="deliberation, single, …: its declared space; a short spec that fixes a part of "
-            "it; the folder of a saved or compiled program; a YAML file. In Python also a program, "
-            "or what such a file holds."
+            metavar="SPACE",
+            help="A protocol, such as deliberation, for its whole search space; a spec that fixes "
+            "a part of it; the folder of a saved or compiled program; a YAML file. In Python also "
+            "a program, or the contents of such a file.",
         ),
     ]
     train: Annotated[
         AnyQuestions,
         str,
         source(
-            "Labelled questions that trials are scored on; the hopeless are stopped early. Where "
-            "networks are trained or prompts compiled, one half of them, drawn by the seed, is for "
-            "that."
+            "Labelled questions that trials are scored on. If networks are trained or prompts "
+            "compiled, one half of them is for that."
         ),
     ]
     validation: Annotated[
         AnyQuestions,
         str,
-        source("Labelled questions for the winner and the default, which no trial sees."),
+        source("Labelled questions that no trial sees, to evaluate the winner and the default."),
     ]
     _: KW_ONLY
-    train_split: Annotated[str | None, Option(help="Split of the training data.")] = None
-    train_limit: Annotated[int | None, Option(min=1, help="Only so many of them.")] = None
-    validation_split: Annotated[str | None, Option(help="Split of the validation data.")] = None
-    validation_limit: Annotated[int | None, Option(min=1, help="Only so many of them.")] = None
+    train_split: Annotated[str | None, Option(help="Split of the training questions.")] = None
+    train_limit: Annotated[
+        int | None, Option(min=1, help="Use at most this many training questions.")
+    ] = None
+    validation_split: Annotated[str | None, Option(help="Split of the validation questions.")] = (
+        None
+    )
+    validation_limit: Annotated[
+        int | None, Option(min=1, help="Use at most this many validation questions.")
+    ] = None
     compile: Annotated[
         str | Sequence[str] | None,
         str | None,
@@ -88,7 +93,7 @@ class TuneRequest(Columned, LMs, Spending):
         int,
         Option(
             min=1,
-            help="Settings to try; those that a finished run answers without a call are extra.",
+            help="Settings to try, not counting those that are replayed without a call.",
         ),
     ] = 50
     objectives: Annotated[
@@ -97,9 +102,8 @@ class TuneRequest(Columned, LMs, Spending):
         Option(
             "--objective",
             metavar="NAME,…",
-            help="score (the metric's) or f1, and any of cost, latency, calls, tokens to be made "
-            "small. With "
-            "latency, trials share no calls.",
+            help="score (the metric), accuracy or f1 is maximised; cost, latency, calls and tokens "
+            "are minimised. With latency, trials share no calls.",
         ),
     ] = (SCORE,)
     metric: Scored = None
@@ -109,7 +113,7 @@ class TuneRequest(Columned, LMs, Spending):
         str,
         Option(
             metavar="tpe|nsga2|gp|random|grid",
-            help="How to draw them; in Python also one of Optuna's.",
+            help="How settings are drawn. In Python also a sampler of Optuna's.",
         ),
     ] = "tpe"
     pruner: Annotated[
@@ -124,14 +128,13 @@ class TuneRequest(Columned, LMs, Spending):
             "called with study and trial after each trial, as Optuna does; they may `study.stop()`."
         ),
     ] = ()
-    seed: Annotated[int, Option(help="Of the sampler and the order of questions.")] = 0
+    seed: Annotated[int, Option(help="Seed of the sampler and the order of questions.")] = 0
     storage: Annotated[
         str | None,
         Option(
             metavar="URL",
-            help="Where other machines join with the same study: postgresql://…, mysql://…, "
-            "sqlite:///FILE, "
-            "grpc://HOST:PORT. Default: a file in the folder.",
+            help="Database of the study, which other machines can join: postgresql://…, mysql://…, "
+            "sqlite:///FILE, grpc://HOST:PORT. Default: a file in the folder.",
         ),
     ] = None
     study: Annotated[
@@ -139,9 +142,9 @@ class TuneRequest(Columned, LMs, Spending):
         str,
         Option(
             metavar="NAME",
-            help="Its name in the storage; in Python also a study of yours, whose sampler, "
-            "pruner and "
-            "storage are then used, in this process, and whose earlier trials stay as they are.",
+            help="Name of the study in the storage. In Python also a study of Optuna's, whose "
+            "sampler, pruner and storage are then used, in this process, and whose earlier trials "
+            "stay as they are.",
         ),
     ] = "folkmoot"
     workers: Annotated[int, Option(min=1, help="Processes on this machine.")] = 1
@@ -149,7 +152,7 @@ class TuneRequest(Columned, LMs, Spending):
         str | Path | None,
         Path | None,
         folder(
-            "Folder of the study, which the same command resumes; in Python by default a "
+            "Folder of the study, which the same command continues. In Python by default a "
             "temporary one."
         ),
     ] = None
