@@ -7,6 +7,17 @@ import pytest
 from folkmoot.pipelines.comparison.table import Range, Standing, table_lines
 
 ONE = Standing("one prompt", Range(0.62, 0.49, 0.73), price=1)
+PANEL = Standing("panel of three", Range(0.60, 0.47, 0.71), Range(-0.02, -0.13, 0.08), 3)
+TALK = Standing("two who talk", Range(0.63, 0.51, 0.74), Range(0.02, -0.10, 0.13), 5.6)
+
+
+def test_the_table_has_a_line_for_each_program_with_bars_to_one_scale() -> None:
+    assert table_lines([ONE, PANEL, TALK], "one prompt") == [
+        "                right              against one prompt           price",
+        "one prompt      62%  ▕─────●────▏  ·                            1×",
+        "panel of three  60% ▕─────●────▏   −2 ─────●┊────   [−13, +8]   3×",
+        "two who talk    63%   ▕────●────▏  +2  ─────┊●───── [−10, +13]  5.6×",
+    ]
 
 
 def test_narrow_intervals_get_a_decimal_and_scores_their_own_unit() -> None:

@@ -99,7 +99,7 @@ def test_a_table_takes_the_shape_of_another(tmp_path: Path) -> None:
 
 
 def result(turns: list[dict[str, Any]], **fields: Any) -> dict[str, Any]:
-    return result_row(1, transcript=turns, meta={"topic": "money"}, **fields)
+    return result_row(1, transcript=turns, **{"meta": {"topic": "money"}, **fields})
 
 
 def turn(agent: str, answer: str | None, **fields: Any) -> dict[str, Any]:
@@ -108,15 +108,16 @@ def turn(agent: str, answer: str | None, **fields: Any) -> dict[str, Any]:
 
 def test_members_of_an_ensemble_are_strategies_of_their_lm(tmp_path: Path) -> None:
     turns = [turn("cot.0", "B"), turn("cot.1", "A"), turn("zero_shot", None)]
-    path = write(tmp_path / "results.jsonl", result(turns))
-    (tmp_path / "run.json").write_text(json.dumps({"lms": {"*": {"name": "openai/small"}}}))
+    path = write(tmp_path / "results.jsonl", result(turns), result(turns, id="q2", meta={}))
+    about = {"lms": {"*": {"name": "openai/small"}}, "settings": {"data": "my/asked.jsonl"}}
+    (tmp_path / "run.json").write_text(json.dumps(about))
     for given_path in (path, tmp_path):
         table = read_outcomes(given_path)
         assert table.agents == ("openai/small", "openai/small #2")
         assert table.strategies == ("cot", "zero_shot")
-        assert table.correct.tolist() == [[[False, False], [True, False]]]
-        assert table.present.tolist() == [[[True, True], [True, False]]]
-        assert table.groups == ("money",)
+        assert table.correct.tolist() == [[[False, False], [True, False]]] * 2
+        assert table.present.tolist() == [[[True, True], [True, False]]] * 2
+        assert table.groups == ("money", "asked")
 
 
 def test_of_a_dialogue_last_answers_count_and_equal_ones_are_one(tmp_path: Path) -> None:
