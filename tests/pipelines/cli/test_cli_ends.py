@@ -145,7 +145,7 @@ class Thing:
         sum(number for number in range(1000))
 try:
     Thing()
-    time.sleep(0.5)
+    time.sleep(30 if sys.argv[1] == "heeded" else 0.1)
     print("went on")
 except KeyboardInterrupt:
     print("interrupted")
