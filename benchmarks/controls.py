@@ -19,7 +19,6 @@ from statistics import fmean
 
 from folkmoot.optimizers.statistics.controls import (
     PARTS,
-    GainPart,
     expected_vote,
     gain_parts,
     half_width,
@@ -94,7 +93,7 @@ def measure(team: Callable[[int, int], dict[str, list[float]]], questions: int, 
     found = [gain_parts(team(questions, seed)) for seed in range(seeds)]
     named = team.__name__ == planted.__name__
     for name in PARTS[1:4]:
-        parts: list[GainPart] = [one[name] for one in found]
+        parts = [one[name] for one in found]
         truth = PLANTED[name] if named else 0.0 if name != "re_evaluation" else None
         inside = [part.low <= (truth or 0.0) <= part.high for part in parts]
         covered = "" if truth is None else f", covers {100 * truth:.1f} in {fmean(inside):.1%}"

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import matplotlib
 
 import folkmoot as fm
-from folkmoot.pipelines.contest.standing import places, table
+from folkmoot.pipelines.comparison.table import table_lines
+from folkmoot.pipelines.contest.standing import places
 from folkmoot.pipelines.plots.figure import BLUE, GREY, ORANGE, new_figure
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,7 +63,8 @@ def contest_frames() -> list[list[str]]:
         answered = min((len(lane.answers) for lane in race.asked), default=0)
         if answered % LOOK == 0 and answered and race.watch is not None:
             state = f"{answered} of {len(race.questions)} questions"
-            frames[answered] = [*table(places(race)), "", state]
+            standings = [one.shown for one in places(race)]
+            frames[answered] = [*table_lines(standings, standings[0].name), "", state]
 
     contest = fm.contest(
         fm.load(f"{LARGER}/questions.jsonl"),
@@ -73,7 +75,8 @@ def contest_frames() -> list[list[str]]:
         tracking=False,
         on_question=look,
     )
-    return [*frames.values(), [*contest.table(), "", *contest.sentences()]]
+    ending = [*table_lines(contest.asked, contest.asked[0].name), "", *contest.sentences]
+    return [*frames.values(), ending]
 
 
 def animated(frames: Sequence[Sequence[str]], title: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NotRequired, TypedDict, TypeVar, cast
 
@@ -81,9 +81,9 @@ class Usage:
 
     def without(self, part: Usage) -> Usage:
         """The sum without one of its parts."""
-        left: dict[str, Any] = {}
-        for name in _SUMS:
-            left[name] = plus(getattr(self, name), getattr(part, name), -1)
+        left: dict[str, Any] = {
+            name: plus(getattr(self, name), getattr(part, name), -1) for name in _SUMS
+        }
         return Usage(**left)
 
     def to_dict(self) -> UsageFields:
@@ -121,6 +121,23 @@ def tokens_of(usage: UsageFields) -> int | None:
 def numbers_of(usage: UsageFields) -> dict[str, float]:
     """The known values of a usage, by name."""
     return {name: value for name, value in usage.items() if isinstance(value, int | float)}
+
+
+UNITS = ("cost_usd", "tokens", "calls")
+Bill = TypeVar("Bill")
+
+
+def price_unit(
+    bills: Collection[Bill], amount: Callable[[Bill, str], float | None] = getattr
+) -> str:
+    """The unit in which bills are compared: dollars if all are known and not all zero, else tokens,
+    else calls. `amount` reads a bill in a unit.
+    """
+    for unit in UNITS[:2]:
+        amounts = [amount(bill, unit) for bill in bills]
+        if None not in amounts and any(amounts):
+            return unit
+    return UNITS[2]
 
 
 def total(usages: Iterable[Usage]) -> Usage:

@@ -249,7 +249,7 @@ def calibrated(
             [
                 -1.0
                 if place < len(parts) - 1
-                and routes(_task(question), answered.answer, answered.transcript)
+                and routes(Task.of(**question.inputs()), answered.answer, answered.transcript)
                 else sureness(answered.answer, answered.transcript, question.kind, own)
                 for question, answered in zip(left, answers, strict=True)
             ]
@@ -385,7 +385,3 @@ async def _ask(
         )
 
     return await together(ask(question) for question in questions)
-
-
-def _task(question: Question) -> Task:
-    return Task.of(question.question, question.choices, question.context, question.kind)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from .declaration import (
     Protocol,
     Replayed,
     Replays,
-    comma_items,
+    items_and,
     known_names,
 )
 from .program import LAYOUT, Program, SeatTurns, prediction_of, worded
@@ -500,10 +501,6 @@ def _choices() -> str:
     )
 
 
-def _read(parts: Sequence[str]) -> dict[str, object]:
-    return {"roles": comma_items(parts)} | ({"tie_break": parts[1]} if len(parts) > 1 else {})
-
-
 def _singles(described: Described) -> list[Described]:
     """Its roles one by one; a retriever that looks things up is not the same without them."""
     return [
@@ -546,7 +543,7 @@ _SPACE: Space = {
 Deliberation.protocol = Protocol(
     "deliberation",
     "deliberation:intuitive,reasoner:judge",
-    _read,
+    partial(items_and, "roles", "tie_break"),
     _SPACE,
     # One dialogue tells of all shorter ones: the most rounds, and nobody asked to decide it.
     Replays(

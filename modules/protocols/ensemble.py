@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from ..reading.answers import score
 from ..reading.row import ResultRow, TurnDetails, TurnFields
 from ..reading.voting import TIES, Ties, log_odds, vote_among
 from ..reports.ensemble import ensemble_report
-from .declaration import Protocol, Replayed, Replays, comma_items
+from .declaration import Protocol, Replayed, Replays, items_and
 from .program import LAYOUT, Program, SeatTurns, distinct, prediction_of, solved_by
 from .single import SingleAgent
 from .strategies import STRATEGIES
@@ -249,10 +250,6 @@ def _options(row: ResultRow) -> int:
     )
 
 
-def _read(parts: Sequence[str]) -> dict[str, object]:
-    return {"members": comma_items(parts)} | ({"vote": parts[1]} if len(parts) > 1 else {})
-
-
 def _singles(described: Described) -> list[Described]:
     return [
         member
@@ -314,7 +311,7 @@ _FREE = ("vote", "weights", "tie_break", "seed")
 Ensemble.protocol = Protocol(
     "ensemble",
     "ensemble:simple,cot:majority",
-    _read,
+    partial(items_and, "members", "vote"),
     _SPACE,
     # The recorded ensemble is the one that needs no weights.
     Replays(

@@ -454,7 +454,7 @@ def _fields(module: Any, inputs: Mapping[str, str]) -> dict[str, Field] | None:
             plain = hasattr(module, "signature")
             fields |= {
                 name: Field(
-                    plain and field.is_required() and not allows_none(field.annotation),
+                    plain and field.is_required() and type(None) not in get_args(field.annotation),
                     field.annotation,
                 )
                 for name, field in signature.input_fields.items()
@@ -502,10 +502,6 @@ def _signature(module: Any) -> Any:
 
 def _called(module: Any) -> str:
     return str(getattr(module, "__qualname__", type(module).__qualname__))
-
-
-def allows_none(annotation: Any) -> bool:
-    return type(None) in get_args(annotation)
 
 
 def _runs_async(module: Any) -> bool:

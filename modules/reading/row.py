@@ -128,6 +128,17 @@ def row_key(row: ResultRow) -> RowKey:
     return row["id"], row.get("repeat", 0)
 
 
+def row_state(row: ResultRow) -> str:
+    """What became of a question: `failed`, `scored` (neither right nor wrong), `right`,
+    `unreadable` or `wrong`.
+    """
+    if row["error"]:
+        return "failed"
+    if row["correct"] is None:
+        return "scored"
+    return "right" if row["correct"] else "unreadable" if row["answer"] is None else "wrong"
+
+
 def score_in(row: ResultRow, least: float = 0.0) -> float:
     """The score of a row; 1 or 0 where a row says no more than right or wrong, `least` for an
     error.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ...modules.network.weights import Numbers, Right
 from ...modules.protocols.router import ALWAYS, NEVER, SIGNS, Rule
 from ..statistics.noninferiority import CONFIDENCE, score_limits
 
@@ -21,9 +22,6 @@ limit overfitting.
 DOUBTS = ("agreement", "unreadable")
 """The signs of the smaller rule; the larger rule uses all signs."""
 
-Numbers = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
-
 
 @dataclass(frozen=True)
 class Answered:
@@ -34,17 +32,17 @@ class Answered:
     """
 
     signs: Sequence[Mapping[str, float]]
-    cheap: Flags
-    team: Flags
-    together: Flags
+    cheap: Right
+    team: Right
+    together: Right
     cheap_cost: Numbers
     team_cost: Numbers
 
-    def right(self, routed: Flags) -> Flags:
+    def right(self, routed: Right) -> Right:
         """Which questions are right when the team is asked on the questions `routed`."""
         return np.where(routed, self.together, self.cheap)
 
-    def cost(self, routed: Flags) -> float:
+    def cost(self, routed: Right) -> float:
         """The mean cost per question when the team is asked on the questions `routed`."""
         return float((self.cheap_cost + np.where(routed, self.team_cost, 0.0)).mean())
 
@@ -130,7 +128,7 @@ def _held_out(
     return predicted
 
 
-def _holds(answers: Answered, routed: Flags, margin: float, confidence: float) -> bool:
+def _holds(answers: Answered, routed: Right, margin: float, confidence: float) -> bool:
     right = answers.right(routed)
     gained, lost = int((right & ~answers.team).sum()), int((answers.team & ~right).sum())
     return score_limits(gained, lost, len(right), confidence).low > -margin

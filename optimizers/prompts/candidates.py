@@ -14,7 +14,7 @@ import dspy
 from ...modules.protocols.nearest import NearestDemos
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
-from ..statistics.statistics import bootstrap_mean, wilson
+from ..statistics.statistics import Estimate, mean_estimate
 
 
 @dataclass
@@ -33,15 +33,9 @@ class PromptCandidate:
     def score(self) -> float:
         return sum(self.scores.values()) / len(self.scores) if self.scores else 0.0
 
-    def interval(self) -> tuple[float, float]:
-        """Ends of the 95% interval of the score: Wilson's for right and wrong (0 to 1 without any),
-        bootstrap otherwise.
-        """
-        values = list(self.scores.values())
-        if set(values) <= {0.0, 1.0}:
-            return wilson(int(sum(values)), len(values))
-        _, low, high = bootstrap_mean(values, seed=0)
-        return low, high
+    def estimate(self) -> Estimate:
+        """The score with its 95% interval."""
+        return mean_estimate(list(self.scores.values()), seed=0)
 
 
 class Candidates:
@@ -132,8 +126,8 @@ class Candidates:
             if self.complete(candidate) and (score := self.selected(candidate).score) > at:
                 best, at = candidate, score
         for candidate in others:
-            if candidate.scores and not self.complete(candidate) and candidate.interval()[0] > at:
-                best, at = candidate, candidate.interval()[0]
+            if candidate.scores and not self.complete(candidate) and candidate.estimate().low > at:
+                best, at = candidate, candidate.estimate().low
         return best
 
     def selected(self, candidate: PromptCandidate) -> PromptCandidate:
@@ -206,12 +200,12 @@ def name_of(program: Program) -> str:
 
 def candidate_row(candidate: PromptCandidate, complete: bool) -> dict[str, object]:
     """The candidate's row in `candidates.jsonl`."""
-    low, high = candidate.interval()
+    value, low, high = candidate.estimate()
     return {
         # a new key for each number of scores, since each gets a row
         "key": f"{candidate.name}/{len(candidate.scores)}",
         "candidate": candidate.name,
-        "score": candidate.score,
+        "score": value,
         "low": low,
         "high": high,
         "questions": len(candidate.scores),

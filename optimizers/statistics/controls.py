@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
-from typing import NamedTuple
 
 from ...modules.reading.voting import Key, majority
+from .statistics import Estimate
 
 LEVELS = ("first", "vote", "isolated", "placebo", "last", "team")
 """The path from the mean of the first answers to the team's answer."""
@@ -22,14 +22,6 @@ an interval of ±5 points, and 1,300 questions one of ±2.
 """
 
 
-class GainPart(NamedTuple):
-    """A mean of paired differences with the ends of its 95% interval."""
-
-    value: float
-    low: float
-    high: float
-
-
 def expected_vote(
     answers: Sequence[str | None], score: Callable[[str], float], key: Key = str
 ) -> float:
@@ -38,7 +30,7 @@ def expected_vote(
     return fmean(map(score, leading)) if leading else 0.0
 
 
-def gain_part(before: Sequence[float], after: Sequence[float], unit: float = 1.0) -> GainPart:
+def gain_part(before: Sequence[float], after: Sequence[float], unit: float = 1.0) -> Estimate:
     """The mean paired difference of the scores `after` minus `before`.
 
     One win and one loss of weight ½ are added to the n differences d in -unit … unit, since few
@@ -53,11 +45,11 @@ def gain_part(before: Sequence[float], after: Sequence[float], unit: float = 1.0
     n = len(differences)
     value = round(fmean(differences), 12)  # equal scores may differ in their last bit
     if n < 2:
-        return GainPart(value, -unit, unit)
+        return Estimate(value, -unit, unit)
     centre = math.fsum(differences) / (n + 1)
     squares = math.fsum(one * one for one in differences) + unit * unit
     half = _half(n, max(0.0, squares - (n + 1) * centre * centre))
-    return GainPart(value, max(-unit, centre - half), min(unit, centre + half))
+    return Estimate(value, max(-unit, centre - half), min(unit, centre + half))
 
 
 def half_width(n: int) -> float:
@@ -71,7 +63,7 @@ def _half(n: int, squares: float) -> float:
     return float(stdtrit(n - 1, 0.975)) * math.sqrt(squares / (n * (n + 1)))
 
 
-def gain_parts(levels: Mapping[str, Sequence[float]], unit: float = 1.0) -> dict[str, GainPart]:
+def gain_parts(levels: Mapping[str, Sequence[float]], unit: float = 1.0) -> dict[str, Estimate]:
     """The parts of PARTS, without those for which a level is missing.
 
     `levels` has the score of every question at each level, in one order.

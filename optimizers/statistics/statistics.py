@@ -29,9 +29,9 @@ class Difference(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A mean with the ends of its interval."""
+    """A value with the ends of its 95% interval."""
 
-    mean: float
+    value: float
     low: float
     high: float
 
@@ -120,6 +120,16 @@ def bootstrap_mean(
     """
     _check_share("confidence", confidence)
     return Estimate(*_bootstrap(_finite(values), seed, resamples, confidence))
+
+
+def mean_estimate(values: Sequence[float], *, seed: int) -> Estimate:
+    """The mean of scores with its 95% interval: Wilson's where each is 0 or 1, else the percentile
+    bootstrap's.
+    """
+    if set(values) <= {0.0, 1.0}:
+        right, n = int(sum(values)), len(values)
+        return Estimate(right / n if n else 0.0, *wilson(right, n))
+    return bootstrap_mean(values, seed=seed)
 
 
 def cohens_kappa(

@@ -6,7 +6,7 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -90,6 +90,26 @@ class Budget:
             int(limits[name]) if name in limits else None for name in ("calls", "tokens")
         )
         return cls(limits.get("usd"), calls, tokens, limits.get("seconds"))
+
+    @property
+    def limits(self) -> dict[str, float | None]:
+        """The ceilings of what calls take, by the names that usage has for them."""
+        return {"cost_usd": self.usd, "tokens": self.tokens, "calls": self.calls}
+
+    def each(self, changed: Callable[[str, float], float]) -> Budget:
+        """The budget with every ceiling changed; calls and tokens stay whole numbers from 1 up."""
+        ceilings: dict[str, Any] = {
+            name: changed(name, ceiling)
+            for name, ceiling in vars(self).items()
+            if ceiling is not None
+        }
+        for name in ceilings.keys() & {"calls", "tokens"}:
+            ceilings[name] = max(1, int(ceilings[name]))
+        return Budget(**ceilings)
+
+    def part(self, share: float) -> Budget:
+        """This share of every ceiling."""
+        return self.each(lambda _, ceiling: share * ceiling)
 
     def __str__(self) -> str:
         parts = {
@@ -197,12 +217,7 @@ class Account:
         """
         if questions == 1:
             return True
-        limits = {
-            "calls": self.budget.calls,
-            "tokens": self.budget.tokens,
-            "cost_usd": self.budget.usd,
-        }
-        for name, limit in limits.items():
+        for name, limit in self.budget.limits.items():
             taken = [getattr(usage, name) for usage in (self._took, *self._open.values())]
             spent = getattr(self.spent, name)
             if limit is None or spent is None or None in taken:

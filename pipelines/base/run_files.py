@@ -26,6 +26,12 @@ class ScoreFields(TypedDict):
     rate: NotRequired[bool]
 
 
+def score_fields(estimate: tuple[float, float, float], n: int) -> ScoreFields:
+    """A value with the ends of its interval, as it stands in files."""
+    value, low, high = estimate
+    return {"value": value, "low": low, "high": high, "n": n}
+
+
 class Counts(TypedDict):
     """Numbers of questions and rows; `correct` is None where scores are neither right nor wrong."""
 

@@ -34,9 +34,18 @@ def percent(score: ScoreFields | Mapping[str, float]) -> str:
     return form.format(score["value"], score["low"], score["high"])
 
 
-def points(difference: float, low: float, high: float) -> str:
-    """A difference of accuracies with its interval, in points."""
-    return f"{100 * difference:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]"
+def signed(difference: float, is_rate: bool = True, decimals: int = 1) -> str:
+    """A difference with its sign, which 0 has not: of rates in points, of scores in their unit."""
+    text = f"{100 * difference:+.{decimals}f}" if is_rate else f"{difference:+.3g}"
+    return text.replace("-", "−") if float(text) else text.lstrip("+-")
+
+
+def signed_interval(
+    difference: float, low: float, high: float, *, is_rate: bool = True, unit: str = ""
+) -> str:
+    """A difference with its interval, such as `+1.0 points [−0.2, +2.0]`."""
+    value, *ends = (signed(one, is_rate) for one in (difference, low, high))
+    return f"{value}{unit} [{', '.join(ends)}]"
 
 
 def money(cost: float | None) -> str:
@@ -93,16 +102,6 @@ def _parts(total: int, parts: Mapping[str, int | None]) -> str:
     """A number of tokens with its known, non-zero parts."""
     named = [f"{tokens:,} {name}" for name, tokens in parts.items() if tokens]
     return f"{total:,}" + (f" ({', '.join(named)})" if named else "")
-
-
-def difference_text(value: float, is_rate: bool, form: str = "+.1f") -> str:
-    """A difference between rates in points, between scores in their own unit."""
-    return f"{100 * value:{form}}" if is_rate else f"{value:{form.replace('.1f', '.3g')}}"
-
-
-def difference_unit(is_rate: bool, metric: str) -> str:
-    """What follows a difference: a space and its unit."""
-    return " points" if is_rate else f" in {metric}"
 
 
 def smallest_difference(n: int, discordant: float, fewest: int = FEWEST) -> float:

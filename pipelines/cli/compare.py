@@ -61,7 +61,7 @@ def show_comparison(out: Console, comparison: Comparison, view: CompareView) -> 
     out.print()
     tests = comparison.tests if view.pairs else []
     notes = [f"Note: {note}" for note in comparison.notes]
-    for line in dict.fromkeys([*comparison.said, *tests, *notes]):
+    for line in dict.fromkeys([*comparison.lines(), *tests, *notes]):
         out.print(Text(line), soft_wrap=not out.is_terminal)
     for line in comparison.legend:
         out.print(Text(line, style="dim"), soft_wrap=not out.is_terminal)

@@ -55,7 +55,7 @@ class Check:
 
     name: str
     status: Status
-    said: str
+    result: str
     fix: str | None = None
 
 
@@ -67,7 +67,7 @@ def doctor(request: DoctorRequest, view: View) -> None:
             style = {"ok": "green", "warn": "yellow", "fail": "bold red"}[check.status]
             out.print(f"{check.status:4}", style=style, end="  ")
             fix = f"; fix: {check.fix}" if check.fix else ""
-            out.print(one_line(f"{check.name}: {check.said}{fix}"), soft_wrap=True)
+            out.print(one_line(f"{check.name}: {check.result}{fix}"), soft_wrap=True)
     ok = all(check.status != "fail" for check in checks)
     document = {"ok": ok, "checks": [asdict(check) for check in checks]}
     finish(view, document, lambda: None, code=0 if ok else STOPPED)

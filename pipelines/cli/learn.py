@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.base.errors import UserError
-from ..base.wording import counted, percent, points
+from ..base.wording import counted, percent, signed_interval
 from ..data.embeddings import Embedder
 from ..distillation.distil import Distilled, distil_as_planned
 from ..distillation.plan import plan_distil
@@ -83,7 +83,7 @@ def show_scores(view: Quietly, scores: Mapping[str, Any]) -> None:
     lines = {name.replace("_", " "): percent(scores[name]) for name in SCORES}
     for team in ("consensus", "individual"):
         for rival, by in scores["differences"][team].items():
-            difference = points(by["value"], by["low"], by["high"])
+            difference = signed_interval(by["value"], by["low"], by["high"])
             lines[f"{team} over {rival.replace('_', ' ')}"] = f"{difference} points"
     if view.quiet:
         show_lines([f"consensus {lines['consensus']}"])

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ...modules.base.errors import UserError, did_you_mean
-from ...modules.reading.row import ResultRow
+from ...modules.reading.row import ResultRow, row_state
 from ..base.request import split_items
 from ..base.wording import counted, money, percent, shortened
 from ..evaluation.earlier import Evaluation, earlier
@@ -177,7 +177,7 @@ def _show_runs(listed: list[ListedRun]) -> None:
 def show(request: ShowRequest, view: Quietly) -> None:
     run = earlier(request.run)
     if request.question is None:
-        listed = sorted(run.rows, key=_order)
+        listed = sorted(run.rows, key=lambda row: STATES.index(row_state(row)))
         finish(view, listed, lambda: _show_list(console(), run, listed))
     else:
         rows = _rows_of(run, request.question)
@@ -200,23 +200,13 @@ def _rows_of(run: Evaluation, name: str) -> list[ResultRow]:
     return [row for row in rows if row["id"] == name]
 
 
-def _order(row: ResultRow) -> int:
-    """The rows to look at first: failures, then unreadable answers, then wrong ones."""
-    if row["error"]:
-        return 0
-    if row["answer"] is None:
-        return 1
-    return 3 if row["correct"] else 2
+STATES = ("failed", "unreadable", "wrong", "scored", "right")
+"""States of rows, those to look at first."""
 
 
 def _verdict(row: ResultRow) -> str:
-    if row["error"]:
-        return "failed"
-    if row["answer"] is None:
-        return "unreadable"
-    if row["correct"] is None:
-        return f"{row.get('score') or 0:.3g}"
-    return "✓" if row["correct"] else "✗"
+    marks = {"right": "✓", "wrong": "✗", "scored": f"{row.get('score') or 0:.3g}"}
+    return marks.get(row_state(row), row_state(row))
 
 
 def _show_list(out: Console, run: Evaluation, rows: list[ResultRow]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..controls.outcome import Controls, controls_in
 from ..evaluation.earlier import Evaluation, left_in
+from ..reporting.contested import contest_in
 from .guard import VERDICT_FAILED
 from .options import Confirmed, EvaluateView, TryView
 from .show import console, show_lines, show_result
@@ -70,19 +71,27 @@ def tune(request: TuneRequest, view: Confirmed) -> None:
 def try_(request: ContestRequest, view: TryView) -> None:
     from ..comparison.verdict import check_fail_if
     from ..contest.contest import carry_out_contest
-    from ..contest.outcome import contest_in
+    from ..contest.outcome import Contest
     from ..contest.plan import plan_contest
     from .life import live
 
     def show(contest: Contest) -> None:
-        show_lines(contest.sentences()[-1:] if view.quiet else contest.lines())
+        show_lines(contest.sentences[-1:] if view.quiet else contest.lines())
 
     def code(contest: Contest) -> int:
         return VERDICT_FAILED if view.fail_if and contest.fails(view.fail_if) else 0
 
     check_fail_if(view.fail_if)
     plan = plan_contest(request, stored=True)
-    live(request, view, plan, carry_out_contest, lambda plan: contest_in(plan.out), show, code)
+    live(
+        request,
+        view,
+        plan,
+        carry_out_contest,
+        lambda plan: contest_in(plan.out, Contest),
+        show,
+        code,
+    )
 
 
 def controls(request: ControlsRequest, view: Confirmed) -> None:

@@ -17,7 +17,7 @@ from ...modules.protocols.short_names import distinct, legend
 from ...modules.reading.grading import FAILURE_SCORE, metric_name
 from ...optimizers.statistics.statistics import bootstrap_mean
 from ..base.request import entry, split_items
-from ..base.run_files import MetricFields
+from ..base.run_files import MetricFields, score_fields
 from ..base.wording import run_failed, run_notes
 from ..data import catalogue
 from ..evaluation.earlier import Evaluation, imported_runs
@@ -187,7 +187,7 @@ def compared_runs(runs: Sequence[Evaluation], names: Sequence[str], request: Tes
     verdict = conclude(compared, judged, outcomes, prices, rivals_of(named, compared, prices))
     panel = None if unlike else _panel(compared, answers, usable, test, request.panel)
     notes = _notes(compared, runs, len(ids)) + [pairs[0].few_clusters] * bool(pairs[0].few_clusters)
-    return Comparison(compared, pairs, verdict, notes, named, panel)
+    return Comparison(compared, pairs, verdict, notes, panel)
 
 
 # Questions -----------------------------------------------------------------------------------
@@ -329,7 +329,6 @@ def compared_alone(name: str, run: Evaluation) -> Compared:
 
 def _compared(name: str, run: Evaluation, shared: Sequence[QuestionAnswers]) -> Compared:
     f1 = [one.f1 for one in shared if one.f1 is not None]
-    estimate = bootstrap_mean(f1, seed=0) if f1 else None
     counts = run.summary.counts
     return Compared(
         name=name,
@@ -338,9 +337,7 @@ def _compared(name: str, run: Evaluation, shared: Sequence[QuestionAnswers]) -> 
         rows=counts["rows"],
         left_out=run.summary.finished - len(shared),
         score=mean_score([one.score for one in shared], is_rate=run.summary.is_rate),
-        f1={"value": estimate.mean, "low": estimate.low, "high": estimate.high, "n": len(f1)}
-        if estimate
-        else None,
+        f1=score_fields(bootstrap_mean(f1, seed=0), len(f1)) if f1 else None,
         errors=sum(one.failed for one in shared),
         unreadable=sum(one.unreadable for one in shared),
         cut_off=sum(one.cut_off for one in shared),
@@ -412,8 +409,9 @@ def _pairs(
         if not unread and any(causes):
             limits = _limits(metrics[a], answers)
             turned = _other_way(pairs[place], answers[a], answers[b], limits)
-            if turned and (p_if(place, test.p(*turned)) >= SURE or _undone(pairs[place], *turned)):
-                worst = float((turned[0] - turned[1]).mean())
+            worst = float((turned[0] - turned[1]).mean()) if turned else 0.0
+            undone = worst <= 0 if pairs[place].outcome == A else worst >= 0
+            if turned and (undone or p_if(place, test.p(*turned)) >= SURE):
                 why = "; ".join(filter(None, causes))
                 unread = [f"{why}. {say('undone_reason', pairs[place], worst)}"]
         pairs[place] = replace(pairs[place], unread="; ".join(unread))
@@ -433,17 +431,10 @@ def _other_way(
     if pair.outcome not in (A, B):
         return None
     ends = (worst, best) if pair.outcome == A else (best, worst)
-    return scores_if_unread(a, ends[0]), scores_if_unread(b, ends[1])
-
-
-def _undone(pair: Pair, a: Scores, b: Scores) -> bool:
-    """Whether the better run is no longer ahead with these scores."""
-    return bool(a.mean() <= b.mean() if pair.outcome == A else b.mean() <= a.mean())
-
-
-def scores_if_unread(answers: Sequence[QuestionAnswers], score: float) -> Scores:
-    """The score of each question if every unread answer had this one."""
-    return np.array([one.if_unread(score) for one in answers])
+    return (
+        np.array([one.if_unread(ends[0]) for one in a]),
+        np.array([one.if_unread(ends[1]) for one in b]),
+    )
 
 
 def _failure(run: Compared) -> str:

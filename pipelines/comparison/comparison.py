@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
-from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, TypedDict, overload
+from typing import TYPE_CHECKING, overload
 
 from ...modules.base.fence import clean
-from ..base.wording import answers_text
-from ..evaluation.earlier import Evaluation
+from ...optimizers.statistics.statistics import Estimate
 from .compared import Compared
 from .pairs import Pair
 from .panel import Panel
-from .table import Range, Standing, table_lines
+from .table import Standing, table_lines
 from .verdict import WORSE, Recommendation, Verdict
 from .words import say
 
 if TYPE_CHECKING:
     import pandas as pd
-
-SHOWN = 5  # how many differing questions are shown by default
-
-
-class Discordant(TypedDict, total=False):
-    """A question that only one of two runs, `right`, answered right or answered better.
-
-    `answers` are by name of the run, joined where a question has several; `errors` are by name of
-    the run that failed.
-    """
-
-    id: str
-    question: str
-    choices: dict[str, str] | None
-    gold: str | None
-    right: str
-    answers: dict[str, str | None]
-    errors: dict[str, str]
 
 
 class Comparison(Sequence[Pair]):
@@ -59,7 +38,6 @@ class Comparison(Sequence[Pair]):
         pairs: Sequence[Pair],
         verdict: Verdict,
         notes: Sequence[str],
-        evaluations: Mapping[str, Evaluation],
         panel: Panel | None = None,
     ) -> None:
         self.runs = list(runs)
@@ -67,7 +45,6 @@ class Comparison(Sequence[Pair]):
         self.verdict = verdict
         self.notes = list(notes)
         self.panel = panel
-        self._evaluations = evaluations
 
     stopped = None  # why the baseline ended early; it is compared on the questions that it has
     empty = False  # runs without answers are refused before
@@ -129,8 +106,7 @@ class Comparison(Sequence[Pair]):
         take = [self.recommendation.sentence] if self.recommendation else []
         return [line for line in (self.headline, *take, say("next_step", self)) if line]
 
-    @property
-    def said(self) -> list[str]:
+    def lines(self) -> list[str]:
         """The sentences, the panel if it is better, and why other pairs have no verdict."""
         others = [pair for pair in self.against if pair is not self.lead and pair.cause]
         panel = [self.panel.sentence] if self.panel and self.panel.better else []
@@ -154,8 +130,8 @@ class Comparison(Sequence[Pair]):
             standings.append(
                 Standing(
                     run.name,
-                    Range(run.score["value"], run.score["low"], run.score["high"]),
-                    None if pair is None else Range(pair.difference, *pair.interval),
+                    Estimate(run.score["value"], run.score["low"], run.score["high"]),
+                    None if pair is None else Estimate(pair.difference, *pair.interval),
                     price / reference if price is not None and reference else None,
                     "no verdict" if pair and pair.cause else "",
                 )
@@ -173,14 +149,14 @@ class Comparison(Sequence[Pair]):
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """The headline alone, or all sentences by number."""
-        lines = [self.headline] if quiet else [*self.said, *self.notes]
+        lines = [self.headline] if quiet else [*self.lines(), *self.notes]
         return {str(number): line for number, line in enumerate(lines, 1)}
 
     def __repr__(self) -> str:
-        return "\n".join([*self.table(), "", *self.said, *self.notes])
+        return "\n".join([*self.table(), "", *self.lines(), *self.notes])
 
     def _repr_html_(self) -> str:
-        lines = "".join(f"<p>{escape(clean(line))}</p>" for line in [*self.said, *self.notes])
+        lines = "".join(f"<p>{escape(clean(line))}</p>" for line in [*self.lines(), *self.notes])
         table = "\n".join(escape(clean(line)) for line in self.table())
         return f"<div><pre>{table}</pre>{lines}</div>"
 
@@ -204,29 +180,6 @@ class Comparison(Sequence[Pair]):
 
         rows: dict[str, Sequence[Pair | Compared]] = {"pairs": self.pairs, "runs": self.runs}
         return pd.json_normalize([row.to_dict() for row in rows[what]])
-
-    def discordant(self, pair: Pair, most: int = SHOWN) -> list[Discordant]:
-        """Questions that only one of the two answered right, alternating between the two runs, in
-        the data's order.
-        """
-        turns = chain.from_iterable(zip_longest(pair.only_a, pair.only_b))
-        chosen = [name for name in turns if name is not None][:most]
-        questions: dict[str, Discordant] = {
-            name: {"right": pair.a if name in pair.only_a else pair.b, "answers": {}, "errors": {}}
-            for name in chosen
-        }
-        answers: defaultdict[tuple[str, str], list[str | None]] = defaultdict(list)
-        for run in (pair.a, pair.b) if chosen else ():
-            for row in self._evaluations[run].rows:
-                if (shown := questions.get(row["id"])) is not None:
-                    shown["id"], shown["question"] = row["id"], row["question"]
-                    shown["choices"], shown["gold"] = row["choices"], row["gold"]
-                    answers[row["id"], run].append(row["answer"])
-                    if row["error"]:
-                        shown["errors"][run] = row["error"]
-        for (name, run), texts in answers.items():
-            questions[name]["answers"][run] = answers_text(texts)
-        return list(questions.values())
 
     def to_dict(self) -> dict[str, object]:
         """All of it as JSON."""

@@ -12,7 +12,7 @@ from typing import Any
 import dspy
 
 from ...modules.base.errors import UserError
-from ...modules.base.usage import Usage
+from ...modules.base.usage import total
 from ...modules.protocols.single import SELF_CONSISTENCY, SingleAgent
 from ...modules.reading.metrics import Metric, metric_of_run
 from ...modules.reading.question import Question
@@ -22,7 +22,6 @@ from ..base.journal import read_object
 from ..base.request import entry
 from ..base.run_files import LMFields
 from ..base.wording import counted, money
-from ..data import load as data
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.estimate import estimate, left_of, likely
 from ..evaluation.evaluate import evaluate
@@ -102,14 +101,16 @@ class MatchPlan:
         """The part of the ceiling that earlier attempts left. Raises UserError for a budget that
         cannot be enforced.
         """
-        spent = Usage()
-        for arm in self.arms:
-            for folder in (arm.folder / "pilot", *arm.folder.glob("*-samples")):
-                for line in read_ledger(folder):
-                    # A call that a stop cut off is booked at the most that it may have cost: many
-                    # of them would end the next attempt at once.
-                    if self.request.budget is not None or not line.get("lost"):
-                        spent.add(usage_of(line))
+        places = [arm.folder for arm in self.arms]
+        folders = [one for place in places for one in (place / "pilot", *place.glob("*-samples"))]
+        # A call that a stop cut off is booked at the most that it may have cost: many of them would
+        # end the next attempt at once.
+        spent = total(
+            usage_of(line)
+            for folder in folders
+            for line in read_ledger(folder)
+            if self.request.budget is not None or not line.get("lost")
+        )
         return open_account(self.ceiling, [billed_as(arm.lm) for arm in self.arms], spent)
 
     def lines(self) -> list[str]:
@@ -168,13 +169,8 @@ def plan_match(request: MatchRequest, name: str = "") -> MatchPlan:
     """Check the arguments of `match_budget`, and estimate the cost. No LM is called. `name` is the
     name of the run in the plan.
     """
-    matched, questions = earlier(request.run), request.questions
-    described = matched.summary.run
-    if data.fingerprint(questions) != described["data_fingerprint"]:
-        raise UserError(
-            f"the questions are not those that {matched.folder} ran on: give the same ones, in "
-            f"the same order"
-        )
+    matched = earlier(request.run)
+    described, questions = matched.summary.run, questions_of(matched, request.questions)
     prices: Mapping[str, Any] = noted_prices(matched)
     lms = [
         make_lm(one, price=prices.get(one)) if isinstance(one, str) else lm_given(one)

@@ -16,7 +16,6 @@ from ...modules.reading.row import ResultRow, taken
 from ..base.run_files import LMFields
 from ..evaluation.earlier import Evaluation, earlier
 from ..runs.folder import MANIFEST
-from .words import say
 
 MATCH = "match-budget"
 """The name of the folder inside the matched run's folder, and of the key in a baseline's settings.
@@ -71,11 +70,6 @@ class Match:
     def fits(self) -> bool:
         """Whether at least one sample per question is within the bill."""
         return self.taken <= TOLERANCE * self.spent
-
-    @property
-    def sentence(self) -> str:
-        """The spending per question, the cost of a sample, and the number of samples, in words."""
-        return say("match", self)
 
 
 def run_or_match(run: Evaluation | str | Path) -> Evaluation:

@@ -8,12 +8,9 @@ from dataclasses import asdict, dataclass
 from ...modules.reading.grading import ACCURACY
 from ...optimizers.statistics.clusters import FEW, Clustered
 from ...optimizers.statistics.statistics import Difference, Interval
-from ..base.html import html_result
 from ..base.wording import (
     FEWEST,
     FEWEST_EXACT,
-    difference_text,
-    difference_unit,
     smallest_difference,
 )
 from .compared import SURE
@@ -159,14 +156,10 @@ class Pair:
 
     # Words
 
-    def amount(self, value: float, form: str = "+.1f") -> str:
-        """Write a difference: of rates in points, of other scores in their own unit."""
-        return difference_text(value, self.is_rate, form)
-
     @property
     def unit(self) -> str:
-        """What follows an amount: a space and its unit."""
-        return difference_unit(self.is_rate, self.metric)
+        """What follows a difference: a space and its unit."""
+        return " points" if self.is_rate else f" in {self.metric}"
 
     @property
     def did_well(self) -> str:
@@ -229,6 +222,3 @@ class Pair:
 
     def __repr__(self) -> str:
         return f"Pair({self.verdict})"
-
-    def _repr_html_(self) -> str:
-        return html_result(f"{self.a} against {self.b}", {"verdict": self.verdict})

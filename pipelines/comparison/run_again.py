@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ...modules.agents.profile import Profile
@@ -16,11 +17,19 @@ from ..lms.prices import Prices
 from ..programs.seats import EVERY, Seating, parse_prices
 
 
-def questions_of(run: Evaluation, source: str | None = None) -> list[Question]:
-    """Read the questions of a run again, from the source in its settings or from another `source`.
-    Raises UserError when they cannot be read or are no longer the same.
+def questions_of(run: Evaluation, source: Any = None) -> list[Question]:
+    """The questions of a run: the user's list, or read again from the source in its settings or
+    from another `source`. Raises UserError when they cannot be read or are not the same.
     """
-    settings = run.summary.run["settings"]
+    if source is not None and not isinstance(source, str | Path):
+        listed = data.listed(source)
+        if data.fingerprint(listed) != run.summary.run["data_fingerprint"]:
+            raise UserError(
+                f"the questions are not those that {run.folder} ran on: give the same ones, in "
+                "the same order"
+            )
+        return listed
+    settings, source = run.summary.run["settings"], source and str(source)
     wanted = source or settings.get("data")
     if not isinstance(wanted, str):
         raise UserError(f"{run.folder} does not note where its questions come from: give --data")

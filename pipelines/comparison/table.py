@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+
+from ...optimizers.statistics.statistics import Estimate
+from ..base.wording import shortened, signed
 
 WIDTH = 80
 LONGEST_NAME = 22
@@ -13,14 +15,6 @@ FINE = 0.02
 """Intervals with a half-width below this are written with a decimal."""
 
 _SCORE_BAR, _DIFFERENCE_BAR, _SHORTEST_BAR = 13, 13, 7
-
-
-class Range(NamedTuple):
-    """A value with the ends of its interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -35,8 +29,8 @@ class Standing:
     """
 
     name: str
-    score: Range
-    difference: Range | None = None
+    score: Estimate
+    difference: Estimate | None = None
     price: float | None = None
     note: str = ""
     usd: float | None = None
@@ -53,12 +47,15 @@ def table_lines(
     """
     differences = [row.difference for row in rows if row.difference is not None]
     decimals = 1 if any(row.high - row.low < 2 * FINE for row in differences) else 0
-    form = _Form(is_rate, decimals)
-    scores = [form.score(row.score.value) for row in rows]
-    values = [form.signed(row.value) for row in differences]
-    ends = [f"[{form.signed(row.low)}, {form.signed(row.high)}]" for row in differences]
+    form = f"{{:.{decimals}%}}" if is_rate else "{:.3g}"
+    scores = [form.format(row.score.value) for row in rows]
+    values = [signed(row.value, is_rate, decimals) for row in differences]
+    ends = [
+        f"[{signed(row.low, is_rate, decimals)}, {signed(row.high, is_rate, decimals)}]"
+        for row in differences
+    ]
     prices, price_head = _prices(rows)
-    name_width = max(len(shortened_name(row.name)) for row in rows)
+    name_width = max(len(shortened(row.name, LONGEST_NAME)) for row in rows)
     score_width = max(len(text) for text in scores)
     value_width = max((len(text) for text in values), default=1)
     end_width = max((len(text) for text in ends), default=0)
@@ -75,19 +72,19 @@ def table_lines(
     texts = iter(zip(differences, values, ends, strict=True))
     for row, score, price in zip(rows, scores, prices, strict=True):
         if row.difference is None:
-            cell = shortened_name(row.note, middle) or "·"
+            cell = shortened(row.note, middle) or "·"
         else:
             _, value, end = next(texts)
             bar = _bar(row.difference, (-reach, reach), difference_bar, zero=True)
-            cell = shortened_name(row.note, middle)
+            cell = shortened(row.note, middle)
             cell = cell or f"{value:>{value_width}} {bar} {end}"
         bar = _bar(row.score, span, score_bar)
         lines.append(
-            f"{shortened_name(row.name):<{name_width}}  {score:>{score_width}} {bar}  "
+            f"{shortened(row.name, LONGEST_NAME):<{name_width}}  {score:>{score_width}} {bar}  "
             f"{cell:<{middle}}  {price}".rstrip()
         )
     right = f"{metric:<{score_width + 1 + score_bar}}"
-    against = shortened_name(f"against {reference}", middle)
+    against = shortened(f"against {reference}", middle)
     head = f"{'':<{name_width}}  {right}  {against:<{middle}}  {price_head}"
     return [head, *lines]
 
@@ -103,11 +100,6 @@ def _prices(rows: Sequence[Standing]) -> tuple[list[str], str]:
     return cells, f"{'¢':>{width}} price"
 
 
-def shortened_name(name: str, longest: int = LONGEST_NAME) -> str:
-    """A name cut to this many characters, with an ellipsis where it was cut."""
-    return name if len(name) <= longest else f"{name[: longest - 1]}…"
-
-
 def multiple(ratio: float | None) -> str:
     """A multiple of a price, such as `5.6×`, `3×` or `0.25×`; `?` where it is not known."""
     if ratio is None or not math.isfinite(ratio):
@@ -116,22 +108,7 @@ def multiple(ratio: float | None) -> str:
     return f"{ratio:.{digits}f}×" if ratio >= 0.95 else f"{ratio:.2g}×"
 
 
-class _Form(NamedTuple):
-    """How scores and differences are written: in percent and points, or in the metric's unit."""
-
-    is_rate: bool
-    decimals: int
-
-    def score(self, value: float) -> str:
-        return f"{100 * value:.{self.decimals}f}%" if self.is_rate else f"{value:.3g}"
-
-    def signed(self, value: float) -> str:
-        """A number with its sign; nothing stands before a zero."""
-        text = f"{100 * value:+.{self.decimals}f}" if self.is_rate else f"{value:+.3g}"
-        return text.lstrip("+-") if not float(text) else text.replace("-", "−")
-
-
-def _bar(of: Range, span: tuple[float, float], width: int, *, zero: bool = False) -> str:
+def _bar(of: Estimate, span: tuple[float, float], width: int, *, zero: bool = False) -> str:
     """An interval as a line with a dot at its value, drawn to the scale of the whole column.
 
     With `zero`, a mark stands where the scale has 0; otherwise the interval's ends are drawn.

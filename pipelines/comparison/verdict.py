@@ -10,12 +10,13 @@ from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
 from ...modules.base.errors import UserError, did_you_mean
+from ...modules.base.usage import price_unit
 from .compared import Compared
 from .words import say
 
 A, B, UNDECIDED, NOT_COMPARABLE = "a", "b", "undecided", "not_comparable"
 BETTER, BEATS, WORSE = "better", "beats", "worse"
-DOLLARS, TOKENS, CALLS = "US dollars", "tokens", "calls"
+NAMES = {"cost_usd": "US dollars", "tokens": "tokens", "calls": "calls"}
 
 FAIL_IF = {
     "worse": (WORSE,),
@@ -50,22 +51,18 @@ def prices_of(runs: Sequence[Compared], usable: Sequence[Compared]) -> QuestionP
     """Price runs in dollars if all usable runs have them, else in tokens, else in calls. Answers
     from a record or cache count at their original price.
     """
-    totals: dict[str, dict[str, float | int | None]] = {
-        DOLLARS: {run.name: run.takes["cost_usd"] for run in runs},
-        TOKENS: {run.name: run.tokens or None for run in runs},
-        CALLS: {run.name: run.takes["calls"] for run in runs},
-    }
 
-    def serves(unit: str) -> bool:
-        amounts = [totals[unit][run.name] for run in usable]
-        return None not in amounts and any(amounts)
+    def price(run: Compared, unit: str) -> float | None:
+        amounts: dict[str, float | None] = {
+            "cost_usd": run.takes["cost_usd"],
+            "tokens": run.tokens or None,
+            "calls": run.takes["calls"],
+        }
+        return None if (spent := amounts[unit]) is None else spent / max(1, run.answers)
 
-    unit = next((unit for unit in (DOLLARS, TOKENS) if serves(unit)), CALLS)
-    each = {}
-    for run in runs:
-        amount = totals[unit][run.name]
-        each[run.name] = math.inf if amount is None else amount / max(1, run.answers)
-    return QuestionPrices(unit, each)
+    unit = price_unit(usable, price)
+    each = {run.name: math.inf if (one := price(run, unit)) is None else one for run in runs}
+    return QuestionPrices(NAMES[unit], each)
 
 
 class Rivals(NamedTuple):

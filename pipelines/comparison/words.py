@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from jinja2 import Environment, StrictUndefined
 
 from ...optimizers.statistics.clusters import FEW
-from ..base.wording import counted
+from ..base.wording import counted, signed
 from .table import FINE
 
 TEMPLATE = "verdict.j2"
@@ -62,8 +62,7 @@ def _score(value: float, pair: Rated) -> str:
 
 def _signed(value: float, pair: Rated) -> str:
     """A difference in points, such as `+2.5` or `−4`, or in the metric's unit."""
-    text = f"{100 * value:+.1f}".removesuffix(".0") if pair.is_rate else f"{value:+.3g}"
-    return text.replace("-", "−") if float(text) else "+0"
+    return signed(value, pair.is_rate).removesuffix(".0")
 
 
 def _end(value: float, pair: Rated) -> str:

@@ -27,7 +27,7 @@ from ...optimizers.prompts.student import CallControl, Halted, Student
 from ..base.budget import Account, BudgetSpent
 from ..base.display import ProgressLine
 from ..base.journal import write_json
-from ..base.run_files import ScoreFields
+from ..base.run_files import ScoreFields, score_fields
 from ..base.wording import counted, used
 from ..evaluation.answering import METRIC, lms_in, useful_concurrency
 from ..evaluation.earlier import Evaluation
@@ -37,7 +37,7 @@ from ..lms.ledger import totals
 from ..runs.lines import Progress, evaluation_line
 from ..tracking.context import ABOVE
 from ..tracking.run import Run
-from .budget import first_share, without_reserve
+from .budget import FIRST_SHARE, without_reserve
 from .outcome import COMPILE, PROGRAM, Compilation, compared, summed, verdict_on
 from .plan import CompilationPlan
 from .record import CANDIDATES, PROMPTS, PROPOSALS, Lines, Proposals, logged, prompts_page
@@ -123,7 +123,7 @@ class Attempt:
         total = self.books.account
         first: Account | None = None
         if total is not None:  # time counts from here for all three
-            first = Account(first_share(total.budget), totals(self.folder / BEFORE))
+            first = Account(total.budget.part(FIRST_SHARE), totals(self.folder / BEFORE))
             self._share = Account(total.budget)
         self.before = self._evaluate(program, BEFORE, first)
         if self.before is not None and self.before.summary.counts["rows"] and self.before.empty:
@@ -376,13 +376,7 @@ class Attempt:
         chosen = selected if selected.scores else candidate
         if not chosen.scores:
             return None
-        low, high = chosen.interval()
-        score: ScoreFields = {
-            "value": chosen.score,
-            "low": low,
-            "high": high,
-            "n": len(chosen.scores),
-        }
+        score = score_fields(chosen.estimate(), len(chosen.scores))
         if not (self.plan.metric.default or set(chosen.scores.values()) <= {0.0, 1.0}):
             score["rate"] = False
         return score

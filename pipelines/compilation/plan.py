@@ -27,7 +27,7 @@ from ..base.request import pairs_text
 from ..base.wording import counted
 from ..data import load as data
 from ..evaluation.answering import seat_engines
-from ..evaluation.check import check_concurrency, check_train, noted
+from ..evaluation.check import check_train, noted
 from ..evaluation.estimate import UNKNOWN, CostEstimate, account_of, estimate, estimate_lines
 from ..evaluation.judging import metric_given
 from ..lms.foreign import billed_as
@@ -370,7 +370,7 @@ def check_input(
             raise UserError(
                 f"{program.own_name} has no prompts to improve: give a dspy.Module with predictors"
             )
-    check_concurrency(concurrency)
+    checked_whole("concurrency", concurrency)
     least = 2 if chosen.learns else 1
     if len(train) < least:
         raise UserError(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ...modules.base.calls import EndpointDown
 from ..base.budget import BudgetSpent
+from ..base.wording import signed
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
 from .entrants import Entrant
@@ -51,7 +52,7 @@ def confirmation_words(comparison: Comparison, winner: str) -> str:
     if pair is None:
         return ""
     ends = (pair.difference, *pair.interval)
-    gap, low, high = (f"{100 * one:+.0f}".replace("-", "−") for one in ends)
+    gap, low, high = (signed(one, decimals=0) for one in ends)
     questions = f"{first.score['n']:,} unseen questions"
     return (
         f"on {questions} {100 * second.score['value']:.0f}% right against "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,9 @@ from ..base.request import entry
 from ..comparison.verdict import B
 from ..lms.named import engine_of
 from ..meter.programs import Command
+from ..reporting.contested import RESULT, Place
 from ..runs.lines import unmetered_line
-from ..runs.manifest import RunFolder
+from ..runs.manifest import CONTEST, RunFolder
 from ..runs.rows import RESULTS, read_rows
 from ..tracking.context import from_caller
 from ..tracking.run import Run, disk_errors, running
@@ -30,12 +31,12 @@ from .confirm import confirm, confirmation_words
 from .entrants import Entrant
 from .free import free_entrants
 from .improve import cheapest_survivors, improve, improvement_words
-from .outcome import CONTEST, RESULT, WINNER, Contest
+from .outcome import WINNER, Contest
 from .plan import ContestPlan, plan_contest
 from .race import Race
 from .request import ContestRequest
 from .screen import contest_line
-from .standing import Place, free_places, places, race_verdict
+from .standing import free_places, places, race_verdict
 
 _SAME = {
     "field": "programs or LMs differ",
@@ -113,7 +114,6 @@ def carry_out_contest(plan: ContestPlan, show: Callable[[Contest], None] | None 
         if run.books.account is not None:
             run.books.account.strict = True
         race = Race(plan, run.folder, run.books)
-        race.reserve_share = plan.improve_share
         problem: BaseException | None = None
         try:
             with displayed(request.progress, "try", contest_line) as tell:
@@ -189,15 +189,9 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
     saved, note = save_winner(winner, entrants.values(), run.folder / WINNER)
     if note:
         verdict = replace(verdict, reason=f"{verdict.reason}; {note}")
-    standings = _standings(race)
     result = {
-        "outcome": verdict.outcome,
-        "winner": verdict.winner,
-        "reason": verdict.reason,
-        "bound": verdict.bound,
-        "needed": verdict.needed,
-        "needed_usd": verdict.needed_usd,
-        "standings": [one.to_dict() for one in standings],
+        **vars(verdict),
+        "standings": list(map(asdict, _standings(race))),
         "course": race.course,
         "questions": race.seen,
         "planned": race.planned,
@@ -217,8 +211,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
             if (line := unmetered_line(played.summary))
         ],
     }
-    about = {**run.about, RESULT: result, LOOKS: looks}
-    write_json(run.folder / CONTEST, about)
+    write_json(run.folder / CONTEST, {**run.about, RESULT: result, LOOKS: looks})
 
     def again(budget: str | None) -> Contest:
         request = replace(plan.request, out=run.folder)
@@ -226,13 +219,7 @@ def _ended(plan: ContestPlan, race: Race, run: Run[Any]) -> Contest:
             plan_contest(replace(request, budget=budget or plan.request.budget))
         )
 
-    return Contest(
-        run.folder,
-        about,
-        winner=ready(winner),
-        keep=run.keep,
-        again=again,
-    )
+    return Contest(run.folder, result, winner=ready(winner), keep=run.keep, again=again)
 
 
 def _standings(race: Race) -> list[Place]:

@@ -15,8 +15,9 @@ from ...modules.protocols.deliberation import Deliberation
 from ...modules.protocols.foreign import Foreign
 from ...modules.reading.question import Question
 from ..base.budget import Budget, BudgetSpent
-from ..base.wording import counted, money
+from ..base.wording import counted, money, signed
 from ..comparison.comparison import Comparison
+from ..comparison.verdict import NAMES
 from ..compilation.compile import compile as compile_program
 from ..runs.rows import RESULTS, read_rows
 from .entrants import Entrant
@@ -80,6 +81,7 @@ def _made(
 ) -> list[Entrant | str]:
     """The programs made from one entrant, and a sentence for each failure."""
     made: list[Entrant | str] = []
+    ceilings = replace(plan.budget or Budget(), seconds=None).part(share)
     if isinstance(entrant.program, Deliberation):
         made += _tuned(entrant, entrant.program, race)
     try:
@@ -89,7 +91,7 @@ def _made(
             lm=entrant.lm,
             metric=plan.metric,
             optimizer="bootstrap_rs",
-            budget=part_of(plan.budget, share),
+            budget=None if ceilings == Budget() else ceilings,
             seed=plan.request.seed,
             out=folder / IMPROVE / entrant.folder,
             concurrency=plan.request.concurrency,
@@ -121,18 +123,6 @@ def _tuned(entrant: Entrant, program: Deliberation, race: Race) -> list[Entrant]
     return [replace(entrant, name=best.name, program=other)]
 
 
-def part_of(budget: Budget | None, share: float) -> Budget | None:
-    """A budget with this share of every ceiling except time."""
-    if budget is None:
-        return None
-    part = Budget(
-        usd=budget.usd and budget.usd * share,
-        calls=budget.calls and max(1, int(budget.calls * share)),
-        tokens=budget.tokens and max(1, int(budget.tokens * share)),
-    )
-    return None if part == Budget() else part
-
-
 def improvement_words(improved: Improved, comparison: Comparison, winner: str, before: str) -> str:
     """Describe the result of improving: the gain on unseen questions, the bill, and when it pays
     off.
@@ -141,17 +131,13 @@ def improvement_words(improved: Improved, comparison: Comparison, winner: str, b
     gains = []
     for name, of in improved.made_of.items():
         if name in prices and of in prices:
-            gain = 100 * (prices[name].score["value"] - prices[of].score["value"])
-            gains.append(f"{name}: {gain:+.0f} points".replace("-", "−"))
+            gain = prices[name].score["value"] - prices[of].score["value"]
+            gains.append(f"{name}: {signed(gain, decimals=0)} points")
     clauses = [f"Improving cost {money(improved.usd)}; on unseen questions {'; '.join(gains)}"]
-    if winner in improved.made_of and improved.usd and winner in prices and before in prices:
-        own, other = (_usd(prices[name]) for name in (winner, before))
+    verdict = comparison.verdict
+    if winner in improved.made_of and improved.usd and verdict.unit == NAMES["cost_usd"]:
+        own, other = verdict.prices.get(winner), verdict.prices.get(before)
         if own is not None and other is not None and own < other:
             pays = counted(round(improved.usd / (other - own)), "question")
             clauses.append(f"it pays after {pays}")
     return "; ".join(clauses) + "."
-
-
-def _usd(run: Any) -> float | None:
-    cost = run.takes["cost_usd"]
-    return None if cost is None else float(cost) / max(1, run.answers)

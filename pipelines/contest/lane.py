@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.sync import run_sync
@@ -145,10 +144,6 @@ class Lane:
         finally:
             self._folder.close()
         return Evaluation(run.folder, summary, run.keep, run.tracking, program=self.entrant.program)
-
-    @property
-    def folder(self) -> Path:
-        return self._run.folder
 
     @property
     def bill(self) -> Usage:

@@ -7,33 +7,15 @@ This module sees only prices, never answers.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ...modules.base.calls import Usage
-from ..base.budget import Account, Budget
-
-UNITS = ("cost_usd", "tokens", "calls")
-
-
-def price_unit(bills: Collection[Usage]) -> str:
-    """The unit in which programs are compared: dollars if all prices are known and above zero, else
-    tokens, else calls.
-    """
-    for unit in UNITS[:2]:
-        amounts = [getattr(bill, unit) for bill in bills]
-        if None not in amounts and any(amounts):
-            return unit
-    return UNITS[2]
+from ..base.budget import Account
 
 
 def amount(bill: Usage, unit: str) -> float:
     """The amount of a bill in this unit: dollars, tokens or calls."""
     return float(getattr(bill, unit) or 0.0)
-
-
-def limits_of(budget: Budget) -> dict[str, float | None]:
-    """The ceilings of a budget by unit."""
-    return {"cost_usd": budget.usd, "tokens": budget.tokens, "calls": budget.calls}
 
 
 def samples_for(team_per_question: float, sample: float) -> int:
@@ -62,7 +44,7 @@ def affordable(
     if account is None or not asked:
         return math.inf
     spent, most = account.spent, math.inf
-    for unit, limit in limits_of(account.budget).items():
+    for unit, limit in account.budget.limits.items():
         if limit is None:
             continue
         left = limit - amount(spent, unit) - reserve.get(unit, 0.0)

@@ -3,70 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...modules.base.calls import UsageFields
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ..base.html import html_result
-from ..base.journal import read_object
 from ..base.wording import money
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
+from ..comparison.table import table_lines
 from ..evaluation.earlier import Evaluation, earlier
 from ..programs.saved import load_program
-from ..reporting.contested import contest_sentences
+from ..reporting.contested import ContestResult
 from ..reporting.report import Report, report
-from ..runs.manifest import CONTEST as CONTEST
 from ..tracking.models import log_program
-from .race import RUNS
-from .standing import Outcome, Place, table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 WINNER, CONFIRM = "winner", "confirm"
-RESULT = "result"
 
 
-class Contest:
+class Contest(ContestResult):
     """A contest: which program won, why, and what it cost.
 
     `outcome` is `better`, `not worth it` or `undecided`, `reason` says why in a sentence, `winner`
     is the program to take, ready to be asked, and `standings` has a line for each program. `runs`
     are the programs' evaluations by name, and `confirmed` compares the winner with the reference on
-    questions that the race had not used; None without a confirmation.
+    questions that the race had not used; None without a confirmation. `stopped` says why asking
+    stopped against the user's will; None if it did not.
     """
 
     def __init__(
         self,
         folder: Path,
-        about: Mapping[str, Any],
+        result: Mapping[str, Any],
         *,
         winner: Any = None,
         keep: Any = None,
         again: Any = None,
-        run_id: str | None = None,
     ) -> None:
-        self.folder, self._about, self._result = folder, about, about[RESULT]
+        super().__init__(folder, result)
         self._winner, self._keep, self._again = winner, keep, again
-        self.run_id = run_id
-
-    @property
-    def outcome(self) -> Outcome:
-        """`better`, `not worth it` or `undecided`."""
-        return self._result["outcome"]  # type: ignore[no-any-return]
-
-    @property
-    def reason(self) -> str:
-        """Why, in a sentence."""
-        return str(self._result["reason"])
-
-    @property
-    def winner_name(self) -> str:
-        return str(self._result["winner"])
+        self.stopped: str | None = result["stopped"]
+        self.run_id: str | None = None
 
     @cached_property
     def winner(self) -> Any:
@@ -81,52 +64,28 @@ class Contest:
         return winner
 
     @property
-    def places(self) -> list[Place]:
-        """The standings, the reference first and free entrants last."""
-        return [Place(**one) for one in self._result["standings"]]
-
-    @property
     def standings(self) -> pd.DataFrame:
         """The standings as a DataFrame, with a row for each program."""
         import pandas as pd
 
-        return pd.DataFrame([one.to_dict() for one in self.places])
+        return pd.DataFrame(map(asdict, self.places))
 
     @cached_property
     def runs(self) -> dict[str, Evaluation]:
         """The programs' evaluations by name, the reference first."""
-        evaluations = {}
-        for name, place in self._result["runs"].items():
-            if (self.folder / RUNS / place).is_dir():
-                evaluations[name] = earlier(self.folder / RUNS / place)
-        return evaluations
+        return {name: earlier(folder) for name, folder in self.folders.items()}
 
     @cached_property
     def confirmed(self) -> Comparison | None:
         """The winner and the reference on questions that the race had not used."""
-        names: Mapping[str, str] | None = self._result["confirmed"]
-        return (
-            compare(*(self.folder / CONFIRM / place for place in names.values()))
-            if (names)
-            else None
-        )
-
-    @property
-    def stopped(self) -> str | None:
-        """Why asking stopped against the user's will; None if it did not."""
-        stopped: str | None = self._result["stopped"]
-        return stopped
+        names: Mapping[str, str] = self.result["confirmed"] or {}
+        folders = [self.folder / CONFIRM / place for place in names.values()]
+        return compare(*folders) if folders else None
 
     @property
     def empty(self) -> bool:
         """Whether there is no verdict because of a stop."""
-        return self.stopped is not None and not self._result["finished"]
-
-    @property
-    def paid(self) -> UsageFields:
-        """What the contest paid, over all attempts."""
-        paid: UsageFields = self._result["paid"]
-        return paid
+        return self.stopped is not None and not self.result["finished"]
 
     def fails(self, condition: str) -> bool:
         """Whether the outcome is one that `--fail-if` names: `worse`, `undecided` or `not-better`.
@@ -157,37 +116,28 @@ class Contest:
         contest: Contest = self._again(budget)
         return contest
 
-    def sentences(self) -> list[str]:
-        """The outcome in three sentences at most."""
-        return contest_sentences(self._result)
-
-    def table(self) -> list[str]:
-        """The standings as lines of text, at most 80 wide."""
-        return table(self.places)
-
     def lines(self) -> list[str]:
         """The ending: table, sentences, price, and what to do next, at most 24 lines."""
-        place = next((one for one in self.places if one.name == self.winner_name), None)
-        price = "not known in dollars"
-        if place is not None and place.usd is not None:
-            price = f"{1000 * place.usd:.3g} USD per 1,000 questions"
-        if place is not None and not place.usd and place.tokens is not None:
-            price = f"{place.tokens:,.0f} tokens per question"
+        price, best = "not known in dollars", self.winning
+        if best is not None and best.usd is not None:
+            price = f"{1000 * best.usd:.3g} USD per 1,000 questions"
+        if best is not None and not best.usd and best.tokens is not None:
+            price = f"{best.tokens:,.0f} tokens per question"
         where = self.folder / WINNER
         paid = self.paid["cost_usd"]
         spent = "" if paid is None else f"; the contest paid {money(paid)}"
         free = sorted((one for one in self.places if one.free), key=lambda one: -one.right)
-        lines = [*self.table(), "", *self.sentences()]
+        lines = [*table_lines(self.asked, self.asked[0].name), "", *self.sentences]
         if free:
-            best = free[0]
             lines.append(
-                f"For nothing, from the same answers: {best.name} {100 * best.right:.0f}% right."
+                f"For nothing, from the same answers: {free[0].name} {100 * free[0].right:.0f}% "
+                "right."
             )
-        if improved := self._result.get("improved"):
+        if improved := self.result.get("improved"):
             lines.append(improved)
         return [
             *lines,
-            *self._result.get("unmetered", ()),
+            *self.result.get("unmetered", ()),
             f"Price: {price}{spent}.",
             "",
             f"winner  {where}",
@@ -203,18 +153,10 @@ class Contest:
         return {"winner": self.winner_name} if quiet else {**fields, "folder": str(self.folder)}
 
     def to_dict(self) -> dict[str, Any]:
-        return {"out": str(self.folder), **self._result}
+        return {"out": str(self.folder), **self.result}
 
     def __repr__(self) -> str:
         return f"Contest({self.outcome}, {self.winner_name})"
 
     def _repr_html_(self) -> str:
         return html_result(f"Contest: {self.outcome}", self.in_words())
-
-
-def contest_in(folder: Path | None) -> Contest | None:
-    """Read the result of a contest, ended or stopped, from its folder; None where there is none."""
-    about = None if folder is None else read_object(folder / CONTEST)
-    if folder is None or about is None or not isinstance(about.get(RESULT), dict):
-        return None
-    return Contest(folder, about)

@@ -15,18 +15,18 @@ from typing import Any
 
 import dspy
 
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, checked_whole
 from ...modules.protocols.saved import hashes
 from ...modules.reading.metrics import Metric, check_metric
 from ...modules.reading.question import Question
-from ..base.budget import Account, Budget
+from ..base.budget import Budget
 from ..base.journal import read_object
 from ..base.request import share_of_points, split_items
 from ..base.run_files import LMFields
-from ..base.wording import counted, smallest_differences
+from ..base.wording import counted, rounded_money, smallest_differences
 from ..data import catalogue
 from ..data import load as data
-from ..evaluation.check import check_concurrency, check_writable, checked
+from ..evaluation.check import check_writable, checked
 from ..evaluation.estimate import account_of
 from ..evaluation.judging import metric_given
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
@@ -89,10 +89,6 @@ class ContestPlan:
     def title(self) -> str:
         return f"contest on {self.source}"
 
-    @property
-    def questions(self) -> int:
-        return len(self.race) + len(self.demos) + len(self.unseen)
-
     @cached_property
     def plans(self) -> dict[str, EvaluationPlan]:
         """The evaluation of each program of the field, on the race's questions."""
@@ -137,13 +133,6 @@ class ContestPlan:
         budget = self.request.budget
         return Budget.parse(budget) if isinstance(budget, str) else budget
 
-    def account(self) -> Account | None:
-        """The budget that earlier attempts left. Raises UserError for a budget that cannot be
-        enforced.
-        """
-        folders = () if self.out is None else (self.out,)
-        return account_of(self.request.budget, self.engines, *folders)
-
     @cached_property
     def cost(self) -> tuple[float, float] | None:
         """Lowest and highest cost in USD if no program leaves; None where a price is not known."""
@@ -159,22 +148,25 @@ class ContestPlan:
         """The plan on one screen: how questions are read, the field, the cost, and what it can
         show.
         """
-        sample = self.race[0]
-        options = f" ({' / '.join(sample.choices.values())})" if sample.choices else ""
-        example = f"{sample.question} {options} → {_gold(sample)}"
+        sample, gold, options = self.race[0], str(self.race[0].answer), ""
+        if sample.choices:
+            gold = f"{gold} ({sample.choices[gold]})"
+            options = f" ({' / '.join(sample.choices.values())})"
+        example = f"{sample.question} {options} → {gold}"
+        questions = len(self.race) + len(self.demos) + len(self.unseen)
         parts = [f"{len(self.race):,} for the race"]
         parts += [f"{len(self.demos)} as examples"] if self.demos else []
         parts += [f"{len(self.unseen):,} kept to confirm the winner"] if self.unseen else []
         likely = "its price is not known before the first questions"
         if self.cost is not None:
             low, high = self.cost
-            likely = f"about {_usd((low * high) ** 0.5)} if nobody leaves early"
+            likely = f"about {rounded_money((low * high) ** 0.5)} if nobody leaves early"
         ceiling = f"; at most {self.budget}" if self.budget else ""
         smallest = smallest_differences(len(self.race))[1]
         often = "one prompt, as often as the dearest team costs"
         programs = [often if one.fair else one.name for one in self.field]
         return [
-            f"{counted(self.questions, 'question')} from {self.source}: {', '.join(parts)}",
+            f"{counted(questions, 'question')} from {self.source}: {', '.join(parts)}",
             f"such as: {' '.join(example.split())[:140]}",
             f"LM: {', '.join(str(getattr(lm, 'model', lm)) for lm in self.lms)}",
             f"programs: {'; '.join(programs)}",
@@ -254,9 +246,11 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
 
     With `stored`, a contest without a folder gets one under `runs/`.
     """
-    check_concurrency(request.concurrency)
+    checked_whole("concurrency", request.concurrency)
     questions, source, guessed = _questions(request)
-    seating = Seating(_without_lm(request))
+    alone = replace(request, lm=None)  # a list of LMs is not assigned to seats
+    alone.defaults = request.defaults
+    seating = Seating(alone)
     lms = _lms(request, seating)
     judge_lm = seating.make(request.judge_lm) if request.judge_lm else None
     metric = metric_given(request.metric, judge_lm, None)
@@ -292,17 +286,11 @@ def plan_contest(request: ContestRequest, *, stored: bool = False) -> ContestPla
     plan.out = plan.default_out() if stored and out is None else out
     if plan.out is not None:
         check_writable(plan.out)
-    plan.account()  # refuse a bad budget now, before any question is paid for
+    # refuse a bad budget now, before any question is paid for
+    account_of(request.budget, plan.engines, *(() if plan.out is None else (plan.out,)))
     warnings = dict.fromkeys(w for one in plan.plans.values() for w in one.warnings)
     plan.warnings = (*warnings, *([guessed] if guessed else []))
     return plan
-
-
-def _without_lm(request: ContestRequest) -> ContestRequest:
-    """The request with one LM at a time, since a list of LMs is not assigned to seats."""
-    alone = replace(request, lm=None)
-    alone.defaults = request.defaults
-    return alone
 
 
 def _lms(request: ContestRequest, seating: Seating) -> list[Any]:
@@ -439,12 +427,3 @@ def _check_scale(metric: Metric) -> None:
             f"the metric {metric.name} has no known limits, and a contest needs them: give it as "
             "fm.Metric(function, low=0, high=1)"
         )
-
-
-def _gold(question: Question) -> str:
-    gold = str(question.answer)
-    return f"{gold} ({question.choices[gold]})" if question.choices else gold
-
-
-def _usd(amount: float) -> str:
-    return f"{amount:.2f} USD" if amount >= 0.1 else f"{amount:.4f} USD" if amount else "0 USD"

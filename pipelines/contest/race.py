@@ -7,37 +7,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypedDict
 
 from ...modules.base.calls import EndpointDown, Usage, total
 from ...modules.base.errors import UserError
+from ...modules.base.usage import UNITS, price_unit
 from ...modules.reading.question import Question
 from ...optimizers.statistics.field import FEWEST, FieldWatch
-from ..base.budget import Account, BudgetSpent
+from ..base.budget import BudgetSpent
 from ..base.wording import counted, shortened
 from ..evaluation.earlier import Evaluation
 from ..evaluation.evaluate import none_readable
+from ..reporting.contested import RUNS, Step
 from ..runs.books import Books
 from ..runs.rows import read_rows
 from ..tracking.entry import LEFT_CONTEST
 from .entrants import FIRST_SAMPLES, Entrant, fair_opponent, lm_title
 from .lane import Lane, ask_all
-from .money import UNITS, affordable, amount, limits_of, price_unit, samples_for
+from .money import affordable, amount, samples_for
 from .plan import ContestPlan
 
 PILOT, ROUND = 3, 10
-RUNS, FIRST = "runs", "first"
-"""Folders of a contest: its programs' runs, and the pilot of one prompt asked a few times."""
-
-
-class Step(TypedDict):
-    """A program's difference to the reference after a number of questions, with its interval."""
-
-    questions: int
-    name: str
-    difference: float
-    low: float
-    high: float
+FIRST = "first"
+"""The folder of the pilot of one prompt asked a few times."""
 
 
 @dataclass
@@ -67,7 +58,6 @@ class Race:
     stopped: str | None = None
     """Why asking stopped against the user's will, in a sentence."""
 
-    reserve_share: float = 0.0
     course: list[Step] = field(default_factory=list)
     """The difference of every program to the reference at each look."""
 
@@ -86,10 +76,6 @@ class Race:
         return Usage() if self.books.ledger is None else self.books.ledger.total
 
     @property
-    def account(self) -> Account | None:
-        return self.books.account
-
-    @property
     def asked(self) -> list[Lane]:
         """The programs that get the next question, always with reference and fair opponent."""
         return [one for one in self.lanes.values() if one.out is None or one.entrant.kept]
@@ -102,7 +88,9 @@ class Race:
             self._pilot()
             self._ask(self.asked, self.questions[:FEWEST])
             self._settle_samples()
-            self._begin_watch()
+            self.planned = int(min(len(self.questions), FEWEST + self._affordable() // 1))
+            self._begin_watch(self.planned)
+            self._look(min(FEWEST, len(self.questions)))
             while not self.ended:
                 self._round()
             if self.ended == "questions" and self.watch is not None:
@@ -144,11 +132,9 @@ class Race:
 
     def _close_all(self) -> None:
         for name, lane in self.lanes.items():
-            left = None if self._complete(lane) else f"{LEFT_CONTEST}: {lane.out or 'it was over'}"
+            complete = len(lane.answers) == len(self.questions)
+            left = None if complete else f"{LEFT_CONTEST}: {lane.out or 'it was over'}"
             self.runs[name] = lane.close(self.stopped or left)
-
-    def _complete(self, lane: Lane) -> bool:
-        return len(lane.answers) == len(self.questions)
 
     # The pilot
     # ------------------------------------------------------------------------------
@@ -174,7 +160,9 @@ class Race:
                 f"{'' if lane.entrant.kept else f', or leave it out (--without {name!r})'}"
             )
         if all(one.unread or one.error for one in answers):
-            raise UserError(unread(name, lane))
+            rows = [row for row in read_rows(lane.job.rows.path) if row["error"] is None]
+            left_out = "" if lane.entrant.kept else f"; or leave it out (--without {name!r})"
+            raise UserError(f"{name}: {none_readable(rows[-1], len(rows))}{left_out}")
 
     # Prices, samples, and the watch
     # ------------------------------------------------------------------------------
@@ -207,25 +195,18 @@ class Race:
         sample = (fair.per_question(unit) or 0.0) / FIRST_SAMPLES
         return samples_for(max(lane.per_question(unit) or 0.0 for lane in teams), sample)
 
-    def _begin_watch(self) -> None:
-        """Start watching the field from its first question, at the current prices."""
+    def _begin_watch(self, planned: int | None = None) -> None:
+        """Watch the field from its first question on, at the current prices."""
         lanes = self.asked
+        unit = price_unit([lane.bill for lane in lanes])
         self.order = [lane.entrant.name for lane in lanes]
-        kept = [place for place, lane in enumerate(lanes) if lane.entrant.kept]
-        self.planned = int(min(len(self.questions), FEWEST + self._affordable() // 1))
         self.watch = FieldWatch(
-            self.prices(lanes),
-            planned=self.planned,
+            [lane.per_question(unit) or 0.0 for lane in lanes],
+            planned=planned,
             margin=self.plan.margin,
-            kept=kept,
+            kept=[place for place, lane in enumerate(lanes) if lane.entrant.kept],
             stops=self.plan.request.early_stop,
         )
-        self._look(min(FEWEST, len(self.questions)))
-
-    def prices(self, lanes: Sequence[Lane]) -> list[float]:
-        """The cost per question of each program, in one unit for all."""
-        unit = price_unit([lane.bill for lane in lanes])
-        return [lane.per_question(unit) or 0.0 for lane in lanes]
 
     def _affordable(self) -> float:
         """How many more questions the money pays for, without the reserve for later steps."""
@@ -239,16 +220,16 @@ class Race:
             for unit in UNITS
             if amount(worth, unit)
         }
-        return affordable(self.account, self._reserve(going_on), bills, shared, asked)
+        return affordable(self.books.account, self._reserve(going_on), bills, shared, asked)
 
     def _reserve(self, lanes: Sequence[Lane]) -> dict[str, float]:
         """The reserve: what confirming the dearest possible winner and improving may cost."""
-        kept = len(self.plan.unseen)
-        limits = {} if self.account is None else limits_of(self.account.budget)
+        kept, account = len(self.plan.unseen), self.books.account
+        limits = {} if account is None else account.budget.limits
         reserve = {}
         for unit in UNITS:
             each = sorted(lane.per_question(unit) or 0.0 for lane in lanes)
-            share = self.reserve_share * (limits.get(unit) or 0.0)
+            share = self.plan.improve_share * (limits.get(unit) or 0.0)
             reserve[unit] = kept * self.plan.request.times * (each[0] + each[-1]) + share
         return reserve
 
@@ -331,12 +312,7 @@ class Race:
     def _watch_what_there_is(self) -> None:
         """After an early stop, use all questions that every racing program has answered."""
         if self.watch is None and self.lanes:
-            self.order = [lane.entrant.name for lane in self.asked]
-            self.watch = FieldWatch(
-                self.prices(self.asked),
-                margin=self.plan.margin,
-                kept=[p for p, lane in enumerate(self.asked) if lane.entrant.kept],
-            )
+            self._begin_watch()
         until = self.seen
         for question in self.questions[self.seen :]:
             if not all(question.id in lane.answers for lane in self.asked):
@@ -344,10 +320,3 @@ class Race:
             until += 1
         if until > self.seen:
             self._look(until)
-
-
-def unread(name: str, lane: Lane) -> str:
-    """Report that no answer of the pilot could be read, with the last reply."""
-    rows = [row for row in read_rows(lane.job.rows.path) if row["error"] is None]
-    left_out = "" if lane.entrant.kept else f"; or leave it out (--without {name!r})"
-    return f"{name}: {none_readable(rows[-1], len(rows))}{left_out}"

@@ -10,8 +10,10 @@ from rich.text import Text
 from ...modules.base.fence import clean
 from ..base.display import ProgressLine
 from ..base.wording import duration, money
+from ..comparison.table import table_lines
+from ..reporting.contested import Place
 from .race import Race
-from .standing import Place, places, table
+from .standing import places
 
 WIDTH = 80
 
@@ -21,13 +23,17 @@ def contest_line(race: Race) -> ProgressLine:
     standings = places(race)
     asked = min((len(lane.answers) for lane in race.asked), default=0)
     total = race.planned or len(race.questions)
-    parts = [*_figures(race, asked, total), *(_short(one) for one in standings)]
+    scores = [
+        f"{one.name} {100 * one.right:.0f}%{f' ({one.reason})' if one.reason else ''}"
+        for one in standings
+    ]
+    parts = [*_figures(race, asked, total), *scores]
     return ProgressLine("try", parts, asked, max(total, 1), _picture(race, standings, asked, total))
 
 
 def _picture(race: Race, standings: list[Place], asked: int, total: int) -> Text:
     """The standings in at most 12 lines of 80 columns; programs that have left are grey."""
-    head, *lines = table(standings)
+    head, *lines = table_lines([one.shown for one in standings], standings[0].name)
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(clean(head)[:WIDTH] + "\n", style="dim")
     for line, one in zip(lines, standings, strict=True):
@@ -44,8 +50,3 @@ def _figures(race: Race, asked: int, total: int) -> Iterator[str]:
     yield money(race.paid.cost_usd)
     yield duration(time.monotonic() - race.began)
     yield f"{racing} of {len(race.lanes)} programs racing"
-
-
-def _short(one: Place) -> str:
-    out = f" ({one.reason})" if one.reason else ""
-    return f"{one.name} {100 * one.right:.0f}%{out}"

@@ -3,73 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal
 
-from ...modules.base.calls import total
+from ...modules.base.usage import price_unit, total
 from ...optimizers.statistics.anytime import mean_sequence, sampled_interval
 from ...optimizers.statistics.field import FEWEST, FieldWatch
 from ...optimizers.statistics.statistics import wilson
-from ..base.wording import counted
-from ..comparison.table import Range, Standing, table_lines
+from ..base.wording import counted, signed
+from ..reporting.contested import Outcome, Place
 from .free import Free
 from .lane import Lane
-from .money import price_unit
 from .race import Race
 
-Outcome = Literal["better", "not worth it", "undecided"]
 FREE_ALPHA = 0.05
-
-
-@dataclass(frozen=True)
-class Place:
-    """One program in the standings.
-
-    `right` is its mean score over `n` questions with the ends of its 95% interval. `difference` is
-    its difference to the reference on the questions of both, for new questions like these; the
-    `listed` ends are for the contest's own questions, and meet when all were asked. `usd`, `tokens`
-    and `calls` are its cost per question with every call at its price, None where unknown;
-    `multiple` is that cost divided by the reference's. A program that has left says why in
-    `reason`. A `free` one was never
-    asked: its answers follow from those of others.
-    """
-
-    name: str
-    right: float
-    low: float
-    high: float
-    n: int
-    difference: float | None
-    difference_low: float | None
-    difference_high: float | None
-    listed_low: float | None
-    listed_high: float | None
-    usd: float | None
-    tokens: float | None
-    calls: float | None
-    multiple: float | None
-    state: Literal["racing", "out", "free"]
-    reason: str = ""
-    reference: bool = False
-    fair: bool = False
-    team: bool = False
-    free: bool = False
-
-    def to_dict(self) -> dict[str, object]:
-        return asdict(self)
-
-    @property
-    def shown(self) -> Standing:
-        """The line of the table."""
-        difference = None
-        if self.difference is not None:
-            difference = Range(
-                self.difference, self.difference_low or 0.0, self.difference_high or 0.0
-            )
-        note = "" if self.reference or not self.reason else f"out: {self.reason}"
-        score = Range(self.right, self.low, self.high)
-        return Standing(self.name, score, difference, self.multiple, note, self.usd)
 
 
 def places(race: Race) -> list[Place]:
@@ -78,7 +25,7 @@ def places(race: Race) -> list[Place]:
     reference = next((lane for lane in lanes if lane.entrant.reference), lanes[0])
     unit = price_unit([lane.bill for lane in lanes])
     base = reference.per_question(unit)
-    table = []
+    rows = []
     for place, lane in enumerate(lanes):
         scores = lane.right(race.questions)
         mean, low, high = _rate(scores)
@@ -88,7 +35,7 @@ def places(race: Race) -> list[Place]:
             ends = race.watch.interval(place, lanes.index(reference))
             gap = (fmean(differences) if differences else 0.0, ends.low, ends.high)
             listed = sampled_interval(differences, len(race.questions), race.watch.alpha)
-        table.append(
+        rows.append(
             Place(
                 name=lane.entrant.name,
                 right=mean,
@@ -111,7 +58,7 @@ def places(race: Race) -> list[Place]:
                 team=lane.entrant.team,
             )
         )
-    return sorted(table, key=lambda one: (not one.reference, one.state == "out"))
+    return sorted(rows, key=lambda one: (not one.reference, one.state == "out"))
 
 
 def free_places(race_places: Sequence[Place], free: Sequence[Free], asked: Lane) -> list[Place]:
@@ -166,12 +113,6 @@ def _rate(scores: Sequence[float]) -> tuple[float, float, float]:
     return mean, min(low, mean), max(high, mean)
 
 
-def table(standings: Sequence[Place]) -> list[str]:
-    """The standings as lines of text, at most 80 wide."""
-    reference = next((one.name for one in standings if one.reference), "the reference")
-    return table_lines([one.shown for one in standings if not one.free], reference)
-
-
 # The verdict
 # ----------------------------------------------------------------------------------
 
@@ -208,8 +149,8 @@ def race_verdict(race: Race) -> RaceVerdict:
         beaten = " and than ".join(names[one] for one in kept)
         gap = watch.differences(winner, kept[0])
         ends = watch.interval(winner, kept[0])
-        by = f"{_signed(sum(gap) / len(gap))} points, {_signed(ends.low)} to {_signed(ends.high)}"
-        reason = f"{names[winner]} is better than {beaten} ({by}, {seen})"
+        by, low, high = (signed(one, decimals=0) for one in (sum(gap) / len(gap), *ends))
+        reason = f"{names[winner]} is better than {beaten} ({by} points, {low} to {high}, {seen})"
         return RaceVerdict("better", names[winner], reason)
     bound = _bound(race, watch, lanes, winner)
     if watch.seen >= FEWEST and all(
@@ -251,7 +192,3 @@ def _bound(race: Race, watch: FieldWatch, lanes: Sequence[Lane], winner: int) ->
     if high <= 0:
         return f"{race.order[dearest]} is no better than {race.order[winner]}"
     return f"{race.order[dearest]} may be up to {100 * high:.0f} points better, not more"
-
-
-def _signed(value: float) -> str:
-    return f"{100 * value:+.0f}".replace("-", "−")

@@ -9,10 +9,11 @@ from statistics import fmean
 
 from pydantic import TypeAdapter, ValidationError
 
-from ...optimizers.statistics.controls import LEVELS, PARTS, GainPart, gain_part, gain_parts
+from ...optimizers.statistics.controls import LEVELS, PARTS, gain_part, gain_parts
+from ...optimizers.statistics.statistics import Estimate
 from ..base.html import html_result
 from ..base.journal import read_object
-from ..base.wording import counted
+from ..base.wording import counted, signed, signed_interval
 from ..plots.controls import waterfall_plot
 
 HOME, CONTROLS, RESULT = "controls", "controls.json", "result"
@@ -45,10 +46,10 @@ class Controls:
     left_out: int = 0
     agents: list[str] = field(default_factory=list)
     levels: dict[str, float] = field(default_factory=dict)
-    parts: dict[str, GainPart] = field(default_factory=dict)
-    talk: GainPart | None = None
-    total: GainPart | None = None
-    arms: dict[str, GainPart] = field(default_factory=dict)
+    parts: dict[str, Estimate] = field(default_factory=dict)
+    talk: Estimate | None = None
+    total: Estimate | None = None
+    arms: dict[str, Estimate] = field(default_factory=dict)
     scores: dict[str, float] = field(default_factory=dict)
     rate: bool = True
     notes: list[str] = field(default_factory=list)
@@ -62,7 +63,7 @@ class Controls:
         return not self.questions
 
     @property
-    def steps(self) -> dict[str, GainPart]:
+    def steps(self) -> dict[str, Estimate]:
         """The known parts, in order; `talk` in place of unknown middle parts."""
         if "content" in self.parts or self.talk is None:
             return self.parts
@@ -79,19 +80,10 @@ class Controls:
         steps = self.steps
         name = "content" if "content" in steps else "talk"
         return (
-            f"of {self.signed(self.total.value)} {'points' if self.rate else 'in score'}, "
-            f"{self.signed(steps['sampling'].value)} are the vote; {NAMES[name]} adds "
-            f"{self._interval(steps[name])}"
+            f"of {signed(self.total.value, self.rate)} {'points' if self.rate else 'in score'}, "
+            f"{signed(steps['sampling'].value, self.rate)} are the vote; {NAMES[name]} adds "
+            f"{signed_interval(*steps[name], is_rate=self.rate)}"
         )
-
-    def signed(self, value: float) -> str:
-        """A difference with its sign; for shares of right answers in points."""
-        text = f"{100 * value:+.1f}" if self.rate else f"{value:+.3g}"
-        return text.replace("-0.0", "+0.0").replace("-", "−")
-
-    def _interval(self, part: GainPart) -> str:
-        value, low, high = map(self.signed, part)
-        return f"{value} [{low}, {high}]"
 
     def plot(self, path: str | Path) -> Path:
         """Draw the parts as a waterfall with intervals, as PNG or SVG."""
@@ -102,7 +94,7 @@ class Controls:
         """A line for each part with the score that it leads to, then the arms, and the sentence."""
         if self.empty:
             return [*self.notes, self._capital]
-        rows: list[tuple[str, float, GainPart | None]] = [
+        rows: list[tuple[str, float, Estimate | None]] = [
             ("one first answer", self.levels["first"], None)
         ]
         for name, part in self.steps.items():
@@ -114,7 +106,8 @@ class Controls:
         ]
         form = "{:.1%}" if self.rate else "{:.3g}"
         table = [
-            f"{name:<26}{form.format(score):>7}  {'' if part is None else self._interval(part)}"
+            f"{name:<26}{form.format(score):>7}  "
+            f"{'' if part is None else signed_interval(*part, is_rate=self.rate)}"
             for name, score, part in rows
         ]
         return [*table, "", *self.notes, PATH_NOTE, self._capital]
@@ -127,8 +120,8 @@ class Controls:
         return {"result": self._capital} | ({} if quiet else {"folder": str(self.folder)})
 
     def to_dict(self) -> dict[str, object]:
-        def fields(part: GainPart | None) -> dict[str, float | None]:
-            return dict.fromkeys(GainPart._fields) if part is None else part._asdict()
+        def fields(part: Estimate | None) -> dict[str, float | None]:
+            return dict.fromkeys(Estimate._fields) if part is None else part._asdict()
 
         own = {name: one for name, one in asdict(self).items() if name not in ("folder", "scores")}
         return {
@@ -162,7 +155,7 @@ def controls_in(folder: Path | None) -> Controls | None:
     try:
         parts = {name: one for name, one in result["parts"].items() if one["value"] is not None}
         arms = {
-            name: {end: one[end] for end in GainPart._fields}
+            name: {end: one[end] for end in Estimate._fields}
             for name, one in result["arms"].items()
         }
         scores = {name: one["score"] for name, one in result["arms"].items()}

@@ -13,7 +13,7 @@ from typing import Any
 
 import dspy
 
-from ...modules.base.errors import UserError, did_you_mean
+from ...modules.base.errors import UserError, checked_whole, did_you_mean
 from ...modules.protocols.program import Program
 from ...modules.protocols.saved import hashes
 from ...modules.protocols.single import SingleAgent
@@ -29,7 +29,6 @@ from ..comparison.matched import same_lm
 from ..comparison.request import MatchRequest
 from ..comparison.run_again import lm_of_run, questions_of
 from ..data import load as data
-from ..evaluation.check import check_concurrency
 from ..evaluation.earlier import Evaluation, earlier
 from ..evaluation.estimate import account_of
 from ..evaluation.plan import EvaluationPlan, plan_evaluation
@@ -183,7 +182,7 @@ def plan_controls(request: ControlsRequest, *, keyless: bool = False) -> Control
 
     With `keyless` (a plan alone), no keys are needed.
     """
-    check_concurrency(request.concurrency)
+    checked_whole("concurrency", request.concurrency)
     run, seating = earlier(request.run), Seating(request, keyless=keyless)
     metric, wanted = metric_of_run(run.summary.run, request.metric), _wanted(request)
     out = run.folder / HOME if request.out is None else Path(request.out).expanduser()
@@ -291,20 +290,15 @@ def _questions(run: Evaluation, request: ControlsRequest) -> list[Question]:
     """The questions of the run: the user's list, or those in the run's rows if they are complete
     (rows lack passages), or else those read again from their source.
     """
-    source: Any = request.questions
-    named = source is None or isinstance(source, str | Path)
-    if named:
+    if request.questions is None or isinstance(request.questions, str | Path):
         fields = ("id", "question", "choices", "kind", "meta")
         rows: Any = (row for row in run.rows if not row.get("repeat"))
-        source = [Question(answer=row["gold"], **{key: row[key] for key in fields}) for row in rows]
-    questions = list(data.listed(source))
-    if data.fingerprint(questions) == run.summary.run["data_fingerprint"]:
-        return questions
-    if named:
-        return questions_of(run, None if request.questions is None else str(request.questions))
-    raise UserError(
-        f"these are not the questions that {run.folder} ran on: give the same ones, in order"
-    )
+        recorded = [
+            Question(answer=row["gold"], **{key: row[key] for key in fields}) for row in rows
+        ]
+        if data.fingerprint(recorded) == run.summary.run["data_fingerprint"]:
+            return recorded
+    return questions_of(run, request.questions)
 
 
 def _evaluation(

@@ -35,11 +35,12 @@ LIKE_OPTIONS = re.compile(
 )
 
 
-def _squeezed(name: str) -> str:
+def squeezed(name: str) -> str:
+    """A name without case, blanks, dots, dashes and underscores."""
     return re.sub(r"[\s_.-]+", "", name.casefold())
 
 
-_NAMES = {field: set(map(_squeezed, names.split())) for field, names in ALIASES.items()}
+_NAMES = {field: set(map(squeezed, names.split())) for field, names in ALIASES.items()}
 
 
 def column_of(field: str, names: Iterable[str]) -> str | None:
@@ -49,9 +50,9 @@ def column_of(field: str, names: Iterable[str]) -> str | None:
     """
     aliased = []
     for name in names:
-        if _squeezed(name) == field:
+        if squeezed(name) == field:
             return name
-        if _squeezed(name) in _NAMES[field]:
+        if squeezed(name) in _NAMES[field]:
             aliased.append(name)
     if len(aliased) > 1 and field != "id":
         raise UserError(
@@ -70,10 +71,14 @@ def option_columns(names: Sequence[str], *, strict: bool) -> dict[str, str]:
     for name in names:
         match = _OPTION.fullmatch(name.strip())
         if match:
-            sets.setdefault(_squeezed(match["of"] or ""), {})[name] = match["label"].upper()
+            sets.setdefault(squeezed(match["of"] or ""), {})[name] = match["label"].upper()
     if "" in sets:
         sets[""] = _without_strays(sets[""])
-    whole = [labels for labels in sets.values() if _begins_well(labels)]
+    whole = [
+        labels
+        for labels in sets.values()
+        if len(labels) > 1 and {"A", "0", "1"} & set(labels.values())
+    ]
     if strict and len(whole) > 1:
         raise _unlike((next(iter(labels)) for labels in whole), "of more than one set")
     for of, labels in sets.items():
@@ -87,10 +92,6 @@ def option_columns(names: Sequence[str], *, strict: bool) -> dict[str, str]:
     if strict and not options and len(others) > 1:
         raise _unlike(others, "and their order is not known")
     return options
-
-
-def _begins_well(labels: Mapping[str, str]) -> bool:
-    return len(labels) > 1 and bool({"A", "0", "1"} & set(labels.values()))
 
 
 def _without_strays(letters: dict[str, str]) -> dict[str, str]:

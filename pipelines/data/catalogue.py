@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import yaml
 
 from ...modules.base.errors import UserError
 from ...modules.reading.answers import Kind
+from .aliases import squeezed
 
 SPLIT_ALIASES = {"dev": "validation", "val": "validation", "valid": "validation"}
 SAMPLES = Path(__file__).parent / "samples"
@@ -93,17 +93,13 @@ _KNOWN = yaml.safe_load((Path(__file__).parent / "catalogue.yaml").read_text(enc
 SPECS: tuple[DatasetSpec, ...] = tuple(_spec(name, **fields) for name, fields in _KNOWN.items())
 
 
-def _key(name: str) -> str:
-    """A name without case, dashes and underscores, so that `ARC_Challenge` finds arc-challenge."""
-    return re.sub(r"[-_ ]", "", name.casefold())
-
-
-_BY_KEY = {_key(name): spec for spec in SPECS for name in (spec.name, *spec.aliases)}
+# `ARC_Challenge` finds arc-challenge.
+_BY_KEY = {squeezed(name): spec for spec in SPECS for name in (spec.name, *spec.aliases)}
 
 
 def find(name: str) -> DatasetSpec | None:
     """The data set of that name, alias or hub id; None if there is none."""
-    return _BY_KEY.get(_key(name))
+    return _BY_KEY.get(squeezed(name))
 
 
 def of_file(path: Path) -> DatasetSpec | None:

@@ -12,12 +12,10 @@ import dspy
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
 from ...modules.protocols.single import SingleAgent
-from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow
 from ...optimizers.statistics.noninferiority import CONFIDENCE, fewest_questions
 from ..base.wording import counted
 from ..comparison.run_again import lm_of_run, questions_of
-from ..data import load as data
 from ..evaluation.earlier import Evaluation, earlier
 from ..programs.seats import Seating
 from ..runs.describe import lms_of
@@ -89,7 +87,7 @@ def plan_distil(request: DistilRequest) -> DistillationPlan:
             f"{run.folder} was scored by {run.summary.metric}: distilling needs a run that is "
             "scored by accuracy"
         )
-    questions = _questions(request, run)
+    questions = questions_of(run, request.questions)
     rows = {row["id"]: row for row in run.rows if not row["repeat"]}
     if len(rows) < len(questions):
         raise UserError(
@@ -126,19 +124,6 @@ def plan_distil(request: DistilRequest) -> DistillationPlan:
     notes = list(_notes(run, parts, margin, len(questions) - len(usable), str(identity["name"])))
     report = opening(run, parts, margin, request.seed, identity, notes)
     return DistillationPlan(request, run, rows, team, agents, parts, lm, out, report)
-
-
-def _questions(request: DistilRequest, run: Evaluation) -> list[Question]:
-    """The questions that the run was made on. Raises UserError for others."""
-    if request.questions is None or isinstance(request.questions, str | Path):
-        return questions_of(run, None if request.questions is None else str(request.questions))
-    questions = data.listed(request.questions)
-    if data.fingerprint(questions) != run.summary.run["data_fingerprint"]:
-        raise UserError(
-            f"the questions are not those that {run.folder} ran on: give the same ones, in the "
-            "same order"
-        )
-    return questions
 
 
 def _lm(request: DistilRequest, run: Evaluation, seating: Seating) -> Any:

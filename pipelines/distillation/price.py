@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Literal, TypedDict
+from collections.abc import Collection
+from typing import TypedDict
 
 from ...modules.base.usage import total
 from ...modules.reading.row import ResultRow, taken
-
-Unit = Literal["cost_usd", "tokens", "calls"]
-UNITS: tuple[Unit, ...] = ("cost_usd", "tokens", "calls")
 
 
 class Price(TypedDict):
@@ -30,21 +27,10 @@ def price_of(rows: Collection[ResultRow], questions: int) -> Price:
     }
 
 
-def prices_in(rows: Iterable[ResultRow], unit: Unit) -> list[float]:
-    """What each row takes."""
-    return [in_unit(price_of([row], 1), unit) for row in rows]
+def amount_in(price: Price, unit: str) -> float | None:
+    """The amount in this unit; None where it is not known."""
+    return price[unit]  # type: ignore[literal-required,no-any-return]
 
 
-def unit_of(prices: Sequence[Price]) -> Unit:
-    """The unit in which all can be compared: money where it is known and asked for, else tokens,
-    else calls.
-    """
-    for unit in UNITS:
-        amounts = [price[unit] for price in prices]
-        if None not in amounts and any(amounts):
-            return unit
-    return "calls"
-
-
-def in_unit(price: Price, unit: Unit) -> float:
-    return float(price[unit] or 0.0)
+def in_unit(price: Price, unit: str) -> float:
+    return float(amount_in(price, unit) or 0.0)

@@ -15,6 +15,7 @@ import numpy as np
 from ...modules.agents.transcript import Task
 from ...modules.base.calls import UsageFields
 from ...modules.base.saved_file import Described
+from ...modules.base.usage import price_unit
 from ...modules.protocols.router import ALWAYS, NEVER, Rule, asks_team, signs_of
 from ...modules.protocols.single import SELF_CONSISTENCY
 from ...modules.reading.question import Question
@@ -34,7 +35,7 @@ from ..runs.manifest import versions
 from ..runs.summary import rate
 from ..tracking.values import run_name
 from .candidates import Candidate, Parts
-from .price import Price, Unit, in_unit, price_of, prices_in, unit_of
+from .price import Price, amount_in, in_unit, price_of
 
 Rows = Mapping[str, ResultRow]
 _UNITS = {"cost_usd": "money", "tokens": "tokens", "calls": "calls"}
@@ -78,29 +79,16 @@ class RouterFigures(TypedDict):
     branches: dict[str, ScoreFields | None] | None
 
 
-class DistilParts(TypedDict):
-    """Ids of the questions shown as demonstrations, and how many to choose by and for the last
-    test.
-    """
-
-    shown: list[str]
-    selection: int
-    held_out: int
-
-
-class TeamData(TypedDict):
-    """Where the team's questions came from."""
-
-    data: str | None
-    split: str | None
-
-
 class DistilReport(TypedDict):
-    """`distil.json`; what is None is not known yet, or was not reached."""
+    """`distil.json`; what is None is not known yet, or was not reached.
+
+    `data` says where the team's questions came from. `parts` has the ids of those shown as
+    demonstrations, and how many there are for the choice and for the last test.
+    """
 
     run: str
     name: str
-    data: TeamData
+    data: dict[str, str | None]
     team: Described
     program_hash: str
     data_fingerprint: str
@@ -109,7 +97,7 @@ class DistilReport(TypedDict):
     margin: float
     confidence: float
     seed: int
-    parts: DistilParts
+    parts: dict[str, list[str] | int]
     notes: list[str]
     unit: str | None
     candidates: list[CandidateFigures]
@@ -158,8 +146,8 @@ class Search:
         self.tried.append(Tried(candidate, rows, price_of(rows.values(), len(rows)), test))
 
     @property
-    def unit(self) -> Unit:
-        return unit_of([self.price, *(one.price for one in self.tried)])
+    def unit(self) -> str:
+        return price_unit([self.price, *(one.price for one in self.tried)], amount_in)
 
     def cost(self, one: Tried) -> float:
         return in_unit(one.price, self.unit)
@@ -378,7 +366,7 @@ def _kept(programs: ProgramsTested) -> str:
 
 
 def _ratio(program: ProgramFigures, team: ProgramFigures) -> float | None:
-    unit = unit_of((program, team))
+    unit = price_unit((program, team), amount_in)
     return in_unit(program, unit) / in_unit(team, unit) if in_unit(team, unit) else None
 
 
@@ -389,7 +377,7 @@ def _figures(
     return {"name": name, "accuracy": accuracy, **took, "against_team": test}
 
 
-def answered_by(rows: Rows, team: Rows, questions: Sequence[Question], unit: Unit) -> Answered:
+def answered_by(rows: Rows, team: Rows, questions: Sequence[Question], unit: str) -> Answered:
     """What both made of the questions; one that failed is wrong whether or not the team is
     asked.
     """
@@ -397,7 +385,7 @@ def answered_by(rows: Rows, team: Rows, questions: Sequence[Question], unit: Uni
     own = [rows[question.id] for question in questions]
     recorded = [team[question.id] for question in questions]
     for question, row, other in zip(questions, own, recorded, strict=True):
-        task = Task.of(question.question, question.choices, question.context, question.kind)
+        task = Task.of(**question.inputs())
         signs.append(signs_of(task, row["answer"], row["transcript"]))
         stands = other if other["answer"] is not None else row
         together.append(bool(stands["correct"]) and row["error"] is None)
@@ -406,8 +394,8 @@ def answered_by(rows: Rows, team: Rows, questions: Sequence[Question], unit: Uni
         np.array(_right(rows, questions)),
         np.array(_right(team, questions)),
         np.array(together),
-        np.array(prices_in(own, unit)),
-        np.array(prices_in(recorded, unit)),
+        np.array([in_unit(price_of([row], 1), unit) for row in own]),
+        np.array([in_unit(price_of([row], 1), unit) for row in recorded]),
     )
 
 

@@ -11,7 +11,7 @@ import dspy
 
 from ...modules.agents.adapter import profile_of
 from ...modules.agents.seat import Seat
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, checked_whole
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.reading.metrics import Metric
@@ -72,13 +72,6 @@ def sampling_left_out(program: Program, lm: Any) -> list[str]:
     ]
 
 
-def check_concurrency(concurrency: Any) -> None:
-    if not isinstance(concurrency, int) or isinstance(concurrency, bool) or concurrency < 1:
-        raise UserError(
-            f"concurrency is {concurrency!r}: give a number of questions in flight of at least 1"
-        )
-
-
 def checked(questions: Any) -> list[Question]:
     """The questions. Raises UserError unless all are labelled questions with ids of their own."""
     listed = list(questions)
@@ -122,8 +115,7 @@ def check_engine(
 
 def check_repeats(repeats: Any, permute: bool, engine: str) -> None:
     """Raise UserError for a number of repeats that is not possible."""
-    if not isinstance(repeats, int) or isinstance(repeats, bool) or repeats < 1:
-        raise UserError(f"repeats is {repeats!r}: give a whole number from 1 up")
+    checked_whole("repeats", repeats)
     if engine == RAY and (permute or repeats > 1):
         raise UserError("the engine ray asks every question once: use the engine asyncio")
 

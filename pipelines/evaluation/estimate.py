@@ -286,12 +286,7 @@ def account_of(
     budget. `engines` are the names under which its LMs are billed. Raises UserError for a budget
     that cannot be enforced.
     """
-    if budget is None:
-        return None
-    spent = Usage()
-    for folder in folders:
-        spent.add(totals(folder))
-    return open_account(budget, engines, spent)
+    return None if budget is None else open_account(budget, engines, totals(*folders))
 
 
 def left_of(

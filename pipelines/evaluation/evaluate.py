@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from ..base.budget import BudgetSpent, room_for_question
 from ..base.display import displayed
 from ..base.journal import read_object, write_json
 from ..base.request import entry
-from ..base.run_files import FittedWeights, Manifest
+from ..base.run_files import FittedWeights, JudgeFields, Manifest
 from ..base.wording import counted, shortened
 from ..lms.foreign import metering
 from ..lms.ledger import LEDGERS, answered_for
@@ -38,7 +38,7 @@ from ..programs.saved import SAVED
 from ..runs.books import open_books
 from ..runs.folder import unwritable
 from ..runs.lines import Progress, evaluation_line
-from ..runs.manifest import MANIFEST, RUN, save_run
+from ..runs.manifest import MANIFEST, RUN
 from ..runs.rows import RESULTS, RowFile, read_rows, rewrite
 from ..runs.summary import SUMMARY, Summary, summarise
 from ..runs.traces import TraceFile, traced_ids
@@ -47,10 +47,10 @@ from ..tracking.run import Run, Tracking, running
 from .answering import CONCURRENCY, answer_row, each_in_turn, useful_concurrency
 from .check import RAY
 from .earlier import Evaluation
-from .judging import agreement_with_people, unchecked
+from .judging import agreement_with_people
 from .plan import WEIGHTS, EvaluationPlan, plan_evaluation
 from .ray_engine import answer_on_ray
-from .repeats import Ask, asks_of, fresh, in_another_order, with_own_labels, without_cache
+from .repeats import Ask, fresh, in_another_order, with_own_labels, without_cache
 from .request import EvaluateRequest
 
 UNREADABLE = 10
@@ -94,7 +94,8 @@ def carry_out(plan: EvaluationPlan, show: Callable[[Evaluation], None] | None = 
         return _evaluated(plan, show)
     with open_books(account=plan.account()):
         training = _fit_weights(plan, plan.program)
-        return _evaluated(plan.without_budget(), show, training)
+        within = replace(plan, request=replace(plan.request, budget=None))
+        return _evaluated(within, show, training)
 
 
 def _fit_weights(plan: EvaluationPlan, program: Ensemble) -> FittedWeights:
@@ -165,14 +166,15 @@ def run_files(
     folder, manifest = run.folder, run.about
     if isinstance(plan.metric, JudgeMetric):
         earlier = read_object(folder / MANIFEST) or {}
-        manifest["judge"] = earlier.get("judge") or unchecked(plan.metric)
+        not_checked: JudgeFields = {"lm": str(plan.metric.lm.model), "checked": False}
+        manifest["judge"] = earlier.get("judge") or not_checked
     with ExitStack() as held:
         try:
             rows = held.enter_context(
                 closing(RowFile(folder, retry_errors=plan.request.retry_errors))
             )
             traced = held.enter_context(closing(TraceFile(folder, wanted, folder / RESULTS)))
-            save_run(folder, manifest)
+            write_json(folder / MANIFEST, manifest)
             _save_program(plan, folder)
         except OSError as problem:
             raise unwritable(problem, folder) from None
@@ -238,10 +240,12 @@ class EvaluationJob:
     @property
     def waiting(self) -> list[Ask]:
         """The questions and repeats without a row."""
+        # The first repeat of every question comes first: new questions tell more than repeats.
         return [
-            ask
-            for ask in asks_of(self.plan.questions, self.plan.request.times)
-            if (ask.question.id, ask.repeat) not in self.rows.done
+            Ask(question, repeat)
+            for repeat in range(self.plan.request.times)
+            for question in self.plan.questions
+            if (question.id, repeat) not in self.rows.done
         ]
 
     @contextmanager
@@ -267,7 +271,7 @@ class EvaluationJob:
             self.manifest["judge"] = run_sync(
                 agreement_with_people, plan.metric, plan.judge_sample, at_once
             )
-            save_run(self.rows.path.parent, self.manifest)
+            write_json(self.rows.path.parent / MANIFEST, self.manifest)
 
     async def answer_all(self, asks: Sequence[Ask], in_flight: int) -> None:
         self.tell()

@@ -16,7 +16,7 @@ from ...modules.reading.grading import MetricError
 from ...modules.reading.metrics import JUDGE, Metric, metric_of
 from ...modules.reading.question import Question
 from ...optimizers.statistics.statistics import Estimate, cohens_kappa
-from ..base.run_files import JudgeFields
+from ..base.run_files import JudgeFields, score_fields
 from ..data.load import load
 from ..lms.named import lm_given
 from ..runs.summary import rate
@@ -99,16 +99,12 @@ async def agreement_with_people(
         "lm": str(judge.lm.model),
         "checked": True,
         "agreement": rate(sum(one == other for _, one, other in pairs), len(pairs)),
-        "kappa": {"value": kappa.mean, "low": kappa.low, "high": kappa.high, "n": len(read)},
+        "kappa": score_fields(kappa, len(read)),
         "too_kind": [row.id for row, one, other in pairs if one and not other],
         "too_strict": [row.id for row, one, other in pairs if other and one is False],
         "unreadable": [row.id for row, one, _ in pairs if one is None],
         "usage": usage.to_dict(),
     }
-
-
-def unchecked(judge: JudgeMetric) -> JudgeFields:
-    return {"lm": str(judge.lm.model), "checked": False}
 
 
 def _verdict(row: Question) -> bool | None:

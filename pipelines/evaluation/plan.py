@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...modules.agents.judge import JudgeMetric
-from ...modules.base.errors import UserError
+from ...modules.base.errors import UserError, checked_whole
 from ...modules.protocols.ensemble import Ensemble
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
@@ -33,7 +33,6 @@ from ..runs.describe import lms_of, manifest_of
 from ..runs.manifest import RUN
 from .answering import lms_in, seat_engines
 from .check import (
-    check_concurrency,
     check_engine,
     check_orders,
     check_repeats,
@@ -183,10 +182,6 @@ class EvaluationPlan:
             check_orders(self.out, self.request.permute)
         self.account()  # refuse a bad budget now, before any question is paid for
 
-    def without_budget(self) -> EvaluationPlan:
-        """The same plan within an account that is already open."""
-        return replace(self, request=replace(self.request, budget=None))
-
     def on_training(self, part: str) -> EvaluationPlan:
         """The evaluation on the training questions, in a sub-folder and untracked."""
         request = replace(
@@ -208,7 +203,7 @@ def plan_evaluation(request: EvaluateRequest, *, stored: bool = False) -> Evalua
 
     With `stored`, a run without a folder gets one under `runs/`.
     """
-    check_concurrency(request.concurrency)
+    checked_whole("concurrency", request.concurrency)
     seating, sets = Seating(request), parse_sets(request.parameters())
     program = _program(request, seating, sets)
     if request.register and not request.tracking:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -27,13 +27,6 @@ class Ask(NamedTuple):
 
     question: Question
     repeat: int
-
-
-def asks_of(questions: Sequence[Question], repeats: int) -> list[Ask]:
-    """All repeats, with the first repeat of every question first: new questions tell more than
-    repeats.
-    """
-    return [Ask(question, repeat) for repeat in range(repeats) for question in questions]
 
 
 @contextmanager

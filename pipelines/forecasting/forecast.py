@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...modules.base.errors import UserError
+from ...modules.protocols.short_names import distinct
 from ...optimizers.statistics.vote_forecast import (
     ABSTAINED,
     RIGHT,
@@ -20,7 +21,7 @@ from ...optimizers.statistics.vote_forecast import (
 )
 from ..base.html import html_result
 from ..base.request import entry
-from ..base.wording import counted
+from ..base.wording import counted, signed
 from ..evaluation.earlier import Evaluation, imported_runs, load_run
 from ..runs.outcomes import Outcomes, RecordedOutcome, outcomes_from, outcomes_in
 from .request import ForecastRequest
@@ -88,8 +89,8 @@ class Forecast:
         """
         chosen = [row for row in self._rows() if row[0] in SHOWN] or self._rows()
         rows = [
-            f"vote of {n}: {100 * value:+.1f} points, 90% interval {100 * low:+.1f} to "
-            f"{100 * high:+.1f}, {n} times the price"
+            f"vote of {n}: {signed(value)} points, 90% interval {signed(low)} to {signed(high)}, "
+            f"{n} times the price"
             for n, value, low, high in chosen
         ]
         missing = f"; {counted(self.left_out, 'question')} left out" if self.left_out else ""
@@ -148,10 +149,11 @@ def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
     if files or isinstance(answers[0], Mapping):
         return _table(answers)
     runs = [load_run(run) for run in imported_runs(answers)]
+    names = distinct([run.folder.name for run in runs])
     lms = {lm["name"] for run in runs for lm in run.summary.run["lms"].values()}
     table = outcomes_from(
         RecordedOutcome(row["id"], row["question"], None, name, None, row["answer"], row["correct"])
-        for name, run in zip(_names(runs), runs, strict=True)
+        for name, run in zip(names, runs, strict=True)
         for row in run.rows
         if row["error"] is None and row["correct"] is not None and not row.get("repeat")
     )
@@ -161,14 +163,6 @@ def _outcomes(request: ForecastRequest) -> tuple[Outcomes, bool]:
 def _table(answers: Any) -> tuple[Outcomes, bool]:
     outcomes = outcomes_in(answers)
     return outcomes, len(outcomes.agents) == 1
-
-
-def _names(runs: Sequence[Evaluation]) -> list[str]:
-    """A name for each run: its folder's name, with a number where two are equal."""
-    names = [run.folder.name for run in runs]
-    return [
-        name if names.count(name) == 1 else f"{name} {place}" for place, name in enumerate(names, 1)
-    ]
 
 
 def vote_codes(outcomes: Outcomes) -> tuple[Codes, tuple[str, ...], int]:

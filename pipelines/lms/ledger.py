@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypedDict, cast
 
-from ...modules.base.calls import Usage
+from ...modules.base.calls import Usage, total
 from ...modules.base.errors import UserError
 from ..base.journal import Journal, records, to_json, unwritten
 
@@ -230,12 +230,9 @@ def read_ledger(folder: Path) -> Iterator[Entry]:
     yield from _abandoned(folder)
 
 
-def totals(folder: Path) -> Usage:
-    """The total paid in a folder, over all its runs and resumptions."""
-    total = Usage()
-    for entry in read_ledger(folder):
-        total.add(usage_of(entry))
-    return total
+def totals(*folders: Path) -> Usage:
+    """The total paid in folders, over all their runs and resumptions."""
+    return total(usage_of(entry) for folder in folders for entry in read_ledger(folder))
 
 
 def answered_for(folder: Path, questions: Container[str | None]) -> dict[str, set[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..base.settings import settings as settings_now
 from .embedded import DEFAULT_LM
 from .engine import Engine, SyncEngine, check_settings
 from .prices import Prices, known_model
-from .store import CallStore, lm_record, read_lms
+from .store import CallStore, read_lms
 
 REASONING_TAKES = ("seed",)
 EMBEDDED = ("threads", "context", "slots")
@@ -179,9 +179,12 @@ def lm_identity(language_model: Any) -> LMFields | None:
     if engine is None:
         return None
     kwargs = {key: value for key, value in language_model.kwargs.items() if value is not None}
-    return lm_record(
-        language_model.model, engine.identity, engine.profile, kwargs | engine.settings
-    )
+    return {
+        "name": language_model.model,
+        "endpoint": engine.identity,
+        "profile": asdict(engine.profile),
+        "settings": kwargs | engine.settings,
+    }
 
 
 def _prices(name: str, price: Sequence[float | None]) -> Prices:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from ...modules.base.errors import UserError
 from ...modules.base.files import open_regular, own_folder, whole_lines
 from ...modules.base.keyvalue import KeyValue
 from ..base.journal import Journal, as_json, parsed, to_json, unwritten, write_json
-from ..base.run_files import LMFields
 from ..base.settings import settings
 from .endpoint import Reply
 
@@ -206,17 +205,6 @@ def read_lms(folder: Path) -> dict[str, dict[str, Any]]:
             f"{folder / LMS} cannot be read ({problem}): record the run again"
         ) from None
     return dict(lms)
-
-
-def lm_record(
-    name: str, endpoint: str, profile: Profile, settings: Mapping[str, object]
-) -> LMFields:
-    return {
-        "name": name,
-        "endpoint": endpoint,
-        "profile": asdict(profile),
-        "settings": dict(settings),
-    }
 
 
 @contextmanager

@@ -19,11 +19,11 @@ from ...modules.base.usage import UsageFields
 from ...modules.reading.row import ResultRow, TurnFields
 from ..base.journal import read_object, to_json, write_json
 from ..base.run_files import Manifest, MetricFields
-from ..base.wording import counted, points
+from ..base.wording import counted, signed_interval
 from ..data.unpacked import MOST_ROW, TOO_LONG
 from ..evaluation.earlier import Evaluation, earlier
 from ..runs.folder import claimed, out_folder, unwritable
-from ..runs.manifest import IMPORT, git_commit, save_run, versions
+from ..runs.manifest import IMPORT, MANIFEST, git_commit, versions
 from ..runs.rows import RESULTS, read_rows
 from ..runs.summary import SUMMARY, summarise
 from .answers import LogAnswer
@@ -210,7 +210,7 @@ class _Run:
             "mlflow_run_id": None,
             "imported": origin,
         }
-        save_run(self.folder, run)
+        write_json(self.folder / MANIFEST, run)
         summary = summarise(read_rows(self.folder / RESULTS), len(self.questions), gains_in, run)
         summary.paid = summary.usage
         write_json(self.folder / SUMMARY, summary.to_dict())
@@ -351,7 +351,7 @@ def _outcome(answered: LogAnswer, row: ResultRow) -> dict[str, object]:
 
 def _gained(report: Mapping[str, Mapping[str, float]]) -> str:
     vote, talk = (
-        points(one["value"], one["low"], one["high"])
+        signed_interval(one["value"], one["low"], one["high"])
         for one in (report["vote_gain"], report["talk_gain"])
     )
     return (

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ...optimizers.statistics.controls import GainPart
+from ...optimizers.statistics.statistics import Estimate
 from .figure import BLUE, GREY, ORANGE, new_figure, saved
 
 
 def waterfall_plot(
     first: float,
-    steps: Mapping[str, GainPart],
+    steps: Mapping[str, Estimate],
     path: Path,
     *,
     rate: bool = True,

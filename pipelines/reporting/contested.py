@@ -1,100 +1,142 @@
-"""What a contest's folder says of its end: the outcome in words, the standings and the course."""
+"""A contest's folder: the outcome in words, the standings, and how the race went."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
+
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
 from ...modules.base.errors import UserError
+from ...modules.base.usage import UsageFields
+from ...optimizers.statistics.statistics import Estimate
 from ..base.journal import read_object
 from ..base.wording import counted, money
-from ..comparison.table import Range, Standing
+from ..comparison.table import Standing
 from ..runs.manifest import CONTEST
+
+Outcome = Literal["better", "not worth it", "undecided"]
+RESULT, RUNS = "result", "runs"
+
+
+class Step(TypedDict):
+    """A program's difference to the reference after a number of questions, with its interval."""
+
+    questions: int
+    name: str
+    difference: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
+class Place:
+    """One program in the standings.
+
+    `right` is its mean score over `n` questions with the ends of its 95% interval. `difference` is
+    its difference to the reference on the questions of both, for new questions like these; the
+    `listed` ends are for the contest's own questions, and meet when all were asked. `usd`, `tokens`
+    and `calls` are its cost per question with every call at its price, None where unknown;
+    `multiple` is that cost divided by the reference's. A program that has left says why in
+    `reason`. A `free` one was never asked: its answers follow from those of others.
+    """
+
+    name: str
+    right: float
+    low: float
+    high: float
+    n: int
+    difference: float | None
+    difference_low: float | None
+    difference_high: float | None
+    listed_low: float | None
+    listed_high: float | None
+    usd: float | None
+    tokens: float | None
+    calls: float | None
+    multiple: float | None
+    state: Literal["racing", "out", "free"]
+    reason: str = ""
+    reference: bool = False
+    fair: bool = False
+    team: bool = False
+    free: bool = False
+
+    @property
+    def shown(self) -> Standing:
+        """The line of the table."""
+        difference = None
+        if self.difference is not None:
+            difference = Estimate(
+                self.difference, self.difference_low or 0.0, self.difference_high or 0.0
+            )
+        note = "" if self.reference or not self.reason else f"out: {self.reason}"
+        score = Estimate(self.right, self.low, self.high)
+        return Standing(self.name, score, difference, self.multiple, note, self.usd)
+
+
+_PLACES, _COURSE = TypeAdapter(list[Place]), TypeAdapter(list[Step])
+
+
 class ContestResult:
-    """How a contest ended.
+    """The result of a contest.
 
-    `sentences` say the outcome and which program to take, the `winner`; `standings` are of the
-    programs that were asked, the `reference` first. `course` has how far each was from it at each
-    look, as dicts with `questions`, `name`, `difference`, `low` and `high`; `runs` are the folders
-    of the programs' runs by name, and `questions` how many the race used.
+    Attributes:
+        result: what `contest.json` has.
+        outcome: `better`, `not worth it` or `undecided`. `reason` says why, in a sentence.
+        winner_name: the name of the program to take.
+        places: the standings, the reference first and free entrants last.
+        asked: the lines of the table, without free entrants.
+        winning: the standing of the winner; None where it was compiled after the race.
+        course: how far each program was from the reference at each look.
+        folders: the folders of the programs' runs by name.
+        paid: what the contest paid, over all attempts.
+        sentences: the outcome in three sentences at most.
     """
 
-    sentences: list[str]
-    winner: str
-    standings: list[Standing]
-    course: list[dict[str, object]]
-    runs: dict[str, Path]
-    outcome: str
-    questions: int
-    paid: float | None
-
-    @property
-    def reference(self) -> str:
-        return self.standings[0].name
-
-    @property
-    def take(self) -> Standing | None:
-        """The standing of the winner; None where it was compiled after the race."""
-        return next((one for one in self.standings if one.name == self.winner), None)
+    def __init__(self, folder: Path, result: Mapping[str, Any]) -> None:
+        self.folder, self.result = folder, result
+        self.outcome: Outcome = result["outcome"]
+        self.reason, self.winner_name = str(result["reason"]), str(result["winner"])
+        self.places = _PLACES.validate_python(result["standings"])
+        self.asked = [one.shown for one in self.places if not one.free]
+        self.winning = next((one for one in self.places if one.name == self.winner_name), None)
+        self.course = _COURSE.validate_python(result["course"])
+        self.folders = {
+            name: folder / RUNS / Path(place).name
+            for name, place in result[RUNS].items()
+            if (folder / RUNS / Path(place).name).is_dir()
+        }
+        self.paid: UsageFields = result["paid"]
+        self.sentences = [one for one in _sentences(result) if one]
 
 
-def contest_result(folder: Path) -> ContestResult | None:
-    """The result of the contest in a folder; None where there is none. Raises UserError for a
-    damaged one.
+ContestKind = TypeVar("ContestKind", bound=ContestResult)
+
+
+def contest_in(folder: Path | None, kind: type[ContestKind]) -> ContestKind | None:
+    """Read the result of a contest, ended or stopped; None where there is none. Raises UserError
+    for a damaged one.
     """
-    result = (read_object(folder / CONTEST) or {}).get("result")
-    if not isinstance(result, dict):
+    result = None if folder is None else (read_object(folder / CONTEST) or {}).get(RESULT)
+    if folder is None or not isinstance(result, dict):
         return None
     try:
-        return ContestResult(
-            contest_sentences(result),
-            str(result["winner"]),
-            [_standing(place) for place in result["standings"] if not place["free"]],
-            [
-                {"name": str(step["name"]), "questions": int(step["questions"])}
-                | {end: float(step[end]) for end in ("difference", "low", "high")}
-                for step in result.get("course", ())
-            ],
-            {
-                str(name): folder / "runs" / Path(place).name
-                for name, place in result["runs"].items()
-                if (folder / "runs" / Path(place).name).is_dir()
-            },
-            str(result["outcome"]),
-            int(result["questions"]),
-            result["paid"]["cost_usd"],
-        )
+        return kind(folder, result)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UserError(f"{folder / CONTEST} is damaged: run the contest again") from None
 
 
-def _standing(place: Mapping[str, Any]) -> Standing:
-    ends = [place[f"difference{end}"] for end in ("", "_low", "_high")]
-    note = "reference" if place["reference"] else place["reason"] and f"out: {place['reason']}"
-    return Standing(
-        str(place["name"]),
-        Range(*(float(place[name]) for name in ("right", "low", "high"))),
-        None if None in ends else Range(*map(float, ends)),
-        None if place["multiple"] is None else float(place["multiple"]),
-        str(note),
-        None if place["usd"] is None else float(place["usd"]),
-    )
-
-
-def contest_sentences(result: Mapping[str, Any]) -> list[str]:
-    """The outcome of a contest in three sentences at most."""
-    sentences = [f"{_capital(result['outcome'])}: {result['reason']}."]
+def _sentences(result: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{_capital(result['outcome'])}: {result['reason']}."
     if result["outcome"] == "undecided":
-        sentences.append(_prediction(result))
+        yield _prediction(result)
     elif result["bound"]:
-        sentences.append(f"{_capital(result['bound'])}.")
-    sentences.append(_take(result))
-    return [one for one in sentences if one]
+        yield f"{_capital(result['bound'])}."
+    yield _take(result)
 
 
 def _prediction(result: Mapping[str, Any]) -> str:

@@ -34,7 +34,8 @@ def export_report(
             pictures += [("prices", picture) for picture in group.prices]
             pictures += [(run.name, picture) for run in runs for picture in run.plots]
             for place, (name, picture) in enumerate(pictures, 1):
-                files.append(_picture(picture, f"{folder}/{start}plot-{place}-{_slug(name)}"))
+                slug = re.sub(r"[^\w.-]+", "-", name).strip("-.")[:60]
+                files.append(_picture(picture, f"{folder}/{start}plot-{place}-{slug}"))
     except OSError as problem:
         raise UserError(
             f"{folder} cannot be written ({problem.strerror or problem}): choose another --export"
@@ -48,7 +49,7 @@ def _tables(group: RunGroup, folder: Path, start: str) -> list[Path]:
     if group.comparison is not None:
         tables = {name: group.comparison.to_pandas(name) for name in ("runs", "pairs")}
     elif group.contest is not None:
-        standings = pd.json_normalize([asdict(one) for one in group.contest.standings])
+        standings = pd.DataFrame(map(asdict, group.contest.places))
         tables = {"standings": standings, "course": pd.DataFrame(group.contest.course)}
     else:
         scores = [{"name": name, **one} for name, one in group.runs[0].summary.scores.items()]
@@ -63,9 +64,7 @@ def _intervals(group: RunGroup, file: Path) -> list[Path]:
     """Draw how far each program is from the reference."""
     differences: dict[str, Ends] = {}
     if group.contest is not None:
-        differences = {
-            one.name: one.difference for one in group.contest.standings if one.difference
-        }
+        differences = {one.name: one.difference for one in group.contest.asked if one.difference}
     elif group.comparison is not None:
         judged = group.comparison.judged
         differences = {pair.a: (pair.difference, *pair.interval) for pair in judged}
@@ -79,7 +78,3 @@ def _picture(picture: Picture, stem: str) -> Path:
     file = Path(f"{stem}.{kind.partition('+')[0]}")
     file.write_bytes(base64.b64decode(data))
     return file
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", name).strip("-.")[:60]

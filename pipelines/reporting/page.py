@@ -20,7 +20,16 @@ from ...modules.base.fence import clean
 from ...modules.base.usage import tokens_of
 from ...modules.reading.grading import ACCURACY
 from ...optimizers.statistics.statistics import mcnemar_exact
-from ..base.wording import asked, calls_used, counted, duration, percent, run_failed
+from ..base.wording import (
+    asked,
+    calls_used,
+    counted,
+    duration,
+    percent,
+    run_failed,
+    shortened,
+    signed,
+)
 from ..comparison.compare import compared_alone
 from ..comparison.comparison import Comparison
 from ..comparison.confounds import unread_cause
@@ -210,7 +219,7 @@ def _settings(
     differing: dict[str, list[tuple[str, list[str]]]] = {}
     shared: dict[str, list[tuple[str, list[str]]]] = {}
     for name in dict.fromkeys(name for params in settings for name in params):
-        values = [_cut(_rounded(params.get(name, ""))) for params in settings]
+        values = [shortened(_rounded(params.get(name, "")), LONGEST_SETTING) for params in settings]
         seat, _, last = name.rpartition(".")
         rows = shared if len(set(values)) == 1 else differing
         rows.setdefault(seat.replace("lm.", "LM of ") or name, []).append((last, values))
@@ -226,11 +235,6 @@ def _rounded(text: str) -> str:
         return text
 
 
-def _cut(text: str) -> str:
-    more = len(text) - LONGEST_SETTING
-    return text if more <= 0 else f"{text[:LONGEST_SETTING]}… ({more:,} more characters)"
-
-
 @cache
 def _template() -> Template:
     environment = Environment(
@@ -244,7 +248,7 @@ def _template() -> Template:
         "percent": lambda share: f"{100 * share:.1f}%",
         "value": lambda score: percent(score).partition(" ")[0],
         "interval": _interval,
-        "points": lambda share: f"{100 * share:+.1f}",
+        "signed": signed,
         "number": _number,
         "tokens": lambda used: (
             "unknown tokens" if (n := tokens_of(used)) is None else f"{n:,} tokens"

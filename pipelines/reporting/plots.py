@@ -72,8 +72,9 @@ def controls_plots(folder: Path) -> list[Picture]:
 
 def contest_plots(result: ContestResult, *, rate: bool) -> list[Picture]:
     """The course of a contest, where its folder has it."""
-    draw = partial(course_plot, result.course, reference=result.reference, rate=rate)
-    caption = f"The distance of each program from {result.reference} after each look, with "
+    reference = result.asked[0].name
+    draw = partial(course_plot, result.course, reference=reference, rate=rate)
+    caption = f"The distance of each program from {reference} after each look, with "
     return _picture(draw, f"{caption}95% intervals that hold at every look.")
 
 

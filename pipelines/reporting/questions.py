@@ -16,7 +16,7 @@ from typing import Any
 from markupsafe import Markup
 
 from ...modules.base.fence import clean
-from ...modules.reading.row import ResultRow, score_in
+from ...modules.reading.row import ResultRow, row_state, score_in
 from ..base.wording import answers_text, duration, shortened, used
 from ..evaluation.earlier import Evaluation
 from ..runs.rows import Rows
@@ -114,7 +114,7 @@ def _question(runs: Sequence[Sequence[ResultRow]]) -> list[Any]:
 
 def _answer(rows: Sequence[ResultRow]) -> list[Any]:
     """What became of a question; where its repeats differ in that, the mean of their scores."""
-    states = {_state(row) for row in rows}
+    states = {row_state(row) for row in rows}
     state = states.pop() if len(states) == 1 else "scored"
     scores = [row.get("score") if len(rows) == 1 else score_in(row) for row in rows]
     return [
@@ -122,14 +122,6 @@ def _answer(rows: Sequence[ResultRow]) -> list[Any]:
         shortened(clean(answers_text([row["answer"] for row in rows]) or ""), MOST_ANSWER),
         None if None in scores else round(sum(filter(None, scores)) / len(scores), 4),
     ]
-
-
-def _state(row: ResultRow) -> str:
-    if row["error"]:
-        return "failed"
-    if row["correct"] is None:
-        return "scored"
-    return "right" if row["correct"] else "unreadable" if row["answer"] is None else "wrong"
 
 
 def _dialogue(rows: Sequence[ResultRow], longest: int) -> list[Any]:

@@ -26,7 +26,7 @@ from ..runs.rows import RESULTS
 from ..runs.summary import score_words
 from ..tracking.store import add_to_runs
 from ..tracking.values import scrubbed
-from .contested import contest_result
+from .contested import ContestResult, contest_in
 from .export import export_report
 from .page import RunGroup, ShownRun, page_of, runs_of
 
@@ -123,11 +123,13 @@ def report(
 
 def _contest(run: Evaluation | str | Path) -> RunGroup | None:
     """The runs of the contest in a folder; None for anything else."""
-    result = contest_result(Path(run).expanduser()) if isinstance(run, str | Path) else None
-    if result is None or not result.runs:
+    if not isinstance(run, str | Path):
         return None
-    runs = [earlier(folder) for folder in result.runs.values()]
-    return RunGroup(list(result.runs), runs, contest=result)
+    result = contest_in(Path(run).expanduser(), ContestResult)
+    if result is None or not result.folders:
+        return None
+    runs = [earlier(folder) for folder in result.folders.values()]
+    return RunGroup(list(result.folders), runs, contest=result)
 
 
 def _opened(
@@ -238,7 +240,11 @@ def _figures(group: RunGroup, shown: Sequence[ShownRun]) -> dict[str, object]:
     return {
         "comparison": group.comparison and group.comparison.to_dict(),
         "contest": contest
-        and {"sentences": contest.sentences, "winner": contest.winner, "course": contest.course},
+        and {
+            "sentences": contest.sentences,
+            "winner": contest.winner_name,
+            "course": contest.course,
+        },
         "runs": [
             {
                 "name": run.name,

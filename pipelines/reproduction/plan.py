@@ -20,14 +20,13 @@ from ...modules.network.config import NetworkConfig
 from ...modules.protocols.program import Program
 from ...modules.reading.question import Question
 from ...optimizers.policy.settings import TrainingSettings, configured
-from ..base.budget import Account, open_account
+from ..base.budget import Account
 from ..base.wording import duration
 from ..data import load as data
 from ..data.catalogue import find
 from ..evaluation.answering import seat_engines
 from ..evaluation.check import check_train
-from ..evaluation.estimate import estimate, left_of
-from ..lms.ledger import totals
+from ..evaluation.estimate import account_of, estimate, left_of
 from ..programs.networks import default_embedding
 from ..programs.resolve import program_of
 from ..runs.describe import lms_of, open_run
@@ -74,10 +73,6 @@ class PlannedRun:
     training: NetworkTraining | None
     estimate: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def engines(self) -> list[Any]:
-        return seat_engines(self.program, self.lm)
-
 
 @dataclass
 class ReproductionPlan:
@@ -103,15 +98,9 @@ class ReproductionPlan:
         """What earlier attempts left of the budget. Raises UserError for a budget that could not be
         held.
         """
-        if self.request.budget is None:
-            return None
-        spent = totals(self.out)
-        for run in self.runs:
-            for folder in (run.folder, run.folder / TRAINING_CALLS):
-                spent.add(totals(folder))
-        return open_account(
-            self.request.budget, [one for run in self.runs for one in run.engines], spent
-        )
+        engines = [one for run in self.runs for one in seat_engines(run.program, run.lm)]
+        runs = [folder for run in self.runs for folder in (run.folder, run.folder / TRAINING_CALLS)]
+        return account_of(self.request.budget, engines, self.out, *runs)
 
     @property
     def folder(self) -> Path:

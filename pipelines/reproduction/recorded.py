@@ -13,13 +13,14 @@ import numpy as np
 
 from ...modules.base.errors import UserError
 from ...optimizers.policy.settings import configured
+from ...optimizers.statistics.statistics import mean_estimate
 from ..base.journal import write_json
 from ..data.embeddings import Embedder
 from ..programs.networks import default_embedding
 from ..runs.folder import claimed
 from ..runs.outcomes import Outcomes, outcomes_in
 from ..training.replay import fingerprint_of, fitted, network_of, train_by_replay, with_strategies
-from ..training.scores import choices_of, score_of
+from ..training.scores import choices_of
 from .lines import Line, Reproduction
 from .plots import plots
 from .presets import Figure, Preset, PublishedRow, Selection, select
@@ -164,5 +165,5 @@ def _line(
         if strategy not in plan.test.strategies:
             return replace(line, why=f"the outcomes have no strategy {strategy}")
         right = choices_of(plan.test.correct)[:, :, plan.test.strategies.index(strategy)]
-        score = score_of(right.mean(axis=1), seed=0)
+        score = mean_estimate(right.mean(axis=1).tolist(), seed=0)._asdict()
     return line.measured_as(score["value"], score["low"], score["high"], len(plan.test))

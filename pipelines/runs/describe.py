@@ -71,9 +71,9 @@ def lms_of(program: Program, lm: Any) -> dict[str, LMFields]:
         if used is None:
             raise UserError(f"no LM is set for the seat {name!r}: pass lm=fm.lm('…')")
         if not isinstance(used, dspy.BaseLM):
-            raise UserError(
-                f"the LM of the seat {name!r} is {_short(used)}, not an LM: pass lm=fm.lm('…')"
-            )
+            named = isinstance(used, str) and len(used) < 80
+            what = repr(used) if named else f"a {type(used).__name__}"
+            raise UserError(f"the LM of the seat {name!r} is {what}, not an LM: pass lm=fm.lm('…')")
         described: LMFields = lm_identity(used) or {
             "name": used.model,
             "endpoint": used.model,
@@ -83,9 +83,3 @@ def lms_of(program: Program, lm: Any) -> dict[str, LMFields]:
         }
         identities[name if own is not None else "*"] = described
     return identities
-
-
-def _short(value: Any) -> str:
-    return (
-        repr(value) if isinstance(value, str) and len(value) < 80 else f"a {type(value).__name__}"
-    )

@@ -17,7 +17,7 @@ from typing import Any, TypedDict, cast
 from ...modules.base.errors import UserError
 from ...modules.base.files import read_regular
 from ...modules.protocols.short_names import short_name
-from ..base.journal import as_json, parsed, read_object, write_json
+from ..base.journal import as_json, parsed, read_object
 from ..base.run_files import DataSettings, LMFields, Manifest, MetricFields
 from ..base.typed import Signed, as_read, misfit
 from .folder import MANIFEST as MANIFEST
@@ -128,10 +128,6 @@ def name_of_run(run: Manifest) -> str:
     settings = run["settings"]
     own = settings.get("run_name") or settings.get("label")
     return own or short_name(run["program"], settings.get("demos") or 0)
-
-
-def save_run(folder: Path, run: Manifest) -> None:
-    write_json(folder / MANIFEST, run)
 
 
 class MadeWith(TypedDict):

@@ -219,13 +219,6 @@ def question_hash(row: ResultRow) -> int:
     return hash((row["kind"], row["question"], choices, row["gold"]))
 
 
-def row_misfit(row: Any) -> str | None:
-    """The first part of a value that is not valid in a row, such as `usage.calls`; None for a valid
-    row.
-    """
-    return misfit(row, _ROW)
-
-
 class _RowCheck:
     """Checks the rows of a file against the run that its folder describes."""
 
@@ -241,7 +234,7 @@ class _RowCheck:
             row = json.loads(line)
         except (ValueError, RecursionError):
             row = None
-        if wrong := row_misfit(row):
+        if wrong := misfit(row, _ROW):
             raise UserError(
                 f"{self.path}, line {number}, is not a result row ({wrong} is not valid): delete "
                 "the line and run again"

@@ -18,8 +18,15 @@ from ...modules.reports.forensics import ForensicTally
 from ...optimizers.statistics.clusters import clustered_mean
 from ...optimizers.statistics.repeats import spread_of
 from ...optimizers.statistics.statistics import bootstrap_mean, wilson
-from ..base.html import html_result
-from ..base.run_files import Counts, Flaky, Latency, Manifest, MetricFields, ScoreFields
+from ..base.run_files import (
+    Counts,
+    Flaky,
+    Latency,
+    Manifest,
+    MetricFields,
+    ScoreFields,
+    score_fields,
+)
 from ..base.wording import counted, percent
 
 SUMMARY = "summary.json"
@@ -131,11 +138,6 @@ class Summary:
             f"Summary({name.replace('_', ' ')} {percent(score)}, n={self.finished}{self.failures})"
         )
 
-    def _repr_html_(self) -> str:
-        scores = {name: percent(score) for name, score in self.scores.items()}
-        counts = {name: str(count) for name, count in self.counts.items()}
-        return html_result("Summary", scores | counts)
-
 
 def summarise(
     rows: Iterable[ResultRow],
@@ -198,8 +200,7 @@ def mean_score(scores: Sequence[float], *, is_rate: bool) -> ScoreFields:
     if is_rate:
         mean, low, high, *_ = clustered_mean(scores, range(n))
         return {"value": mean, "low": max(0.0, low), "high": min(1.0, high), "n": n}
-    mean, low, high = bootstrap_mean(scores, seed=BOOTSTRAP_SEED)
-    return {"value": mean, "low": low, "high": high, "n": n, "rate": False}
+    return {**score_fields(bootstrap_mean(scores, seed=BOOTSTRAP_SEED), n), "rate": False}
 
 
 class QuestionMeans:
@@ -302,8 +303,8 @@ class _Tally:
         is_rate, scores = self.is_rate, dict[str, ScoreFields]()
         if em := self._em.means():
             scores["em"] = mean_score(em, is_rate=True)
-            mean, low, high = bootstrap_mean(self._f1.means(), seed=BOOTSTRAP_SEED)
-            scores["f1"] = {"value": mean, "low": low, "high": high, "n": len(em)}
+            f1 = bootstrap_mean(self._f1.means(), seed=BOOTSTRAP_SEED)
+            scores["f1"] = score_fields(f1, len(em))
         if strict := self._strict.means():
             scores["accuracy_strict"] = mean_score(strict, is_rate=True)
         return {

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...modules.protocols.foreign import MODULE
 from .context import NOWHERE, CallerPlace
-from .values import experiment_name, params_of, scrubbed, tags_of, with_ends
+from .values import experiment_name, params_of, scrubbed, tags_of
 
 Json = dict[str, Any]
 
@@ -166,7 +166,9 @@ def figures(tree: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
     numbers: dict[str, float] = {}
     for name, value in tree.items():
         if isinstance(value, Mapping) and "value" in value:
-            numbers |= with_ends(f"{prefix}{name}", value)
+            numbers[f"{prefix}{name}"] = value["value"]
+            ends = {end: value[end] for end in ("low", "high") if end in value}
+            numbers |= {f"{prefix}{name}_{end}": one for end, one in ends.items()}
         elif isinstance(value, Mapping):
             numbers |= figures(value, f"{prefix}{name}_")
         elif isinstance(value, int | float) and value == value:

@@ -15,6 +15,7 @@ from ...modules.base.errors import UserError
 from ...modules.base.space import Setting
 from ..base.journal import read_object, records
 from ..base.run_files import StudyReport, TrialEntry
+from ..base.wording import signed
 from ..plots.tuning import front_plot, history_plot
 from ..runs.folder import MANIFEST
 from ..runs.summary import SUMMARY, score_words
@@ -447,7 +448,7 @@ def controls_entry(folder: Path, key: str) -> RunEntry:
     parts = {name: one for name, one in result["parts"].items() if one["value"] is not None}
     tree = {**parts, **{name: result[name] for name in ("talk", "total", "calls", "cost_usd")}}
     return begun(
-        name=title(run, f"{100 * result['total']['value']:+.1f}"),
+        name=title(run, signed(result["total"]["value"])),
         status="FINISHED" if result["stopped"] is None else "KILLED",
         metrics=figures({**tree, "rows": result["questions"]}),
         tags={STOPPED_TAG: result["stopped"] or "no"},
@@ -486,15 +487,14 @@ def table_entries(folder: Path, key: str) -> list[RunEntry]:
                     ),
                     **existing(folder, pictures, "plots/"),
                 },
-                parts=[row for row in _runs_in(folder, f"*/{SUMMARY}") if _data(row) == source],
+                parts=[
+                    row
+                    for row in _runs_in(folder, f"*/{SUMMARY}")
+                    if _read(row / MANIFEST).get("settings", {}).get("data") == source
+                ],
             )
         )
     return entries
-
-
-def _data(folder: Path) -> object:
-    """The data set of a run."""
-    return _read(folder / MANIFEST).get("settings", {}).get("data")
 
 
 def line_figures(lines: list[Json]) -> dict[str, float]:

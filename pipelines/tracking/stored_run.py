@@ -15,7 +15,7 @@ from mlflow import MlflowClient, MlflowException
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run, RunTag
 
 from .cursor import RunState
-from .entry import Content, Drawn, Json, ModelEntry, RunEntry, TableEntry
+from .entry import Content, Drawn, Json, RunEntry, TableEntry
 from .models import log_model
 from .store import check_place, experiment_of
 from .values import LONGEST_PARAM, LONGEST_TAG, valid_name
@@ -139,7 +139,13 @@ class StoredRun:
         ]
         if (model := entry.model) is not None:
             digest = digest_of(model.folder, model.lm, model.registered)
-            parts.append(Part(f"the {model.name}", digest, partial(self._send_model, model)))
+            parts.append(
+                Part(
+                    f"the {model.name}",
+                    digest,
+                    partial(log_model, self.client, self.run, model, asks=self.asks),
+                )
+            )
         return parts
 
     def send_figures(self) -> None:
@@ -221,9 +227,6 @@ class StoredRun:
 
     def _end(self) -> None:
         self.client.set_terminated(str(self.run.info.run_id), self.entry.status, self.entry.ended)
-
-    def _send_model(self, model: ModelEntry) -> None:
-        log_model(self.client, self.run, model, asks=self.asks)
 
 
 def digest_of(*contents: Any) -> str:

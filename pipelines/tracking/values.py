@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 from ...modules.base.fence import one_line
 from ...modules.base.usage import UsageFields, numbers_of
 from ...modules.protocols.short_names import full_name, short_name
-from ..base.run_files import ScoreFields
 from ..base.wording import shortened
 
 # The limits of MLflow's tracking stores.
@@ -40,14 +39,6 @@ _QUERY_SECRET = re.compile(
 )
 _CREDENTIALS = re.compile(r"\b(Basic|Bearer) [\w.~+/=\-]{8,}")
 _NOT_IN_NAMES = re.compile(r"[^\w.\- :/]")
-
-
-def with_ends(name: str, score: ScoreFields | Mapping[str, Any]) -> dict[str, float]:
-    """A score as figures: NAME and, where known, its interval as NAME_low and NAME_high."""
-    return {
-        name: score["value"],
-        **{f"{name}_{end}": score[end] for end in ("low", "high") if end in score},
-    }
 
 
 def scrubbed(value: Any) -> Any:
@@ -171,7 +162,9 @@ def settings_of_run(run: Mapping[str, Any]) -> dict[str, str]:
         "versions": run.get("versions") or {},
     }
     return {
-        _name(path): as_param(value)[:LONGEST_PARAM]
+        valid_name(".".join(part.replace("/", "_") for part in path)): as_param(value)[
+            :LONGEST_PARAM
+        ]
         for path, value in leaves(tree)
         if as_param(value)
     }
@@ -209,10 +202,6 @@ def as_param(value: Any) -> str:
         simple = all(isinstance(item, str | int | float) for item in value)
         return ", ".join(map(str, value)) if simple else json.dumps(value, ensure_ascii=False)
     return str(value)
-
-
-def _name(path: tuple[str, ...]) -> str:
-    return valid_name(".".join(part.replace("/", "_") for part in path))
 
 
 def valid_name(name: str) -> str:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ...modules.base.errors import UserError
 from ...modules.network.config import NetworkConfig
 from ...modules.network.selector import Embed
+from ...modules.network.weights import Numbers
 from ...modules.protocols.strategies import STRATEGIES
 from ...modules.protocols.strategy_network import StrategyNetwork, embedding_of
 from ...modules.reports.network import FEWEST_CLUSTERED, clusters
@@ -26,7 +27,7 @@ from ..base.wording import counted
 from ..data.embeddings import Embedder
 from ..plots.network import network_plot
 from ..runs.outcomes import Outcomes
-from .scores import Fixed, NetworkDraws, Numbers, network_scores, network_use, verdict_of
+from .scores import Fixed, NetworkDraws, network_scores, network_use, verdict_of
 from .train import (
     Progress,
     Trained,

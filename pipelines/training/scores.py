@@ -10,19 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ...modules.network.verdict import Rivalry, verdict
-from ...modules.network.weights import Expected, expected_votes
+from ...modules.network.weights import Answers, Expected, Numbers, Right, expected_votes
 from ...modules.reports.network import Calibration, confidence
-from ...optimizers.statistics.statistics import bootstrap_mean, paired_bootstrap, wilson
-
-Numbers = npt.NDArray[np.float64]
-Answers = npt.NDArray[np.integer[Any]]
-Right = npt.NDArray[np.bool_]
+from ...optimizers.statistics.statistics import mean_estimate, paired_bootstrap
+from ..base.wording import signed_interval
 
 _MOST_GROUPS = 30
 
@@ -37,13 +33,6 @@ class NetworkDraws(NamedTuple):
 
     picks: Answers
     weights: Numbers
-
-
-class FixedFields(TypedDict):
-    """`Fixed` as JSON."""
-
-    best: Sequence[int]
-    by_group: dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -75,11 +64,11 @@ class Fixed:
             {name: _best(right[where], there[where]) for name, where in members.items()},
         )
 
-    def to_dict(self) -> FixedFields:
+    def to_dict(self) -> dict[str, Any]:
         return {"best": self.best, "by_group": dict(self.by_group)}
 
     @classmethod
-    def from_dict(cls, fixed: FixedFields) -> Fixed:
+    def from_dict(cls, fixed: Mapping[str, Any]) -> Fixed:
         return cls(
             tuple(fixed["best"]), {name: tuple(best) for name, best in fixed["by_group"].items()}
         )
@@ -144,7 +133,8 @@ def network_scores(
         "missing": round(float((asked & ~there).sum()) / len(drawn.picks), 6),
     }
     scores |= {
-        name: {**score_of(value, seed), "calls": calls[name]} for name, value in values.items()
+        name: {**mean_estimate(value.tolist(), seed=seed)._asdict(), "calls": calls[name]}
+        for name, value in values.items()
     }
     scores["differences"] = {
         team: {
@@ -172,12 +162,21 @@ def verdict_of(
     else:
         alone = "every agent's best single strategy"
     group, single = "the group's vote", "one agent's own choice"
-    contests = [Rivalry(group, alone, differences["consensus"]["best_fixed"])]
+    contests = [(group, alone, differences["consensus"]["best_fixed"])]
     if scores["consensus"]["calls"] > 1:
-        contests.insert(0, Rivalry(group, plain, differences["consensus"]["majority"]))
+        contests.insert(0, (group, plain, differences["consensus"]["majority"]))
     if len(strategies) > 1:
-        contests.append(Rivalry(single, alone, differences["individual"]["best_fixed"]))
-    return verdict(contests, alone)
+        contests.append((single, alone, differences["individual"]["best_fixed"]))
+    sentences, won = [], False
+    for who, rival, difference in contests:
+        verb = "is worse than" if difference["high"] < 0 else "does not beat"
+        if difference["low"] > 0:
+            verb, won = "beats", True
+        ends = (difference[end] for end in ("value", "low", "high"))
+        sentences.append(f"{who} {verb} {rival}: {signed_interval(*ends, unit=' points')}")
+    if not won:
+        sentences.append(f"nothing that was learned helps on these questions: take {alone}")
+    return sentences
 
 
 def network_use(
@@ -234,19 +233,6 @@ def _calibration(answers: Answers, correct: Right, drawn: NetworkDraws) -> dict[
             i = keys.index(best)
             calibration.add(sure[best], float(correct[q, agents[i], ways[i]]))
     return calibration.report()
-
-
-def score_of(values: Numbers, seed: int) -> dict[str, float]:
-    """The mean of values (Q,) in 0 ... 1 with its 95 % interval.
-
-    Wilson's where each is 0 or 1; else the percentile bootstrap's, as values may be shares of a
-    tie.
-    """
-    if np.isin(values, (0.0, 1.0)).all():
-        low, high = wilson(int(values.sum()), len(values))
-        return {"value": float(values.mean()), "low": low, "high": high}
-    mean, low, high = bootstrap_mean(values.tolist(), seed=seed)
-    return {"value": mean, "low": low, "high": high}
 
 
 def choices_of(cells: Right) -> Right:

@@ -24,7 +24,6 @@ from ..evaluation.earlier import Evaluation
 from ..plots.network import graphs_plot, rewards_plot, strategies_plot, trust_plot
 from ..runs.manifest import RunFolder, made_with
 from ..tracking.run import Tracking
-from .scores import FixedFields
 
 if TYPE_CHECKING:  # PyTorch is of the extra `network`, and takes a second to import
     from ...modules.network.state import NetworkState
@@ -69,7 +68,7 @@ class TrainingAbout(TypedDict, total=False):
     strategies: list[str]
     lms: dict[str, LMFields]
     wording: dict[str, object] | None
-    fixed: FixedFields
+    fixed: dict[str, Any]
     versions: dict[str, str]
     git_commit: str | None
     mlflow_run_id: str | None

@@ -46,16 +46,6 @@ SEARCH_SHARE = 0.8
 """The part of a budget that trials may spend; the rest is kept for the winner's evaluation."""
 
 
-def share_of(budget: Budget, share: float) -> Budget:
-    """A part of every ceiling of a budget, calls and tokens rounded down to at least 1."""
-    return Budget(
-        usd=budget.usd and budget.usd * share,
-        calls=budget.calls and max(1, int(budget.calls * share)),
-        tokens=budget.tokens and max(1, int(budget.tokens * share)),
-        seconds=budget.seconds and budget.seconds * share,
-    )
-
-
 @dataclass
 class SharedAccount(Account):
     """An account that also sees what other processes of the study have paid, on the ledger in
@@ -233,7 +223,7 @@ class Job:
         """
         if self.budget is None:
             return None
-        held = share_of(self.budget, share) if share < 1 else self.budget
+        held = self.budget.part(share) if share < 1 else self.budget
         open_account(held, engines_of(self.space, self.lm), totals(self.folder))
         return SharedAccount(held, folder=self.folder)
 

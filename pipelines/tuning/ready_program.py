@@ -12,7 +12,6 @@ from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.foreign import Foreign
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
-from ...modules.protocols.saved import hashes
 from ..lms.named import lm
 from ..programs.build import MakeLM
 from ..programs.resolve import program_given, program_of
@@ -76,11 +75,6 @@ class ReadyProgram:
     @property
     def protocol(self) -> Protocol | None:
         return PROTOCOLS.find(str(self.program.describe()["program"]))
-
-    @property
-    def identity(self) -> dict[str, str]:
-        """What tells it from other programs, wherever it is kept."""
-        return hashes(self.program)
 
     def build(self, parameters: Mapping[str, object], make_lm: MakeLM) -> Program:
         """The program with some constructor parameters changed, its prompts and LMs as they were.

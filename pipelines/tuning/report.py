@@ -13,7 +13,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ...modules.base.space import Setting, key_of
 from ..base.run_files import ScoreFields, StudyReport, TrialEntry, WinnerJudged
-from ..base.wording import difference_text, percent, used
+from ..base.wording import percent, signed_interval, used
 from ..comparison.verdict import A, B
 from ..runs.summary import mean_score
 from .recovery import trials_tuned
@@ -126,14 +126,11 @@ def conclusion(validation: WinnerJudged | None, objective: str) -> str:
         return "no setting was better than the default, which is the winner"
     if validation.get("unread"):
         return f"{validation['unread']}: whether the winner is better than the default is not known"
-    difference = validation["difference"]
-    is_rate = validation["winner"].get("rate", True)
-    value, low, high = (
-        difference_text(difference[end], is_rate) for end in ("value", "low", "high")
-    )
-    points, ends = f"{value}{' points' if is_rate else ''}", f"[{low}, {high}]"
+    is_rate, difference = validation["winner"].get("rate", True), validation["difference"]
+    ends = (difference["value"], difference["low"], difference["high"])
+    gained = signed_interval(*ends, is_rate=is_rate, unit=" points" if is_rate else "")
     of = (
-        f"on {validation['n']:,} questions that no trial saw: {objective} {points} {ends}, "
+        f"on {validation['n']:,} questions that no trial saw: {objective} {gained}, "
         f"p = {validation['p']:.3g}"
     )
     if validation["outcome"] == A:

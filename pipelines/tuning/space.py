@@ -31,6 +31,7 @@ from ...modules.base.space import (
 from ...modules.protocols.declaration import Protocol
 from ...modules.protocols.program import Program
 from ...modules.protocols.registry import PROTOCOLS
+from ...modules.protocols.saved import hashes
 from ..lms.named import lm
 from ..programs.build import MakeLM, made, takes_list
 from ..programs.networks import TO_TRAIN
@@ -140,7 +141,7 @@ class Branch:
         """As JSON, for reports and to tell spaces apart."""
         return {
             "label": self.label,
-            "spec": self.spec if self.ready is None else self.ready.identity,
+            "spec": self.spec if self.ready is None else hashes(self.ready.program),
             "fixed": self.fixed,
             "space": {name: _shown(parameter) for name, parameter in self.space.items()},
             "lms": self.lms,

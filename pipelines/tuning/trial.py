@@ -35,13 +35,14 @@ from ...modules.reading.metrics import Metric
 from ...modules.reading.question import Question
 from ...modules.reading.row import ResultRow, score_in
 from ..base.budget import BudgetSpent, room_for_question
+from ..base.journal import write_json
 from ..base.wording import common_error
 from ..evaluation.answering import answer_row, lms_in, useful_concurrency
 from ..lms.foreign import metering
 from ..programs.networks import Unanswered
 from ..runs.books import open_books
 from ..runs.describe import lms_of, open_run
-from ..runs.manifest import MANIFEST, save_run
+from ..runs.manifest import MANIFEST
 from ..runs.rows import RESULTS, RowFile, read_rows
 from .job import Job
 from .learned import CALLS, Networks, digest_name, largest, structure_of
@@ -186,7 +187,9 @@ class Scorer:
         setting).
         """
         narrowed = {
-            name: one if _is_free(branch, name, replays) else _only(one, own[name])
+            name: one
+            if _is_free(branch, name, replays)
+            else Parameter(choice(own[name]), None, one.joins)
             for name, one in branch.space.items()
             if name in own or _is_free(branch, name, replays)
         }
@@ -242,7 +245,7 @@ class Scorer:
             )
             file = held.enter_context(closing(RowFile(folder)))
             if not (folder / MANIFEST).exists():
-                save_run(folder, manifest)
+                write_json(folder / MANIFEST, manifest)
             waiting = [question for question in asked if (question.id, 0) not in file.done]
             if waiting:
                 held.enter_context(
@@ -329,7 +332,3 @@ def _is_free(branch: Branch, name: str, replays: Replays) -> bool:
     """Whether a recorded run answers for every value of a parameter."""
     parameter = branch.space.get(name)
     return name in replays.free or (parameter is not None and parameter.joins in replays.free)
-
-
-def _only(parameter: Parameter, value: Any) -> Parameter:
-    return Parameter(choice(value), None, parameter.joins)

@@ -243,8 +243,7 @@ def _finish(
             except (BudgetSpent, Unanswered) as spent:
                 stopped = stopped or str(spent)
     made = totals(job.folder)
-    held_out = [totals(place) for place in (job.folder / VALIDATION).glob("*/")]
-    searched = made.calls - sum(usage.calls for usage in held_out)
+    searched = made.calls - totals(*(job.folder / VALIDATION).glob("*/")).calls
     learns = job.space.trains or job.space.compiles
     learning = learning_calls(job.folder) if learns else 0
     report: StudyReport = {

@@ -60,9 +60,9 @@ def test_kappa_is_that_of_cohen() -> None:
     one = [True] * 25 + [False] * 25
     other = [True] * 20 + [False] * 5 + [True] * 10 + [False] * 15
     kappa = cohens_kappa(one, other, seed=0)
-    assert kappa.mean == pytest.approx(0.4)  # the textbook's example: 0.70 agreed, 0.50 by chance
+    assert kappa.value == pytest.approx(0.4)  # the textbook's example: 0.70 agreed, 0.50 by chance
     assert 0.1 < kappa.low < 0.4 < kappa.high < 0.7
-    assert cohens_kappa([True] * 4, [True] * 4, seed=0).mean == 0.0
-    assert cohens_kappa([True, False], [True, False], seed=0).mean == 1.0
+    assert cohens_kappa([True] * 4, [True] * 4, seed=0).value == 0.0
+    assert cohens_kappa([True, False], [True, False], seed=0).value == 1.0
     with pytest.raises(ValueError, match="same things"):
         cohens_kappa([True], [], seed=0)

@@ -103,7 +103,7 @@ def test_where_defaults_come_from_is_shown(
     assert "folkmoot: defaults: " in folkmoot(*ASK, "-v").stderr
     assert "defaults" not in folkmoot(*ASK).stderr
     found = json.loads(folkmoot("doctor", "--json").stdout)
-    said = {check["name"]: check["said"] for check in found["checks"]}
+    said = {check["name"]: check["result"] for check in found["checks"]}
     assert f"api-base = {scripted.url} ({home / OWN})" in said["defaults"]
     assert said["LM answers"].startswith("openai/of-environment")
 

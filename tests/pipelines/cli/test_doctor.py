@@ -38,7 +38,7 @@ def test_a_machine_in_order_has_no_failure_and_nothing_is_left_behind(
     found = checks()
     assert [check for check in found.values() if check.status == "fail"] == []
     assert {"packages", "data", "cache", "folder", "MLflow store", "keys"} <= found.keys()
-    assert found["LM answers"].said.startswith("openai/scripted answered in")
+    assert found["LM answers"].result.startswith("openai/scripted answered in")
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
 
 
@@ -59,7 +59,7 @@ def test_every_trouble_has_a_fix(
         assert found[name].status == "warn"
     assert found["folder"].status == status
     assert found["MLflow store"].status == "fail"
-    assert "choose another MLFLOW_TRACKING_URI" in found["MLflow store"].said
+    assert "choose another MLFLOW_TRACKING_URI" in found["MLflow store"].result
     assert all(found[name].fix for name in ("data", "keys", "embedded LM", "cache", "folder"))
     assert KEY not in str(found)
 
@@ -75,8 +75,8 @@ def test_a_package_of_the_wrong_version_is_named(
     monkeypatch.setattr(cli_doctor, "distributions", found_of)
     found = checks()["packages"]
     assert (found.status, found.fix) == ("fail", "pip install --upgrade folkmoot")
-    assert "dspy is 2.0, not " in found.said
-    assert "optuna is missing, not " in found.said
+    assert "dspy is 2.0, not " in found.result
+    assert "optuna is missing, not " in found.result
 
 
 def test_the_runs_of_a_store_and_those_that_wait_for_it_are_told(
@@ -85,9 +85,9 @@ def test_the_runs_of_a_store_and_those_that_wait_for_it_are_told(
     with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database, database:
         database.execute("create table runs as select 1")
     note_pushed(tmp_path, "s", whole=False)
-    assert "holds 1 run" in checks()["MLflow store"].said
+    assert "holds 1 run" in checks()["MLflow store"].result
     found = checks()["MLflow backlog"]
-    assert (found.status, str(tmp_path) in found.said) == ("warn", True)
+    assert (found.status, str(tmp_path) in found.result) == ("warn", True)
     assert "folkmoot push" in str(found.fix)
 
 
@@ -95,7 +95,7 @@ def test_a_check_that_breaks_stops_no_other(checks: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr(cli_doctor, "load", lambda *_, **__: 1 / 0)
     found = checks()
     assert found["data"].status == "fail"
-    assert "ZeroDivisionError" in found["data"].said
+    assert "ZeroDivisionError" in found["data"].result
     assert found["keys"].status == "ok"
 
 

@@ -16,6 +16,7 @@ import folkmoot as fm
 from folkmoot.pipelines.base.budget import BudgetSpent
 from folkmoot.pipelines.cli import show
 from folkmoot.pipelines.comparison.matched import TOLERANCE, Match
+from folkmoot.pipelines.comparison.words import say
 from folkmoot.pipelines.testing.server import ScriptedServer
 
 CHOICES = {"A": "yes it is", "B": "no it is not"}
@@ -128,7 +129,7 @@ def test_a_budget_is_matched_in_dollars_where_prices_are_known(scripted: Scripte
     assert by_lm["weak"].in_dollars
     assert by_lm["weak"].samples == int(by_lm["weak"].spent / by_lm["weak"].taken) > 5
     assert by_lm["strong"].samples == 1
-    assert "US dollars per question were spent" in by_lm["weak"].sentence
+    assert "US dollars per question were spent" in say("match", by_lm["weak"])
 
 
 def test_the_fair_opponent_of_a_mixed_team_is_the_best_of_its_lms_alone(

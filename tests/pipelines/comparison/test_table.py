@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from folkmoot.pipelines.comparison.table import Range, Standing, table_lines
+from folkmoot.optimizers.statistics.statistics import Estimate
+from folkmoot.pipelines.comparison.table import Standing, table_lines
 
-ONE = Standing("one prompt", Range(0.62, 0.49, 0.73), price=1)
-PANEL = Standing("panel of three", Range(0.60, 0.47, 0.71), Range(-0.02, -0.13, 0.08), 3)
-TALK = Standing("two who talk", Range(0.63, 0.51, 0.74), Range(0.02, -0.10, 0.13), 5.6)
+ONE = Standing("one prompt", Estimate(0.62, 0.49, 0.73), price=1)
+PANEL = Standing("panel of three", Estimate(0.60, 0.47, 0.71), Estimate(-0.02, -0.13, 0.08), 3)
+TALK = Standing("two who talk", Estimate(0.63, 0.51, 0.74), Estimate(0.02, -0.10, 0.13), 5.6)
 
 
 def test_the_table_has_a_line_for_each_program_with_bars_to_one_scale() -> None:
@@ -21,7 +22,7 @@ def test_the_table_has_a_line_for_each_program_with_bars_to_one_scale() -> None:
 
 
 def test_narrow_intervals_get_a_decimal_and_scores_their_own_unit() -> None:
-    sure = Standing("panel", Range(0.97, 0.96, 0.98), Range(0.006, 0.001, 0.011), 0.25)
+    sure = Standing("panel", Estimate(0.97, 0.96, 0.98), Estimate(0.006, 0.001, 0.011), 0.25)
     text = "\n".join(table_lines([ONE, sure], "one prompt"))
     assert "97.0%" in text
     assert "+0.6 " in text
@@ -34,7 +35,9 @@ def test_narrow_intervals_get_a_decimal_and_scores_their_own_unit() -> None:
 
 @pytest.mark.parametrize("is_rate", [True, False])
 def test_no_line_is_wider_than_a_terminal(is_rate: bool) -> None:
-    wide = Standing("x" * 60, Range(0.123456, -1, 1), Range(-0.123456, -0.987654, 0.5), 1234567.0)
+    wide = Standing(
+        "x" * 60, Estimate(0.123456, -1, 1), Estimate(-0.123456, -0.987654, 0.5), 1234567.0
+    )
     lines = table_lines([ONE, wide], "y" * 90, is_rate=is_rate)
     assert max(map(len, lines)) <= 80
     assert "…" in lines[0]

@@ -221,10 +221,10 @@ def check(found: fm.Comparison) -> None:
         assert pair.worth not in ("not worth it", "worse, cheaper") or pair.a in beaten
     assert (recommendation is None) == (verdict.outcome == "not_comparable")
     if recommendation is None:
-        assert not any("Take" in line for line in found.said)
+        assert not any("Take" in line for line in found.lines())
         return
     chosen, cost = recommendation.run, {name: verdict.prices[name] for name in found.names}
-    assert found.said[1] == recommendation.sentence
+    assert found.lines()[1] == recommendation.sentence
     assert recommendation.sentence.startswith(f"Take {chosen}: ")
     assert chosen not in beaten
     judged = {run.name for run in found.runs if not run.mostly_unread}

@@ -38,9 +38,9 @@ def test_a_team_that_is_better_wins(tmp_path: Path) -> None:
     assert contest.outcome == "better"
     assert contest.winner_name == "crew"
     assert "crew is better than one prompt and than one prompt, " in contest.reason
-    assert "chosen and measured on the same questions" in " ".join(contest.sentences())
+    assert "chosen and measured on the same questions" in " ".join(contest.sentences)
     assert len(contest.lines()) <= 24
-    assert all(len(line) <= 80 for line in contest.table())
+    assert all(len(line) <= 80 for line in contest.lines()[: contest.lines().index("")])
     # The winner can be asked, and its folder is a program.
     assert contest.winner(ASKED[0].question, ASKED[0].choices).answer in ("A", "B", "C")
     assert isinstance(fm.load_program(tmp_path / "out" / "winner"), fm.Ensemble)
@@ -74,7 +74,7 @@ def test_what_cannot_be_told_apart_is_undecided() -> None:
     contest = hold({"crew": team("crew", 62)}, questions(40))
     assert contest.outcome == "undecided"
     assert contest.winner_name == "one prompt"  # the cheapest, never "recommended" as better
-    assert "not more" in " ".join(contest.sentences())
+    assert "not more" in " ".join(contest.sentences)
 
 
 def test_the_course_of_a_contest_is_kept(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_the_course_of_a_contest_is_kept(tmp_path: Path) -> None:
     # The page says what the contest says, and draws the course.
     page = contest.report()
     assert page.path == tmp_path / "out" / "report.html"
-    assert page.headline == contest.sentences()[0] == fm.report(tmp_path / "out").headline
+    assert page.headline == contest.sentences[0] == fm.report(tmp_path / "out").headline
     assert page.figures["groups"][0]["contest"]["course"] == course
     assert "The distance of each program from one prompt" in page.path.read_text()
     assert page.figures["warnings"] == []
@@ -215,7 +215,7 @@ def test_a_contest_is_replayed_from_its_folder(tmp_path: Path) -> None:
     first = hold(field, out=tmp_path / "first")
     again = hold(field, lm=f"replay/{tmp_path / 'first'}", out=tmp_path / "again")
     assert again.paid["calls"] == 0
-    assert again.sentences() == first.sentences()
+    assert again.sentences == first.sentences
 
 
 def test_a_killed_contest_goes_on(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_a_large_contest_is_confirmed_on_questions_nobody_saw(tmp_path: Path) ->
     race = {row["id"] for run in contest.runs.values() for row in run.rows}
     for path in (tmp_path / "confirm").glob("*/results.jsonl"):
         assert not race & {row["id"] for row in read_rows(path)}
-    assert "on 60 unseen questions" in " ".join(contest.sentences())
+    assert "on 60 unseen questions" in " ".join(contest.sentences)
     assert hold({"crew": team("crew", 90)}, asked, confirm=False).confirmed is None
 
 
