@@ -32,6 +32,13 @@ def html_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+class ShownResult:
+    """A result with a folder, for notebooks: its representation, and its lines in words."""
+
+    def _repr_html_(self: Any) -> str:
+        return html_result(repr(self), {**self.in_words(), "folder": str(self.folder)})
+
+
 def html_result(title: str, lines: Mapping[str, str], *more: str) -> str:
     """A result: its title, named facts, and tables."""
     body = "".join(

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from ...modules.base.calls import UsageFields
 from ...modules.reading.grading import ACCURACY
-from ..base.html import html_result
+from ..base.html import ShownResult
 from ..base.journal import read_object
 from ..base.run_files import Counts, ScoreFields
 from ..base.sentences import sentence
@@ -40,7 +40,7 @@ class HeldOut(TypedDict):
 
 
 @dataclass(repr=False)
-class Compilation:
+class Compilation(ShownResult):
     """How a compilation went: the content of `compile.json` beside what it was of.
 
     `winner` is `compiled`, or `given` where no candidate did better on the selection questions;
@@ -87,15 +87,9 @@ class Compilation:
 
     def in_words(self, *, quiet: bool = False) -> dict[str, str]:
         """The figures that are worth a line each, and where the result is."""
-        lines = self._figures()
-        if quiet:
-            return {"verdict": lines["verdict"]}
-        lines |= {"program": f"{self.folder}/{PROGRAM}", "prompts": f"{self.folder}/prompts.md"}
-        return lines | ({"look at it": "folkmoot ui"} if self.mlflow_run_id else {})
-
-    def _figures(self) -> dict[str, str]:
-        """The figures that are worth a line each."""
         lines, kept = {"verdict": self.verdict}, self.winner == "given"
+        if quiet:
+            return lines
         held_out = {"before": self.before, "after": None if kept else self.after}
         for phase, one in held_out.items():
             if one is not None:
@@ -114,14 +108,11 @@ class Compilation:
         lines["paid in all"] = used(self.paid)
         lines["saved"] = f"{self.calls_saved:,} calls by records and cache, this time"
         lines["time"] = duration(self.seconds)
-        return lines
+        lines |= {"program": f"{self.folder}/{PROGRAM}", "prompts": f"{self.folder}/prompts.md"}
+        return lines | ({"look at it": "folkmoot ui"} if self.mlflow_run_id else {})
 
     def __repr__(self) -> str:
         return f"Compilation({self.optimizer} {self.preset}: {self.verdict})"
-
-    def _repr_html_(self) -> str:
-        lines = self._figures() | {"folder": str(self.folder)}
-        return html_result(f"Compilation by {self.optimizer}, {self.preset}", lines)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compilation:
         return self

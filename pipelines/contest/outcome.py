@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...modules.base.errors import UserError
 from ...modules.protocols.program import Program
-from ..base.html import html_result
+from ..base.html import ShownResult
 from ..base.wording import money
 from ..comparison.compare import compare
 from ..comparison.comparison import Comparison
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 WINNER, CONFIRM = "winner", "confirm"
 
 
-class Contest(ContestResult):
+class Contest(ContestResult, ShownResult):
     """A contest: which program won, why, and what it cost.
 
     `outcome` is `better`, `not worth it` or `undecided`, `reason` says why in a sentence, `winner`
@@ -157,6 +157,3 @@ class Contest(ContestResult):
 
     def __repr__(self) -> str:
         return f"Contest({self.outcome}, {self.winner_name})"
-
-    def _repr_html_(self) -> str:
-        return html_result(f"Contest: {self.outcome}", self.in_words())

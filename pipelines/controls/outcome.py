@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ...optimizers.statistics.controls import LEVELS, PARTS, gain_part, gain_parts
 from ...optimizers.statistics.statistics import Estimate
-from ..base.html import html_result
+from ..base.html import ShownResult
 from ..base.journal import read_object
 from ..base.wording import counted, signed, signed_interval
 from ..plots.controls import waterfall_plot
@@ -31,7 +31,7 @@ NAMES = {
 
 
 @dataclass
-class Controls:
+class Controls(ShownResult):
     """The parts of a team's gain over one of its agents, over `questions` questions.
 
     `parts` has `sampling`, `re_evaluation`, `presence`, `content` and `decider`, each with `value`,
@@ -139,9 +139,6 @@ class Controls:
 
     def __repr__(self) -> str:
         return f"Controls({self.sentence})"
-
-    def _repr_html_(self) -> str:
-        return html_result("Where the gain comes from", self.in_words())
 
 
 _READ = TypeAdapter(Controls)

@@ -75,19 +75,34 @@ class PlannedRun:
 
 
 @dataclass
-class ReproductionPlan:
+class TablePlan:
+    """What the plans of all reproductions have: what is asked for, and where the table goes."""
+
+    request: ReproduceRequest
+    selection: Selection
+    out: Path
+    notes: list[str]
+    warnings = ()
+
+    @property
+    def title(self) -> str:
+        return self.selection.table.name
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the table."""
+        return self.out / self.selection.paper.id / self.selection.table.id
+
+
+@dataclass
+class ReproductionPlan(TablePlan):
     """A reproduction that is checked. `folders` has the folder of the run of every row of the
     paper.
     """
 
-    request: ReproduceRequest
     lms: PaperLMs
-    selection: Selection
     runs: list[PlannedRun]
     folders: dict[str, Path]
-    out: Path
-    notes: list[str]
-    warnings: tuple[str, ...] = ()
 
     @property
     def total(self) -> dict[str, Any]:
@@ -103,18 +118,9 @@ class ReproductionPlan:
         return account_of(self.request.budget, engines, self.out, *runs)
 
     @property
-    def folder(self) -> Path:
-        """The folder of the table."""
-        return self.out / self.selection.paper.id / self.selection.table.id
-
-    @property
     def begun(self) -> bool:
         """Whether any run of the paper has a row in the folder."""
         return any(map(has_rows, self.folders.values()))
-
-    @property
-    def title(self) -> str:
-        return self.selection.table.name
 
     @property
     def cost(self) -> tuple[float, float] | None:
@@ -185,7 +191,7 @@ def plan_reproduction(request: ReproduceRequest, *, keyless: bool = False) -> Re
             f"prompts: no run of {request.spec} has a seat {seat!r}: correct it, or drop it"
         )
     notes = _notes(selection, request, presets, made)
-    planned = ReproductionPlan(request, lms, selection, list(runs.values()), folders, out, notes)
+    planned = ReproductionPlan(request, selection, out, notes, lms, list(runs.values()), folders)
     planned.account()  # refused now rather than after a question
     return planned
 

@@ -22,8 +22,9 @@ from ..runs.outcomes import Outcomes, outcomes_in
 from ..training.replay import fingerprint_of, fitted, network_of, train_by_replay, with_strategies
 from ..training.scores import choices_of
 from .lines import Line, Reproduction
+from .plan import TablePlan
 from .plots import plots
-from .presets import Figure, Preset, PublishedRow, Selection, select
+from .presets import Figure, Preset, PublishedRow, select
 from .request import ReproduceRequest
 
 TABLE = "table.json"
@@ -34,30 +35,16 @@ Scores = Mapping[str, Any]
 
 
 @dataclass
-class RecordedPlan:
+class RecordedPlan(TablePlan):
     """A table that is measured on recorded answers: checked, and not begun.
 
     `train` and `test` are the answers to different questions.
     """
 
-    request: ReproduceRequest
-    selection: Selection
     train: Outcomes
     test: Outcomes
-    out: Path
-    notes: list[str]
     begun = False
-    warnings: tuple[str, ...] = ()
     cost = (0.0, 0.0)
-
-    @property
-    def title(self) -> str:
-        return self.selection.table.name
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the table."""
-        return self.out / self.selection.paper.id / self.selection.table.id
 
     def lines(self) -> list[str]:
         return self.notes
@@ -98,7 +85,7 @@ def plan_recorded(request: ReproduceRequest) -> RecordedPlan:
         "table, so that rows which differ in these alone are measured alike.",
         f"Agents: {', '.join(table.agents)}; strategies: {', '.join(table.strategies) or 'none'}.",
     ]
-    return RecordedPlan(request, selection, train, test, out, notes)
+    return RecordedPlan(request, selection, out, notes, train, test)
 
 
 def reproduced_from_records(plan: RecordedPlan) -> Reproduction:

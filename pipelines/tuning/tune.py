@@ -18,7 +18,7 @@ from ...modules.protocols.saved import hashes
 from ...modules.reading.question import Question
 from ..base.budget import BudgetSpent
 from ..base.display import ProgressLine, displayed
-from ..base.html import html_result
+from ..base.html import ShownResult
 from ..base.journal import as_json, read_object, write_json
 from ..base.request import entry
 from ..base.run_files import RunSettings, StudyReport, TrialEntry, WinnerJudged
@@ -77,7 +77,7 @@ def tuning_line(state: StudyProgress) -> ProgressLine:
 
 
 @dataclass
-class Study:
+class Study(ShownResult):
     """A study as it stands: `report` is what `study.json` holds, `best` the winning program.
 
     `best` raises UserError as long as no trial is finished. `run_id` is the study's run in MLflow;
@@ -138,10 +138,6 @@ class Study:
 
     def __repr__(self) -> str:
         return f"Study({self.name}: {self.report['verdict']})"
-
-    def _repr_html_(self) -> str:
-        lines = self.in_words() | {"folder": str(self.folder)}
-        return html_result(f"Study {self.name}", lines)
 
 
 @entry(TuneRequest)

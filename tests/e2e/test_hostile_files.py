@@ -242,7 +242,3 @@ def test_a_parameter_of_the_wrong_type_is_refused_in_a_sentence(
             except BaseException as problem:
                 wrong.append(f"{name}: {value}: {problem!r}")
     assert not wrong, "\n".join(wrong)
-
-
-# Rows of input
-# ---------------------------------------------------------------------------------------

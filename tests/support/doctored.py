@@ -50,10 +50,10 @@ def whole_files() -> dict[str, Doctor]:
         "zeros": lambda path: path.write_bytes(bytes(1000)) and None,
         "torn": lambda path: path.write_bytes(path.read_bytes()[:-40]) and None,
         "missing": lambda path: path.unlink(),
-        "folder": _folder,
-        "fifo": _fifo,
-        "device": _device,
-        "dangling link": _dangling,
+        "folder": _instead(Path.mkdir),
+        "fifo": _instead(os.mkfifo),
+        "device": _instead(lambda path: path.symlink_to("/dev/zero")),
+        "dangling link": _instead(lambda path: path.symlink_to(path.parent / "nowhere")),
     }
 
 
@@ -102,24 +102,14 @@ def _replaced(lines: list[str], place: tuple[Any, ...], wrong: str) -> Doctor:
     return doctor
 
 
-def _folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
+def _instead(make: Callable[[Path], object]) -> Doctor:
+    """Put something else in the place of a file."""
 
+    def doctor(path: Path) -> None:
+        path.unlink()
+        make(path)
 
-def _fifo(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-def _device(path: Path) -> None:
-    path.unlink()
-    path.symlink_to("/dev/zero")
-
-
-def _dangling(path: Path) -> None:
-    path.unlink()
-    path.symlink_to(path.parent / "nowhere")
+    return doctor
 
 
 class Hang(BaseException):

@@ -4,10 +4,15 @@ there.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
+import logging
+import os
 import resource
+import socket
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +22,7 @@ from children import in_child as in_child
 
 import folkmoot as fm
 from folkmoot.modules.agents.transcript import Task, Turn
+from folkmoot.modules.base.calls import CallError
 from folkmoot.modules.protocols.program import Program, prediction_of
 from folkmoot.pipelines.lms.ledger import LEDGER, Entry, Ledger, totals
 from folkmoot.pipelines.lms.store import CallStore
@@ -35,6 +41,20 @@ def questions(n: int, **meta: Callable[[int], Any]) -> list[fm.Question]:
             meta={name: value(i) for name, value in meta.items()},
         )
         for i in range(n)
+    ]
+
+
+def open_questions(n: int = 12) -> list[fm.Question]:
+    """Questions of the kind `open`, each with a rubric in its meta."""
+    return [
+        fm.Question(
+            id=str(i),
+            question=f"Why {i}?",
+            answer=f"since {i} apples fell from the tree",
+            kind="open",
+            meta={"rubric": f"apples {i}"},
+        )
+        for i in range(1, n + 1)
     ]
 
 
@@ -69,6 +89,25 @@ def distil_in_child(url: str, folder: Path) -> None:
     fm.distil(folder / "team", questions(48), lm=lm, out=folder / "found", **options)
 
 
+MEGABYTES = 3000
+"""Memory, above what a child has, at which reading a file ends."""
+
+
+def refused(path: Path) -> tuple[str, int]:
+    """How a file of questions, or a log, is refused, and how many megabytes of memory that
+    took.
+    """
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + MEGABYTES * 2**20,) * 2)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    said = ""
+    try:
+        (fm.load if path.suffix in (".xlsx", ".csv", ".saved") else fm.import_log)(path)
+    except fm.UserError as problem:
+        said = str(problem)
+    return said, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
+
+
 def append_calls(folder: Path, first: int, last: int, step: int) -> None:
     store = CallStore(folder)
     for i in range(first, last, step):
@@ -82,7 +121,7 @@ def append_calls(folder: Path, first: int, last: int, step: int) -> None:
     store.close()
 
 
-@contextmanager
+@contextlib.contextmanager
 def largest_file(size: int) -> Iterator[None]:
     """A limit on the size of files: the last write fits in part, as on a disk that fills up."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -191,3 +230,75 @@ def memory_of_an_evaluation(folder: Path, n: int, talks: bool) -> float:
     result = fm.evaluate(program, asked, lm=lm, out=folder / f"large-{talks}", tracking=False)
     assert result.summary.counts["rows"] == n
     return resident() - before
+
+
+# The wire
+
+
+def ten_calls_at_once(url: str, out: Path) -> None:
+    """A run that has ten calls in flight."""
+    lm = fm.lm("openai/x", api_base=url, price=(1e-6, 1e-6))
+    fm.evaluate(
+        fm.SingleAgent(),
+        questions(80),
+        lm=lm,
+        out=out,
+        concurrency=10,
+        budget="100 calls",
+        tracking=False,
+    )
+
+
+def answers_with_few_files(url: str, out: Path) -> tuple[int, list[str], int]:
+    """Rows without error, what was said, and the limit on open files after it."""
+    said: list[str] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    logging.getLogger("folkmoot").addHandler(Kept())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, 256))
+    program = fm.SingleAgent(lm=fm.lm("openai/x", api_base=url, concurrency=300))
+    result = fm.evaluate(program, questions(300), concurrency=300, out=out, tracking=False)
+    answered = [row for row in result.rows if not row["error"]]
+    return len(answered), said, resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def asks_anthropic(folder: Path) -> tuple[list[str], str]:
+    """Which hosts are looked up when an LM of Anthropic's is asked, and what is printed."""
+    reached: set[str] = set()
+    look_up = socket.getaddrinfo
+
+    def noted(host: Any, *given: Any, **options: Any) -> Any:
+        reached.add(str(host))
+        if host != "localhost":
+            raise OSError("no network here")
+        return look_up(host, *given, **options)
+
+    socket.getaddrinfo = noted
+    said = io.StringIO()
+    os.environ["ANTHROPIC_API_KEY"] = "sk-canary-0c8f2d71ab"
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        lm = fm.lm("anthropic/claude-sonnet-4-5", api_base="http://localhost:9/v1")
+        lm.engine.engine.max_retries = 0
+        with contextlib.suppress(CallError):
+            fm.SingleAgent(lm=lm)(question="Why?", choices={"A": "a", "B": "b"})
+    return sorted(reached), said.getvalue()
+
+
+def asks_collector(endpoint: str, seconds: float, megabytes: int) -> tuple[str | None, float]:
+    """What a collector is said to answer, and after how long, with so much memory more than there
+    is.
+    """
+    from folkmoot.pipelines.tracking.otlp import Exporter
+
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    most = pages * resource.getpagesize() + megabytes * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = endpoint
+    began = time.monotonic()
+    os.environ["OTEL_EXPORTER_OTLP_TIMEOUT"] = str(seconds)
+    exporter = Exporter()
+    exporter.export(())
+    return exporter.problem, time.monotonic() - began

@@ -10,13 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from optuna.distributions import CategoricalDistribution, IntDistribution
 
 import folkmoot as fm
 from folkmoot.modules.base.space import (
-    Parameter,
     coded,
-    constructed,
     decoded,
     draw_setting,
     grid_settings,
@@ -29,18 +26,6 @@ from folkmoot.pipelines.tuning.yaml_space import space_of
 
 def points(space: Any) -> list[dict[str, Any]]:
     return list(grid_settings(lambda draw: draw_setting(space, draw)))
-
-
-def test_dotted_names_and_values_left_out() -> None:
-    space = {
-        "sampling.temperature": Parameter(CategoricalDistribution((None, 0.5))),
-        "n": Parameter(IntDistribution(1, 2)),
-    }
-    assert constructed(space, {"sampling.temperature": 0.5, "n": 1}) == {
-        "sampling": {"temperature": 0.5},
-        "n": 1,
-    }
-    assert constructed(space, {"sampling.temperature": None, "n": 1}) == {"n": 1}
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=4))
@@ -72,6 +57,12 @@ def test_every_declared_point_makes_a_program_and_the_default_is_one_of_them(nam
     for cell in cells[:: max(1, len(cells) // 40)]:
         space.program(cell)
         parameters_of(space.point, cell)
+
+
+def test_null_leaves_a_value_to_the_program() -> None:
+    space = space_of({"program": "single:cot", "sampling": {"temperature": [None, 0.5]}})
+    made = [space.program(cell).describe()["sampling"] for cell in grid(space.point)]
+    assert made == [{}, {"temperature": 0.5}]
 
 
 def test_a_short_spec_fixes_its_part() -> None:

@@ -62,7 +62,7 @@ class Answers(AbstractResolver):
 
 
 @contextmanager
-def listening(address: str, port: int = 0, answer: bytes = b"") -> Iterator[tuple[int, list[str]]]:
+def listening(address: str, port: int = 0) -> Iterator[tuple[int, list[str]]]:
     """A listener's port, and who has connected to it."""
     with socket.create_server((address, port)) as listener:
         callers: list[str] = []
@@ -76,9 +76,7 @@ def listening(address: str, port: int = 0, answer: bytes = b"") -> Iterator[tupl
                 except TimeoutError:
                     continue
                 callers.append(caller[0])
-                with connection:
-                    if answer:
-                        connection.sendall(answer)
+                connection.close()
 
         thread = threading.Thread(target=serve)
         thread.start()

@@ -14,7 +14,6 @@ from folkmoot.modules.network.weights import (
     fit_conditional,
     logit_weights,
 )
-from folkmoot.modules.reading import voting
 
 Ints = npt.NDArray[np.int64]
 TABLES = st.tuples(st.integers(0, 5), st.integers(1, 5)).flatmap(
@@ -47,22 +46,6 @@ def test_expected_votes_by_hand() -> None:
     assert expected_votes(
         np.array([[0, 1]]), np.array([[True, False]]), np.array([-1.0, -2])
     ).right == [1]
-
-
-@settings(deadline=None)
-@given(TABLES, st.data())
-def test_expected_votes_agree_with_the_vote(answers: Ints, data: st.DataObject) -> None:
-    weights = data.draw(
-        npst.arrays(np.float64, answers.shape[1], elements=st.integers(-3, 5).map(float))
-    )
-    right, tied = expected_votes(answers, answers == 0, weights)
-    for row, chance, drawn in zip(answers, right, tied, strict=True):
-        vote = voting.weighted([None if code < 0 else str(code) for code in row], list(weights))
-        top = [
-            answer for answer, score in vote.scores.items() if score == max(vote.scores.values())
-        ]
-        assert chance == (top.count("0") / len(top) if top else 0)
-        assert drawn == vote.tied
 
 
 @settings(deadline=None)

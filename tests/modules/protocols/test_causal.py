@@ -426,7 +426,3 @@ def test_an_optimizer_replaces_the_demonstration(scripted: Any) -> None:
     scripted.requests.clear()
     compiled(**CHOICE)
     assert all(len(body["messages"]) > 2 for body in scripted.bodies)
-
-
-# Settings
-# --------------------------------------------------------------------------------------------------

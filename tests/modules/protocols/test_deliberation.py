@@ -223,16 +223,3 @@ def test_a_blind_dialogue_is_replayed_as_such_and_no_other_becomes_one(scripted:
         replay(in_turn, opening="blind")
     with pytest.raises(fm.UserError, match="began blind"):
         replay(blind, opening="in_turn")
-
-
-def test_a_blind_opening_is_counted(scripted: Any) -> None:
-    reports = {}
-    for opening in ("in_turn", "blind"):
-        program = fm.Deliberation(["intuitive", "reasoner"], "majority", 1, opening=opening)
-        scripted.reply = script(intuitive=["A"], reasoner=["A"])
-        asked = [fm.Question(id="q", answer="A", **QUESTION)]
-        lm = fm.lm("openai/scripted", api_base=scripted.url)
-        found = fm.evaluate(program, asked, lm=lm, tracking=False, cache=False, progress=False)
-        reports[opening] = found.summary.report
-        assert found.summary.forensics.get("blind", 0) == (opening == "blind")
-    assert (reports["blind"]["blind"], reports["in_turn"].get("blind")) == (1, None)

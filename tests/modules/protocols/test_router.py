@@ -41,29 +41,31 @@ def says(*answers: str) -> Any:
     return lambda body: filled(body, next(turns))
 
 
-def ask(server: ScriptedServer, *answers: str) -> Any:
+def ask(server: ScriptedServer, rule: Any, *answers: str) -> Any:
     server.reply = says(*answers)
-    router = fm.Router(fm.SingleAgent("self_consistency", samples=2), fm.SingleAgent("cot"))
+    router = fm.Router(fm.SingleAgent("self_consistency", samples=2), fm.SingleAgent("cot"), rule)
     router.assign({name: fm.lm("openai/scripted", api_base=server.url) for name in router.seats()})
     return router("Where is it?", choices={"A": "here", "B": "there", "C": "nowhere"})
 
 
 @pytest.mark.parametrize(
-    ("answers", "answer", "by", "calls"),
+    ("rule", "answers", "answer", "by", "calls", "parts"),
     [
-        ("BBC", "B", "cheap:majority", 2),  # samples that agree stand
-        ("BAC", "C", "team:single", 3),
-        ("BA??", "AB", "cheap:majority", 4),  # a team that cannot be read leaves the cheap answer
+        (None, "BBC", "B", "cheap:majority", 2, "cc"),  # samples that agree stand
+        (None, "BAC", "C", "team:single", 3, "cct"),
+        # a team that cannot be read leaves the cheap answer
+        (None, "BA??", "AB", "cheap:majority", 4, "cct"),
+        ("never", "BA", "AB", "cheap:majority", 2, "cc"),
+        ("always", "B", "B", "team:single", 1, "t"),
     ],
 )
-def test_where_samples_differ_the_team_decides(
-    scripted: ScriptedServer, answers: str, answer: str, by: str, calls: int
+def test_who_is_asked_and_who_decides(
+    scripted: ScriptedServer, rule: Any, answers: str, answer: str, by: str, calls: int, parts: str
 ) -> None:
-    found = ask(scripted, *answers)
+    found = ask(scripted, rule, *answers)
     assert found.answer in answer
     assert (found.decided_by, found.usage["calls"], len(scripted.bodies)) == (by, calls, calls)
-    parts = ["cheap", "cheap", *["team"] * (calls > 2)]
-    assert [turn["part"] for turn in found.transcript] == parts
+    assert "".join(turn["part"][0] for turn in found.transcript) == parts
 
 
 # Its rule

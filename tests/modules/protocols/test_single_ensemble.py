@@ -88,6 +88,7 @@ def test_the_second_request_names_the_reason_and_the_form(scripted: Any) -> None
         ("ABB", [3, 1, 1], "A", "weighted"),
         ("ABB", [1, 1, 1], "B", "weighted"),
         ("ABB", [0.3, 0.1, 0.2], "A", "weighted"),  # a tie
+        ("AAB", [1, 1, 2], "B", "weighted"),  # a tie, for the heaviest member
         ("AB?", [1, 1, 9], "A", "weighted"),
         ("A??", [0, 1, 1], "A", "weighted"),
     ],
@@ -150,16 +151,6 @@ def test_fitted_weights_come_from_recorded_rows(scripted: Any, tmp_path: Path) -
         fm.Ensemble(["simple", "cot"]).fit_weights(rows)
     with pytest.raises(fm.UserError, match="no finished rows"):
         program.fit_weights([{**rows[0], "error": "x"}])
-
-
-def test_an_ensemble_of_programs(scripted: Any) -> None:
-    program = fm.Ensemble(
-        [fm.SingleAgent(role="critic"), fm.Deliberation(["intuitive", "reasoner"])]
-    )
-    prediction = ready(scripted, program)(**QUESTION)
-    assert prediction.answer == "A"
-    assert [turn["agent"] for turn in prediction.transcript] == ["critic", "deliberation"]
-    assert prediction.usage["calls"] == 3
 
 
 # Demonstrations, copies, files

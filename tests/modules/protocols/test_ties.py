@@ -97,7 +97,7 @@ def test_a_drawn_tie_is_the_seeds_and_the_questions_own(scripted: ScriptedServer
 
 
 def test_a_teams_fallback_and_a_deliberations_majority_have_a_rule(
-    scripted: ScriptedServer, tmp_path: Any
+    scripted: ScriptedServer,
 ) -> None:
     scripted.reply = lambda body: filled(body, "B" if "strict order" in text_of(body) else "A")
     found = set()
@@ -115,12 +115,9 @@ def test_a_teams_fallback_and_a_deliberations_majority_have_a_rule(
         known = {"action": f"Finish[{said}]", "decision": "unsure", "worker": "nobody"}
         return json.dumps({name: known.get(name, "so") for name in fields})
 
-    pages = tmp_path / "pages.jsonl"
-    pages.write_text(json.dumps({"title": "Soup", "text": "Soup is hot."}) + "\n")
+    pages = fm.CorpusEnvironment([{"title": "Soup", "text": "Soup is hot."}])
     scripted.reply = acted
-    team = fm.SupervisedTeam(
-        ["bold", "cautious"], fm.CorpusEnvironment(pages), tie_break="strongest:cautious"
-    )
+    team = fm.SupervisedTeam(["bold", "cautious"], pages, tie_break="strongest:cautious")
     team.set_lm(fm.lm("openai/scripted", api_base=scripted.url))
     said = team(question="What is hot?")
     assert (said.answer, said.decided_by) == ("calm", "fallback:strongest")

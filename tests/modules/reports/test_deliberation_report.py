@@ -6,6 +6,7 @@ import pytest
 from dialogue_rows import error_row, row
 
 from folkmoot.modules.reports.deliberation import deliberation_report
+from folkmoot.modules.reports.forensics import forensics
 
 # Gold is A everywhere. Speaking order: intuitive, reasoner.
 TABLE = [
@@ -40,6 +41,15 @@ def test_a_table_worked_out_by_hand() -> None:
         "consensus": {"count": 4, "rate": pytest.approx(4 / 6), "accuracy": 0.5},
         "judge": {"count": 2, "rate": pytest.approx(2 / 6), "accuracy": 0.5},
     }
+
+
+def test_blind_openings_are_counted() -> None:
+    opened = row([["A", "B"]])
+    for turn in opened["transcript"]:
+        turn["blind"] = True
+    for report in (deliberation_report, forensics):
+        assert report([opened, TABLE[0]])["blind"] == 1
+        assert "blind" not in report(TABLE)
 
 
 def test_each_role_at_its_first_and_last_answer() -> None:
@@ -88,3 +98,11 @@ def test_revisions_by_role_and_by_round() -> None:
         "rate": pytest.approx(1 / 6),
         "share_to_right": 0.0,
     }
+
+
+def test_an_unreadable_answer_is_a_wrong_one() -> None:
+    for before, after, change in ((None, "A", "wrong_to_right"), ("A", None, "right_to_wrong")):
+        report = deliberation_report([row([[before], [after]], roles=["reasoner"])])
+        assert report["revisions"][change] == 1
+    report = deliberation_report([row([[None], ["B"]], roles=["reasoner"])])
+    assert report["revisions"]["rate"] == 0

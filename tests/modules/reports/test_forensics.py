@@ -46,13 +46,6 @@ SPLIT = row(
 AGREED = row(turn("i", 1, "A"), turn("r", 1, "A"))
 
 
-def test_moves_say_who_left_what_for_whose_answer() -> None:
-    (lost,) = moves(LOST)
-    assert (lost.turn, lost.agent, lost.before, lost.after) == (2, "i", "A", "B")
-    assert (lost.was, lost.now, lost.towards) == (True, False, ("r",))
-    assert moves(SPLIT) == moves(AGREED) == []
-
-
 def test_a_move_to_an_answer_of_two_counts_for_both() -> None:
     dialogue = row(turn("i", 1, "B"), turn("r", 1, "A"), turn("c", 1, "A"), turn("i", 2, "A"))
     assert moves(dialogue)[0].towards == ("r", "c")

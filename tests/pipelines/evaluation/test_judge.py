@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from open_questions import asked
+from mortal import open_questions as asked
 
 import folkmoot as fm
 

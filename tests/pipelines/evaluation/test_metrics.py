@@ -14,7 +14,7 @@ from typing import Any
 
 import dspy
 import pytest
-from open_questions import asked
+from mortal import open_questions as asked
 
 import folkmoot as fm
 

@@ -19,8 +19,7 @@ import pytest
 from children import Forked, in_child
 from cli_helpers import free_port
 from completions import completion
-from mortal import questions
-from wire_children import answers_with_few_files, asks_anthropic, ten_calls_at_once
+from mortal import answers_with_few_files, asks_anthropic, questions, ten_calls_at_once
 from wire_server import Server
 from wire_server import quick as quick
 

@@ -184,7 +184,10 @@ def test_a_network_that_a_program_makes_itself_is_in_its_folder(
     program.save("mine")
     check_same(fm.load_program("mine", protocols={"mine": Mine}).network, program.network)
     document = json.loads(Path("mine/program.json").read_text())
-    document["learned"] = {"network.state": "../../elsewhere"}
-    Path("mine/program.json").write_text(json.dumps(document))
-    with pytest.raises(fm.UserError, match=r"program\.json: learned\.network\.state"):
-        fm.load_program("mine", protocols={"mine": Mine})
+    for changed, said in (
+        ({"program": {**document["program"], "depth": 1}}, "is damaged: its content is not what"),
+        ({"learned": {"network.state": "../../elsewhere"}}, r"json: learned\.network\.state"),
+    ):
+        Path("mine/program.json").write_text(json.dumps({**document, **changed}))
+        with pytest.raises(fm.UserError, match=said):
+            fm.load_program("mine", protocols={"mine": Mine})

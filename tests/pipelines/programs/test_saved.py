@@ -21,7 +21,6 @@ from outcome_tables import embed_words, words_of
 from stores import new_store
 
 import folkmoot as fm
-from folkmoot.modules.agents.seat import Seat
 from folkmoot.modules.base.errors import UserError
 from folkmoot.modules.base.saved_file import FILE
 from folkmoot.modules.protocols import saved as protocols_saved
@@ -31,7 +30,6 @@ from folkmoot.pipelines.lms.named import lm_identity
 from folkmoot.pipelines.programs.resolve import program_of
 from folkmoot.pipelines.programs.saved import saved_program
 from folkmoot.pipelines.testing.server import ScriptedServer, first_option
-from folkmoot.signatures.roles import Intuitive
 
 KEY = "sk-canary-0123456789abcdef"
 PAGES = [
@@ -444,27 +442,6 @@ def test_other_versions_are_a_warning(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fm.load_program(saved(tmp_path))
-
-
-def test_a_protocol_of_ones_own_is_told_to_the_loader(tmp_path: Path) -> None:
-    class Mine(Program):
-        def __init__(self, size: int) -> None:
-            super().__init__()
-            self.size, self.seat = size, Seat("mine", Intuitive)
-
-        def describe(self) -> dict[str, Any]:
-            return {"program": "mine", "size": self.size}
-
-    program = taught(Mine(3))
-    program.save(tmp_path)
-    with pytest.raises(
-        UserError, match=r"of the program 'mine', which is not known here.*protocols="
-    ):
-        fm.load_program(tmp_path)
-    assert hashes(fm.load_program(tmp_path, protocols={"mine": Mine})) == hashes(program)
-    rewritten(tmp_path, put("program", "depth", 1))
-    with pytest.raises(UserError, match="is damaged: its content is not what"):
-        fm.load_program(tmp_path, protocols={"mine": Mine})
 
 
 # DSPy's own files

@@ -19,9 +19,8 @@ from typing import Any
 
 import pytest
 from children import in_child
-from mortal import questions
+from mortal import asks_collector, questions
 from stores import new_store
-from wire_children import asks_collector
 
 import folkmoot as fm
 from folkmoot.pipelines.testing.server import ScriptedServer
